@@ -1,0 +1,68 @@
+# `make demo` runs the main job, `make test` all the tests; both set up .venv first.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRAS ?= dev
+
+# A strict editable install links every file, so a new one needs the install once more.
+FOLDERS := $(wildcard benchmarks cli evaluation graph memory nodes prompts)
+FILES := $(sort $(shell find $(FOLDERS) -name '*.py' -o -name '*.md' -o -name '*.tiktoken'))
+LINKED := s|^build/__editable__[^/]*/ebbtide/||
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+  --config-settings editable_mode=strict --editable
+
+.PHONY: help demo test check install soak build clean force
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: $(VENV)/run ## run the demonstration
+	@$(BIN)/ebbtide demo $(ARGS)
+
+test: $(VENV)/dev ## run the tests (ARGS="-k name" chooses)
+	@$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+
+check: $(VENV)/dev ## run the static checks
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy -p ebbtide -p tests $(if $(wildcard examples/*.py),-p examples) | sed '$(LINKED)'
+	@$(BIN)/lint-imports
+
+install: ## set up .venv for development, again if it is there
+	@rm -f $(VENV)/dev
+	@$(MAKE) --no-print-directory $(VENV)/dev
+
+soak: $(VENV)/dev ## run the long tests that kill and restart
+	@$(BIN)/python -m pytest -m soak $(ARGS)
+
+build: $(VENV)/dev ## make the wheel and the source distribution in dist/
+	@$(BIN)/python -m build
+
+clean: ## remove everything that was made
+	@rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .langgraph_api
+	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/run: pyproject.toml $(VENV)/files
+	@echo "Installing ebbtide into $(VENV)"
+	@$(INSTALL) .
+	@touch $@
+
+$(VENV)/dev: pyproject.toml $(VENV)/files
+	@echo "Installing ebbtide[$(EXTRAS)] into $(VENV) (a minute or two the first time)"
+	@$(INSTALL) '.[$(EXTRAS)]'
+	@touch $@ $(VENV)/run
+
+$(VENV)/files: $(BIN)/python force
+	@echo '$(FILES)' | cmp -s - $@ || echo '$(FILES)' > $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)

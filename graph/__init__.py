@@ -1,0 +1,1 @@
+"""The graph: its edges, its routers, the agent made of it, the Studio factory."""

@@ -1,0 +1,1 @@
+"""The rules of working memory, as pure functions over frozen values, and the archives."""

@@ -1,0 +1,1 @@
+"""Every text a model reads, one Markdown file each, and their loader."""

@@ -1,0 +1,52 @@
+"""What holds for all tests: no keys, no deadlines, and on demand no skips."""
+
+import os
+from collections.abc import Generator
+
+import hypothesis
+import pytest
+
+SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGSMITH_TRACING")
+NO_SKIP = "EBBTIDE_NO_SKIP"
+_NO_SKIP = pytest.StashKey[bool]()
+
+hypothesis.settings.register_profile("ebbtide", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("ebbtide")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test as on a fresh machine: no keys, no configuration in the environment."""
+    for name in [*SECRETS, *(name for name in os.environ if name.startswith("EBBTIDE_"))]:
+        monkeypatch.delenv(name, raising=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Remember what the environment asked for, before a test changes it."""
+    config.stash[_NO_SKIP] = os.environ.get(NO_SKIP) == "1"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skipped test into a failure where nothing may skip; expected failures stay."""
+    report = yield
+    if item.config.stash[_NO_SKIP] and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome, report.longrepr = "failed", _forbidden(report.longrepr)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Turn a skipped module into a failure where nothing may skip."""
+    report = yield
+    if collector.config.stash[_NO_SKIP] and report.skipped:
+        report.outcome, report.longrepr = "failed", _forbidden(report.longrepr)
+    return report
+
+
+def _forbidden(why: object) -> str:
+    return f"skipped, but {NO_SKIP}=1 forbids it: {why}"

@@ -1,0 +1,272 @@
+"""The house style's limits, checked on every source file of the package and the examples."""
+
+import ast
+import importlib
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import ebbtide
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
+
+LAYOUT = {
+    *("benchmarks", "cli", "evaluation", "examples", "graph", "memory", "nodes", "prompts"),
+    "tests",
+}
+SCRIPTS = {"examples"}
+MAY_PRINT = {"cli", "examples"}
+VAGUE = {"utils", "helpers", "manager", "base", "common"}
+
+FILE_LINES = 300
+EXAMPLE_LINES = 80
+FUNCTION_LINES = 40
+PARAMETERS = 5
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Documented = ast.Module | ast.ClassDef | Function
+
+
+def folders() -> list[Path]:
+    """Return the folders at the root that hold Python files, leaving out what is generated."""
+    return [
+        entry
+        for entry in sorted(ROOT.iterdir())
+        if entry.is_dir()
+        and not entry.name.startswith((".", "build", "dist"))
+        and next(entry.rglob("*.py"), None)
+    ]
+
+
+def sources() -> list[str]:
+    """Return the paths of the source files, relative to the root."""
+    paths = [
+        path for folder in folders() if folder.name != "tests" for path in folder.rglob("*.py")
+    ]
+    return sorted(path.relative_to(ROOT).as_posix() for path in [ROOT / "__init__.py", *paths])
+
+
+def tree(source: str) -> ast.Module:
+    """Return the syntax tree of a source file."""
+    return ast.parse((ROOT / source).read_text(encoding="utf-8"))
+
+
+def functions(source: str) -> list[Function]:
+    """Return all functions and methods of a source file, nested ones too."""
+    return [node for node in ast.walk(tree(source)) if isinstance(node, Function)]
+
+
+def parameters(function: Function) -> list[str]:
+    """Return the names of the parameters of a function, `self` and `cls` aside."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [argument.arg for argument in named if argument.arg not in {"self", "cls"}]
+
+
+def public(node: Documented) -> Iterator[Documented]:
+    """Yield a module or class, and the public classes and functions in it."""
+    yield node
+    for child in node.body:
+        if isinstance(child, ast.ClassDef | Function) and not child.name.startswith("_"):
+            yield from public(child) if isinstance(child, ast.ClassDef) else [child]
+
+
+def local_imports(source: str) -> list[int]:
+    """Return the lines of imports inside functions."""
+    return [
+        node.lineno
+        for function in functions(source)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+
+
+def calls_of_print(source: str) -> list[int]:
+    """Return the lines that call `print`."""
+    return [
+        node.lineno
+        for node in ast.walk(tree(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+
+
+def names(source: str) -> set[str]:
+    """Return the names that a source file uses or imports."""
+    nodes = list(ast.walk(tree(source)))
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return used | attributes | {node.name for node in nodes if isinstance(node, ast.alias)}
+
+
+def surface(package: ModuleType) -> list[str]:
+    """Return the public names of a package, its modules aside."""
+    return sorted(
+        name
+        for name, value in vars(package).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    )
+
+
+FOLDERS = [folder.name for folder in folders()]
+SOURCES = sources()
+QUIET = [source for source in SOURCES if source.split("/")[0] not in MAY_PRINT]
+EXAMPLES = [source for source in SOURCES if source.startswith("examples/")]
+
+
+def test_the_folders_at_the_root_are_the_given_ones() -> None:
+    """No folder with Python files stands at the root but those of the given layout."""
+    extra = set(FOLDERS) - LAYOUT
+
+    assert extra == set()
+
+
+def test_no_module_lies_at_the_root() -> None:
+    """The root holds no Python file but `__init__.py`, since it would be packaged."""
+    modules = [path.name for path in ROOT.glob("*.py")]
+
+    assert modules == ["__init__.py"]
+
+
+def test_every_source_folder_is_packaged() -> None:
+    """The packages of `pyproject.toml` are exactly the source folders, scripts aside."""
+    parents = {Path(source).parent for source in SOURCES}
+    packages = {
+        ".".join(("ebbtide", *parent.parts))
+        for parent in parents
+        if not SCRIPTS.intersection(parent.parts)
+    }
+
+    assert sorted(packages) == sorted(PACKAGES)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_package_has_an_init_and_imports(package: str) -> None:
+    """Every package is a regular one, from this checkout, and imports without side conditions."""
+    module = importlib.import_module(package)
+
+    assert module.__file__ is not None
+    assert Path(module.__file__).resolve().is_relative_to(ROOT)
+
+
+def test_the_package_is_imported_once() -> None:
+    """The root is imported as `ebbtide` only, not by the name of its folder as well."""
+    modules = {
+        name
+        for name, module in sys.modules.items()
+        if (path := getattr(module, "__file__", None))
+        and Path(path).resolve() == ROOT / "__init__.py"
+    }
+
+    assert modules == {"ebbtide"}
+
+
+def test_tests_are_no_package() -> None:
+    """Test folders have no `__init__.py`, so that they shadow no package."""
+    inits = list((ROOT / "tests").rglob("__init__.py"))
+
+    assert inits == []
+
+
+def test_the_public_surface_is_what_all_names() -> None:
+    """`ebbtide.__all__` is sorted and names exactly what the package exports."""
+    exported = surface(ebbtide)
+
+    assert list(ebbtide.__all__) == exported
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_file_is_named_by_what_it_holds(source: str) -> None:
+    """No file has one of the names that say nothing."""
+    stem = Path(source).stem
+
+    assert stem not in VAGUE
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_file_stays_short(source: str) -> None:
+    """No file is longer than 300 lines."""
+    lines = (ROOT / source).read_text(encoding="utf-8").count("\n")
+
+    assert lines <= FILE_LINES
+
+
+def test_examples_stay_under_80_lines() -> None:
+    """Every example has fewer than 80 lines."""
+    lines = {source: len((ROOT / source).read_text("utf-8").splitlines()) for source in EXAMPLES}
+
+    assert {source: n for source, n in lines.items() if n >= EXAMPLE_LINES} == {}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_function_stays_short(source: str) -> None:
+    """No function is longer than 40 lines, its docstring counted."""
+    long = [
+        function.name
+        for function in functions(source)
+        if (function.end_lineno or 0) - function.lineno + 1 > FUNCTION_LINES
+    ]
+
+    assert long == []
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_function_takes_few_parameters(source: str) -> None:
+    """No function takes more than five parameters, but for the two that make an agent."""
+    greedy = {
+        function.name for function in functions(source) if len(parameters(function)) > PARAMETERS
+    }
+
+    assert greedy <= {"build_memory_graph", "create_memory_agent"}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_is_public_is_documented(source: str) -> None:
+    """Every module, public class, public function and public method has a docstring."""
+    silent = [
+        getattr(node, "name", "module")
+        for node in public(tree(source))
+        if not ast.get_docstring(node)
+    ]
+
+    assert silent == []
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_imports_stand_at_the_top(source: str) -> None:
+    """No function imports anything: the import order is the architecture."""
+    lines = local_imports(source)
+
+    assert lines == []
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_import_is_for_type_checkers_only(source: str) -> None:
+    """No file dodges an import cycle with TYPE_CHECKING."""
+    used = names(source)
+
+    assert "TYPE_CHECKING" not in used
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_nothing_is_left_to_do(source: str) -> None:
+    """No file holds a note of unfinished work."""
+    notes = re.findall(r"\b(?:TODO|FIXME|XXX)\b", (ROOT / source).read_text(encoding="utf-8"))
+
+    assert notes == []
+
+
+@pytest.mark.parametrize("source", QUIET)
+def test_the_library_does_not_print(source: str) -> None:
+    """Only commands and examples print; the rest logs."""
+    lines = calls_of_print(source)
+
+    assert lines == []
