@@ -1,0 +1,78 @@
+"""The archive: where manifest and raw logs are kept, in the words of the domain.
+
+An archive is whatever passes the conformance suite in `tests/memory/conformance`. Every operation
+names the owner; what is not that owner's does not exist. Reads are as seen from a `Tip`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from .efforts import Effort
+from .record import Group, Owner, Record, Tip
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something `verify` found: where (file and line, or key), what, and how grave it is."""
+
+    where: str
+    what: str
+    fatal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EffortList:
+    """The newest efforts, newest status change first, and how many there are in all."""
+
+    efforts: tuple[Effort, ...]
+    total: int
+
+
+class Archive(Protocol):
+    """Storage of the turns of many sessions, append-only, fork-safe, exactly once."""
+
+    def commit(self, owner: Owner, tip: Tip, group: Group) -> Record:
+        """Store a group after `tip`, once, and return its record.
+
+        The same group after the same tip is stored once however often it is committed. If the
+        slot is taken by another group, a new branch begins. Raises `ArchiveLockedError` if the
+        session stays locked, `OSError` if writing fails; nothing is then committed, or all.
+        """
+
+    def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
+        """Return the visible records with these turn numbers, ascending; missing ones left out."""
+
+    def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
+        """Return the numbers of the `last` newest visible ambient turns, ascending."""
+
+    def ambient_count(self, owner: Owner, tip: Tip) -> int:
+        """Count the visible ambient turns, at a cost that does not grow with the session."""
+
+    def effort(self, owner: Owner, tip: Tip, effort_id: str) -> Effort | None:
+        """Return one visible effort, None if there is none of that id."""
+
+    def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
+        """Return the visible efforts with these ids, in the order of the ids, in one reading."""
+
+    def effort_turns(self, owner: Owner, tip: Tip, effort_id: str) -> tuple[int, ...]:
+        """Return the numbers of the visible turns of an effort, ascending."""
+
+    def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
+        """Return the `newest` visible efforts by their last status change, and the total."""
+
+    def newest(self, owner: Owner) -> Tip | None:
+        """Return the tip of the branch that was committed to last, None for no session."""
+
+    def tips(self, owner: Owner) -> tuple[Tip, ...]:
+        """Return the tip of every branch, in the order of their names."""
+
+    def sessions(self, user: str) -> tuple[Owner, ...]:
+        """Return the sessions of a user, in the order of their names."""
+
+    def verify(self, owner: Owner) -> tuple[Finding, ...]:
+        """Check every record of a session from the stored bytes alone.
+
+        Finds torn and damaged lines, digests that do not match, parents that are missing, and
+        leaf branches (not fatal). An unknown session raises `SessionNotFoundError`.
+        """

@@ -1,0 +1,71 @@
+"""What is known of an effort, and how the events of the turns change it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+from .record import Event
+
+EffortStatus: TypeAlias = Literal["open", "concluded"]
+
+STATUS: Mapping[str, EffortStatus] = {
+    "opened": "open",
+    "goal_updated": "open",
+    "reopened": "open",
+    "concluded": "concluded",
+}
+"""The events that change what the manifest says of an effort, with the status they leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """An effort as its newest status change left it.
+
+    `turn` is the turn of that change; `tokens` is the size of its raw log when it was concluded.
+    """
+
+    id: str
+    status: EffortStatus
+    goal: str = ""
+    constraints: tuple[str, ...] = ()
+    summary: str = ""
+    keywords: tuple[str, ...] = ()
+    importance: int = 50
+    tokens: int = 0
+    turn: int = 0
+
+
+def snapshot(effort: Effort) -> dict[str, Any]:
+    """Return what an event says of an effort, beside the event's type."""
+    said = {field.name: getattr(effort, field.name) for field in fields(effort)}
+    said["effort"] = said.pop("id")
+    said["constraints"], said["keywords"] = list(effort.constraints), list(effort.keywords)
+    return {key: value for key, value in said.items() if key not in {"status", "turn"}}
+
+
+def changed(event: Event, turn: int) -> Effort | None:
+    """Return the effort as this event left it, None if the event changes no status."""
+    status = STATUS.get(event["type"])
+    if status is None:
+        return None
+    return Effort(
+        id=event["effort"],
+        status=status,
+        goal=event.get("goal", ""),
+        constraints=tuple(event.get("constraints", ())),
+        summary=event.get("summary", ""),
+        keywords=tuple(event.get("keywords", ())),
+        importance=event.get("importance", 50),
+        tokens=event.get("tokens", 0),
+        turn=turn,
+    )
+
+
+def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
+    """Return the efforts that these events of one turn left behind, oldest change first."""
+    return tuple(effort for event in events if (effort := changed(event, turn)))
+
+
+def newest(efforts: Sequence[Effort], effort_id: str) -> Effort | None:
+    """Return the last of `efforts` with this id, None if there is none."""
+    return next((effort for effort in reversed(efforts) if effort.id == effort_id), None)

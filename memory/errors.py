@@ -1,0 +1,68 @@
+"""The errors Ebbtide raises.
+
+EbbtideError
+├── SettingsError           a setting is out of range, unknown, or not allowed there
+├── InputError              the input of a run holds nothing to answer
+├── ToolError               a memory tool was called wrongly; the model reads the message
+├── SummaryError            a model call that summarises failed
+└── ArchiveError            the archive cannot do what was asked
+    ├── SessionNotFoundError    no such session for this owner
+    ├── ArchiveLockedError      another process holds the session's lock
+    └── ArchiveFormatError      the stored format is newer or damaged
+"""
+
+from pathlib import Path
+
+
+class EbbtideError(Exception):
+    """The root of all errors that Ebbtide raises."""
+
+
+class SettingsError(EbbtideError, ValueError):
+    """A setting is out of range, unknown, or not allowed where it was given."""
+
+
+class InputError(EbbtideError, ValueError):
+    """The input of a run holds no message that has not been answered already."""
+
+    def __init__(self, count: int) -> None:
+        """Say how many messages came in and what to pass instead."""
+        super().__init__(
+            f"the input has no new message ({count} in state, all answered): pass "
+            '{"messages": [("user", "...")]}, without an id or with one that was not used before'
+        )
+
+
+class ToolError(EbbtideError):
+    """A memory tool was called wrongly; the message tells the model how to do it right."""
+
+
+class SummaryError(EbbtideError):
+    """A model call that summarises failed."""
+
+
+class ArchiveError(EbbtideError):
+    """The archive cannot do what was asked."""
+
+
+class SessionNotFoundError(ArchiveError, LookupError):
+    """No such session exists for this owner."""
+
+    def __init__(self, thread: str) -> None:
+        """Name the thread as it was asked for, and nothing about other owners."""
+        super().__init__(f"session {thread!r} not found: check the thread id and the user id")
+
+
+class ArchiveLockedError(ArchiveError, TimeoutError):
+    """Another process holds the lock of the session for longer than the timeout."""
+
+    def __init__(self, lock: Path, seconds: float) -> None:
+        """Name the lock file and how long was waited."""
+        super().__init__(
+            f"session locked: {str(lock)!r} was held by another process for {seconds} s; "
+            "try again, or raise lock_timeout"
+        )
+
+
+class ArchiveFormatError(ArchiveError, ValueError):
+    """The stored format is newer than this program, or is damaged."""

@@ -1,0 +1,129 @@
+"""Messages as plain data, in LangChain's serialised form: `{"type": "ai", "data": {...}}`."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+Message: TypeAlias = Mapping[str, Any]
+
+_LONE = re.compile("[\ud800-\udfff]")
+_VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")
+
+
+def clean(value: Any) -> Any:
+    r"""Return `value` with every lone surrogate, at any depth, replaced by U+FFFD.
+
+    >>> clean({"a": ["x\ud800"]}) == {"a": ["x\ufffd"]}
+    True
+    """
+    if isinstance(value, str):
+        return _LONE.sub("\ufffd", value)
+    if isinstance(value, Mapping):
+        return {clean(key): clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(clean(item) for item in value)
+    return value
+
+
+def broken(value: Any) -> bool:
+    """Tell whether there is a lone surrogate in `value`, at any depth."""
+    if isinstance(value, str):
+        return bool(_LONE.search(value))
+    if isinstance(value, Mapping):
+        return any(broken(key) or broken(item) for key, item in value.items())
+    return isinstance(value, list | tuple) and any(broken(item) for item in value)
+
+
+def unserialisable(value: Any) -> dict[str, str]:
+    """Return the marker that stands for what JSON cannot hold.
+
+    >>> unserialisable(b"x")
+    {'ebbtide_unserialisable': 'builtins.bytes'}
+    """
+    kind = type(value)
+    return {"ebbtide_unserialisable": f"{kind.__module__}.{kind.__qualname__}"}
+
+
+def text(message: Message) -> str:
+    """Return the text of a message; blocks that are not text become a placeholder.
+
+    >>> text({"type": "human", "data": {"content": [{"type": "image"}, "hello"]}})
+    '[image]hello'
+    """
+    content = message["data"].get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(_block_text(block) for block in content)
+
+
+def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
+    """Return the tool calls of a message, the invalid ones last."""
+    data = message["data"]
+    return (*(data.get("tool_calls") or ()), *(data.get("invalid_tool_calls") or ()))
+
+
+def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
+    """Return the calls that have no result among the messages after them.
+
+    Results belong to the nearest assistant message before them, so ids may repeat between rounds.
+    """
+    waiting: list[Mapping[str, Any]] = []
+    done: list[Mapping[str, Any]] = []
+    for message in messages:
+        if message["type"] == "ai":
+            done += waiting
+            waiting = list(calls(message))
+        elif message["type"] == "tool":
+            answered = message["data"].get("tool_call_id")
+            waiting = [call for call in waiting if call.get("id") != answered]
+    return (*done, *waiting)
+
+
+def answered(messages: Sequence[Message]) -> bool:
+    """Tell whether the messages end in a final answer: an assistant message without calls."""
+    return bool(messages) and messages[-1]["type"] == "ai" and not calls(messages[-1])
+
+
+def digest(messages: Sequence[Message], length: int = 16) -> str:
+    """Return the identity of a group: hex digits of SHA-256 over its canonical JSON.
+
+    Ids, usage and times do not count, since models and clients repeat or invent them.
+
+    >>> digest([{"type": "human", "data": {"content": "hi", "id": "1"}}])
+    '25dbdbddb6bccc04'
+    """
+    return fingerprint([_identity(message) for message in messages], length)
+
+
+def fingerprint(value: Any, length: int = 16) -> str:
+    """Return the first `length` hex digits of SHA-256 over the canonical JSON of `value`."""
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:length]
+
+
+def _identity(message: Message) -> dict[str, Any]:
+    data = {key: value for key, value in message["data"].items() if key not in _VOLATILE}
+    for key in ("tool_calls", "invalid_tool_calls"):
+        if data.get(key):
+            data[key] = [_without_id(call) for call in data[key]]
+    if isinstance(data.get("content"), list):
+        data["content"] = [_without_id(block) for block in data["content"]]
+    extra = data.get("additional_kwargs") or {}
+    data["additional_kwargs"] = {key: extra[key] for key in extra if key != "tool_calls"}
+    return {"type": message["type"], "data": {key: value for key, value in data.items() if value}}
+
+
+def _without_id(item: Any) -> Any:
+    return {k: v for k, v in item.items() if k != "id"} if isinstance(item, Mapping) else item
+
+
+def _block_text(block: Any) -> str:
+    if isinstance(block, str):
+        return block
+    if block.get("type") == "text":
+        return str(block.get("text", ""))
+    return f"[{block.get('type', 'content')}]"

@@ -1,0 +1,103 @@
+"""What the archive stores: the owner of a session, a place in its history, one turn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from .messages import Message, digest, fingerprint
+
+Event: TypeAlias = Mapping[str, Any]
+Status: TypeAlias = Literal["done", "aborted"]
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whom a session belongs to: user, thread, and checkpoint namespace without task ids."""
+
+    user: str
+    thread: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """The last turn that a state has committed: its branch, number (0 for none) and digest."""
+
+    branch: str = MAIN
+    turn: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The messages and events of one turn, ready to be committed; `at` is ISO 8601 in UTC."""
+
+    turn: int
+    messages: tuple[Message, ...]
+    at: str
+    efforts: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    status: Status = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A committed group with its place: branch, parent digest, and where its branch began.
+
+    `origin` is `(parent branch, last turn of it that this branch sees)` in the first record of
+    a branch, else None. `gap` marks that the record before it is missing from the archive.
+    """
+
+    turn: int
+    branch: str
+    parent: str
+    digest: str
+    messages: tuple[Message, ...]
+    at: str
+    origin: tuple[str, int] | None = None
+    efforts: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    status: Status = "done"
+    gap: bool = False
+
+    @property
+    def tip(self) -> Tip:
+        """The tip of a state that has just committed this record."""
+        return Tip(self.branch, self.turn, self.digest)
+
+
+def branch_id(parent: str, turn: int, group_digest: str) -> str:
+    """Name the branch that begins with this group, the same for every retry.
+
+    >>> branch_id("main", 3, "9f3c2a0011223344")
+    'bcf9cba8d21e'
+    """
+    return "b" + fingerprint([parent, turn, group_digest], 11)
+
+
+def place(group: Group, branch: str, parent: str, origin: tuple[str, int] | None) -> Record:
+    """Return the record of a group at its place in the history."""
+    return Record(
+        turn=group.turn,
+        branch=branch,
+        parent=parent,
+        digest=digest(group.messages),
+        messages=group.messages,
+        at=group.at,
+        origin=origin,
+        efforts=group.efforts,
+        events=group.events,
+        status=group.status,
+    )
+
+
+def memberships(active: str | None, events: Sequence[Event]) -> tuple[str, ...]:
+    """Return the efforts a turn belongs to: the active one at its end, then those it concluded.
+
+    >>> memberships("b", [{"type": "concluded", "effort": "a"}])
+    ('b', 'a')
+    """
+    concluded = (event["effort"] for event in events if event["type"] == "concluded")
+    return tuple(dict.fromkeys([*([active] if active else []), *concluded]))

@@ -1,0 +1,86 @@
+"""Every number of the design, as one frozen model: the graph's context schema."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .errors import SettingsError
+
+
+class Settings(BaseModel):
+    """The settings of an agent; each can be overridden for one run with `context={...}`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    context_budget: int = Field(
+        16_000, ge=2_000, le=2_000_000, description="Size the working context aims at, in tokens"
+    )
+    expanded_share: float = Field(
+        0.25, gt=0, le=1, description="Share of the budget for expanded efforts, a fraction"
+    )
+    ambient_window: int = Field(
+        10, ge=0, le=10_000, description="Ambient turns kept in the context at least; 0 = all"
+    )
+    window_step: int = Field(
+        5, ge=1, le=1_000, description="The ambient window is cut every so many turns"
+    )
+    messages_window: int = Field(
+        2, ge=0, le=100, description="Earlier turns kept in `messages`, for chat UIs"
+    )
+    max_tool_rounds: int = Field(
+        8, ge=0, le=1_000, description="Rounds of tool calls in one turn before the last answer"
+    )
+    max_open_efforts: int = Field(
+        32, ge=1, le=1_000, description="Efforts that may be open at once"
+    )
+    summaries_limit: int = Field(
+        200, ge=1, le=10_000, description="Summaries of concluded efforts in the context at most"
+    )
+    status_limit: int = Field(
+        20, ge=1, le=1_000, description="Further efforts that `effort_status` lists"
+    )
+    summary_max_tokens: int = Field(
+        120, ge=20, le=4_000, description="Length of an effort's summary at most, in tokens"
+    )
+    summary_input_tokens: int = Field(
+        12_000, ge=500, le=1_000_000, description="Log that one summary call reads, in tokens"
+    )
+    user_id: str | None = Field(
+        None, description="Whose memory this is; only a run may set it, never the agent"
+    )
+
+
+def settings(**values: Any) -> Settings:
+    """Return `Settings(**values)`, with a `SettingsError` that quotes what is wrong."""
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        raise SettingsError(describe(error)) from error
+
+
+def resolve(context: object, defaults: Settings) -> Settings:
+    """Return the settings of one run: what `context` sets, else what the agent was given.
+
+    `context` is a `Settings`, a mapping, another schema's object or None. Of a mapping the names
+    that are settings count, the others are a parent graph's (LangGraph itself checks the context of
+    the graph that is run); an object of another schema changes nothing.
+
+    >>> resolve({"ambient_window": 3}, Settings(max_tool_rounds=2)).max_tool_rounds
+    2
+    """
+    if isinstance(context, Mapping):
+        ours = context.keys() & Settings.model_fields.keys()
+        context = settings(**{name: context[name] for name in ours})
+    if not isinstance(context, Settings) or not context.model_fields_set:
+        return defaults
+    chosen = {name: getattr(context, name) for name in context.model_fields_set}
+    return settings(**{**defaults.model_dump(), **chosen})
+
+
+def describe(error: ValidationError) -> str:
+    """Say in one line per field what is wrong with it, quoting the value."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']} (got {item['input']!r})"
+        for item in error.errors()
+    )

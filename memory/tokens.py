@@ -1,0 +1,214 @@
+"""Count tokens exactly as `o200k_base` does, offline, and cut text to a number of tokens.
+
+Below, a *counter* is any function from text to a number of tokens. The vocabulary is shipped;
+nothing here uses the network or a cache on disk.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from threading import Lock
+from typing import Any, TypeAlias
+
+from tiktoken import Encoding
+
+from .messages import Message, calls
+
+TokenCounter: TypeAlias = Callable[[str], int]
+
+MESSAGE_OVERHEAD = 4
+"""Tokens that a provider puts around each message."""
+
+TOOL_OVERHEAD = 8
+"""Tokens that a provider puts around each tool's schema."""
+
+IMAGE_TOKENS = 1_445
+"""Tokens of one image at most, at OpenAI's high detail: 85 + 170 for each tile of 512 x 512.
+
+An image is scaled to fit into 2048 x 2048 and then to a shorter side of 768, so it has at most
+4 x 2 tiles (OpenAI, "Images and vision", section "Calculating costs"; the same arithmetic is in
+`langchain_openai`, `_count_image_tokens`).
+"""
+
+_VOCABULARY = "o200k_base.tiktoken"
+_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+_SPECIAL = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
+_CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+_PATTERN = "|".join(
+    (
+        rf"[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]*[{_LOWER}]+{_CONTRACTION}",
+        rf"[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]+[{_LOWER}]*{_CONTRACTION}",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+_SLICE = 200_000
+_SEAM = re.compile(r"(?<=[^\W_])(?=[\s,.;:!?()，。、；：！？])")
+_HARD_CUT = 8
+_CACHED = 16_384
+_IMAGES = frozenset({"image", "image_url", "input_image"})
+_CALLS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
+_SENTENCE = re.compile(
+    r"(?m:^[ \t]*\d+\.(?=\s))|"
+    r"(?P<end>[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？｡]+[”’」』）】]*|\n)"
+)
+_WORD = re.compile(r"(?<=\S)(?=\s)")
+_loading = Lock()
+
+
+def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
+    """Return a counter that remembers the last `size` results by digest, not by text."""
+    known: OrderedDict[bytes, int] = OrderedDict()
+    lock = Lock()
+
+    def counter(text: str) -> int:
+        key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        with lock:
+            if key in known:
+                known.move_to_end(key)
+                return known[key]
+        tokens = count(text)
+        with lock:
+            known[key] = tokens
+            while len(known) > size:
+                known.popitem(last=False)
+        return tokens
+
+    return counter
+
+
+def exact(text: str) -> int:
+    """Return the number of `o200k_base` tokens of `text`; names of special tokens are plain text.
+
+    Texts over 200,000 characters are counted in slices, because tiktoken fails on long runs of
+    white space. Slices end where a word does, which leaves the count exact; where no word ends,
+    eight tokens are added for the cut. That covers twice what was measured (in 200,000 random cuts
+    the parts had at most four tokens less than the whole), and is under 1 % of any slice.
+
+    >>> exact("Nothing is lost.")
+    4
+    """
+    encoding = _encoding()
+    return sum(
+        len(encoding.encode(text[start:end], disallowed_special=())) + extra
+        for start, end, extra in _slices(text)
+    )
+
+
+count: TokenCounter = cached(exact)
+"""The counter in use where none is given: `exact`, remembered."""
+
+
+def count_message(message: Message, count: TokenCounter = count) -> int:
+    """Return the tokens of a message: text, name, tool calls (name and arguments), overhead.
+
+    Each image counts `IMAGE_TOKENS`; other blocks count as JSON. Ids are not shown to a model.
+
+    >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
+    6
+    """
+    data = message["data"]
+    called = calls(message)
+    parts = [_compact([call.get("name"), call.get("args")]) for call in called]
+    if data.get("name"):
+        parts.append(str(data["name"]))
+    content = data.get("content") or ()
+    blocks = [content] if isinstance(content, str) else content
+    inside = sum(_count_block(block, count, called=bool(called)) for block in blocks)
+    return MESSAGE_OVERHEAD + inside + sum(map(count, parts))
+
+
+def count_tools(schemas: Sequence[Mapping[str, Any]], count: TokenCounter = count) -> int:
+    """Return the tokens of tool schemas as a provider sees them: compact JSON and overhead.
+
+    >>> count_tools([{"name": "a"}, {"name": "b"}], lambda s: 1)
+    18
+    """
+    return sum(TOOL_OVERHEAD + count(_compact(schema)) for schema in schemas)
+
+
+def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
+    """Return the longest prefix of whole sentences within `limit` tokens.
+
+    If the first sentence alone is too long it is cut after a word, or inside the first word if
+    that is too long, and ends in "…". No prefix may fit: then the result is empty.
+
+    >>> cut_at_sentence("It works. It is fast. It is small.", 5, lambda s: len(s.split()))
+    'It works. It is fast.'
+    """
+    text = text.strip()
+    sentences = [*(end.end() for end in _SENTENCE.finditer(text) if end["end"]), len(text)]
+    if end := _longest(text, sentences, lambda prefix: count(prefix) <= limit):
+        return text[:end].rstrip()
+
+    def fits(prefix: str) -> bool:
+        return count(prefix + "…") <= limit
+
+    first = text[: sentences[0]]
+    words = [match.end() for match in _WORD.finditer(first)]
+    end = _longest(first, words, fits) or _longest(first, range(1, len(first) + 1), fits)
+    return first[:end] + "…" if end else ""
+
+
+def _longest(text: str, ends: Sequence[int], fits: Callable[[str], bool]) -> int:
+    """Return the last of `ends` whose prefix fits, 0 if none; long prefixes are tried last."""
+    high = 1
+    while high <= len(ends) and fits(text[: ends[high - 1]]):
+        high *= 2
+    low, high = high // 2, min(high, len(ends) + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(text[: ends[middle - 1]]) else (low, middle)
+    return ends[low - 1] if low else 0
+
+
+def _slices(text: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the start and end of each slice, and the tokens to add for the cut at its end."""
+    start = 0
+    while len(text) - start > _SLICE:
+        limit = start + _SLICE
+        seams = [match.start() for match in _SEAM.finditer(text, limit - _SLICE // 10, limit)]
+        end = seams[-1] if seams else limit
+        yield start, end, 0 if seams else _HARD_CUT
+        start = end
+    yield start, len(text), 0
+
+
+def _count_block(block: Any, count: TokenCounter, *, called: bool) -> int:
+    if isinstance(block, str):
+        return count(block)
+    kind = block.get("type")
+    if kind == "text":
+        return count(str(block.get("text", "")))
+    if kind in _IMAGES:
+        return IMAGE_TOKENS
+    return 0 if called and kind in _CALLS else count(_compact(block))
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _encoding() -> Encoding:
+    with _loading:
+        return _load()
+
+
+@cache
+def _load() -> Encoding:
+    """Read the shipped vocabulary; `tiktoken.get_encoding` would download it."""
+    data = files(__package__).joinpath(_VOCABULARY).read_bytes()
+    if hashlib.sha256(data).hexdigest() != _SHA256:
+        raise ValueError(f"the vocabulary is damaged (SHA-256 of {_VOCABULARY!r}): install again")
+    lines = map(bytes.split, data.splitlines())
+    ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+    return Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL)

@@ -1,0 +1,82 @@
+"""The settings: their limits, and which of several sources a run takes them from."""
+
+from dataclasses import dataclass
+
+import pytest
+from pydantic import ValidationError
+
+from ebbtide.memory.errors import SettingsError
+from ebbtide.memory.settings import Settings, resolve, settings
+
+NUMBERS = [name for name, field in Settings.model_fields.items() if name != "user_id"]
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """The context of a parent graph, which has a field of the same name."""
+
+    context_budget: int = 3_000
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_described(name: str) -> None:
+    """Every setting says what it means, since Studio and the table show it."""
+    field = Settings.model_fields[name]
+
+    assert field.description
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_number_is_limited(name: str) -> None:
+    """Every number has a range, and minus one lies outside it."""
+    with pytest.raises(SettingsError, match=rf"{name}: .*\(got -1\)"):
+        settings(**{name: -1})
+
+
+def test_settings_are_frozen() -> None:
+    """A setting cannot be changed after the fact."""
+    chosen = Settings()
+
+    with pytest.raises(ValidationError, match="frozen"):
+        chosen.context_budget = 3_000  # type: ignore[misc]
+
+
+def test_an_unknown_setting_is_an_error() -> None:
+    """A name that is no setting raises, quoting its value."""
+    with pytest.raises(SettingsError, match=r"budget: .*\(got 5000\)"):
+        settings(budget=5_000)
+
+
+def test_several_bad_settings_are_all_named() -> None:
+    """One error names every bad value, not just the first."""
+    with pytest.raises(SettingsError, match=r"context_budget: .*; window_step: "):
+        settings(context_budget=1, window_step=0)
+
+
+@pytest.mark.parametrize("context", [None, {}, {"tenant": "a"}, Foreign(), 7])
+def test_a_context_that_is_not_ours_changes_nothing(context: object) -> None:
+    """None, an empty or foreign mapping and a foreign object leave the agent's settings."""
+    defaults = Settings(context_budget=5_000)
+
+    assert resolve(context, defaults) is defaults
+
+
+@pytest.mark.parametrize("context", [{"window_step": 3}, Settings(window_step=3)])
+def test_a_run_changes_what_it_sets(context: object) -> None:
+    """What a run does not set comes from the agent, even where the class has a default."""
+    chosen = resolve(context, Settings(context_budget=5_000, window_step=9))
+
+    assert (chosen.context_budget, chosen.window_step) == (5_000, 3)
+
+
+def test_a_bad_value_in_a_context_is_an_error() -> None:
+    """A run with a value out of range raises, quoting it."""
+    with pytest.raises(SettingsError, match=r"window_step: .*\(got 0\)"):
+        resolve({"window_step": 0}, Settings())
+
+
+def test_an_unknown_name_beside_a_setting_is_the_parents() -> None:
+    """Of a parent graph's mapping the settings count, and what else it holds is left alone."""
+    chosen = resolve({"window_step": 3, "tenant": "x"}, Settings(context_budget=5_000))
+
+    assert (chosen.window_step, chosen.context_budget) == (3, 5_000)

@@ -1,0 +1,270 @@
+"""Token counts: exact where they can be, never too low, offline, and cheap when repeated."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory import tokens
+from ebbtide.memory.messages import Message
+
+OFFLINE = """
+import sys
+
+def refuse(event, arguments):
+    if event.startswith("socket.") or (event == "open" and "data-gym-cache" in str(arguments[0])):
+        raise RuntimeError(event)
+
+sys.addaudithook(refuse)
+from ebbtide.memory.tokens import count
+sys.exit(count("Nothing is lost.") != 4)
+"""
+
+PROSE = (
+    "The quick brown fox, 42 of them, don't jump.\nÜber den Hund… 记忆系统，自动管理。 👩‍👩‍👧 \t"
+)
+MIXED = st.lists(
+    st.sampled_from(["word", " ", "\n", "'s", ",", "。", "中文", "é", "7", "👩‍👧", "_"])
+)
+
+
+def words(text: str) -> int:
+    """Count words, so that numbers can be checked by eye."""
+    return len(text.split())
+
+
+class Recorder:
+    """A word counter that keeps what it was asked."""
+
+    def __init__(self) -> None:
+        """Begin with no questions."""
+        self.asked: list[str] = []
+
+    def __call__(self, text: str) -> int:
+        """Count the words of `text` and keep it."""
+        self.asked.append(text)
+        return words(text)
+
+
+def whole(text: str) -> int:
+    """Count without slices."""
+    return len(tokens._encoding().encode(text, disallowed_special=()))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("Nothing is lost.", 4),
+        ("<|endoftext|>", 7),
+        ("记忆系统会自动管理上下文", 8),
+        ("👩‍👩‍👧", 8),
+        ("\ud800", 1),
+    ],
+)
+def test_short_texts_are_counted_exactly(text: str, expected: int) -> None:
+    """The count is that of o200k_base; special tokens and lone surrogates are plain text."""
+    counted = tokens.count(text)
+
+    assert counted == expected
+
+
+def test_counting_needs_no_network_and_no_cache_on_disk() -> None:
+    """A fresh process counts without opening a socket or tiktoken's cache folder."""
+    command = [sys.executable, "-c", OFFLINE]
+
+    finished = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vocabulary with another digest raises, saying to install again."""
+    monkeypatch.setattr(tokens, "_SHA256", "0" * 64)
+
+    with pytest.raises(ValueError, match="vocabulary is damaged"):
+        tokens._load.__wrapped__()
+
+
+def test_threads_share_one_vocabulary() -> None:
+    """Threads that count at once load the vocabulary once."""
+    tokens._load.cache_clear()
+
+    with ThreadPoolExecutor(8) as pool:
+        counts = set(pool.map(tokens.exact, ["Nothing is lost."] * 64))
+
+    assert counts == {4}
+    assert tokens._load.cache_info().misses == 1
+
+
+@pytest.mark.parametrize(
+    "character", ["a", "abcdefgh", "记忆系统会自动管理", "👩‍👩‍👧", "7", "!", "\n", "ab1!"]
+)
+def test_a_long_run_is_never_too_low_and_at_most_one_percent_too_high(character: str) -> None:
+    """Runs of 1,000,000 characters without a seam count as much as the whole, up to 1 % more."""
+    text = (character * (1_000_000 // len(character) + 1))[:1_000_000]
+
+    counted, expected = tokens.exact(text), whole(text)
+
+    assert expected <= counted <= expected * 1.01
+
+
+@pytest.mark.parametrize("character", [" ", "\t ", " \n  "])
+def test_a_long_run_of_white_space_is_counted(character: str) -> None:
+    """White space that makes tiktoken fail is counted, about as its parts are."""
+    text = character * (1_000_000 // len(character))
+    part = character * (100_000 // len(character))
+
+    counted = tokens.exact(text)
+
+    assert counted == pytest.approx(10 * whole(part), rel=0.01)
+
+
+def test_five_megabytes_of_text_are_counted_exactly() -> None:
+    """Slices of text end where a word does, which leaves the count exact."""
+    text = PROSE * (5_000_000 // len(PROSE))
+
+    counted = tokens.exact(text)
+
+    assert counted == whole(text)
+
+
+@given(MIXED, st.integers(min_value=8, max_value=40))
+def test_slices_never_count_too_low(parts: list[str], size: int) -> None:
+    """Whatever the text and the size of the slices, the sum is not below the whole."""
+    text = "".join(parts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_SLICE", size)
+        slices = list(tokens._slices(text))
+        counted = tokens.exact(text)
+
+    assert "".join(text[start:end] for start, end, _ in slices) == text
+    assert counted >= whole(text)
+
+
+def test_a_repeated_text_is_counted_once() -> None:
+    """A counter with a memory asks for each text once, and forgets the oldest beyond its size."""
+    recorder = Recorder()
+    counter = tokens.cached(recorder, size=2)
+
+    results = [counter(text) for text in ("a", "b b", "a", "c c c", "b b")]
+
+    assert results == [1, 2, 1, 3, 2]
+    assert recorder.asked == ["a", "b b", "c c c", "b b"]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"content": "one two three"}, 4 + 3),
+        ({"content": ""}, 4),
+        ({"content": None}, 4),
+        ({"content": "one", "name": "ebbtide"}, 4 + 1 + 1),
+        ({"content": "one", "id": "a b c", "tool_call_id": "d e"}, 4 + 1),
+        ({"content": ["one two", {"type": "text", "text": "three"}]}, 4 + 3),
+        ({"content": [{"type": "image_url", "image_url": {"url": "x" * 999}}]}, 4 + 1_445),
+        ({"content": [{"type": "reasoning", "reasoning": "two words"}]}, 4 + 2),
+        ({"content": "", "tool_calls": [{"name": "f", "args": {"q": "a b"}, "id": "1"}]}, 4 + 2),
+        ({"content": "", "invalid_tool_calls": [{"name": "f", "args": "a b c"}]}, 4 + 3),
+    ],
+)
+def test_a_message_counts_what_a_model_sees_of_it(data: dict[str, Any], expected: int) -> None:
+    """Text, name, calls with arguments, images and overhead count; ids do not."""
+    message: Message = {"type": "ai", "data": data}
+
+    counted = tokens.count_message(message, words)
+
+    assert counted == expected
+
+
+def test_a_call_that_stands_in_the_content_too_counts_once() -> None:
+    """Providers repeat calls as content blocks; they are counted as calls only."""
+    call = {"name": "f", "args": {"q": "a b"}, "id": "1"}
+    blocks = [{"type": "tool_use", "name": "f", "input": {"q": "a b"}, "id": "1"}]
+    message: Message = {"type": "ai", "data": {"content": blocks, "tool_calls": [call]}}
+
+    counted = tokens.count_message(message, words)
+
+    assert counted == 4 + 2
+
+
+def test_other_scripts_in_arguments_count_as_characters() -> None:
+    """Arguments are counted as text and not as escapes."""
+    call = {"name": "f", "args": {"q": "记忆"}}
+    message: Message = {"type": "ai", "data": {"content": "", "tool_calls": [call]}}
+
+    counted = tokens.count_message(message, len)
+
+    assert counted == 4 + len('["f",{"q":"记忆"}]')
+
+
+def test_tools_count_their_compact_schemas() -> None:
+    """Each schema counts as compact JSON and eight tokens around it."""
+    counted = tokens.count_tools([{"name": "a", "description": "one two"}, {"name": "b"}], len)
+
+    assert counted == len('{"name":"a","description":"one two"}') + len('{"name":"b"}') + 16
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("", 5, ""),
+        ("It works. It is fast.", 5, "It works. It is fast."),
+        ("It works. It is fast.", 4, "It works."),
+        ("It works! Does it? “Yes.” It does.", 5, "It works! Does it? “Yes.”"),
+        ("Version 3.5 is out. Use it now.", 4, "Version 3.5 is out."),
+        ("1. Read it all first.\n2. Then write.", 5, "1. Read it all first."),
+        ("1. Read it all first.", 3, "1. Read it…"),
+        ("One line\nanother line\nthe end", 4, "One line\nanother line"),
+        ("no end of it at all", 3, "no end of…"),
+        ("no end of it", 4, "no end of it"),
+        ("It works.", 0, ""),
+    ],
+)
+def test_a_text_is_cut_after_whole_sentences(text: str, limit: int, expected: str) -> None:
+    """The longest prefix of whole sentences stays; one that is too long is cut after a word."""
+    cut = tokens.cut_at_sentence(text, limit, words)
+
+    assert cut == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("数据库很快。它很小。", 6, "数据库很快。"),
+        ("他说：「好的。」然后走了。", 8, "他说：「好的。」"),
+        ("没有句号的长句子", 4, "没有句…"),
+    ],
+)
+def test_chinese_is_cut_after_whole_sentences(text: str, limit: int, expected: str) -> None:
+    """Full-width stops end a sentence; one that is too long is cut inside."""
+    cut = tokens.cut_at_sentence(text, limit, len)
+
+    assert cut == expected
+
+
+@given(
+    st.lists(st.sampled_from(["One two.", "Three?", "four", "五六。", "\n"])), st.integers(0, 30)
+)
+def test_a_cut_text_fits(parts: Sequence[str], limit: int) -> None:
+    """Whatever the text and the limit, the result fits."""
+    cut = tokens.cut_at_sentence(" ".join(parts), limit)
+
+    assert tokens.count(cut) <= limit
+
+
+def test_a_huge_text_is_cut_without_counting_it_whole() -> None:
+    """Cutting asks for counts of short prefixes only, so that its cost follows the limit."""
+    recorder = Recorder()
+    text = "One two three. " * 100_000
+
+    cut = tokens.cut_at_sentence(text, 30, recorder)
+
+    assert words(cut) == 30
+    assert max(map(len, recorder.asked)) < 1_000

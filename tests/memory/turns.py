@@ -1,0 +1,59 @@
+"""Turns to commit: small groups of messages whose texts say where they belong."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.record import Event, Group, Owner, Record, Tip
+
+OWNER = Owner("ann", "t1")
+START = Tip()
+
+
+def human(text: str, **data: Any) -> dict[str, Any]:
+    """Return a message of the user."""
+    return {"type": "human", "data": {"content": text, **data}}
+
+
+def answer(text: str, **data: Any) -> dict[str, Any]:
+    """Return an answer of the model."""
+    return {"type": "ai", "data": {"content": text, **data}}
+
+
+def turn(
+    number: int,
+    text: str = "",
+    efforts: Sequence[str] = (),
+    events: Sequence[Event] = (),
+) -> Group:
+    """Return a group that asks `text`, and is of these efforts."""
+    said = text or f"question {number}"
+    at = f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z"
+    return Group(number, (human(said), answer(f"about {said}")), at, tuple(efforts), tuple(events))
+
+
+def opened(effort: str, **said: Any) -> dict[str, Any]:
+    """Return the event of an effort that was opened."""
+    return {"type": "opened", "effort": effort, "goal": f"do {effort}", **said}
+
+
+def concluded(effort: str, summary: str, **said: Any) -> dict[str, Any]:
+    """Return the event of an effort that was concluded."""
+    return {"type": "concluded", "effort": effort, "summary": summary, **said}
+
+
+def commit_all(archive: Archive, groups: Sequence[Group], tip: Tip = START) -> Tip:
+    """Commit groups one after the other, and return the tip of the last."""
+    for group in groups:
+        tip = archive.commit(OWNER, tip, group).tip
+    return tip
+
+
+def texts(records: Sequence[Record]) -> list[str]:
+    """Return what the user said in each record."""
+    return [record.messages[0]["data"]["content"] for record in records]
+
+
+def visible(archive: Archive, tip: Tip, owner: Owner = OWNER) -> list[str]:
+    """Return what the user said in each turn that `tip` sees."""
+    return texts(archive.turns(owner, tip, range(1, tip.turn + 1)))
