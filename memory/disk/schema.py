@@ -1,0 +1,88 @@
+"""The tables of the index: one SQLite file per session, a cache of what the logs say."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+VERSION = 1
+_WAIT_SECONDS = 10.0
+
+_TABLES = """
+CREATE TABLE records(
+    id INTEGER PRIMARY KEY,
+    branch TEXT NOT NULL, turn INTEGER NOT NULL,
+    digest TEXT NOT NULL, parent TEXT NOT NULL, at TEXT NOT NULL, status TEXT NOT NULL,
+    file TEXT NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,
+    ambient INTEGER NOT NULL, efforts INTEGER NOT NULL,
+    UNIQUE(branch, turn));
+CREATE INDEX records_by_time ON records(at, turn, branch);
+CREATE TABLE branches(
+    branch TEXT PRIMARY KEY, origin TEXT, upto INTEGER, first INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE ambient(
+    branch TEXT, turn INTEGER, PRIMARY KEY(branch, turn)
+) WITHOUT ROWID;
+CREATE TABLE members(
+    effort TEXT, branch TEXT, turn INTEGER, PRIMARY KEY(effort, branch, turn)
+) WITHOUT ROWID;
+CREATE TABLE changes(
+    effort TEXT, branch TEXT, turn INTEGER, seq INTEGER, status TEXT NOT NULL, entry TEXT NOT NULL,
+    PRIMARY KEY(effort, branch, turn, seq)
+) WITHOUT ROWID;
+CREATE INDEX changes_by_turn ON changes(branch, turn, seq, effort);
+CREATE TABLE edits(
+    effort TEXT, branch TEXT, turn INTEGER, status TEXT, entry TEXT NOT NULL,
+    PRIMARY KEY(effort, branch, turn, status)
+) WITHOUT ROWID;
+CREATE TABLE files(name TEXT PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE pending(name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE manifest(size INTEGER, modified INTEGER, appendable INTEGER);
+"""
+# `ambient` and `efforts` of a record count those that a state sees whose tip it is.
+
+
+def connect(path: Path, *, durable: bool) -> sqlite3.Connection:
+    """Open the file of an index, made if it is missing, for use under a lock in any thread."""
+    connection = sqlite3.connect(
+        path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        # NORMAL keeps the file whole in a power cut: it syncs at checkpoints, not at commits.
+        connection.execute(f"PRAGMA synchronous={'NORMAL' if durable else 'OFF'}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """Return the version of an index, 0 if it has no tables yet."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables; call it in the transaction that fills them."""
+    for statement in _TABLES.split(";"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version={VERSION}")
+
+
+def delete(path: Path) -> None:
+    """Delete an index with its log, which SQLite would else play into the next one."""
+    for suffix in ("-wal", "-shm", ""):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of what follows, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # some errors have ended it already
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

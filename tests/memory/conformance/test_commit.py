@@ -1,0 +1,164 @@
+"""Committing: what is stored is read back, once."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.messages import digest
+from ebbtide.memory.record import Group, Owner, Tip
+from tests.memory.turns import OWNER, START, answer, commit_all, human, opened, turn, visible
+
+THREADS = itertools.count()
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+MESSAGES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["human", "ai", "tool"]),
+            "data": st.fixed_dictionaries(
+                {"content": TEXT | st.lists(JSON, max_size=2), "artifact": JSON}
+            ),
+        }
+    ),
+    max_size=4,
+).map(tuple)
+
+
+def test_first_turn_starts_main(archive: Archive) -> None:
+    """The first turn of a session is on branch main, without parent and without origin."""
+    record = archive.commit(OWNER, START, turn(1))
+
+    assert (record.branch, record.turn, record.parent, record.origin) == ("main", 1, "", None)
+
+
+def test_record_names_its_parent(archive: Archive) -> None:
+    """A record's parent is the digest of the tip it was committed after."""
+    first = archive.commit(OWNER, START, turn(1))
+
+    second = archive.commit(OWNER, first.tip, turn(2))
+
+    assert (second.parent, second.gap) == (first.digest, False)
+
+
+def test_committed_is_what_is_read(archive: Archive) -> None:
+    """Reading a turn gives the record that the commit returned."""
+    group = turn(1, efforts=["a", "b"], events=[opened("a"), opened("b")])
+    record = archive.commit(OWNER, START, group)
+
+    assert archive.turns(OWNER, record.tip, [1]) == (record,)
+
+
+def test_retry_is_stored_once(archive: Archive) -> None:
+    """Committing the same group after the same tip again returns the record that is there."""
+    before = commit_all(archive, [turn(1)])
+    first = archive.commit(OWNER, before, turn(2))
+
+    again = archive.commit(OWNER, before, turn(2))
+
+    assert again == first
+    assert [tip.branch for tip in archive.tips(OWNER)] == ["main"]
+
+
+def test_retry_with_other_ids_is_the_same(archive: Archive) -> None:
+    """Message ids, usage and times do not make a group another one."""
+    first = archive.commit(OWNER, START, Group(1, (human("hi", id="1"),), "2026-01-01"))
+
+    again = archive.commit(OWNER, START, Group(1, (human("hi", id="2"),), "2026-01-02"))
+
+    assert again == first
+
+
+def test_retry_of_an_older_turn_is_stored_once(archive: Archive) -> None:
+    """A retry finds its record also when later turns follow it."""
+    first = archive.commit(OWNER, START, turn(1))
+    commit_all(archive, [turn(2), turn(3)], first.tip)
+
+    assert archive.commit(OWNER, START, turn(1)) == first
+
+
+def test_turn_numbers_may_jump(archive: Archive) -> None:
+    """A turn may leave out numbers; it still follows its tip on the same branch."""
+    tip = commit_all(archive, [turn(1), turn(5)])
+
+    assert (tip.branch, visible(archive, tip)) == ("main", ["question 1", "question 5"])
+
+
+def test_aborted_turn_says_so(archive: Archive) -> None:
+    """The status of a turn is read back."""
+    group = Group(1, (human("hi"),), "2026-01-01", status="aborted")
+    record = archive.commit(OWNER, START, group)
+
+    assert archive.turns(OWNER, record.tip, [1])[0].status == "aborted"
+
+
+def test_empty_group_is_a_turn(archive: Archive) -> None:
+    """A group without messages is stored like any other."""
+    record = archive.commit(OWNER, START, Group(1, (), "2026-01-01"))
+
+    assert archive.turns(OWNER, record.tip, [1]) == (record,)
+
+
+def test_what_json_cannot_hold_becomes_a_marker(archive: Archive) -> None:
+    """A value that JSON cannot hold is stored as a marker that names its type, once."""
+    group = Group(1, (human("hi", artifact={"raw": b"x", "kinds": {1}}),), "2026-01-01")
+    record = archive.commit(OWNER, START, group)
+
+    assert record.messages[0]["data"]["artifact"] == {
+        "raw": {"ebbtide_unserialisable": "builtins.bytes"},
+        "kinds": {"ebbtide_unserialisable": "builtins.set"},
+    }
+    assert archive.commit(OWNER, START, group) == record
+    assert archive.verify(OWNER) == ()
+
+
+def test_lone_surrogates_are_replaced(archive: Archive) -> None:
+    """A lone surrogate, which UTF-8 cannot hold, is stored as U+FFFD."""
+    record = archive.commit(OWNER, START, turn(1, "a\ud800b"))
+
+    assert visible(archive, record.tip) == ["a\ufffdb"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\0",
+        "a\nb\r\nc",
+        "x\x85y\u2028z\u2029\x1e\x0b",
+        "\ufeff\uffff🌊",
+        "日本語",
+        "-" * 5_000_000,
+    ],
+    ids=["empty", "nul", "lines", "separators", "odd", "cjk", "5 MB"],
+)
+def test_odd_text_is_kept(archive: Archive, text: str) -> None:
+    """Any text is read back as it was."""
+    group = Group(1, (human(text), answer(text)), "2026-01-01")
+    record = archive.commit(OWNER, START, group)
+
+    assert archive.turns(OWNER, record.tip, [1])[0].messages == group.messages
+
+
+@given(messages=MESSAGES, events=st.lists(st.fixed_dictionaries({"type": TEXT, "x": JSON})))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+def test_anything_is_kept(
+    archive: Archive, messages: tuple[dict[str, Any], ...], events: list[dict[str, Any]]
+) -> None:
+    """Messages and events of any content are read back equal, with a digest that matches."""
+    owner = Owner("ann", f"t{next(THREADS)}")
+    group = Group(1, messages, "2026-01-01", events=tuple({**e, "type": "other"} for e in events))
+    record = archive.commit(owner, Tip(), group)
+
+    found = archive.turns(owner, record.tip, [1])[0]
+
+    assert found.messages == messages
+    assert found.digest == digest(messages)
+    assert archive.verify(owner) == ()

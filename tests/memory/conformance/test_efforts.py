@@ -1,0 +1,115 @@
+"""Efforts: how the events of the visible turns left them, and which turns are theirs."""
+
+import pytest
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.efforts import Effort
+from ebbtide.memory.record import Group, Tip
+from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn
+
+UPDATED = {"type": "goal_updated", "effort": "a", "goal": "better"}
+
+
+def life() -> list[Group]:
+    """Return four turns in which an effort is opened, changed, and concluded."""
+    return [
+        turn(1, efforts=["a"], events=[opened("a", constraints=["soon"])]),
+        turn(2, efforts=["a"], events=[UPDATED]),
+        turn(3),
+        turn(4, efforts=["a"], events=[concluded("a", "Done.", keywords=["k"], tokens=9)]),
+    ]
+
+
+def test_effort_is_as_its_last_change_left_it(archive: Archive) -> None:
+    """An effort has what the event of its last status change says."""
+    tip = commit_all(archive, life())
+
+    assert archive.effort(OWNER, tip, "a") == Effort(
+        "a", "concluded", summary="Done.", keywords=("k",), tokens=9, turn=4
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "goal"), [(0, None), (1, "do a"), (2, "better"), (3, "better"), (4, "")]
+)
+def test_effort_goes_back_with_the_tip(archive: Archive, number: int, goal: str | None) -> None:
+    """An effort is seen as it was at the tip."""
+    commit_all(archive, life())
+
+    effort = archive.effort(OWNER, Tip("main", number), "a")
+
+    assert (effort and effort.goal) == goal
+
+
+def test_last_change_of_one_turn_wins(archive: Archive) -> None:
+    """Of two changes in one turn the later one counts."""
+    events = [opened("a"), concluded("a", "At once.")]
+    tip = commit_all(archive, [turn(1, efforts=["a"], events=events)])
+
+    effort = archive.effort(OWNER, tip, "a")
+
+    assert effort is not None
+    assert (effort.status, effort.summary) == ("concluded", "At once.")
+
+
+def test_unknown_effort_is_none(archive: Archive) -> None:
+    """There is no effort that no visible turn names."""
+    tip = commit_all(archive, life())
+
+    assert archive.effort(OWNER, tip, "b") is None
+    assert archive.effort(OWNER, tip, "\ud800") is None
+    assert archive.effort_turns(OWNER, tip, "b") == ()
+
+
+def test_turns_of_an_effort(archive: Archive) -> None:
+    """The turns of an effort are those that belong to it, ascending."""
+    tip = commit_all(archive, life())
+
+    assert archive.effort_turns(OWNER, tip, "a") == (1, 2, 4)
+
+
+def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
+    """A turn that closes one effort and opens another is in both logs, and not ambient."""
+    events = [concluded("a", "Done."), opened("b")]
+    tip = commit_all(archive, [turn(1, efforts=["b", "a"], events=events)])
+
+    assert archive.effort_turns(OWNER, tip, "a") == archive.effort_turns(OWNER, tip, "b") == (1,)
+    assert archive.ambient_count(OWNER, tip) == 0
+
+
+def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
+    """The efforts changed last come first, up to the number asked for, with the total."""
+    groups = [turn(n, efforts=[f"e{n}"], events=[opened(f"e{n}")]) for n in range(1, 6)]
+    tip = commit_all(archive, [*groups, turn(6, events=[concluded("e2", "Done.")])])
+
+    found = archive.efforts(OWNER, tip, 3)
+
+    assert [effort.id for effort in found.efforts] == ["e2", "e5", "e4"]
+    assert found.total == 5
+
+
+def test_list_of_no_efforts(archive: Archive) -> None:
+    """A session without efforts lists none."""
+    tip = commit_all(archive, [turn(1)])
+
+    assert (archive.efforts(OWNER, tip, 3).efforts, archive.efforts(OWNER, tip, 3).total) == ((), 0)
+    assert archive.efforts(OWNER, START, 3).total == 0
+
+
+def test_other_events_change_no_effort(archive: Archive) -> None:
+    """Events that are no status change make no effort."""
+    tip = commit_all(archive, [turn(1, events=[{"type": "expanded", "effort": "a"}])])
+
+    assert archive.efforts(OWNER, tip, 3).total == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["con", "日本語", "a" * 64, "語" * 64, "été", "x" * 300, "../x", ""]
+)
+def test_any_name_is_kept(archive: Archive, name: str) -> None:
+    """Whatever an effort is called, its turns and its texts are found again."""
+    tip = commit_all(archive, [turn(1, efforts=[name], events=[opened(name)]), turn(2)])
+
+    assert archive.effort_turns(OWNER, tip, name) == (1,)
+    assert archive.efforts(OWNER, tip, 2).efforts[0].id == name
+    assert archive.verify(OWNER) == ()

@@ -1,0 +1,104 @@
+"""Lineage: scripts of commits, forks and retries, against a model that keeps whole histories."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.record import Event, Group, Owner, Tip
+from tests.memory.turns import START, concluded, opened, texts, turn
+
+THREADS = itertools.count()
+EFFORTS = ("a", "b", "c")
+
+Step: TypeAlias = tuple[int, int, str, tuple[str, ...], tuple[Event, ...]]
+EVENTS = st.sampled_from(EFFORTS).flatmap(
+    lambda name: st.sampled_from([opened(name), concluded(name, f"{name} is done")])
+)
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 99),
+        st.integers(1, 2),
+        st.sampled_from(["x", "y", "z"]),
+        st.lists(st.sampled_from(EFFORTS), max_size=2, unique=True).map(tuple),
+        st.lists(EVENTS, max_size=2).map(tuple),
+    ),
+    max_size=20,
+)
+
+
+@dataclass
+class Model:
+    """What every state should see: for each tip the groups up to it, as a plain list."""
+
+    histories: dict[Tip, tuple[Group, ...]] = field(default_factory=lambda: {START: ()})
+
+    def chosen(self, number: int) -> Tip:
+        """Return one of the tips there are."""
+        tips = list(self.histories)
+        return tips[number % len(tips)]
+
+    def committed(self, before: Tip, group: Group, after: Tip) -> None:
+        """Remember the history of a new tip."""
+        self.histories.setdefault(after, (*self.histories[before], group))
+
+
+def run(archive: Archive, owner: Owner, steps: Sequence[Step]) -> Model:
+    """Commit step by step, each after any earlier tip, and each twice."""
+    model = Model()
+    for at, (number, jump, text, efforts, events) in enumerate(steps):
+        before = model.chosen(number)
+        plain = turn(before.turn + jump, text, efforts, events)
+        group = Group(plain.turn, plain.messages, f"2026-01-01T{at:06}", efforts, events)
+        after = archive.commit(owner, before, group).tip
+        assert archive.commit(owner, before, group).tip == after
+        model.committed(before, group, after)
+    return model
+
+
+@given(steps=STEPS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
+def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> None:
+    """Whatever was forked and retried, each tip sees exactly the turns that led to it."""
+    owner = Owner("ann", f"t{next(THREADS)}")
+    model = run(archive, owner, steps)
+
+    for tip, history in model.histories.items():
+        numbers = [group.turn for group in history]
+        ambient = [group.turn for group in history if not group.efforts]
+        seen = archive.turns(owner, tip, range(tip.turn + 1))
+        assert [record.turn for record in seen] == numbers
+        assert texts(seen) == [group.messages[0]["data"]["content"] for group in history]
+        assert list(archive.ambient(owner, tip, 3)) == ambient[-3:]
+        assert archive.ambient_count(owner, tip) == len(ambient)
+    assert not any(checked(archive, owner))
+
+
+@given(steps=STEPS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
+def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> None:
+    """Whatever was forked and retried, each tip sees exactly the efforts of its history."""
+    owner = Owner("ann", f"t{next(THREADS)}")
+    model = run(archive, owner, steps)
+
+    for tip, history in model.histories.items():
+        changed = [(group.turn, event) for group in history for event in group.events]
+        newest = list(dict.fromkeys(event["effort"] for _, event in reversed(changed)))
+        listed = archive.efforts(owner, tip, 2)
+        assert [effort.id for effort in listed.efforts] == newest[:2]
+        assert listed.total == len(newest)
+        for name in EFFORTS:
+            own = tuple(group.turn for group in history if name in group.efforts)
+            assert archive.effort_turns(owner, tip, name) == own
+            last = [turn for turn, event in changed if event["effort"] == name][-1:]
+            effort = archive.effort(owner, tip, name)
+            assert ([effort.turn] if effort else []) == last
+
+
+def checked(archive: Archive, owner: Owner) -> list[bool]:
+    """Return whether each finding is fatal; a session that was never written has none."""
+    return [found.fatal for found in archive.verify(owner)] if archive.newest(owner) else []

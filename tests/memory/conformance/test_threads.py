@@ -1,0 +1,45 @@
+"""Threads: one archive is used by many threads at once."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.record import Owner, Record
+from tests.memory.turns import OWNER, START, commit_all, turn
+
+
+def test_same_turn_at_once_is_stored_once(archive: Archive) -> None:
+    """Threads that commit the same turn get the same record."""
+    before = commit_all(archive, [turn(1)])
+
+    with ThreadPoolExecutor(8) as pool:
+        records = list(pool.map(lambda _: archive.commit(OWNER, before, turn(2)), range(16)))
+
+    assert {record.tip for record in records} == {records[0].tip}
+    assert len(archive.tips(OWNER)) == 1
+
+
+def test_other_turns_at_once_get_branches(archive: Archive) -> None:
+    """Threads that commit different turns after one tip get a branch each."""
+    before = commit_all(archive, [turn(1)])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: archive.commit(OWNER, before, turn(2, f"way {n}")), range(12)))
+
+    assert len(archive.tips(OWNER)) == 12
+    assert [finding for finding in archive.verify(OWNER) if finding.fatal] == []
+
+
+def test_many_sessions_at_once(archive: Archive) -> None:
+    """More sessions than are kept open at a time are written and read by several threads."""
+    owners = [Owner("ann", f"t{number}") for number in range(100)]
+
+    def written(owner: Owner) -> tuple[Record, ...]:
+        record = archive.commit(owner, START, turn(1, owner.thread))
+        return archive.turns(owner, record.tip, [1])
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(written, owners * 2))
+
+    assert [records[0].messages[0]["data"]["content"] for records in found] == [
+        owner.thread for owner in owners * 2
+    ]
