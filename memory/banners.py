@@ -1,0 +1,50 @@
+"""The lines that tell the user what happened to the context; no model reads them."""
+
+
+def started(effort_id: str) -> str:
+    """Return the banner of an opened effort."""
+    return f"--- Started effort: {effort_id} ---"
+
+
+def concluded(effort_id: str, summary: str) -> str:
+    """Return the banner of a concluded effort, with its summary below."""
+    return f"--- Concluded effort: {effort_id} ---\n{summary}"
+
+
+def switched(effort_id: str) -> str:
+    """Return the banner of an effort that became active."""
+    return f"--- Switched to effort: {effort_id} ---"
+
+
+def reopened(effort_id: str) -> str:
+    """Return the banner of a concluded effort that goes on."""
+    return f"--- Reopened effort: {effort_id} ---"
+
+
+def expanded(effort_id: str, tokens: int) -> str:
+    """Return the banner of an effort whose raw log is back in the context.
+
+    >>> expanded("auth-bug", 812)
+    '--- Expanded effort: auth-bug (812 tokens) ---'
+    """
+    return f"--- Expanded effort: {effort_id} ({tokens} tokens) ---"
+
+
+def collapsed(effort_id: str) -> str:
+    """Return the banner of an expanded effort that went back to its summary."""
+    return f"--- Collapsed effort: {effort_id} (back to summary) ---"
+
+
+def evicted(effort_id: str) -> str:
+    """Return the banner of a summary that left the context."""
+    return f"--- Evicted effort: {effort_id} (kept in the archive) ---"
+
+
+def returned(effort_id: str) -> str:
+    """Return the banner of a summary that came back to the context."""
+    return f"--- Returned effort: {effort_id} ---"
+
+
+def goal_updated(effort_id: str) -> str:
+    """Return the banner of an effort whose goal changed."""
+    return f"--- Updated goal of effort: {effort_id} ---"

@@ -1,0 +1,56 @@
+"""Concluding an effort: its raw log is summarised and leaves the context."""
+
+from collections.abc import Generator
+from dataclasses import replace
+
+from . import banners
+from .arguments import Close
+from .desk import Desk, Outcome
+from .efforts import Effort, snapshot
+from .errors import SummaryError, ToolError
+from .summary import EffortSummary, SummaryRequest, summarise
+from .transcript import transcript
+from .transitions import happened, within_limit
+from .workspace import Workspace
+
+
+def close_effort(desk: Desk, args: Close) -> Generator[SummaryRequest, EffortSummary, Outcome]:
+    """Conclude an effort, the active one by default; a failed summary leaves it open."""
+    effort = _to_close(desk, args)
+    log = desk.view.log(effort.id, running=True)
+    try:
+        answer = yield from summarise(effort, log, desk.settings, desk.count)
+    except SummaryError as error:
+        raise ToolError(
+            f"the summary of {effort.id!r} failed ({error}), so it stays open and nothing changed; "
+            "tell the user, and try close_effort again later"
+        ) from error
+    concluded = replace(
+        effort,
+        summary=answer.summary,
+        keywords=tuple(answer.keywords),
+        importance=answer.importance,
+        tokens=desk.count(transcript(log)),
+    )
+    result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
+    return desk.put(_concluded(desk, concluded)), result
+
+
+def _to_close(desk: Desk, args: Close) -> Effort:
+    effort_id = args.effort_id or desk.space.active
+    if effort_id is None:
+        listed = ", ".join(desk.space.open) or "none"
+        raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
+    effort = desk.find(effort_id)
+    if effort.status != "open":
+        raise ToolError(
+            f"effort {effort.id!r} is concluded already and its summary is kept; "
+            "use reopen_effort to go on with it"
+        )
+    return effort
+
+
+def _concluded(desk: Desk, effort: Effort) -> Workspace:
+    event = {"type": "concluded", **snapshot(effort)}
+    space = happened(desk.space, event, banners.concluded(effort.id, effort.summary))
+    return within_limit(space, desk.settings.summaries_limit)

@@ -1,0 +1,87 @@
+"""What a memory tool works on: the workspace it changes and the views it may read."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from .efforts import Effort
+from .errors import ToolError
+from .names import slug
+from .settings import Settings
+from .tokens import TokenCounter
+from .view import View
+from .workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The workspace as the tool before left it, and what is around it.
+
+    `free` is what the budget leaves for recalled text, in tokens.
+    """
+
+    space: Workspace
+    view: View
+    settings: Settings
+    count: TokenCounter
+    free: int
+
+    def put(self, space: Workspace) -> "Desk":
+        """Return the desk with another workspace."""
+        return replace(self, space=space)
+
+    def known(self, ids: Sequence[str]) -> tuple[Effort, ...]:
+        """Return efforts that the state names; of those the archive has lost, what state knows."""
+        found = {e.id: e for e in self.view.efforts_named(ids, self.space.events)}
+        efforts = (found.get(name) or self._lost(name) for name in ids)
+        return tuple(effort for effort in efforts if effort is not None)
+
+    def find(self, effort_id: str) -> Effort:
+        """Return the effort that the model named; unknown ones raise a `ToolError`."""
+        name = slug(effort_id)
+        effort = self.view.effort(name, self.space.events) or self._lost(name)
+        if effort is None:
+            raise ToolError(f"no effort {name!r}. {self._known(name)}")
+        return effort
+
+    def find_open(self, effort_id: str) -> Effort:
+        """Return an open effort; concluded ones raise a `ToolError` that names reopen_effort."""
+        effort = self.find(effort_id)
+        if effort.status != "open":
+            raise ToolError(
+                f"effort {effort.id!r} is concluded; use reopen_effort to go on with it"
+            )
+        return effort
+
+    def find_concluded(self, effort_id: str) -> Effort:
+        """Return a concluded effort; open ones raise a `ToolError`: they are in the context."""
+        effort = self.find(effort_id)
+        if effort.status != "concluded":
+            raise ToolError(
+                f"effort {effort.id!r} is open, so its messages are in the context already; "
+                "use switch_effort to make it active or close_effort to conclude it"
+            )
+        return effort
+
+    def _lost(self, name: str) -> Effort | None:
+        """Return what state knows of an effort that an older backup of the archive does not."""
+        if name in self.space.open:
+            return Effort(name, "open")
+        return Effort(name, "concluded") if name in self.space.summaries else None
+
+    def _known(self, name: str) -> str:
+        known = [*self.space.open, *self.space.summaries]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        listed = ", ".join(known[-10:]) or "none"
+        return f"{hint}In the context: {listed}. effort_status lists them"
+
+
+Outcome: TypeAlias = tuple[Desk, Mapping[str, Any]]
+"""What a tool leaves: the changed desk, and its result for the model."""
+
+
+def banners_since(before: Workspace, after: Workspace) -> Iterator[str]:
+    """Yield the banners that a tool added."""
+    yield from after.banners[len(before.banners) :]

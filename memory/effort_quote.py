@@ -1,0 +1,33 @@
+"""An expanded effort as the context quotes it."""
+
+from collections.abc import Sequence
+
+from ..prompts.loader import text as prompt
+from .efforts import Effort
+from .numbers import ranges
+from .quotes import fenced
+from .settings import Settings
+from .slices import fit
+from .tokens import TokenCounter
+from .transcript import Logged, rendered, transcript
+
+
+def share(settings: Settings) -> int:
+    """Return the part of the budget that expanded efforts may fill, in tokens."""
+    return int(settings.context_budget * settings.expanded_share)
+
+
+def quote(effort: Effort, turns: Sequence[Logged], limit: int, count: TokenCounter) -> str:
+    """Quote turns of an effort word for word; a single turn over `limit` tokens as its head."""
+    log = transcript(turns)
+    if len(turns) == 1 and count(log) > limit:
+        log = _head(turns[0], limit, count)
+    shown = ranges([turn.turn for turn in turns])
+    return fenced("effort", log, id=effort.id, status=effort.status, turns=shown)
+
+
+def _head(turn: Logged, limit: int, count: TokenCounter) -> str:
+    log = rendered(turn.messages)
+    end = fit(log, limit, count)
+    left = count(log[end:])
+    return prompt("head_of_turn", turn=turn.turn, head=log[:end], tokens=left, offset=end)

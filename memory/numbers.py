@@ -1,0 +1,40 @@
+"""Turn numbers as people and models write them: `3-5,8`."""
+
+import re
+from collections.abc import Sequence
+
+from .errors import ToolError
+
+_RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
+_LIMIT = 100_000
+
+
+def numbers(written: str) -> frozenset[int]:
+    """Return the turn numbers that a text names; anything else raises a `ToolError`.
+
+    >>> sorted(numbers("3-5, 8"))
+    [3, 4, 5, 8]
+    """
+    found: set[int] = set()
+    for part in filter(str.strip, written.split(",")):
+        match = _RANGE.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not 0 <= last - first < _LIMIT - len(found):
+            raise ToolError(f'turns {written[:80]!r} cannot be read; write them like "3-5,8"')
+        found.update(range(first, last + 1))
+    return frozenset(found)
+
+
+def ranges(turns: Sequence[int]) -> str:
+    """Write ascending turn numbers with ranges, the inverse of `numbers`.
+
+    >>> ranges([3, 4, 5, 8])
+    '3-5,8'
+    """
+    runs: list[list[int]] = []
+    for turn in turns:
+        if runs and turn == runs[-1][-1] + 1:
+            runs[-1][1:] = [turn]
+        else:
+            runs.append([turn])
+    return ",".join("-".join(str(end) for end in run) for run in runs)

@@ -1,0 +1,16 @@
+"""Fences around quoted text that nothing inside can close: they carry its digest."""
+
+import hashlib
+
+
+def fenced(tag: str, content: str, **attributes: str) -> str:
+    r"""Quote `content` between fences keyed with 16 hex digits of its SHA-256.
+
+    Whoever wrote the content could not know the key, so a forged closing fence does not match.
+
+    >>> fenced("log", "hello", part="1 of 1")
+    '<log part="1 of 1" key="2cf24dba5fb0a30e">\nhello\n</log 2cf24dba5fb0a30e>'
+    """
+    key = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:16]
+    named = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return f'<{tag}{named} key="{key}">\n{content}\n</{tag} {key}>'

@@ -1,0 +1,106 @@
+"""Summaries of efforts: what is asked of a model, what it answers, in parts if need be."""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, StringConstraints
+
+from ..prompts.loader import names
+from ..prompts.loader import text as prompt
+from .efforts import Effort
+from .errors import SummaryError
+from .messages import Message, calls, text
+from .quotes import fenced
+from .settings import Settings
+from .slices import slices
+from .tokens import TokenCounter, cut_at_sentence
+from .transcript import Logged, transcript
+
+CANNED_BELOW = 50
+_PART_SHARE = 4
+_WORDS_IN_TEN_TOKENS = 6
+
+
+def _clamped(value: Any) -> int:
+    try:
+        return round(min(100.0, max(0.0, float(value))))
+    except (TypeError, ValueError, OverflowError):
+        return 50
+
+
+class EffortSummary(BaseModel):
+    """A concluded effort in one paragraph, with its keywords and its importance."""
+
+    summary: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+    keywords: list[str] = []
+    importance: Annotated[int, BeforeValidator(_clamped)] = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRequest:
+    """One call to the model that summarises: its instructions, always the same, and the log."""
+
+    instructions: str
+    log: str
+
+
+Asking: TypeAlias = Generator[SummaryRequest, EffortSummary, EffortSummary]
+"""Yields requests, is sent the answers, returns the summary of the whole."""
+
+
+def summarise(
+    effort: Effort, log: Sequence[Logged], settings: Settings, count: TokenCounter
+) -> Asking:
+    """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
+    if said(log) < CANNED_BELOW:
+        return EffortSummary(summary=prompt("canned_summary"), importance=0)
+    parts = slices(transcript(log), settings.summary_input_tokens, count)
+    answer = yield from _in_parts(effort, parts, settings, count)
+    summary = cut_at_sentence(answer.summary, settings.summary_max_tokens, count)
+    return answer.model_copy(update={"summary": summary})
+
+
+def said(log: Sequence[Logged]) -> int:
+    """Count the characters of a log, without white space at the ends and the memory's own tools."""
+    messages = (message for turn in log for message in turn.messages)
+    return sum(len(part.strip()) for message in messages for part in _said(message))
+
+
+def _said(message: Message) -> Iterator[str]:
+    if message["type"] != "tool" or not _own(message["data"].get("name")):
+        yield text(message)
+    yield from (str(call.get("args")) for call in calls(message) if not _own(call.get("name")))
+
+
+def _own(tool: str | None) -> bool:
+    return f"tools/{tool}" in names()
+
+
+def _in_parts(
+    effort: Effort, parts: Sequence[str], settings: Settings, count: TokenCounter
+) -> Asking:
+    """Ask part by part, then for a summary of the summaries; each pass has fewer parts."""
+    answers, words = [], settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
+    for number, part in enumerate(parts, start=1):
+        answers.append((yield _request(effort, part, f"part {number} of {len(parts)}", words)))
+    if len(answers) == 1:
+        return answers[0]
+    limit = settings.summary_input_tokens
+    short = (cut_at_sentence(answer.summary, limit // _PART_SHARE, count) for answer in answers)
+    fewer = slices("\n\n".join(short), limit, count)
+    if len(fewer) >= len(parts):
+        raise SummaryError(f"the summaries of its {len(parts)} parts are as long as the parts")
+    return (yield from _in_parts(effort, fewer, settings, count))
+
+
+def _request(effort: Effort, log: str, part: str, words: int) -> SummaryRequest:
+    named = prompt(
+        "summarise_log",
+        effort=effort.id,
+        goal=effort.goal or "not stated",
+        constraints="; ".join(effort.constraints) or "none",
+        part=part,
+        log=fenced("log", log, part=part),
+    )
+    return SummaryRequest(prompt("summarise", words=words), named)

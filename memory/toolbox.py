@@ -1,0 +1,149 @@
+"""The memory tools: their names, their schemas, and how calls to them are run."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias, cast
+
+from pydantic import ValidationError
+
+from ..prompts.loader import text as prompt
+from .arguments import Arguments, Close, EffortId, Expand, Nothing, Open, ReadLog, UpdateGoal
+from .concluding import close_effort
+from .desk import Desk, banners_since
+from .errors import SummaryError, ToolError
+from .expanding import collapse_effort, expand_effort
+from .messages import Message
+from .opening import open_effort, reopen_effort, switch_effort, update_goal
+from .reading import effort_status, read_log
+from .recall import compact
+from .settings import describe
+from .summary import EffortSummary, SummaryRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """A line for the user, as it happens."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """All calls are run: the desk as they left it, and one result per call."""
+
+    desk: Desk
+    results: tuple[Message, ...]
+
+
+Step: TypeAlias = SummaryRequest | Banner
+Running: TypeAlias = Generator[Step, EffortSummary | None, Done]
+"""Yields banners and requests for summaries, is sent the summaries, returns what is done."""
+
+_TOOLS: Mapping[str, tuple[type[Arguments], Callable[[Desk, Any], Any]]] = {
+    "open_effort": (Open, open_effort),
+    "close_effort": (Close, close_effort),
+    "switch_effort": (EffortId, switch_effort),
+    "reopen_effort": (EffortId, reopen_effort),
+    "update_goal": (UpdateGoal, update_goal),
+    "expand_effort": (Expand, expand_effort),
+    "collapse_effort": (EffortId, collapse_effort),
+    "effort_status": (Nothing, effort_status),
+    "read_log": (ReadLog, read_log),
+}
+
+NAMES = frozenset(_TOOLS)
+_SHOWN = 80
+
+
+def schemas() -> list[dict[str, Any]]:
+    """Return the tools as every provider's `bind_tools` takes them: OpenAI's function form."""
+    return [_schema(name, arguments) for name, (arguments, _) in _TOOLS.items()]
+
+
+def run(desk: Desk, calls: Sequence[Mapping[str, Any]], others: frozenset[str]) -> Running:
+    """Run calls one after the other, each on the desk that the one before left.
+
+    `others` are the names of the application's tools, for the error about an unknown name.
+    A call that fails leaves the desk as it was.
+    """
+    results = []
+    for call in calls:
+        before = desk.space
+        try:
+            desk, result, artifact = yield from _run_one(desk, call, others)
+        except ToolError as error:
+            results.append(result_message(call, {"error": str(error)}))
+            continue
+        results.append(result_message(call, result, artifact))
+        for banner in banners_since(before, desk.space):
+            yield Banner(banner)
+    return Done(desk, tuple(results))
+
+
+def advance(steps: Running, reply: EffortSummary | SummaryError | None) -> Step | Done:
+    """Take the next step, telling it the summary it asked for or why there is none."""
+    try:
+        return steps.throw(reply) if isinstance(reply, SummaryError) else steps.send(reply)
+    except StopIteration as end:
+        return cast("Done", end.value)
+
+
+def result_message(
+    call: Mapping[str, Any], result: Mapping[str, Any], artifact: Mapping[str, Any] | None = None
+) -> Message:
+    """Return the tool message that answers a call; a result with an error has status error."""
+    data: dict[str, Any] = {"content": compact(result), "tool_call_id": call["id"]}
+    data["name"] = call["name"]
+    if "error" in result:
+        data["status"] = "error"
+    if artifact is not None:
+        data["artifact"] = artifact
+    return {"type": "tool", "data": data}
+
+
+def _run_one(desk: Desk, call: Mapping[str, Any], others: frozenset[str]) -> Any:
+    name = call["name"]
+    if isinstance(call.get("args"), str) or call.get("type") == "invalid_tool_call":
+        raise ToolError(
+            f"the arguments of {_short(name)} are not a JSON object: {_short(call.get('args'))}"
+        )
+    if name not in _TOOLS:
+        known = ", ".join(sorted(NAMES | others))
+        raise ToolError(f"there is no tool {_short(name)}; the tools are {known}")
+    arguments, tool = _TOOLS[name]
+    outcome = tool(desk, _validated(arguments, name, call["args"]))
+    if isinstance(outcome, Generator):
+        outcome = yield from outcome
+    desk, result, *quoted = outcome
+    return desk, result, {"recalled": asdict(quoted[0])} if quoted else None
+
+
+def _validated(arguments: type[Arguments], name: str, args: Mapping[str, Any]) -> Arguments:
+    try:
+        return arguments.model_validate(args)
+    except ValidationError as error:
+        takes = ", ".join(arguments.model_fields) or "no arguments"
+        raise ToolError(f"{name}: {describe(error)[:500]}; it takes {takes}") from error
+
+
+def _schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
+    parameters = _untitled(arguments.model_json_schema())
+    parameters.pop("description", None)
+    parameters.setdefault("properties", {})
+    described = {"name": name, "description": prompt(f"tools/{name}"), "parameters": parameters}
+    return {"type": "function", "function": described}
+
+
+def _untitled(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {key: _untitled(value) for key, value in schema.items() if not _is_title(key, value)}
+    return schema
+
+
+def _is_title(key: str, value: Any) -> bool:
+    return key == "title" and isinstance(value, str)
+
+
+def _short(value: object) -> str:
+    written = repr(value)
+    return written if len(written) <= _SHOWN else f"{written[:_SHOWN]}..."

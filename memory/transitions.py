@@ -1,0 +1,86 @@
+"""What an event changes in the workspace: the same as it happens and when it is replayed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from . import banners
+from .record import Event
+from .workspace import Workspace, without
+
+
+def happened(space: Workspace, event: Event, banner: str = "") -> Workspace:
+    """Return the workspace after an event, which it tells with its banner."""
+    return applied(space, event).told(event, banner)
+
+
+def applied(space: Workspace, event: Event) -> Workspace:
+    """Return the workspace after an event; events of other kinds change nothing in it."""
+    return _TRANSITIONS.get(event["type"], _unchanged)(space, event)
+
+
+def evicted(space: Workspace, effort_id: str) -> Workspace:
+    """Return the workspace without the summary and the log of an effort."""
+    return happened(space, {"type": "evicted", "effort": effort_id}, banners.evicted(effort_id))
+
+
+def within_limit(space: Workspace, limit: int) -> Workspace:
+    """Return the workspace with `limit` summaries at most; the longest unreferenced leave."""
+    while len(space.summaries) > limit:
+        space = evicted(space, min(space.summaries, key=lambda name: space.summaries[name]))
+    return space
+
+
+def _unchanged(space: Workspace, _event: Event) -> Workspace:
+    return space
+
+
+def _activated(space: Workspace, event: Event) -> Workspace:
+    return space.activated(event["effort"])
+
+
+def _reopened(space: Workspace, event: Event) -> Workspace:
+    return _hidden(space, event).activated(event["effort"])
+
+
+def _concluded(space: Workspace, event: Event) -> Workspace:
+    return _shown(space.closed(event["effort"]), event)
+
+
+def _collapsed(space: Workspace, event: Event) -> Workspace:
+    return replace(space, expanded=without(space.expanded, event["effort"]))
+
+
+def _shown(space: Workspace, event: Event) -> Workspace:
+    name = event["effort"]
+    return replace(space, summaries={**without(space.summaries, name), name: space.turn})
+
+
+def _hidden(space: Workspace, event: Event) -> Workspace:
+    return replace(
+        space,
+        summaries=without(space.summaries, event["effort"]),
+        expanded=without(space.expanded, event["effort"]),
+    )
+
+
+def _expanded(space: Workspace, event: Event) -> Workspace:
+    name = event["effort"]
+    entry = {"expanded_turn": space.turn, **space.expanded.get(name, {})}
+    entry |= {"last_referenced_turn": space.turn, "turns": list(event["turns"])}
+    return replace(
+        space,
+        expanded={**space.expanded, name: entry},
+        summaries={**space.summaries, name: space.turn},
+    )
+
+
+_TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
+    "opened": _activated,
+    "switched": _activated,
+    "reopened": _reopened,
+    "concluded": _concluded,
+    "expanded": _expanded,
+    "collapsed": _collapsed,
+    "evicted": _hidden,
+    "returned": _shown,
+}

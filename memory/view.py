@@ -1,0 +1,72 @@
+"""The archive as one state sees it, with the turn that is running on top."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .archive import Archive, EffortList
+from .efforts import Effort, changes, newest
+from .messages import Message
+from .recall import restored
+from .record import Event, Group, Owner, Record, Tip
+from .transcript import Logged, rendered
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a running turn can see: the records of its lineage, and its own messages so far."""
+
+    archive: Archive
+    owner: Owner
+    tip: Tip
+    running: Group
+
+    def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
+        """Return the visible records with these numbers, as the archive stores them."""
+        return self.archive.turns(self.owner, self.tip, numbers) if numbers else ()
+
+    def messages(self, record: Record) -> tuple[Message, ...]:
+        """Return the messages of a record as they were sent, recalled text included."""
+        return tuple(restored(message, self.render) for message in record.messages)
+
+    def render(self, turn: int) -> str:
+        """Return a visible turn as text, the running one included; empty if it is gone."""
+        if turn == self.running.turn:
+            return rendered(self.running.messages)
+        return "".join(rendered(record.messages) for record in self.turns([turn]))
+
+    def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
+        """Return an effort as `events` of the running turn, or the archive, left it."""
+        changed = newest(changes(events, self.running.turn), effort_id)
+        return changed or self.archive.effort(self.owner, self.tip, effort_id)
+
+    def efforts_named(self, ids: Sequence[str], events: Sequence[Event]) -> tuple[Effort, ...]:
+        """Return the efforts with these ids that there are, each as `effort` does."""
+        kept = self.archive.efforts_named(self.owner, self.tip, ids) if ids else ()
+        latest = {effort.id: effort for effort in (*kept, *changes(events, self.running.turn))}
+        return tuple(latest[name] for name in ids if name in latest)
+
+    def efforts(self, limit: int) -> EffortList:
+        """Return the newest efforts of the archive, and how many there are."""
+        return self.archive.efforts(self.owner, self.tip, limit)
+
+    def log_turns(self, effort_id: str) -> tuple[int, ...]:
+        """Return the numbers of the committed turns of an effort, ascending."""
+        return self.archive.effort_turns(self.owner, self.tip, effort_id)
+
+    def log(self, effort_id: str, *, running: bool = False) -> tuple[Logged, ...]:
+        """Return the raw log of an effort, with the running turn at its end if asked."""
+        turns: tuple[Logged, ...] = self.turns(self.log_turns(effort_id))
+        return (*turns, self.running) if running else turns
+
+    def ambient(self, last: int) -> tuple[Record, ...]:
+        """Return the `last` newest ambient turns, ascending."""
+        return self.turns(self.archive.ambient(self.owner, self.tip, last))
+
+    def ambient_count(self) -> int:
+        """Count the committed ambient turns."""
+        return self.archive.ambient_count(self.owner, self.tip)
+
+
+def past(archive: Archive, owner: Owner, tip: Tip) -> View:
+    """Return the view of a state in which no turn is running."""
+    return View(archive, owner, tip, Group(turn=0, messages=(), at=""))

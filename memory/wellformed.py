@@ -1,0 +1,97 @@
+"""Messages as every provider accepts them: calls paired with results, nothing empty."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..prompts.loader import text as prompt
+from .messages import Message, calls, text
+
+NAME = "ebbtide"
+
+
+def note(content: str) -> Message:
+    """Return a message of the memory itself: user role, named `ebbtide`."""
+    return {"type": "human", "data": {"content": content, "name": NAME}}
+
+
+def wellformed(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages such that every call is followed by its result and no result is alone.
+
+    Missing results are filled in, orphan results become text, system messages become user text,
+    messages without any content are left out or say that they are empty.
+    """
+    return tuple(fixed for part in _rounds(messages) for fixed in _paired(part))
+
+
+def _rounds(messages: Sequence[Message]) -> Iterator[list[Message]]:
+    """Yield runs of messages that each begin at an assistant message, the first perhaps not."""
+    part: list[Message] = []
+    for message in messages:
+        if message["type"] == "ai" and part:
+            yield part
+            part = []
+        part.append(message)
+    yield part
+
+
+def _paired(part: Sequence[Message]) -> Iterator[Message]:
+    asked = calls(part[0]) if part and part[0]["type"] == "ai" else ()
+    results = [message for message in part if message["type"] == "tool"]
+    if asked:
+        yield _with_valid_calls(part[0])
+        yield from (_result(call, results) for call in asked)
+    known = {call["id"] for call in asked}
+    for message in part[1:] if asked else part:
+        if message["type"] != "tool":
+            yield from _plain(message)
+        elif message["data"].get("tool_call_id") not in known:
+            name = message["data"].get("name") or "unknown"
+            yield note(prompt("orphan_result", name=name, text=text(message)))
+
+
+def _result(call: Mapping[str, Any], results: Sequence[Message]) -> Message:
+    found = [message for message in results if message["data"].get("tool_call_id") == call["id"]]
+    if found:
+        return found[0]
+    return no_result(call, prompt("no_result"))
+
+
+def no_result(call: Mapping[str, Any], why: str) -> Message:
+    """Return the error result of a call that was not run."""
+    data = {"content": why, "tool_call_id": call["id"], "name": call["name"], "status": "error"}
+    return {"type": "tool", "data": data}
+
+
+def _with_valid_calls(message: Message) -> Message:
+    """Turn invalid calls into valid ones that quote what was sent: not all providers send them."""
+    data = message["data"]
+    if not data.get("invalid_tool_calls"):
+        return message
+    mended = [
+        {"name": call["name"], "id": call["id"], "args": {"invalid": call.get("args") or ""}}
+        for call in data["invalid_tool_calls"]
+    ]
+    kept = {key: value for key, value in data.items() if key != "invalid_tool_calls"}
+    return {**message, "data": {**kept, "tool_calls": [*data.get("tool_calls", ()), *mended]}}
+
+
+def _plain(message: Message) -> Iterator[Message]:
+    said = bool(text(message).strip())
+    if message["type"] == "human":
+        yield message if said else _saying(message, prompt("empty_message"))
+    elif message["type"] == "ai":
+        yield from [message] if said else []
+    elif said:
+        yield _from_application(message)
+
+
+def _from_application(message: Message) -> Message:
+    """Return a message of another role as a user message, which says so unless it is the user's."""
+    said = message["data"]["content"]
+    if message["data"].get("role") != "user":
+        said = prompt("system_in_turn", text=text(message))
+    return {"type": "human", "data": {"content": said}}
+
+
+def _saying(message: Message, content: str) -> Message:
+    return {**message, "data": {**message["data"], "content": content}}

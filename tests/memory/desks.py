@@ -1,0 +1,176 @@
+"""Desks for tests: a conversation over a real archive, driven turn by turn as the nodes do it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.context import WorkingContext, assemble
+from ebbtide.memory.desk import Desk
+from ebbtide.memory.disk.archive import DiskArchive
+from ebbtide.memory.errors import SummaryError
+from ebbtide.memory.messages import Message
+from ebbtide.memory.recall import stored
+from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
+from ebbtide.memory.restoring import EMPTY
+from ebbtide.memory.settings import Settings
+from ebbtide.memory.summary import EffortSummary, SummaryRequest
+from ebbtide.memory.toolbox import Banner, Done, advance, run
+from ebbtide.memory.view import View
+from ebbtide.memory.workspace import Workspace
+
+OWNER = Owner("ada", "thread")
+DONE = EffortSummary(summary="It works now.", keywords=["works"], importance=60)
+LONG_ENOUGH = "The login fails with error 401 as soon as the refresh token has expired."
+"""More text than a canned summary is given for."""
+
+
+def count_words(text: str) -> int:
+    """Count words, so that numbers can be checked by eye."""
+    return len(text.split())
+
+
+def human(content: Any = "hello", **data: Any) -> Message:
+    """Return a message of the user."""
+    return {"type": "human", "data": {"content": content, **data}}
+
+
+def ai(content: Any = "", *calls: Message, **data: Any) -> Message:
+    """Return a message of the assistant, with tool calls if there are any."""
+    asked = {"tool_calls": list(calls)} if calls else {}
+    return {"type": "ai", "data": {"content": content, **asked, **data}}
+
+
+def tool(call_id: str, content: str = "found", name: str = "look_up", **data: Any) -> Message:
+    """Return the result of a tool call."""
+    return {
+        "type": "tool",
+        "data": {"content": content, "tool_call_id": call_id, "name": name, **data},
+    }
+
+
+def call(tool_name: str, /, *, call_id: str = "", **args: Any) -> dict[str, Any]:
+    """Return a call of a tool."""
+    return {"name": tool_name, "args": args, "id": call_id, "type": "tool_call"}
+
+
+def identified(calls: Sequence[Message]) -> list[Message]:
+    """Return the calls with an id each, where they have none."""
+    return [{**asked, "id": asked["id"] or f"call-{at}"} for at, asked in enumerate(calls)]
+
+
+@dataclass
+class Conversation:
+    """A thread: what the state and the archive hold of it, and what was asked of a summariser.
+
+    `replies` are what the summariser answers, in order; then it answers `DONE`.
+    """
+
+    archive: Archive
+    settings: Settings = field(default_factory=Settings)
+    free: int = 1_000
+    space: Workspace = EMPTY
+    tip: Tip = field(default_factory=Tip)
+    messages: tuple[Message, ...] = ()
+    replies: list[EffortSummary | SummaryError] = field(default_factory=list)
+    requests: list[SummaryRequest] = field(default_factory=list)
+    banners: list[str] = field(default_factory=list)
+
+    @property
+    def desk(self) -> Desk:
+        """The desk of the running turn."""
+        efforts = memberships(self.space.active, self.space.events)
+        running = Group(self.space.turn, self.messages, at="", efforts=efforts)
+        view = View(self.archive, OWNER, self.tip, running)
+        return Desk(self.space, view, self.settings, count_words, self.free)
+
+    @property
+    def context(self) -> WorkingContext:
+        """The working context of this moment."""
+        return assemble(self.desk, "You remember.", [{"name": "look_up"}])
+
+    def set(self, **chosen: Any) -> None:
+        """Change settings."""
+        self.settings = self.settings.model_copy(update=chosen)
+
+    def ask(self, *messages: Message | str) -> None:
+        """Begin a turn with these messages of the user."""
+        self.space = replace(self.space, turn=self.tip.turn + 1, events=(), banners=())
+        if self.space.active is not None:
+            self.space = self.space.activated(self.space.active)
+        self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)
+
+    def run(self, *calls: Message) -> list[dict[str, Any]]:
+        """Let the assistant call memory tools in one message, and return what they answer."""
+        asked = identified(calls)
+        self.messages += (ai("", *asked),)
+        steps = run(self.desk, asked, frozenset({"look_up"}))
+        step = advance(steps, None)
+        while not isinstance(step, Done):
+            step = advance(steps, self._noted(step))
+        self.space = step.desk.space
+        self.messages += step.results
+        return [json.loads(result["data"]["content"]) for result in step.results]
+
+    def call(self, tool_name: str, /, **args: Any) -> dict[str, Any]:
+        """Let the assistant call one memory tool, and return what it answers."""
+        (result,) = self.run(call(tool_name, **args))
+        return result
+
+    def look_up(self, result: str, **args: Any) -> None:
+        """Let the assistant call a tool of the application, which answers with this result."""
+        call_id = f"look-up-{len(self.messages)}"
+        self.messages += (ai("", call("look_up", call_id=call_id, **args)), tool(call_id, result))
+
+    def answer(self, content: str = "Done.") -> Record:
+        """End the turn with an answer and commit it."""
+        self.messages += (ai(content),)
+        group = Group(
+            turn=self.space.turn,
+            messages=tuple(stored(message) for message in self.messages),
+            at="2026-11-21T12:00:00.000Z",
+            efforts=memberships(self.space.active, self.space.events),
+            events=self.space.events,
+        )
+        record = self.archive.commit(OWNER, self.tip, group)
+        self.tip, self.messages = record.tip, ()
+        self.space = replace(self.space, events=())
+        return record
+
+    def turn(self, question: str, *calls: Message, answer: str = "Done.") -> list[dict[str, Any]]:
+        """Go through a whole turn, and return what the memory tools answered in it."""
+        self.ask(question)
+        results = self.run(*calls) if calls else []
+        self.answer(answer)
+        return results
+
+    def effort(self, name: str, *questions: str, then: Sequence[Message] = ()) -> None:
+        """Open an effort in the first of these turns, go on in the others, close it in the last."""
+        *before, last = questions
+        opening = [call("open_effort", name=name)]
+        for question in before:
+            self.turn(question, *opening)
+            opening = []
+        self.turn(last, *opening, call("close_effort"), *then)
+
+    def follow(self, script: Sequence[Sequence[Message]]) -> None:
+        """Go through turns that each make these calls in one message."""
+        for calls in script:
+            self.turn("Next, please, and take all the time that you need for it.", *calls)
+
+    def _noted(self, step: Banner | SummaryRequest) -> EffortSummary | SummaryError | None:
+        if isinstance(step, Banner):
+            self.banners.append(step.text)
+            return None
+        self.requests.append(step)
+        return self.replies.pop(0) if self.replies else DONE
+
+
+@contextmanager
+def conversation(**chosen: Any) -> Iterator[Conversation]:
+    """Begin a conversation with these settings over an archive of its own."""
+    with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
+        yield Conversation(archive, Settings(**chosen))

@@ -1,0 +1,247 @@
+"""Bringing raw logs back into the context, and taking them out again."""
+
+from typing import Any
+
+import pytest
+
+from tests.memory.desks import Conversation, call
+
+QUESTIONS = ("the login fails", "the token expired", "the cache is cold", "all is well")
+"""Four turns; they take 16, 8, 9 and 17 words of a log."""
+
+
+@pytest.fixture
+def talk(talk: Conversation) -> Conversation:
+    """Return a conversation with a concluded effort of four turns, in a running fifth turn."""
+    talk.effort("a", *QUESTIONS)
+    talk.ask("How was that?")
+    return talk
+
+
+@pytest.fixture
+def tight(talk: Conversation) -> Conversation:
+    """Return the conversation with room for 35 of the 50 words of the log."""
+    talk.set(context_budget=2_000, expanded_share=0.0175)
+    return talk
+
+
+def test_a_log_that_fits_is_shown_whole(talk: Conversation) -> None:
+    """The answer says how large it is and which turns are shown."""
+    result = talk.call("expand_effort", effort_id="A")
+
+    assert result == {"status": "expanded", "effort_id": "a", "tokens_loaded": 57, "turns": "1-4"}
+    assert talk.space.expanded == {
+        "a": {"expanded_turn": 5, "last_referenced_turn": 5, "turns": [1, 2, 3, 4]}
+    }
+    assert talk.space.summaries == {"a": 5}
+    assert talk.banners[-1] == "--- Expanded effort: a (57 tokens) ---"
+
+
+def test_the_size_is_that_of_what_enters_the_context(talk: Conversation) -> None:
+    """`tokens_loaded` counts the quote with its fences."""
+    result = talk.call("expand_effort", effort_id="a")
+    (message,) = next(tier.messages for tier in talk.context.tiers if tier.name == "expanded")
+    heading, quote = message["data"]["content"].split("\n", 1)
+
+    assert len(quote.split()) == result["tokens_loaded"]
+    assert heading.startswith("[Memory:")
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [("2", "2"), ("1-2,4", "1-2,4"), ([4, 1], "1,4"), ("4-1", None)]
+)
+def test_the_turns_that_were_asked_for_are_shown(
+    talk: Conversation, asked: Any, shown: str | None
+) -> None:
+    """Even if the whole log would fit, only the turns asked for come, in their order."""
+    result = talk.call("expand_effort", effort_id="a", turns=asked)
+
+    assert result.get("turns") == shown
+
+
+def test_the_answer_says_what_is_not_shown_and_how_to_get_it(talk: Conversation) -> None:
+    """A part names the rest and the calls that show it."""
+    result = talk.call("expand_effort", effort_id="a", turns="2-3")
+
+    assert result["not_shown"] == "1,4"
+    assert result["how"] == 'expand_effort with turns="N-M", or read_log(turn=N)'
+
+
+def test_turns_of_another_effort_are_refused(talk: Conversation) -> None:
+    """The error quotes the turns that are wrong and those that are right."""
+    result = talk.call("expand_effort", effort_id="a", turns="3-6,9")
+
+    assert result["error"] == "turns '5-6,9' are not in effort 'a'; it has '1-4'"
+    assert talk.space.expanded == {}
+
+
+def test_the_error_about_turns_stays_short(talk: Conversation) -> None:
+    """Many wrong turns are quoted by their beginning."""
+    turns = ",".join(str(turn) for turn in range(11, 5_000, 2))
+    result = talk.call("expand_effort", effort_id="a", turns=turns)
+
+    assert len(result["error"]) < 200
+
+
+@pytest.mark.parametrize("turns", ["all", "5-3", "1-999999999", "x" * 10_000])
+def test_turns_that_cannot_be_read_are_refused(talk: Conversation, turns: str) -> None:
+    """The error quotes what was sent and shows the form."""
+    result = talk.call("expand_effort", effort_id="a", turns=turns)
+
+    assert result["error"] == f'turns {turns[:80]!r} cannot be read; write them like "3-5,8"'
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("", "1,4"),
+        ("something else", "1,4"),
+        ("login or cache?", "1,3"),
+        ("cold cache", "3"),
+        ("TOKEN expired", "2"),
+        ("token cache", "2-3"),
+    ],
+)
+def test_of_a_long_log_the_matching_turns_are_shown(
+    tight: Conversation, query: str, shown: str
+) -> None:
+    """What fits of the turns that match best is shown, else first and last."""
+    result = tight.call("expand_effort", effort_id="a", query=query)
+
+    assert result["turns"] == shown
+
+
+def test_turns_come_before_a_query(tight: Conversation) -> None:
+    """If both are given, the turns decide."""
+    result = tight.call("expand_effort", effort_id="a", turns="2", query="cold cache")
+
+    assert result["turns"] == "2"
+
+
+def test_more_turns_than_fit_are_shown_in_part(tight: Conversation) -> None:
+    """Of the turns asked for, as many come as there is room for, and the rest is named."""
+    result = tight.call("expand_effort", effort_id="a", turns="1-4")
+
+    assert result["tokens_loaded"] <= 35 + 8
+    assert result["not_shown"] == "4"
+
+
+def test_one_turn_is_shown_even_if_it_is_too_large(talk: Conversation) -> None:
+    """A turn over the share alone is shown by its head, with the call that reads on."""
+    talk.set(context_budget=2_000, expanded_share=0.003)
+    result = talk.call("expand_effort", effort_id="a", turns="2")
+    text = talk.context.messages[2]["data"]["content"]
+
+    assert result["turns"] == "2"
+    assert "tokens left out; read_log(turn=2, offset=" in text
+
+
+def test_expanding_again_renews(talk: Conversation) -> None:
+    """It is no error; the turn of the expansion stays, the reference is new."""
+    talk.call("expand_effort", effort_id="a")
+    talk.answer()
+    talk.ask("Show only the second.")
+    result = talk.call("expand_effort", effort_id="a", turns="2")
+
+    assert result["status"] == "expanded"
+    assert talk.space.expanded["a"] == {
+        "expanded_turn": 5,
+        "last_referenced_turn": 6,
+        "turns": [2],
+    }
+
+
+def test_an_open_effort_is_not_expanded(talk: Conversation) -> None:
+    """Its messages are in the context already, and the error says so."""
+    talk.call("open_effort", name="b")
+    result = talk.call("expand_effort", effort_id="b")
+
+    assert result["error"] == (
+        "effort 'b' is open, so its messages are in the context already; "
+        "use switch_effort to make it active or close_effort to conclude it"
+    )
+
+
+def test_close_then_expand_in_one_message(talk: Conversation) -> None:
+    """An effort with earlier turns is concluded, then those turns are shown."""
+    talk.call("open_effort", name="b")
+    talk.answer()
+    talk.ask("Close it and show it.")
+    closed, shown = talk.run(
+        call("close_effort", effort_id="b"), call("expand_effort", effort_id="b")
+    )
+
+    assert closed["status"] == "concluded"
+    assert (shown["status"], shown["turns"]) == ("expanded", "5")
+
+
+def test_an_effort_of_this_turn_only_is_in_view_already(talk: Conversation) -> None:
+    """Opened, closed and expanded in one message: there is no earlier turn to show."""
+    *_, shown = talk.run(
+        call("open_effort", name="b"), call("close_effort"), call("expand_effort", effort_id="b")
+    )
+
+    assert shown["error"] == (
+        "no earlier turn of 'b' is stored; what was said in this turn is in view"
+    )
+    assert talk.space.expanded == {}
+
+
+def test_an_evicted_summary_returns_with_the_log(talk: Conversation) -> None:
+    """Expanding brings the summary back into the context, with a banner of its own."""
+    talk.set(summaries_limit=1)
+    talk.run(call("open_effort", name="b"), call("close_effort"))
+    talk.call("expand_effort", effort_id="a")
+
+    assert [event["type"] for event in talk.space.events[-3:]] == [
+        "returned",
+        "expanded",
+        "evicted",
+    ]
+    assert talk.banners[-3] == "--- Returned effort: a ---"
+
+
+def test_what_returns_does_not_exceed_the_limit(talk: Conversation) -> None:
+    """For a summary that comes back, the longest unreferenced one leaves."""
+    talk.set(summaries_limit=1)
+    talk.run(call("open_effort", name="b"), call("close_effort"))
+    talk.answer()
+    talk.ask("And the first one?")
+    talk.call("expand_effort", effort_id="a")
+
+    assert list(talk.space.summaries) == ["a"]
+    assert talk.banners[-1] == "--- Evicted effort: b (kept in the archive) ---"
+
+
+def test_collapsing_takes_the_log_out(talk: Conversation) -> None:
+    """The summary and its counter stay."""
+    talk.call("expand_effort", effort_id="a")
+    result = talk.call("collapse_effort", effort_id="A")
+
+    assert result == {"status": "collapsed", "effort_id": "a"}
+    assert (talk.space.expanded, talk.space.summaries) == ({}, {"a": 5})
+    assert talk.banners[-1] == "--- Collapsed effort: a (back to summary) ---"
+    assert talk.space.events[-1] == {"type": "collapsed", "effort": "a", "auto": False}
+
+
+@pytest.mark.parametrize(
+    ("effort_id", "error"),
+    [
+        ("b", "effort 'b' is not expanded; expanded: a"),
+        ("c", "no effort 'c'. In the context: a, b. effort_status lists them"),
+    ],
+)
+def test_only_an_expanded_effort_collapses(talk: Conversation, effort_id: str, error: str) -> None:
+    """The error says which are expanded."""
+    talk.run(call("open_effort", name="b"), call("close_effort"))
+    talk.call("expand_effort", effort_id="a")
+    result = talk.call("collapse_effort", effort_id=effort_id)
+
+    assert result == {"error": error}
+
+
+def test_where_nothing_is_expanded_the_error_says_so(talk: Conversation) -> None:
+    """An empty list is written as none."""
+    result = talk.call("collapse_effort", effort_id="a")
+
+    assert result == {"error": "effort 'a' is not expanded; expanded: none"}

@@ -1,0 +1,244 @@
+"""Opening, switching, reopening efforts, and changing their goal."""
+
+from typing import Any
+
+import pytest
+
+from tests.memory.desks import LONG_ENOUGH, Conversation, call
+
+
+@pytest.fixture
+def talk(talk: Conversation) -> Conversation:
+    """Return the conversation in a running first turn."""
+    talk.ask(LONG_ENOUGH)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("name", "effort_id"),
+    [
+        ("Auth Bug", "auth-bug"),
+        ("CON", "con"),
+        ("Größe_2 (neu)", "größe-2-neu"),
+        ("数据库 迁移", "数据库-迁移"),
+        ("🙂 party 🎉", "party"),
+        ("x" * 64, "x" * 64),
+    ],
+)
+def test_an_opened_effort_is_active_under_its_slug(
+    talk: Conversation, name: str, effort_id: str
+) -> None:
+    """The name becomes a slug, the effort is open and active, and the user is told."""
+    result = talk.call("open_effort", name=name)
+
+    assert result == {"status": "opened", "effort_id": effort_id}
+    assert talk.space.active == effort_id
+    assert talk.banners == [f"--- Started effort: {effort_id} ---"]
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "a\\b", "", "  ", "🙂", "---", "x" * 10_000])
+def test_a_name_that_makes_no_slug_is_an_error(talk: Conversation, name: str) -> None:
+    """Path syntax, nothing left and too many characters are errors that quote the name."""
+    result = talk.call("open_effort", name=name)
+
+    assert repr(name)[:40] in result["error"]
+    assert "such as 'auth-bug'" in result["error"]
+    assert len(result["error"]) < 300
+    assert (talk.space.open, talk.banners) == ({}, [])
+
+
+def test_goal_and_constraints_are_recorded(talk: Conversation) -> None:
+    """The event says all that is known of the effort; constraints may be one string."""
+    talk.call("open_effort", name="a", goal="Log in again", constraints="no downtime")
+    (event,) = talk.space.events
+
+    assert (event["type"], event["effort"], event["goal"]) == ("opened", "a", "Log in again")
+    assert event["constraints"] == ["no downtime"]
+
+
+def test_other_efforts_stay_open(talk: Conversation) -> None:
+    """Opening a second effort makes it active and closes none."""
+    talk.run(call("open_effort", name="a"), call("open_effort", name="b"))
+
+    assert list(talk.space.open) == ["a", "b"]
+    assert talk.space.active == "b"
+
+
+def test_an_open_name_is_taken(talk: Conversation) -> None:
+    """Two opens of one slug in one message: the second says that it is open, and what to do."""
+    first, second = talk.run(call("open_effort", name="a b"), call("open_effort", name="A-B"))
+
+    assert first["status"] == "opened"
+    assert second["error"] == (
+        "an effort 'a-b' exists already and is open; "
+        "use switch_effort to go on with it, or choose another name"
+    )
+    assert len(talk.space.events) == 1
+
+
+def test_a_concluded_name_is_taken(talk: Conversation) -> None:
+    """A name that was used before, evicted or not, says that it is concluded and what to do."""
+    talk.set(summaries_limit=1)
+    talk.answer()
+    talk.effort("a", "one")
+    talk.effort("b", "two")
+    talk.ask("three")
+    result = talk.call("open_effort", name="a")
+
+    assert result["error"] == (
+        "an effort 'a' exists already and is concluded; "
+        "use reopen_effort to go on with it, or choose another name"
+    )
+
+
+@pytest.mark.parametrize("tool_name", ["open_effort", "reopen_effort"])
+def test_no_more_efforts_are_open_than_may_be(talk: Conversation, tool_name: str) -> None:
+    """One more is refused, naming the one that was idle longest."""
+    talk.run(call("open_effort", name="c"), call("close_effort"))
+    talk.answer()
+    talk.set(max_open_efforts=2)
+    talk.turn("one", call("open_effort", name="a"))
+    talk.turn("two", call("open_effort", name="b"))
+    talk.turn("three", call("switch_effort", effort_id="a"))
+    talk.ask("four")
+    arguments = {"open_effort": {"name": "d"}, "reopen_effort": {"effort_id": "c"}}[tool_name]
+    result = talk.call(tool_name, **arguments)
+
+    assert result["error"] == (
+        "2 efforts are open, and no more than 2 may be; "
+        "close one first, for example 'b', which was idle longest"
+    )
+
+
+def test_64_efforts_in_one_message(talk: Conversation) -> None:
+    """Of 64 parallel opens as many succeed as may be open, and each call has its answer."""
+    results = talk.run(*(call("open_effort", name=f"effort {n}") for n in range(64)))
+
+    assert [result.get("status") for result in results] == ["opened"] * 32 + [None] * 32
+    assert all("may be; close one first" in result["error"] for result in results[32:])
+    assert len(talk.space.open) == 32
+
+
+def test_switching_makes_another_open_effort_active(talk: Conversation) -> None:
+    """The one that was active stays open, and the user is told."""
+    talk.run(call("open_effort", name="a"), call("open_effort", name="b"))
+    result = talk.call("switch_effort", effort_id="A")
+
+    assert result == {"status": "switched", "effort_id": "a"}
+    assert talk.space.active == "a"
+    assert talk.banners[-1] == "--- Switched to effort: a ---"
+    assert talk.space.events[-1] == {"type": "switched", "effort": "a"}
+
+
+def test_switching_to_the_active_effort_changes_nothing(talk: Conversation) -> None:
+    """It is no error, and no event either."""
+    talk.call("open_effort", name="a")
+    before = talk.space
+    result = talk.call("switch_effort", effort_id="a")
+
+    assert result == {"status": "switched", "effort_id": "a"}
+    assert talk.space == before
+
+
+@pytest.mark.parametrize(
+    ("effort_id", "error"),
+    [
+        ("done", "effort 'done' is concluded; use reopen_effort to go on with it"),
+        ("gone", "no effort 'gone'. Did you mean 'done'? In the context: done."),
+    ],
+)
+def test_only_open_efforts_can_be_switched_to(
+    talk: Conversation, effort_id: str, error: str
+) -> None:
+    """A concluded or unknown effort is refused with what would work."""
+    talk.run(call("open_effort", name="done"), call("close_effort"))
+    result = talk.call("switch_effort", effort_id=effort_id)
+
+    assert result["error"].startswith(error)
+
+
+def test_switching_to_a_just_closed_effort_is_refused(talk: Conversation) -> None:
+    """Calls of one message see what the ones before them did."""
+    opened, closed, switched = talk.run(
+        call("open_effort", name="a"),
+        call("close_effort", effort_id="a"),
+        call("switch_effort", effort_id="a"),
+    )
+
+    assert (opened["status"], closed["status"]) == ("opened", "concluded")
+    assert switched["error"] == "effort 'a' is concluded; use reopen_effort to go on with it"
+
+
+def test_a_reopened_effort_goes_on(talk: Conversation) -> None:
+    """It is open and active, its summary is in the answer, and it leaves what is expanded."""
+    talk.answer()
+    talk.effort("a", LONG_ENOUGH, "And on.")
+    talk.ask("Look it up, then go on.")
+    talk.call("expand_effort", effort_id="a")
+    result = talk.call("reopen_effort", effort_id="a")
+
+    assert result == {"status": "reopened", "effort_id": "a", "prior_summary": "It works now."}
+    assert talk.space.active == "a"
+    assert (talk.space.expanded, talk.space.summaries) == ({}, {})
+    assert talk.space.open["a"]["opened_turn"] == 4
+    assert talk.banners[-1] == "--- Reopened effort: a ---"
+
+
+def test_a_reopened_effort_keeps_its_log(talk: Conversation) -> None:
+    """Closing again summarises the whole log, not just what came since."""
+    talk.call("open_effort", name="a", goal="Log in")
+    talk.answer()
+    talk.turn("First part, closed.", call("close_effort"))
+    talk.turn("Second part.", call("reopen_effort", effort_id="a"))
+    talk.turn("Closed again.", call("close_effort"))
+    log = talk.requests[-1].log
+
+    assert all(said in log for said in (LONG_ENOUGH, "First part", "Second part", "Closed again"))
+    assert "Goal: Log in" in talk.requests[-1].log
+
+
+def test_an_open_effort_cannot_be_reopened(talk: Conversation) -> None:
+    """It is refused with the tool that makes it active."""
+    talk.call("open_effort", name="a")
+    result = talk.call("reopen_effort", effort_id="a")
+
+    assert result["error"] == "effort 'a' is open already; use switch_effort to go on with it"
+
+
+def test_the_goal_of_the_active_effort_is_updated(talk: Conversation) -> None:
+    """The change is recorded with why and in its turn; all else stays."""
+    talk.call("open_effort", name="a", goal="Log in", constraints=["no downtime"])
+    talk.answer()
+    talk.ask("Actually, log out.")
+    result = talk.call("update_goal", goal="Log out", rationale="changed mind")
+    talk.answer()
+    effort = talk.desk.find("a")
+
+    assert result == {"status": "updated", "effort_id": "a", "goal": "Log out"}
+    assert (effort.goal, effort.constraints, effort.turn) == ("Log out", ("no downtime",), 2)
+    assert talk.banners[-1] == "--- Updated goal of effort: a ---"
+
+
+def test_the_reason_for_a_new_goal_is_in_the_event(talk: Conversation) -> None:
+    """The rationale is kept with the change."""
+    talk.call("open_effort", name="a")
+    talk.call("update_goal", goal="b", rationale="why not")
+
+    assert talk.space.events[-1]["rationale"] == "why not"
+
+
+@pytest.mark.parametrize(
+    ("opening", "goal", "error"),
+    [
+        ([], "b", "no effort is active, so there is no goal to update; use open_effort first"),
+        (["a"], " ", "the goal ' ' is empty; say in one sentence what is wanted"),
+    ],
+)
+def test_a_goal_needs_words_and_an_active_effort(
+    talk: Conversation, opening: list[Any], goal: str, error: str
+) -> None:
+    """Without an active effort or a goal, the error says what is missing."""
+    talk.run(*(call("open_effort", name=name) for name in opening))
+    result = talk.call("update_goal", goal=goal)
+
+    assert result == {"error": error}

@@ -1,0 +1,225 @@
+"""Looking at efforts and logs without changing anything."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.transcript import rendered
+from tests.memory.desks import (
+    LONG_ENOUGH,
+    Conversation,
+    call,
+    conversation,
+    count_words,
+)
+
+
+def everything(talk: Conversation, turn: int) -> str:
+    """Read a turn from its beginning, as long as there is a next offset."""
+    parts, offset = [], 0
+    while offset is not None:
+        result = talk.call("read_log", turn=turn, offset=offset)
+        parts.append(result["text"])
+        offset = result["next_offset"]
+    return "".join(parts)
+
+
+def test_a_short_turn_is_read_at_once(talk: Conversation) -> None:
+    """The whole text comes back with the efforts of the turn, and nothing is left."""
+    talk.effort("a", LONG_ENOUGH)
+    talk.ask("What was that?")
+    result = talk.call("read_log", turn=1)
+    record = talk.desk.view.turns([1])[0]
+
+    assert result == {
+        "turn": 1,
+        "efforts": ["a"],
+        "text": rendered(record.messages),
+        "next_offset": None,
+    }
+
+
+def test_a_long_turn_is_read_as_far_as_there_is_room(talk: Conversation) -> None:
+    """The text is cut at the free budget, and `next_offset` says where to go on."""
+    talk.turn("one two three four five six")
+    talk.free = 3
+    talk.ask("What was that?")
+    first = talk.call("read_log", turn=1)
+    second = talk.call("read_log", turn=1, offset=first["next_offset"])
+
+    assert count_words(first["text"]) <= 3
+    assert first["next_offset"] == len(first["text"])
+    assert (first["text"] + second["text"]).startswith("user: one two three")
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200),
+    st.integers(1, 30),
+)
+def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> None:
+    """The parts that the offsets give are together the turn, whatever is in it."""
+    with conversation() as talk:
+        talk.turn(question)
+        record = talk.desk.view.turns([1])[0]
+        talk.free = free
+        talk.ask("Read it.")
+        read = everything(talk, 1)
+
+    assert read == rendered(record.messages)
+
+
+def test_the_running_turn_can_be_read(talk: Conversation) -> None:
+    """What was said and found in this turn so far is there, and its efforts."""
+    talk.ask("Which port?")
+    talk.call("open_effort", name="a")
+    talk.look_up("8080")
+    result = talk.call("read_log", turn=1)
+
+    assert result["efforts"] == ["a"]
+    assert "user: Which port?" in result["text"]
+    assert "tool look_up: 8080" in result["text"]
+
+
+@pytest.mark.parametrize("turn", [0, -1, 3, 10**12])
+def test_a_turn_that_is_not_there_is_an_error(talk: Conversation, turn: int) -> None:
+    """The error quotes the turn and says which there are."""
+    talk.turn("one")
+    talk.ask("two")
+    result = talk.call("read_log", turn=turn)
+
+    assert result == {"error": f"turn {turn} is not there; the turns are 1-2"}
+
+
+@pytest.mark.parametrize("offset", [-1, 29, 30, 10**12])
+def test_an_offset_outside_the_turn_is_an_error(talk: Conversation, offset: int) -> None:
+    """Before the beginning and at the end there is nothing; the error says what the range is."""
+    talk.turn("one", answer="two 90")
+    talk.ask("two")
+    result = talk.call("read_log", turn=1, offset=offset)
+
+    assert result == {"error": f"offset {offset} is outside turn 1: 0-26"}
+
+
+def test_the_last_character_can_be_read(talk: Conversation) -> None:
+    """The largest offset that the error names works."""
+    talk.turn("one", answer="two 90")
+    talk.ask("two")
+    result = talk.call("read_log", turn=1, offset=26)
+
+    assert (result["text"], result["next_offset"]) == ("0", None)
+
+
+def test_reading_changes_nothing(talk: Conversation) -> None:
+    """Looking leaves no event, no banner and no other state."""
+    talk.effort("a", LONG_ENOUGH)
+    talk.ask("What is there?")
+    before = talk.space
+    talk.run(call("read_log", turn=1), call("effort_status"))
+
+    assert talk.space == before
+
+
+def test_the_status_of_each_kind_of_effort(talk: Conversation) -> None:
+    """Open, concluded and expanded efforts are listed with sizes and turns, the open ones first."""
+    talk.effort("done", LONG_ENOUGH, "on and on")
+    talk.turn("three", call("open_effort", name="rest"))
+    talk.turn("four", call("open_effort", name="now"))
+    talk.ask("five")
+    talk.call("expand_effort", effort_id="done")
+    rest, now, done = talk.call("effort_status")["efforts"]
+
+    assert rest | {"raw_tokens": 0} == {
+        "id": "rest",
+        "status": "open",
+        "active": False,
+        "expanded": False,
+        "summary": "",
+        "raw_tokens": 0,
+        "summary_tokens": 0,
+        "turns": "3",
+    }
+    assert (now["id"], now["active"], now["turns"]) == ("now", True, "4-5")
+    assert done | {"raw_tokens": 0} == {
+        "id": "done",
+        "status": "concluded",
+        "active": False,
+        "expanded": True,
+        "summary": "It works now.",
+        "raw_tokens": 0,
+        "summary_tokens": 3,
+        "turns": "1-2",
+    }
+    assert min(rest["raw_tokens"], now["raw_tokens"], done["raw_tokens"]) > 10
+
+
+@pytest.mark.parametrize(
+    ("calls", "turns"),
+    [
+        ([call("open_effort", name="a")], "1"),
+        ([call("open_effort", name="a"), call("close_effort")], "1"),
+        ([call("open_effort", name="a"), call("open_effort", name="b")], ""),
+    ],
+)
+def test_the_running_turn_counts_for_the_efforts_it_belongs_to(
+    talk: Conversation, calls: list[Any], turns: str
+) -> None:
+    """An effort that is active or was concluded in this turn has this turn, another has not."""
+    talk.ask("one")
+    *_, status = talk.run(*calls, call("effort_status"))
+
+    assert status["efforts"][0]["turns"] == turns
+
+
+def test_without_efforts_the_list_is_empty(talk: Conversation) -> None:
+    """Nothing is listed and nothing is said to be left out."""
+    talk.ask("one")
+
+    assert talk.call("effort_status") == {"efforts": []}
+
+
+def test_further_efforts_are_listed_up_to_the_limit(talk: Conversation) -> None:
+    """Of evicted efforts the newest are listed, then how many more there are."""
+    talk.set(summaries_limit=1, status_limit=2)
+    talk.effort("a", "one")
+    talk.effort("b", "two")
+    talk.effort("c", "three")
+    talk.effort("d", "four")
+    talk.effort("e", "five")
+    talk.ask("six")
+    status = talk.call("effort_status")
+
+    assert [effort["id"] for effort in status["efforts"]] == ["e", "d", "c"]
+    assert status["more"] == 2
+    assert "expand_effort" in status["how"]
+
+
+def test_an_effort_of_this_turn_is_not_counted_twice(talk: Conversation) -> None:
+    """What only the running turn knows does not hide what the archive has."""
+    talk.set(summaries_limit=1, status_limit=1)
+    talk.effort("a", "one")
+    talk.effort("b", "two")
+    talk.effort("c", "three")
+    talk.ask("four")
+    talk.call("open_effort", name="d")
+    status = talk.call("effort_status")
+
+    assert [effort["id"] for effort in status["efforts"]] == ["d", "c", "b"]
+    assert status["more"] == 1
+
+
+def test_an_effort_evicted_in_the_turn_that_concluded_it_is_listed_as_concluded(
+    talk: Conversation,
+) -> None:
+    """The list says what the running turn did, not what the archive last heard."""
+    talk.set(summaries_limit=1)
+    talk.turn("one", call("open_effort", name="a"), call("open_effort", name="b"))
+    talk.ask("two")
+    talk.run(call("close_effort", effort_id="a"), call("close_effort", effort_id="b"))
+    status = talk.call("effort_status")
+
+    assert [(effort["id"], effort["status"]) for effort in status["efforts"]] == [
+        ("b", "concluded"),
+        ("a", "concluded"),
+    ]

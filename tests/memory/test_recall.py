@@ -1,0 +1,109 @@
+"""Recalled text: stored as a reference, read back as it was."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.messages import Message
+from ebbtide.memory.recall import Recalled, compact, recalled, restored, stored
+from ebbtide.memory.toolbox import result_message
+from ebbtide.memory.transcript import rendered
+from ebbtide.memory.view import past
+from tests.memory.desks import OWNER, Conversation, ai, call, human, tool
+
+LOG = 'user: "q" \\ é 中 🙂\n\ttool: {"text":"x"}\x00\x85'
+RANGE = {"turn": 2, "offset": 3, "end": 20}
+
+
+def quoting(text: str, offset: int) -> Message:
+    """Return the result of `read_log` that quotes a text from an offset on."""
+    result = {"turn": 2, "efforts": ["a"], "text": text, "next_offset": None}
+    artifact = {"recalled": {"turn": 2, "offset": offset, "end": offset + len(text)}}
+    return result_message(call("read_log", call_id="1", turn=2), result, artifact)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.data())
+def test_a_stored_result_is_restored_byte_for_byte(log: str, data: st.DataObject) -> None:
+    """Whatever part of whatever text is quoted, it comes back exactly."""
+    offset = data.draw(st.integers(0, len(log)))
+    end = data.draw(st.integers(offset, len(log)))
+    message = quoting(log[offset:end], offset)
+
+    assert restored(stored(message), lambda _turn: log) == message
+
+
+def test_the_stored_result_does_not_hold_the_text() -> None:
+    """What the archive keeps of a quoting result is the range, not the text."""
+    kept = stored(quoting(LOG, 0))
+
+    assert kept["data"]["content"] == '{"turn":2,"efforts":["a"],"text":"","next_offset":null}'
+    assert recalled(kept) == Recalled(2, 0, len(LOG))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        human(LOG),
+        ai(LOG),
+        tool("1", LOG),
+        tool("1", LOG, "read_log"),
+        tool("1", '{"error":"no"}', "read_log", status="error"),
+        tool("1", LOG, artifact={"recalled": RANGE}),
+        tool("1", LOG, artifact={"recalled": {"items": 3}}),
+        tool("1", LOG, "read_log", artifact={"recalled": {"items": 3}}),
+        tool("1", LOG, "read_log", artifact={"recalled": [1]}),
+        tool("1", LOG, "read_log", artifact="recalled"),
+        human(LOG, name="read_log", artifact={"recalled": RANGE}),
+    ],
+)
+def test_other_messages_are_kept_whole(message: Message) -> None:
+    """No message but a result of `read_log` loses its text, whatever artifact it brings."""
+    assert recalled(message) is None
+    assert stored(message) == message
+    assert restored(message, lambda _turn: "") == message
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [({}, "{}"), ({"a": [1, None], "b": "größe"}, '{"a":[1,null],"b":"größe"}')],
+)
+def test_results_are_compact(value: dict[str, Any], text: str) -> None:
+    """Tools answer in JSON without spaces, with letters of all scripts as they are."""
+    assert compact(value) == text
+
+
+def test_what_was_read_comes_back_from_the_archive(talk: Conversation) -> None:
+    """A committed turn that read a log is seen again as the model saw it."""
+    talk.turn(LOG)
+    talk.ask("What did I say?")
+    talk.call("read_log", turn=1)
+    seen = talk.messages
+    record = talk.answer()
+
+    assert talk.desk.view.messages(record)[:-1] == seen
+    assert record.messages[:-1] == tuple(stored(message) for message in seen)
+
+
+def test_reading_what_was_read_shows_a_reference(talk: Conversation) -> None:
+    """A log that holds recalled text shows where it is, so that logs do not grow by reading."""
+    talk.turn("The port is 8080.")
+    talk.turn("Read it.", call("read_log", turn=1))
+    talk.ask("And now read that.")
+    result = talk.call("read_log", turn=2)
+
+    assert "tool read_log: (recalled turn 1, characters 0-" in result["text"]
+    assert "8080" not in result["text"]
+
+
+def test_a_turn_that_read_itself_comes_back(talk: Conversation) -> None:
+    """A result that quotes the running turn is restored from the committed one."""
+    talk.ask("Read this very turn.")
+    talk.call("read_log", turn=1)
+    seen = talk.messages
+    record = talk.answer()
+    view = past(talk.archive, OWNER, talk.tip)
+
+    assert view.messages(record)[:-1] == seen
+    assert rendered(seen) == rendered(record.messages[:-1])

@@ -1,0 +1,56 @@
+"""Cutting texts to a number of tokens."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.slices import fit, slices
+from ebbtide.memory.tokens import count
+from tests.memory.desks import count_words
+
+TEXTS = st.text(alphabet=st.sampled_from("ab \n中é🙂"), max_size=400)
+
+
+@given(TEXTS.filter(bool), st.integers(1, 50))
+def test_what_fits_is_within_the_limit(text: str, limit: int) -> None:
+    """The part that fits has at most so many tokens, and at least one character."""
+    end = fit(text, limit, count_words)
+
+    assert 1 <= end <= len(text)
+    assert count_words(text[:end]) <= limit
+
+
+@pytest.mark.parametrize("limit", [3, 4, 1_000])
+def test_a_text_within_the_limit_fits_whole(limit: int) -> None:
+    """Nothing is cut from what is short enough."""
+    assert fit("one two three", limit, count_words) == len("one two three")
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+def test_one_character_always_fits(limit: int) -> None:
+    """Reading goes on by at least one character, even if that alone is over the limit."""
+    assert fit("🧑‍🚀", limit, count) == 1
+
+
+@given(TEXTS, st.integers(1, 50))
+def test_slices_together_are_the_text(text: str, limit: int) -> None:
+    """No character is lost or repeated between slices."""
+    assert "".join(slices(text, limit, count_words)) == text
+
+
+@given(TEXTS, st.integers(1, 50))
+def test_each_slice_is_within_the_limit(text: str, limit: int) -> None:
+    """No slice is longer than the limit."""
+    longest = max(map(count_words, slices(text, limit, count_words)), default=0)
+
+    assert longest <= limit
+
+
+def test_slices_end_at_lines_where_that_is_possible() -> None:
+    """A slice ends with a whole line, if the line end is in its second half."""
+    assert slices("a b c\nd e f\ng h", 5, count_words) == ["a b c\n", "d e f\ng h"]
+
+
+def test_a_long_line_is_cut_inside() -> None:
+    """A line over the limit is cut wherever the limit is reached."""
+    assert slices("a b c d", 2, count_words) == ["a b", " c d"]

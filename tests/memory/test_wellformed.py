@@ -1,0 +1,186 @@
+"""Messages as every provider accepts them."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.wellformed import NAME, no_result, note, wellformed
+from ebbtide.prompts.loader import text as prompt
+from tests.memory.desks import ai, call, human, tool
+
+ONE, TWO = call("look_up", call_id="1", key="a"), call("look_up", call_id="2", key="b")
+SYSTEM: Message = {"type": "system", "data": {"content": "Be brief."}}
+BLANK = [{"type": "text", "text": " "}]
+IMAGE = [{"type": "image", "url": "a.png"}]
+INVALID = {"name": "look_up", "args": '{"key":', "id": "3", "error": "no JSON"}
+MENDED = {"name": "look_up", "args": {"invalid": '{"key":'}, "id": "3"}
+UNRUN = no_result(ONE, prompt("no_result"))
+ORPHAN = note("[Result of a tool call that is not shown, look_up: found]")
+
+CALLS = [ONE, TWO, call("open_effort", call_id="3", name="a")]
+INVALIDS = [INVALID, {**INVALID, "id": "2", "args": None}]
+CONTENTS = st.sampled_from(["", " ", "one", "two\n\nthree", [], BLANK, IMAGE])
+MESSAGES = st.lists(
+    st.one_of(
+        st.builds(human, CONTENTS),
+        st.builds(lambda content: {**SYSTEM, "data": {"content": content}}, CONTENTS),
+        st.builds(tool, st.sampled_from("1234"), st.sampled_from(["", "found"])),
+        st.builds(
+            lambda content, asked: ai(content, *asked),
+            CONTENTS,
+            st.lists(st.sampled_from(CALLS), unique_by=lambda asked: asked["id"]),
+        ),
+        st.builds(
+            lambda content, asked: ai(content, CALLS[0], invalid_tool_calls=[asked]),
+            CONTENTS,
+            st.sampled_from(INVALIDS),
+        ),
+    ),
+    max_size=12,
+)
+
+
+def after_calls(messages: Sequence[Message]) -> list[tuple[list[str], list[str]]]:
+    """Return for each assistant message the ids it calls and the results that follow directly."""
+    kinds = "".join(message["type"][0] for message in messages) + "."
+    ends = [
+        next(n for n in range(at + 1, len(kinds)) if kinds[n] != "t") for at in range(len(messages))
+    ]
+    return [
+        (
+            [asked["id"] for asked in calls(message)],
+            [result["data"]["tool_call_id"] for result in messages[at + 1 : ends[at]]],
+        )
+        for at, message in enumerate(messages)
+        if message["type"] != "tool"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([], []),
+        ([human(), ai("hi")], [human(), ai("hi")]),
+        ([human(), ai("", ONE), tool("1"), ai("a")], [human(), ai("", ONE), tool("1"), ai("a")]),
+        ([ai("", ONE, TWO), tool("2"), tool("1")], [ai("", ONE, TWO), tool("1"), tool("2")]),
+        ([ai("", ONE), human(), tool("1")], [ai("", ONE), tool("1"), human()]),
+        ([ai("", ONE), tool("1", "")], [ai("", ONE), tool("1", "")]),
+        (
+            [ai("", ONE), tool("1", "x"), ai("", ONE), tool("1", "y")],
+            [ai("", ONE), tool("1", "x"), ai("", ONE), tool("1", "y")],
+        ),
+        ([ai("", ONE), tool("1", "x"), tool("1", "y")], [ai("", ONE), tool("1", "x")]),
+    ],
+)
+def test_calls_and_results_are_put_together(
+    messages: list[Message], expected: list[Message]
+) -> None:
+    """Results follow their call directly, in the order of the calls of that round."""
+    assert wellformed(messages) == tuple(expected)
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([ai("", ONE)], [ai("", ONE), UNRUN]),
+        ([ai("", ONE), human()], [ai("", ONE), UNRUN, human()]),
+        ([ai("", ONE, TWO), tool("2")], [ai("", ONE, TWO), UNRUN, tool("2")]),
+        ([ai("", ONE), ai("a"), tool("1")], [ai("", ONE), UNRUN, ai("a"), ORPHAN]),
+    ],
+)
+def test_a_call_without_a_result_gets_one(messages: list[Message], expected: list[Message]) -> None:
+    """Complaint row 4: a call that nobody answered is answered, and blocks nothing."""
+    assert wellformed(messages) == tuple(expected)
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([tool("1")], [ORPHAN]),
+        ([human(), tool("1")], [human(), ORPHAN]),
+        ([ai("a"), tool("1")], [ai("a"), ORPHAN]),
+        ([ai("", ONE), tool("1"), tool("9")], [ai("", ONE), tool("1"), ORPHAN]),
+    ],
+)
+def test_a_result_without_a_call_becomes_text(
+    messages: list[Message], expected: list[Message]
+) -> None:
+    """Complaint row 3: no result stands alone, its text is quoted in a note."""
+    assert wellformed(messages) == tuple(expected)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (human(""), [human("(empty message)")]),
+        (human(" \n"), [human("(empty message)")]),
+        (human([]), [human("(empty message)")]),
+        (human(BLANK, id="7"), [human("(empty message)", id="7")]),
+        (human(IMAGE), [human(IMAGE)]),
+        (ai(""), []),
+        (ai(BLANK), []),
+        (ai(IMAGE), [ai(IMAGE)]),
+        ({"type": "system", "data": {"content": ""}}, []),
+        (SYSTEM, [human("[The application added: Be brief.]")]),
+        ({"type": "chat", "data": {"role": "user", "content": "hi"}}, [human("hi")]),
+    ],
+)
+def test_no_message_is_empty_or_a_second_system_message(
+    message: Message, expected: list[Message]
+) -> None:
+    """What says nothing is left out or says so; system messages become user text."""
+    assert wellformed([message]) == tuple(expected)
+
+
+def test_an_invalid_call_becomes_a_valid_one_that_quotes_it() -> None:
+    """A call whose arguments are no JSON is sent as one that is, with its error result."""
+    message = ai("", ONE, invalid_tool_calls=[INVALID])
+    results = [tool("3", "no JSON", status="error"), tool("1")]
+
+    assert wellformed([message, *results]) == (ai("", ONE, MENDED), tool("1"), results[0])
+
+
+def test_a_note_is_a_user_message_of_our_name() -> None:
+    """What the memory says is user-role data under a name of its own."""
+    assert note("x") == human("x", name=NAME)
+
+
+@given(MESSAGES)
+def test_every_call_is_followed_by_its_results_and_no_result_is_alone(
+    messages: list[Message],
+) -> None:
+    """Whatever came in, the calls of each message are answered directly after it, in order."""
+    fixed = wellformed(messages)
+
+    assert all(asked == results for asked, results in after_calls(fixed))
+    assert fixed[:1] == () or fixed[0]["type"] != "tool"
+
+
+@given(MESSAGES)
+def test_what_is_well_formed_stays_as_it_is(messages: list[Message]) -> None:
+    """Mending twice changes nothing more."""
+    fixed = wellformed(messages)
+
+    assert wellformed(fixed) == fixed
+
+
+@given(MESSAGES)
+def test_no_word_of_the_user_is_lost(messages: list[Message]) -> None:
+    """Every user message that says something is there, unchanged and in order."""
+    said = [m for m in messages if m["type"] == "human" and text(m).strip()]
+    kept = [m for m in wellformed(messages) if m["type"] == "human"]
+
+    assert [m for m in kept if m in said] == said
+
+
+@given(MESSAGES)
+def test_nothing_that_is_sent_is_empty(messages: list[Message]) -> None:
+    """Each message but a tool result says something or calls a tool."""
+    fixed = wellformed(messages)
+
+    assert all(m["type"] == "tool" or calls(m) or text(m).strip() for m in fixed)
+    assert {m["type"] for m in fixed} <= {"human", "ai", "tool"}
+    assert not any(m["data"].get("invalid_tool_calls") for m in fixed)

@@ -1,0 +1,99 @@
+"""The part of the state that the memory tools change."""
+
+from dataclasses import replace
+from functools import reduce
+
+import pytest
+
+from ebbtide.memory.restoring import EMPTY
+from ebbtide.memory.transitions import within_limit
+from ebbtide.memory.workspace import Workspace, without
+
+BUSY = Workspace(
+    turn=9,
+    active="c",
+    open={
+        "a": {"opened_turn": 1, "last_active_turn": 7, "last_referenced_turn": 3},
+        "b": {"opened_turn": 2, "last_active_turn": 5, "last_referenced_turn": 4},
+        "c": {"opened_turn": 4, "last_active_turn": 9, "last_referenced_turn": 8},
+    },
+    expanded={"x": {"expanded_turn": 8, "last_referenced_turn": 8, "turns": [1]}},
+    summaries={"x": 3, "y": 2, "z": 2},
+)
+
+
+def test_a_new_effort_becomes_active_with_this_turn_in_all_counters() -> None:
+    """An effort that was not open is opened, active and referenced in this turn."""
+    space = BUSY.activated("d")
+
+    assert space.active == "d"
+    assert space.open["d"] == {
+        "opened_turn": 9,
+        "last_active_turn": 9,
+        "last_referenced_turn": 9,
+    }
+
+
+def test_an_open_effort_keeps_when_it_was_opened_and_referenced() -> None:
+    """Switching renews only when an effort was active, and its place."""
+    space = BUSY.activated("b")
+
+    assert space.open["b"] == {"opened_turn": 2, "last_active_turn": 9, "last_referenced_turn": 4}
+    assert list(space.open) == ["a", "c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("closed", "active"),
+    [(["c"], "a"), (["c", "a"], "b"), (["c", "a", "b"], None), (["a"], "c"), (["a", "b"], "c")],
+)
+def test_the_most_recently_active_effort_takes_over(closed: list[str], active: str | None) -> None:
+    """Closing the active effort passes on to the one that was active last, if one is open."""
+    space = reduce(Workspace.closed, closed, BUSY)
+
+    assert space.active == active
+
+
+def test_of_efforts_active_in_the_same_turn_the_later_one_takes_over() -> None:
+    """Within a turn the order of the switches decides."""
+    space = EMPTY.activated("a").activated("b").activated("c")
+
+    assert space.activated("a").closed("a").active == "c"
+
+
+def test_events_and_banners_are_kept_in_order() -> None:
+    """Events without a banner leave the banners as they are."""
+    space = EMPTY.told({"type": "a"}, "--- A ---").told({"type": "b"}).told({"type": "c"}, "C")
+
+    assert [event["type"] for event in space.events] == ["a", "b", "c"]
+    assert space.banners == ("--- A ---", "C")
+
+
+def test_without_copies() -> None:
+    """Taking a key away leaves the original, and an unknown key changes nothing."""
+    mapping = {"a": 1, "b": 2}
+
+    assert without(mapping, "a") == {"b": 2}
+    assert without(mapping, "c") == mapping
+    assert mapping == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("limit", "left", "evicted"),
+    [(3, ["x", "y", "z"], []), (2, ["x", "z"], ["y"]), (1, ["x"], ["y", "z"])],
+)
+def test_the_longest_unreferenced_summaries_leave(
+    limit: int, left: list[str], evicted: list[str]
+) -> None:
+    """Over the limit the longest unreferenced summary leaves, of equals the one that came first."""
+    space = within_limit(BUSY, limit)
+
+    assert list(space.summaries) == left
+    assert [event["effort"] for event in space.events] == evicted
+    assert len(space.banners) == len(evicted)
+
+
+def test_an_evicted_effort_is_no_longer_expanded() -> None:
+    """A log whose summary leaves the context leaves it too."""
+    space = within_limit(replace(BUSY, summaries={"x": 1, "y": 2}), 1)
+
+    assert space.expanded == {}
