@@ -1,0 +1,113 @@
+"""The agent: the graph with its models, tools and archive, compiled."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain.chat_models import init_chat_model
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool, tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+
+from ..memory.archive import Archive
+from ..memory.context import instructions
+from ..memory.disk.archive import DiskArchive
+from ..memory.errors import SettingsError
+from ..memory.settings import Settings
+from ..memory.tokens import TokenCounter, count
+from ..memory.toolbox import NAMES, schemas
+from ..nodes.collaborators import Collaborators
+from .build import MemoryGraph, build
+from .compiled import MemoryAgent
+
+
+def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
+    model: BaseChatModel | str,
+    *,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    archive: Archive | None = None,
+    checkpointer: Checkpointer = None,
+    settings: Settings | None = None,
+    system_prompt: str = "",
+    summary_model: BaseChatModel | str | None = None,
+    store: BaseStore | None = None,
+    token_counter: TokenCounter | None = None,
+) -> MemoryAgent:
+    """Return the compiled agent.
+
+    `checkpointer` is any of LangGraph's; without one each run is a session of its own. `store` is
+    for the application's tools. The rest is as for `build_memory_graph`.
+    """
+    graph = build_memory_graph(
+        model,
+        tools=tools,
+        archive=archive,
+        settings=settings,
+        system_prompt=system_prompt,
+        summary_model=summary_model,
+        token_counter=token_counter,
+    )
+    return graph.compile(checkpointer=checkpointer, store=store, name="ebbtide")
+
+
+def build_memory_graph(  # noqa: PLR0913 (as above)
+    model: BaseChatModel | str,
+    *,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    archive: Archive | None = None,
+    settings: Settings | None = None,
+    system_prompt: str = "",
+    summary_model: BaseChatModel | str | None = None,
+    token_counter: TokenCounter | None = None,
+) -> MemoryGraph:
+    """Return the uncompiled graph, to be compiled alone or inside a parent graph.
+
+    `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` are the application's
+    own. `archive` is where turns are kept, `DiskArchive("sessions")` by default. `settings` are
+    the defaults of every run. `system_prompt` stands after Ebbtide's instructions.
+    `summary_model` concludes efforts, by default `model`. `token_counter` counts the tokens of a
+    text, by default exactly for o200k_base. Raises `SettingsError` if the settings or the name of
+    a tool cannot be.
+
+    Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
+    inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.
+    """
+    chat, named = _model(model), _tools(tools)
+    collaborators = Collaborators(
+        model=chat,
+        summary_model=chat if summary_model is None else _model(summary_model),
+        archive=DiskArchive("sessions") if archive is None else archive,
+        settings=_defaults(settings),
+        count=token_counter or count,
+        system=instructions(system_prompt),
+        tools=named,
+        schemas=(*schemas(), *(convert_to_openai_tool(item) for item in named.values())),
+    )
+    return build(collaborators)
+
+
+def _defaults(settings: Settings | None) -> Settings:
+    chosen = settings or Settings()
+    if chosen.user_id is not None:
+        raise SettingsError(
+            f"user_id {chosen.user_id!r} cannot be a default of the agent: pass it to each run, "
+            'as context={"user_id": ...}'
+        )
+    return chosen
+
+
+def _model(model: BaseChatModel | str) -> BaseChatModel:
+    return init_chat_model(model) if isinstance(model, str) else model
+
+
+def _tools(given: Sequence[BaseTool | Callable[..., Any]]) -> dict[str, BaseTool]:
+    tools = [item if isinstance(item, BaseTool) else tool(item) for item in given]
+    names = [item.name for item in tools]
+    taken = sorted(NAMES.intersection(names))
+    if taken:
+        raise SettingsError(f"tools {taken!r} have names of memory tools: rename them")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SettingsError(f"there are two tools of the name {twice[0]!r}: rename one")
+    return {item.name: item for item in tools}

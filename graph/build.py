@@ -1,0 +1,76 @@
+"""The graph: nodes and edges, uncompiled."""
+
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableLambda
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import get_runtime
+
+from ..memory.settings import Settings
+from ..nodes.application_tools import application_tools
+from ..nodes.assemble_context import assemble_context
+from ..nodes.begin_turn import begin_turn
+from ..nodes.call_model import acall_model, call_model
+from ..nodes.collaborators import Collaborators
+from ..nodes.persist import persist
+from ..nodes.run_tools import arun_tools, run_tools
+from ..nodes.state import AgentState, MemoryState
+from .compiled import MemoryAgent
+from .routing import route_calls
+
+
+class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
+    """The uncompiled graph; it knows its collaborators, for `restore` and for the commands."""
+
+    def __init__(self, collaborators: Collaborators) -> None:
+        """Take the state and context schemas; nodes and edges come with `build`."""
+        super().__init__(
+            AgentState,
+            context_schema=Settings,
+            input_schema=MemoryState,
+            output_schema=MemoryState,
+        )
+        self.collaborators = collaborators
+
+    def compile(self, *args: Any, **kwargs: Any) -> MemoryAgent:
+        """Compile as LangGraph does; it has no place for a class of our own."""
+        agent = super().compile(*args, **kwargs)
+        agent.__class__ = MemoryAgent
+        return cast("MemoryAgent", agent)
+
+
+def build(collaborators: Collaborators) -> MemoryGraph:
+    """Return the graph of one turn."""
+    graph = MemoryGraph(collaborators)
+    tools = collaborators.tools
+    graph.add_node("begin_turn", partial(begin_turn, collaborators=collaborators))
+    graph.add_node("assemble_context", partial(assemble_context, collaborators=collaborators))
+    graph.add_node("call_model", _both(call_model, acall_model, collaborators))
+    graph.add_node("run_tools", _both(run_tools, arun_tools, collaborators))
+    graph.add_node("persist", partial(persist, collaborators=collaborators))
+
+    graph.add_edge(START, "begin_turn")
+    graph.add_edge("begin_turn", "assemble_context")
+    graph.add_edge("assemble_context", "call_model")
+    targets = ["run_tools", "persist"]
+    if tools:
+        graph.add_node("application_tools", application_tools([*tools.values()]))
+        graph.add_edge("application_tools", "assemble_context")
+        targets.append("application_tools")
+    graph.add_conditional_edges("call_model", route_calls(tools), targets)
+    graph.add_edge("run_tools", "assemble_context")
+    graph.add_edge("persist", END)
+    return graph
+
+
+def _both(sync: Any, async_: Any, collaborators: Collaborators) -> RunnableLambda[Any, Any]:
+    """Return one node of a sync and an async path."""
+
+    def run(state: AgentState) -> Any:
+        return sync(state, get_runtime(Settings), collaborators=collaborators)
+
+    async def arun(state: AgentState) -> Any:
+        return await async_(state, get_runtime(Settings), collaborators=collaborators)
+
+    return RunnableLambda(run, arun)

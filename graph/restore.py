@@ -1,0 +1,87 @@
+"""Rebuild the state of a thread from the archive, when its checkpoints are lost."""
+
+import asyncio
+from dataclasses import asdict
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Overwrite
+
+from ..memory.archive import Archive
+from ..memory.errors import SessionNotFoundError, SettingsError
+from ..memory.record import Owner, Record, Tip
+from ..memory.restoring import replay
+from ..memory.view import past
+from ..nodes.plain import real
+from ..nodes.session import DEFAULT_USER, packed
+from .build import MemoryGraph
+
+_CHUNK = 500
+
+
+def restore(
+    agent: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
+) -> RunnableConfig:
+    """Rebuild a thread's state from the newest branch of its archive; return its new config.
+
+    `config` names the thread, and the user if there is one. Raises `SessionNotFoundError` if the
+    archive holds no such session, `SettingsError` if the graph is not one of Ebbtide's.
+    """
+    return agent.update_state(config, _restored(agent, config), as_node="persist")
+
+
+async def arestore(
+    agent: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
+) -> RunnableConfig:
+    """Do what `restore` does with an asynchronous checkpointer."""
+    values = await asyncio.to_thread(_restored, agent, config)
+    return await agent.aupdate_state(config, values, as_node="persist")
+
+
+def _restored(
+    agent: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
+) -> dict[str, Any]:
+    graph = agent.builder
+    if not isinstance(graph, MemoryGraph):
+        raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
+    archive, chosen = graph.collaborators.archive, config.get("configurable", {})
+    owner = Owner(str(chosen.get("user_id") or DEFAULT_USER), str(chosen["thread_id"]))
+    tip = archive.newest(owner)
+    if tip is None:
+        raise SessionNotFoundError(owner.thread)
+    window = graph.collaborators.settings.messages_window + 1
+    return _values(archive, owner, tip, window)
+
+
+def _values(archive: Archive, owner: Owner, tip: Tip, window: int) -> dict[str, Any]:
+    records = _records(archive, owner, tip)
+    view = past(archive, owner, tip)
+    turns = [_identified(real(view.messages(record))) for record in records[-window:]]
+    return {
+        **packed(replay(records)),
+        "messages": Overwrite([message for turn in turns for message in turn]),
+        "session": asdict(owner),
+        "turn": tip.turn,
+        "branch": tip.branch,
+        "persisted": tip.turn,
+        "tip": tip.digest,
+        "turn_starts": [turn[0].id for turn in turns],
+        "archived": turns[-1][-1].id,
+        "accepted": turns[-1][0].id,
+    }
+
+
+def _records(archive: Archive, owner: Owner, tip: Tip) -> list[Record]:
+    chunks = range(1, tip.turn + 1, _CHUNK)
+    return [
+        record
+        for first in chunks
+        for record in archive.turns(owner, tip, range(first, min(first + _CHUNK, tip.turn + 1)))
+    ]
+
+
+def _identified(messages: list[BaseMessage]) -> list[BaseMessage]:
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]

@@ -1,0 +1,45 @@
+"""Run the application's own tools: LangGraph's ToolNode, its results made fit to be kept."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool
+from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+
+from .plain import cleaned
+
+
+def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
+    """Return the node that runs the application's tools; a tool that raises gives an error."""
+    return ToolNode(
+        tools,
+        name="application_tools",
+        handle_tool_errors=True,
+        wrap_tool_call=_call,
+        awrap_tool_call=_acall,
+    )
+
+
+def _call(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
+    return _fit(execute(request))
+
+
+async def _acall(
+    request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
+) -> Any:
+    return _fit(await execute(request))
+
+
+def _fit(result: Any) -> Any:
+    """Return a result, or the messages of a command or a list, without lone surrogates."""
+    if isinstance(result, BaseMessage):
+        return cleaned(result)
+    if isinstance(result, list):
+        return [_fit(item) for item in result]
+    if isinstance(result, Command) and isinstance(result.update, dict):
+        return replace(result, update={key: _fit(value) for key, value in result.update.items()})
+    return result

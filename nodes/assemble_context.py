@@ -1,0 +1,21 @@
+"""Build the working context of the next model call."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from ..memory.context import assemble
+from ..memory.settings import Settings
+from .collaborators import Collaborators
+from .plain import real
+from .session import desk
+from .state import MemoryState
+
+
+def assemble_context(
+    state: MemoryState, runtime: Runtime[Settings], *, collaborators: Collaborators
+) -> dict[str, Any]:
+    """Return the working context of this moment, and its report; the same state, the same bytes."""
+    here = desk(state, runtime, collaborators)
+    context = assemble(here, collaborators.system, collaborators.schemas)
+    return {"context": {"messages": real(context.messages)}, "context_report": context.report}

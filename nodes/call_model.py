@@ -1,0 +1,59 @@
+"""Send the working context to the model."""
+
+import asyncio
+from typing import Any
+
+from langchain_core.language_models import LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import Runnable
+from langgraph.runtime import Runtime
+
+from ..memory.settings import Settings, resolve
+from .answers import accepted, cut_short, rounds
+from .assemble_context import assemble_context
+from .binding import bound
+from .collaborators import Collaborators
+from .session import running
+from .state import AgentState
+
+
+def call_model(
+    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+) -> dict[str, Any]:
+    """Return the model's answer; without rounds left, an answer in any case."""
+    update: dict[str, Any] = {}
+    if "context" not in state:
+        update = assemble_context(state, runtime, collaborators=collaborators)
+    context = update.get("context") or state["context"]
+    model, limit = _model(state, runtime, collaborators)
+    answer = model.invoke(context["messages"])
+    return {**update, "messages": _answers(state, answer, limit)}
+
+
+async def acall_model(
+    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+) -> dict[str, Any]:
+    """Do what `call_model` does, without holding a thread while the model answers."""
+    update: dict[str, Any] = {}
+    if "context" not in state:
+        update = await asyncio.to_thread(
+            assemble_context, state, runtime, collaborators=collaborators
+        )
+    context = update.get("context") or state["context"]
+    model, limit = _model(state, runtime, collaborators)
+    answer = await model.ainvoke(context["messages"])
+    return {**update, "messages": _answers(state, answer, limit)}
+
+
+def _model(
+    state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators
+) -> tuple[Runnable[LanguageModelInput, AIMessage], int | None]:
+    """Return the model with its tools, and the limit of rounds if it is reached, else None."""
+    limit = resolve(runtime.context, collaborators.settings).max_tool_rounds
+    last = rounds(running(state)) >= limit
+    return bound(collaborators, last=last), limit if last else None
+
+
+def _answers(state: AgentState, answer: AIMessage, limit: int | None) -> list[BaseMessage]:
+    message = accepted(answer, [message.id for message in state["messages"]])
+    return [message] if limit is None else cut_short(message, limit)

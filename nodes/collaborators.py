@@ -1,0 +1,26 @@
+"""What the nodes work with, bound when the graph is built."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+
+from ..memory.archive import Archive
+from ..memory.settings import Settings
+from ..memory.tokens import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class Collaborators:
+    """The agent's parts. `schemas`: all tools as the provider sees them; `system`: its text."""
+
+    model: BaseChatModel
+    summary_model: BaseChatModel
+    archive: Archive
+    settings: Settings
+    count: TokenCounter
+    system: str
+    tools: Mapping[str, BaseTool]
+    schemas: tuple[dict[str, Any], ...]

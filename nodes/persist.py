@@ -1,0 +1,24 @@
+"""Commit the turn and its events to the archive, once."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from ..memory.settings import Settings, resolve
+from .collaborators import Collaborators
+from .session import committed, group, owner_of, running, tip_of, workspace
+from .settling import commit, commit_again
+from .state import MemoryState
+
+
+def persist(
+    state: MemoryState, runtime: Runtime[Settings], *, collaborators: Collaborators
+) -> dict[str, Any]:
+    """Commit the running turn; a failed archive raises after retries and nothing changes."""
+    settings = resolve(runtime.context, collaborators.settings)
+    messages = running(state)
+    owner = owner_of(state, runtime, settings)
+    turn, tip = group(workspace(state), messages), tip_of(state)
+    keep = commit if turn.turn > tip.turn else commit_again
+    record = keep(collaborators.archive, owner, tip, turn)
+    return committed(record, str(messages[-1].id))

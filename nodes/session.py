@@ -1,0 +1,140 @@
+"""The state of a run as the values that the memory works on, and back."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+
+from ..memory.desk import Desk
+from ..memory.errors import InputError, SessionNotFoundError
+from ..memory.messages import answered, clean
+from ..memory.recall import stored
+from ..memory.record import Group, Owner, Record, Tip, memberships
+from ..memory.settings import Settings, resolve
+from ..memory.view import View
+from ..memory.workspace import Workspace
+from .collaborators import Collaborators
+from .plain import plain
+from .state import MemoryState
+
+DEFAULT_USER = "default"
+_LEAST_FREE = 256
+
+
+def owner_of(state: MemoryState, runtime: Runtime[Settings], settings: Settings) -> Owner:
+    """Return whose session this is: the one in state, made at the first turn.
+
+    Raises `SessionNotFoundError` if the session in state belongs to another user.
+    """
+    user = _user(runtime, settings)
+    if "session" not in state:
+        return _new_owner(user, runtime)
+    owner = Owner(**state["session"])
+    if owner.user != user:
+        raise SessionNotFoundError(owner.thread)
+    return owner
+
+
+def tip_of(state: MemoryState) -> Tip:
+    """Return the last turn that this state has committed."""
+    first = Tip()
+    return Tip(
+        state.get("branch", first.branch), state.get("persisted", 0), state.get("tip", first.digest)
+    )
+
+
+def before(state: MemoryState) -> Tip:
+    """Return what the running turn sees: the tip, or the turn before it if it is run again."""
+    tip = tip_of(state)
+    return replace(tip, turn=min(tip.turn, state["turn"] - 1))
+
+
+def workspace(state: MemoryState) -> Workspace:
+    """Return what the memory tools change."""
+    return Workspace(
+        turn=state.get("turn", 0),
+        active=state.get("active_effort"),
+        open=state.get("open_efforts", {}),
+        expanded=state.get("expanded", {}),
+        summaries=state.get("summaries", {}),
+        events=tuple(state.get("events", ())),
+        banners=tuple(state.get("banners", ())),
+    )
+
+
+def packed(space: Workspace) -> dict[str, Any]:
+    """Return the update that puts a workspace into the state."""
+    return {
+        "active_effort": space.active,
+        "open_efforts": dict(space.open),
+        "expanded": dict(space.expanded),
+        "summaries": dict(space.summaries),
+        "events": list(space.events),
+        "banners": list(space.banners),
+    }
+
+
+def committed(record: Record, last: str) -> dict[str, Any]:
+    """Return the update that says what is in the archive; `last` is the id of its last message."""
+    tip = {"branch": record.branch, "persisted": record.turn, "tip": record.digest}
+    return {**tip, "archived": last, "events": []}
+
+
+def running(state: MemoryState) -> list[BaseMessage]:
+    """Return the messages of the running turn; raises `InputError` if an edit removed them all."""
+    messages: list[BaseMessage] = [*state["messages"]]
+    ids = [message.id for message in messages]
+    first, archived = state.get("turn_starts", [""])[-1], state.get("archived")
+    start = ids.index(first) if first in ids else ids.index(archived) + 1 if archived in ids else 0
+    if start == len(messages):
+        raise InputError(len(messages))
+    return messages[start:]
+
+
+def group(space: Workspace, messages: Sequence[BaseMessage]) -> Group:
+    """Return messages as a group of the running turn, as the archive keeps it."""
+    kept = tuple(stored(message) for message in plain(messages))
+    return Group(
+        turn=space.turn,
+        messages=kept,
+        at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        efforts=memberships(space.active, space.events),
+        events=space.events,
+        status="done" if answered(kept) else "aborted",
+    )
+
+
+def desk(state: MemoryState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
+    """Return what the memory tools and the context work on in this run."""
+    settings = resolve(runtime.context, collaborators.settings)
+    space = workspace(state)
+    messages = plain(running(state))
+    now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
+    owner = owner_of(state, runtime, settings)
+    view = View(collaborators.archive, owner, before(state), now)
+    used = state.get("context_report", {}).get("total", 0)
+    free = max(_LEAST_FREE, settings.context_budget - used)
+    return Desk(space, view, settings, collaborators.count, free)
+
+
+def _user(runtime: Runtime[Settings], settings: Settings) -> str:
+    server = runtime.server_info
+    if server is not None and server.user is not None:
+        return str(clean(str(server.user.identity)))
+    asked = settings.user_id
+    if asked is None:
+        asked = get_config().get("configurable", {}).get("user_id")
+    return DEFAULT_USER if asked in (None, "") else str(clean(str(asked)))
+
+
+def _new_owner(user: str, runtime: Runtime[Settings]) -> Owner:
+    info = runtime.execution_info
+    thread = info.thread_id if info else None
+    namespace = info.checkpoint_ns.split("|")[:-1] if info else []
+    path = "|".join(part.split(":")[0] for part in namespace)
+    return Owner(user, f"run-{uuid4()}" if thread is None else clean(str(thread)), path)

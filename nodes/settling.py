@@ -1,0 +1,68 @@
+"""Committing what an earlier run left behind: an edited turn, an unfinished turn."""
+
+from dataclasses import replace
+from typing import Any
+
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from ..memory.archive import Archive
+from ..memory.errors import ArchiveLockedError
+from ..memory.messages import digest
+from ..memory.record import Group, Owner, Record, Tip
+from .arrivals import Arrivals
+from .session import committed, group, tip_of, workspace
+from .state import MemoryState
+
+
+@retry(
+    retry=retry_if_exception_type((OSError, ArchiveLockedError)),
+    stop=stop_after_attempt(3),
+    wait=wait_random_exponential(multiplier=0.05, max=0.5),
+    reraise=True,
+)
+def commit(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Record:
+    """Commit a group; after three attempts that failed, raise what the archive raised."""
+    return archive.commit(owner, tip, turn)
+
+
+def settle(state: MemoryState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
+    """Commit an edited last turn and an unfinished turn; return what state says of it then."""
+    tip = _settle_edit(state, owner, arrived, archive)
+    update: dict[str, Any] = {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
+    if arrived.left:
+        record = commit(archive, owner, tip, group(workspace(state), arrived.left))
+        update = committed(record, str(arrived.left[-1].id))
+    return {**update, "events": []}
+
+
+def _settle_edit(state: MemoryState, owner: Owner, arrived: Arrivals, archive: Archive) -> Tip:
+    """Commit the last archived turn again if its messages were edited: a new branch begins."""
+    tip = tip_of(state)
+    if arrived.last is None:
+        return tip
+    edited = group(workspace(state), arrived.last)
+    if digest(edited.messages) == tip.digest:
+        return tip
+    return commit_again(archive, owner, tip, replace(edited, events=())).tip
+
+
+def commit_again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Record:
+    """Commit the turn of `tip` as it is now: after the turn before it, with what happened in it.
+
+    Where its messages are not the same a new branch begins. If the archive has lost the turn, it
+    is committed as it is.
+    """
+    before = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
+    if not before or before[-1].turn != tip.turn:
+        return commit(archive, owner, Tip(tip.branch, tip.turn - 1, ""), turn)
+    original = before[-1]
+    parent = before[0].tip if len(before) > 1 else Tip(original.branch, 0, "")
+    events, efforts = (*original.events, *turn.events), (*turn.efforts, *original.efforts)
+    again = replace(
+        turn,
+        turn=original.turn,
+        events=events,
+        efforts=tuple(dict.fromkeys(efforts)) if turn.events else original.efforts,
+        status=original.status if not turn.events else turn.status,
+    )
+    return commit(archive, owner, parent, again)

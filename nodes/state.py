@@ -1,0 +1,44 @@
+"""The graph's state: plain data and messages, small, so that checkpoints stay small."""
+
+from typing import Annotated, Any
+
+from langchain_core.messages import AnyMessage, BaseMessage
+from langgraph.channels import UntrackedValue
+from langgraph.graph import add_messages
+from typing_extensions import TypedDict
+
+
+class MemoryState(TypedDict, total=False):
+    """What is checkpointed. Mix it into the schema of a parent graph to embed the agent.
+
+    `messages` holds this turn and the last few for chat UIs; the context is not built from it.
+    """
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    turn: int
+    active_effort: str | None
+    open_efforts: dict[str, dict[str, int]]
+    expanded: dict[str, dict[str, Any]]
+    summaries: dict[str, int]
+    banners: list[str]
+    context_report: dict[str, Any]
+    session: dict[str, str]
+    branch: str
+    persisted: int
+    tip: str
+    events: list[dict[str, Any]]
+    turn_starts: list[str]
+    accepted: str
+    archived: str
+
+
+class AssembledContext(TypedDict):
+    """The prompt of the next model call."""
+
+    messages: list[BaseMessage]
+
+
+class AgentState(MemoryState, total=False):
+    """What the nodes see: the state, and the assembled context, which is never checkpointed."""
+
+    context: Annotated[AssembledContext, UntrackedValue]

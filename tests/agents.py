@@ -1,0 +1,61 @@
+"""Agents for tests: a scripted model, an archive on disk, checkpoints in memory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.state import CompiledStateGraph
+
+from ebbtide import DiskArchive, create_memory_agent
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner, Record, Tip
+from tests.doubles import ScriptedModel
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
+SUMMARY: dict[str, Any] = {
+    "summary": "Tokens expire after 3600 s.",
+    "keywords": ["tokens"],
+    "importance": 70,
+}
+
+
+@dataclass(frozen=True)
+class Talk:
+    """An agent with its model and archive, and the thread that a test talks in."""
+
+    agent: CompiledStateGraph[Any, Any, Any, Any]
+    model: ScriptedModel
+    archive: DiskArchive
+
+    def say(self, words: Any, config: RunnableConfig = THREAD, **options: Any) -> dict[str, Any]:
+        """Send a user message and return the state."""
+        found: dict[str, Any] = self.agent.invoke(
+            {"messages": [("user", words)]}, config, **options
+        )
+        return found
+
+    def records(self, values: dict[str, Any]) -> tuple[Record, ...]:
+        """Return the turns that a state can see."""
+        tip = Tip(values["branch"], values["persisted"], values["tip"])
+        return self.archive.turns(Owner(**values["session"]), tip, range(1, tip.turn + 1))
+
+    def said(self, values: dict[str, Any]) -> list[str]:
+        """Return the user messages of the turns that a state can see."""
+        messages = [m for record in self.records(values) for m in record.messages]
+        return [text(m) for m in messages if m["type"] == "human"]
+
+    @property
+    def last(self) -> list[BaseMessage]:
+        """The messages that the model was sent last."""
+        return self.model.sent[-1].messages
+
+
+def talk(root: Path, answers: Any, structured: Any = None, **options: Any) -> Talk:
+    """Return an agent on files below `root` whose model answers from a script."""
+    model = ScriptedModel(answers=answers, structured=structured or [SUMMARY] * 50)
+    archive = options.pop("archive", None) or DiskArchive(root, durable=False)
+    options.setdefault("checkpointer", InMemorySaver())
+    return Talk(create_memory_agent(model, archive=archive, **options), model, archive)

@@ -1,0 +1,154 @@
+"""Failures change nothing: of the model, of the archive, of a second process."""
+
+import multiprocessing
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from ebbtide import DiskArchive
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Group, Owner, Record, Tip
+from tests.agents import THREAD, talk
+from tests.doubles import Broken, call
+
+OWNER = Owner("default", "t")
+
+
+class FullDisk(DiskArchive):
+    """An archive whose disk is full for the next `failures` commits."""
+
+    failures = 0
+
+    def commit(self, owner: Owner, tip: Tip, group: Group) -> Record:
+        """Fail as a full disk does, or commit."""
+        if self.failures:
+            self.failures -= 1
+            raise OSError(28, "No space left on device")
+        return super().commit(owner, tip, group)
+
+
+def test_failing_archive_raises_and_keeps_the_turn(tmp_path: Path) -> None:
+    """After three failures the error is raised, nothing is trimmed, and the next run commits."""
+    archive = FullDisk(tmp_path, durable=False)
+    here = talk(tmp_path, ["a", "b", "c"], archive=archive)
+    here.say("one")
+    archive.failures = 3
+
+    with pytest.raises(OSError, match="No space left"):
+        here.say("two")
+
+    kept = here.agent.get_state(THREAD).values["messages"]
+    assert [m.text for m in kept] == ["one", "a", "two", "b"]
+    state = here.say("three")
+    assert here.said(state) == ["one", "two", "three"]
+    assert [record.status for record in here.records(state)] == ["done", "done", "done"]
+
+
+def test_archive_that_recovers_is_retried(tmp_path: Path) -> None:
+    """Two failures are retried, and the turn ends as if nothing had happened."""
+    archive = FullDisk(tmp_path, durable=False)
+    here = talk(tmp_path, ["a"], archive=archive)
+    archive.failures = 2
+
+    state = here.say("one")
+
+    assert here.said(state) == ["one"]
+
+
+@pytest.mark.parametrize("error", [ConnectionError("gone"), TimeoutError("late")])
+def test_failing_model_leaves_a_turn_that_resumes(tmp_path: Path, error: Exception) -> None:
+    """A model that fails leaves the turn where it was; invoking with None goes on."""
+    here = talk(tmp_path, [error, "answer"])
+
+    with pytest.raises(type(error)):
+        here.say("question")
+    state = here.agent.invoke(None, THREAD)
+
+    assert here.said(state) == ["question"]
+    assert state["messages"][-1].text == "answer"
+
+
+def test_new_message_after_a_failing_model(tmp_path: Path) -> None:
+    """A new message after a failure keeps the old one, in a turn marked as aborted."""
+    here = talk(tmp_path, [ConnectionError("gone"), "answer"])
+    with pytest.raises(ConnectionError):
+        here.say("lost?")
+
+    state = here.say("next")
+
+    assert here.said(state) == ["lost?", "next"]
+    assert [record.status for record in here.records(state)] == ["aborted", "done"]
+
+
+def test_open_call_does_not_block_the_next_turn(tmp_path: Path) -> None:
+    """A call that was never run gets an error result, so no context has an orphan (complaint 4)."""
+    here = talk(tmp_path, [call("effort_status"), "answer"])
+    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["run_tools"])
+
+    here.say("next")
+
+    calls = [m for m in here.last if isinstance(m, AIMessage) and m.tool_calls]
+    results = [m for m in here.last if isinstance(m, ToolMessage)]
+    assert [m.tool_call_id for m in results] == [calls[0].tool_calls[0]["id"]]
+    assert "No result" in results[0].text
+
+
+def test_stream_that_breaks_off_is_no_answer(tmp_path: Path) -> None:
+    """Half an answer is not kept as one; the turn resumes."""
+    here = talk(tmp_path, [Broken("half an", ConnectionError("gone")), "whole"])
+    with pytest.raises(ConnectionError):
+        [*here.agent.stream({"messages": "question"}, THREAD, stream_mode="messages")]
+
+    state = here.agent.invoke(None, THREAD)
+
+    assert [m.text for m in state["messages"]] == ["question", "whole"]
+
+
+def test_same_message_again_after_a_crash(tmp_path: Path) -> None:
+    """A client that sends its unanswered message again, id and all, gets its answer."""
+    here = talk(tmp_path, [ConnectionError("gone"), "answer"])
+    question = HumanMessage("question", id="q")
+    with pytest.raises(ConnectionError):
+        here.agent.invoke({"messages": [question]}, THREAD)
+
+    state = here.agent.invoke({"messages": [question]}, THREAD)
+
+    assert state["messages"][-1].text == "answer"
+    assert [record.status for record in here.records(state)] == ["aborted", "done"]
+
+
+def _one_turn(root: Path, words: str, barrier: Any) -> None:
+    connection = sqlite3.connect(root / "c.sqlite", check_same_thread=False, timeout=30)
+
+    def answer(_: Any) -> str:
+        barrier.wait()
+        return words
+
+    talk(root, answer, checkpointer=SqliteSaver(connection)).say(words)
+
+
+def test_two_processes_on_one_thread(tmp_path: Path) -> None:
+    """Two processes that answer one thread at once leave both turns, on two branches."""
+    connection = sqlite3.connect(tmp_path / "c.sqlite", check_same_thread=False)
+    here = talk(tmp_path, ["first"], checkpointer=SqliteSaver(connection))
+    here.say("start")
+    connection.close()
+    start = multiprocessing.get_context("spawn")
+    barrier = start.Barrier(2)
+    both = [start.Process(target=_one_turn, args=(tmp_path, w, barrier)) for w in ("x", "y")]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(120)
+
+    archive = DiskArchive(tmp_path)
+    tips = archive.tips(OWNER)
+    records = [record for tip in tips for record in archive.turns(OWNER, tip, range(1, 9))]
+    said = {text(m) for record in records for m in record.messages if m["type"] == "human"}
+    assert said == {"start", "x", "y"}
+    assert len(tips) == 2
+    assert [process.exitcode for process in both] == [0, 0]

@@ -1,0 +1,259 @@
+"""Going back through LangGraph's own API: every branch sees its own past and no sibling's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.state import CompiledStateGraph
+
+from ebbtide import DiskArchive, create_memory_agent
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner, Tip
+from tests.doubles import ScriptedModel, call
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
+NODES = ["begin_turn", "assemble_context", "call_model", "run_tools", "persist"]
+
+
+def reply(messages: list[BaseMessage]) -> Any:
+    """Open an effort when asked to "open x", else echo the question."""
+    if messages[-1].type == "human" and messages[-1].text.startswith("open "):
+        return call("open_effort", name=messages[-1].text.removeprefix("open "))
+    said = next(m for m in reversed(messages) if m.type == "human" and m.name is None)
+    return f"re: {said.text}"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> DiskArchive:
+    """Return an archive on disk."""
+    return DiskArchive(tmp_path, durable=False)
+
+
+@pytest.fixture
+def model() -> ScriptedModel:
+    """Return a model that echoes."""
+    return ScriptedModel(answers=reply)
+
+
+@pytest.fixture
+def agent(archive: DiskArchive, model: ScriptedModel) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return an agent with checkpoints in memory."""
+    return create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
+
+
+def ask(agent: Any, words: str, config: RunnableConfig = THREAD) -> dict[str, Any]:
+    """Send a message and return the state."""
+    found: dict[str, Any] = agent.invoke({"messages": [("user", words)]}, config)
+    return found
+
+
+def tip_of(values: dict[str, Any]) -> Tip:
+    """Return the tip of a state."""
+    return Tip(values["branch"], values["persisted"], values["tip"])
+
+
+def lineage(archive: DiskArchive, values: dict[str, Any]) -> list[str]:
+    """Return the first message of every turn that a state can see."""
+    tip = tip_of(values)
+    records = archive.turns(Owner(**values["session"]), tip, range(1, tip.turn + 1))
+    return [text(record.messages[0]) for record in records]
+
+
+def back_to(agent: Any, turn: int, after: str = "persist") -> RunnableConfig:
+    """Return the checkpoint after a node of a turn."""
+    upcoming = {"persist": (), "begin_turn": ("assemble_context",)}[after]
+    for state in agent.get_state_history(THREAD):
+        if state.values.get("turn", 0) == turn and state.next == upcoming:
+            config: RunnableConfig = state.config
+            return config
+    raise LookupError((turn, after))
+
+
+def test_fork_in_the_middle(agent: Any, archive: DiskArchive) -> None:
+    """A run from an older checkpoint sees the turns before it and not those after it."""
+    for words in ("one", "two", "three"):
+        ask(agent, words)
+
+    forked = ask(agent, "other", back_to(agent, 1))
+
+    assert lineage(archive, forked) == ["one", "other"]
+
+
+def test_old_tip_goes_on_after_a_fork(agent: Any, archive: DiskArchive) -> None:
+    """The branch that was left is as it was, and goes on where it stopped."""
+    for words in ("one", "two", "three"):
+        ask(agent, words)
+    old = back_to(agent, 3)
+    ask(agent, "other", back_to(agent, 1))
+
+    continued = ask(agent, "four", old)
+
+    assert lineage(archive, continued) == ["one", "two", "three", "four"]
+
+
+def test_fork_of_a_fork(agent: Any, archive: DiskArchive) -> None:
+    """A fork of a fork sees the fork's turns before it left, and the trunk's before those."""
+    for words in ("one", "two", "three"):
+        ask(agent, words)
+    ask(agent, "other two", back_to(agent, 1))
+    middle = agent.get_state(THREAD).config
+    ask(agent, "other three")
+
+    forked = ask(agent, "third three", middle)
+
+    assert lineage(archive, forked) == ["one", "other two", "third three"]
+
+
+def test_fork_before_the_first_turn(agent: Any, archive: DiskArchive) -> None:
+    """A run from before the first turn sees none of the turns that were there."""
+    ask(agent, "one")
+    ask(agent, "two")
+    first = list(agent.get_state_history(THREAD))[-1].config
+
+    forked = ask(agent, "another one", first)
+
+    assert lineage(archive, forked) == ["another one"]
+
+
+def test_replay_of_an_old_turn(agent: Any, archive: DiskArchive) -> None:
+    """Running an old turn again with the same answer stores nothing twice."""
+    ask(agent, "one")
+    ask(agent, "two")
+
+    replayed = agent.invoke(None, back_to(agent, 1, "begin_turn"))
+
+    assert (lineage(archive, replayed), replayed["branch"]) == (["one"], "main")
+    assert archive.verify(Owner("default", "t")) == ()
+
+
+@pytest.mark.parametrize("same_id", [True, False])
+def test_edit_inside_a_turn(agent: Any, archive: DiskArchive, *, same_id: bool) -> None:
+    """A question edited inside its turn is answered as edited, on a branch of its own."""
+    ask(agent, "one")
+    asked = ask(agent, "two")["messages"][-2]
+    ask(agent, "three")
+    edited = HumanMessage("two!", id=asked.id if same_id else None)
+
+    config = agent.update_state(back_to(agent, 2, "begin_turn"), {"messages": [edited]})
+    found = agent.invoke(None, config)
+
+    assert found["messages"][-1].text == "re: two!"
+    assert found["branch"] != "main"
+    assert lineage(archive, found)[0] == "one"
+
+
+def test_edit_of_an_answered_turn(agent: Any, archive: DiskArchive) -> None:
+    """An answered question that is edited in the state is what the next turn builds on."""
+    ask(agent, "one")
+    asked = ask(agent, "two")["messages"][-2]
+    agent.update_state(THREAD, {"messages": [HumanMessage("two!", id=asked.id)]})
+
+    found = ask(agent, "three")
+
+    assert lineage(archive, found) == ["one", "two!", "three"]
+    assert found["branch"] != "main"
+
+
+INNER = ["begin_turn", "assemble_context", "call_model", "run_tools"]
+
+
+@pytest.mark.parametrize("node", INNER)
+def test_regenerated_answer(agent: Any, archive: DiskArchive, node: str) -> None:
+    """A finished turn that is run again stands once, with what happened in it."""
+    ask(agent, "one")
+    done = ask(agent, "open work")
+    removed = RemoveMessage(str(done["messages"][-1].id))
+    config = agent.update_state(THREAD, {"messages": [removed]}, as_node=node)
+    agent.invoke(None, config)
+
+    found = ask(agent, "next")
+
+    assert lineage(archive, found) == ["one", "open work", "next"]
+    assert archive.effort(Owner("default", "t"), tip_of(found), "work") is not None
+    assert not any(finding.fatal for finding in archive.verify(Owner("default", "t")))
+
+
+def test_answer_that_was_removed(agent: Any, archive: DiskArchive) -> None:
+    """A last answer taken away is an edit of its turn, whose question is not asked twice."""
+    ask(agent, "one")
+    done = ask(agent, "two")
+    agent.update_state(THREAD, {"messages": [RemoveMessage(str(done["messages"][-1].id))]})
+
+    found = ask(agent, "three")
+
+    assert lineage(archive, found) == ["one", "two", "three"]
+    records = archive.turns(Owner("default", "t"), tip_of(found), [2, 3])
+    assert [[text(m) for m in record.messages] for record in records] == [
+        ["two"],
+        ["three", "re: three"],
+    ]
+
+
+def test_repeated_id_beside_a_new_message(agent: Any, archive: DiskArchive) -> None:
+    """What comes in with the id of an older message is not lost beside a new one."""
+    first = ask(agent, "one")["messages"][0]
+    ask(agent, "two")
+    both = [HumanMessage("ONE", id=first.id), HumanMessage("three")]
+
+    found = agent.invoke({"messages": both}, THREAD)
+
+    (record,) = archive.turns(Owner("default", "t"), tip_of(found), [3])
+    assert [text(m) for m in record.messages[:2]] == ["ONE", "three"]
+    assert found["messages"][0].text == "one"
+
+
+def test_copied_thread_is_a_branch(agent: Any, archive: DiskArchive) -> None:
+    """A thread whose state was copied goes on in the same session, as a branch."""
+    ask(agent, "one")
+    values = ask(agent, "two")
+    copy: RunnableConfig = {"configurable": {"thread_id": "copy"}}
+    agent.update_state(copy, values, as_node="persist")
+    ask(agent, "three")
+
+    copied = ask(agent, "three in the copy", copy)
+
+    assert lineage(archive, copied) == ["one", "two", "three in the copy"]
+    assert lineage(archive, agent.get_state(THREAD).values) == ["one", "two", "three"]
+
+
+def test_efforts_of_a_sibling_are_invisible(agent: Any, archive: DiskArchive) -> None:
+    """The same effort can be opened on both branches, for neither sees the other's."""
+    ask(agent, "one")
+    ask(agent, "open work")
+    forked = ask(agent, "open work", back_to(agent, 1))
+
+    assert "exists already" not in forked["messages"][-2].text
+    assert forked["active_effort"] == "work"
+    assert archive.efforts(Owner("default", "t"), Tip("main", 1), 10).total == 0
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_resume_at_every_node(archive: DiskArchive, model: ScriptedModel, node: str) -> None:
+    """A turn that is interrupted before any node and resumed stands once in the archive."""
+    agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
+    ask(agent, "one")
+    agent.invoke({"messages": [("user", "open work")]}, THREAD, interrupt_before=[node])
+
+    found = agent.invoke(None, THREAD)
+
+    assert lineage(archive, found) == ["one", "open work"]
+    assert archive.verify(Owner("default", "t")) == ()
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_new_message_at_every_node(archive: DiskArchive, model: ScriptedModel, node: str) -> None:
+    """A new message in the middle of a turn keeps the user's message and leaves no call open."""
+    agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
+    ask(agent, "one")
+    agent.invoke({"messages": [("user", "open work")]}, THREAD, interrupt_before=[node])
+
+    found = ask(agent, "next")
+
+    tip = Tip(found["branch"], found["persisted"], found["tip"])
+    records = archive.turns(Owner("default", "t"), tip, range(1, tip.turn + 1))
+    said = [text(m) for record in records for m in record.messages if m["type"] == "human"]
+    assert said == ["one", "open work", "next"]
+    assert archive.verify(Owner("default", "t")) == ()

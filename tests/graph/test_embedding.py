@@ -1,0 +1,182 @@
+"""The agent inside something larger: a parent graph, a chain, an application with its tools."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from langgraph.types import Command, interrupt
+
+from ebbtide import DiskArchive, MemoryState, build_memory_graph
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import ScriptedModel, call, together
+
+
+class ParentState(MemoryState, total=False):
+    """A parent's own state beside the memory's."""
+
+    visits: int
+
+
+@tool
+def effort_of(state: Annotated[dict[str, Any], InjectedState]) -> str:
+    """Tell which effort is active, and what was asked."""
+    return f"{state['active_effort']}: {state['messages'][0].text}"
+
+
+@tool
+def where(runtime: ToolRuntime) -> str:
+    """Tell which turn of which thread it is, and the id of the call."""
+    thread = runtime.config["configurable"]["thread_id"]
+    return f"turn {runtime.state['turn']} of {thread}, {runtime.tool_call_id}"
+
+
+@tool
+def remember(fact: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
+    """Keep a fact in the application's store."""
+    store.put(("facts",), "last", {"fact": fact})
+    return "kept"
+
+
+@tool
+def commanded(words: str, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Answer with a command, as a tool does that also changes the state."""
+    return Command(update={"messages": [ToolMessage(words, tool_call_id=call_id)]})
+
+
+@tool
+def approve(what: str) -> str:
+    """Ask a person."""
+    return f"{what}: {interrupt(what)}"
+
+
+def parent(root: Path, answers: Any) -> Talk:
+    """Return a parent graph with a node of its own before the agent."""
+    model, archive = ScriptedModel(answers=answers), DiskArchive(root, durable=False)
+    graph = StateGraph(ParentState)
+    graph.add_node("count", lambda state: {"visits": state.get("visits", 0) + 1})
+    graph.add_node("agent", build_memory_graph(model, archive=archive).compile())
+    graph.add_edge(START, "count")
+    graph.add_edge("count", "agent")
+    compiled: CompiledStateGraph[Any, Any, Any, Any] = graph.compile(checkpointer=InMemorySaver())
+    return Talk(compiled, model, archive)
+
+
+def test_parent_graph_keeps_the_memory(tmp_path: Path) -> None:
+    """Efforts opened in a node of a parent graph are there in its next run."""
+    here = parent(tmp_path, [call("open_effort", name="a"), "opened", "more"])
+    here.say("one")
+
+    state = here.say("two")
+
+    assert (state["visits"], state["turn"], state["active_effort"]) == (2, 2, "a")
+    assert state["session"]["namespace"] == "agent"
+    assert here.said(state) == ["one", "two"]
+
+
+def test_parent_graph_forks(tmp_path: Path) -> None:
+    """Going back in the parent starts a branch that sees only its own past."""
+    here = parent(tmp_path, ["a", "b", "c"])
+    here.say("one")
+    first = here.agent.get_state(THREAD).config
+    here.say("two")
+
+    state = here.say("other", first)
+
+    assert here.said(state) == ["one", "other"]
+
+
+def test_parent_hands_over_its_whole_history(tmp_path: Path) -> None:
+    """What a parent's other nodes said since the last turn belongs to the new turn."""
+    here = talk(tmp_path, ["a", "b"])
+    first = here.say("one")
+    history = [*first["messages"], AIMessage("from another agent", id="x"), HumanMessage("two")]
+
+    state = here.agent.invoke({"messages": history}, THREAD)
+
+    said = [m["data"]["content"] for m in here.records(state)[-1].messages]
+    assert said == ["from another agent", "two", "b"]
+
+
+def test_foreign_context_changes_nothing(tmp_path: Path) -> None:
+    """The context of a parent with another schema leaves the agent's settings as they are."""
+    here = parent(tmp_path, ["a"])
+
+    state = here.say("one", context={"tenant": "x"})
+
+    assert state["messages"][-1].text == "a"
+
+
+def test_agent_in_a_chain(tmp_path: Path) -> None:
+    """The agent is a Runnable: it stands in a chain between others."""
+    here = talk(tmp_path, ["hello"])
+    chain: Any = RunnableLambda(lambda words: {"messages": words}) | here.agent
+
+    state = chain.invoke("hi", THREAD)
+
+    assert state["messages"][-1].text == "hello"
+
+
+def test_tool_reads_the_state(tmp_path: Path) -> None:
+    """A tool with InjectedState sees the state of the agent."""
+    script = [call("open_effort", name="a"), call("effort_of"), "x"]
+    here = talk(tmp_path, script, tools=[effort_of])
+
+    state = here.say("which?")
+
+    assert state["messages"][-2].text == "a: which?"
+
+
+def test_tool_has_the_runtime(tmp_path: Path) -> None:
+    """A tool with ToolRuntime has state, configuration and the id of its call."""
+    here = talk(tmp_path, [call("where"), "there"], tools=[where])
+
+    state = here.say("where?")
+
+    assert state["messages"][-2].text == "turn 1 of t, call_1_where"
+
+
+def test_tool_uses_the_store(tmp_path: Path) -> None:
+    """A tool with InjectedStore has the store that the agent was compiled with."""
+    store = InMemoryStore()
+    here = talk(tmp_path, [call("remember", fact="3600 s"), "ok"], tools=[remember], store=store)
+
+    state = here.say("remember it")
+
+    kept = store.get(("facts",), "last")
+    assert kept is not None
+    assert kept.value == {"fact": "3600 s"}
+    assert state["messages"][-2].text == "kept"
+
+
+def test_tool_answers_with_a_command(tmp_path: Path) -> None:
+    """A result inside a Command is the call's result, in the context as in the archive."""
+    here = talk(tmp_path, [call("commanded", words="done"), "fine"], tools=[commanded])
+
+    state = here.say("do it")
+
+    (record,) = here.records(state)
+    assert [m.text for m in here.last[-1:]] == ["done"]
+    assert [m["type"] for m in record.messages] == ["human", "ai", "tool", "ai"]
+
+
+def test_two_tools_wait_for_their_answers(tmp_path: Path) -> None:
+    """Two calls that interrupt are resumed together, each with its own answer by a mapping."""
+    both = together(call("approve", what="build"), call("approve", what="deploy"))
+    here = talk(tmp_path, [both, "finished"], tools=[approve])
+    waiting = here.say("release")["__interrupt__"]
+    answers = {one.id: f"{one.value} it" for one in waiting}
+
+    state = here.agent.invoke(Command(resume=answers), THREAD)
+
+    results = [message.text for message in state["messages"] if message.type == "tool"]
+    assert sorted(results) == ["build: build it", "deploy: deploy it"]
+    assert state["messages"][-1].text == "finished"
+    assert here.records(state)[0].status == "done"

@@ -1,0 +1,88 @@
+"""A thread whose checkpoints are lost is rebuilt from the archive."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from ebbtide import arestore, restore
+from ebbtide.memory.errors import SessionNotFoundError, SettingsError
+from ebbtide.memory.record import Owner
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
+
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
+SCRIPT = [
+    *(call("open_effort", name="a", goal="first"), "opened"),
+    *(call("open_effort", name="b"), "opened"),
+    *(call("close_effort", effort_id="a"), "closed"),
+    *(call("expand_effort", effort_id="a"), "expanded"),
+    *(call("read_log", turn=1), "read"),
+]
+KEPT = [
+    *("turn", "branch", "persisted", "tip", "active_effort", "open_efforts", "expanded"),
+    *("summaries", "session"),
+]
+
+
+def lived(root: Path) -> tuple[Talk, dict[str, Any]]:
+    """Return an agent after five turns, and its state."""
+    here = talk(root, [*SCRIPT])
+    states = [here.say(words) for words in (LONG, LONG, "a is done", "show a", "read turn 1")]
+    return here, states[-1]
+
+
+def test_state_is_rebuilt(tmp_path: Path) -> None:
+    """Turn, efforts, counters and messages are what they were."""
+    _, before = lived(tmp_path)
+    here = talk(tmp_path, [], checkpointer=InMemorySaver())
+
+    restore(here.agent, THREAD)
+
+    after = here.agent.get_state(THREAD)
+    assert {key: after.values[key] for key in KEPT} == {key: before[key] for key in KEPT}
+    assert after.values["messages"] == before["messages"]
+    assert after.next == ()
+
+
+def test_conversation_goes_on(tmp_path: Path) -> None:
+    """The next turn of a restored thread continues the same lineage, on the same branch."""
+    lived(tmp_path)
+    here = talk(tmp_path, ["on we go"], checkpointer=InMemorySaver())
+    restore(here.agent, THREAD)
+
+    state = here.say("next")
+
+    assert (state["turn"], state["branch"]) == (6, "main")
+    assert here.said(state)[-2:] == ["read turn 1", "next"]
+    assert [tip.branch for tip in here.archive.tips(Owner("default", "t"))] == ["main"]
+
+
+async def test_async_restore(tmp_path: Path) -> None:
+    """The asynchronous form does the same."""
+    _, before = lived(tmp_path)
+    here = talk(tmp_path, [], checkpointer=InMemorySaver())
+
+    await arestore(here.agent, THREAD)
+
+    assert (await here.agent.aget_state(THREAD)).values["tip"] == before["tip"]
+
+
+def test_unknown_thread(tmp_path: Path) -> None:
+    """A thread that the archive does not hold is not found."""
+    here = talk(tmp_path, [])
+
+    with pytest.raises(SessionNotFoundError, match="'t' not found"):
+        restore(here.agent, THREAD)
+
+
+def test_foreign_graph() -> None:
+    """A graph that is none of Ebbtide's is refused with what it is."""
+    graph = StateGraph(MessagesState)
+    graph.add_node("n", lambda _: {})
+    graph.add_edge(START, "n")
+
+    with pytest.raises(SettingsError, match="StateGraph"):
+        restore(graph.compile(checkpointer=InMemorySaver()), THREAD)

@@ -1,0 +1,113 @@
+"""Every way to run the agent: sync, async, all stream modes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessageChunk
+
+from tests.agents import SUMMARY, THREAD, Talk, talk
+from tests.doubles import call
+
+SCRIPT = [call("open_effort", name="a"), "opened", call("close_effort"), "closed it now"]
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
+MODES = ["values", "updates", "custom", "messages", "checkpoints", "tasks", "debug"]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Talk:
+    """Return an agent that opens an effort, then closes it."""
+    return talk(tmp_path, [*SCRIPT])
+
+
+def events(here: Talk, words: str, mode: Any) -> list[Any]:
+    """Return what a run streams."""
+    return [*here.agent.stream({"messages": [("user", words)]}, THREAD, stream_mode=mode)]
+
+
+async def aevents(here: Talk, words: str, mode: Any) -> list[Any]:
+    """Return what an asynchronous run streams."""
+    stream = here.agent.astream({"messages": [("user", words)]}, THREAD, stream_mode=mode)
+    return [event async for event in stream]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_sync_stream(here: Talk, mode: str) -> None:
+    """Each stream mode gives events, and the turn is committed."""
+    found = events(here, LONG, mode)
+
+    assert found
+    assert here.agent.get_state(THREAD).values["persisted"] == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_async_stream(here: Talk, mode: str) -> None:
+    """Each stream mode gives events asynchronously, and the turn is committed."""
+    found = await aevents(here, LONG, mode)
+
+    assert found
+    assert here.agent.get_state(THREAD).values["persisted"] == 1
+
+
+async def test_async_conversation_is_the_same(tmp_path: Path) -> None:
+    """The asynchronous path leaves the same state as the synchronous one."""
+    sync, async_ = talk(tmp_path / "a", [*SCRIPT]), talk(tmp_path / "b", [*SCRIPT])
+    sync.say(LONG)
+    closed = sync.say("done")
+    await async_.agent.ainvoke({"messages": [("user", LONG)]}, THREAD)
+
+    aclosed = await async_.agent.ainvoke({"messages": [("user", "done")]}, THREAD)
+
+    shared = ["turn", "summaries", "open_efforts", "banners", "tip", "context_report"]
+    assert [closed[key] for key in shared] == [aclosed[key] for key in shared]
+
+
+def test_no_summary_token_in_the_users_stream(here: Talk) -> None:
+    """What the summarising model says is no part of the stream of messages (complaint 10)."""
+    events(here, LONG, "messages")
+
+    chunks = [chunk for chunk, _ in events(here, "done", "messages")]
+
+    spoken = [str(chunk.text) for chunk in chunks if isinstance(chunk, AIMessageChunk)]
+    assert "".join(spoken) == "closed it now"
+    assert not any(SUMMARY["summary"] in words for words in spoken)
+    assert {chunk.type for chunk in chunks} == {"AIMessageChunk", "tool"}
+
+
+async def test_no_summary_token_in_the_async_stream(here: Talk) -> None:
+    """The same holds for the asynchronous stream."""
+    await aevents(here, LONG, "messages")
+
+    chunks = [chunk for chunk, _ in await aevents(here, "done", "messages")]
+
+    spoken = [str(chunk.text) for chunk in chunks if isinstance(chunk, AIMessageChunk)]
+    assert "".join(spoken) == "closed it now"
+
+
+def test_prompt_shows_in_updates_only(here: Talk) -> None:
+    """The assembled prompt is visible in its node's update and in no value of the state."""
+    updates = events(here, LONG, "updates")
+    values = events(here, "done", "values")
+
+    assembled = [update["assemble_context"] for update in updates if "assemble_context" in update]
+    assert assembled[0]["context"]["messages"][0].type == "system"
+    assert not any("context" in value for value in values)
+
+
+def test_banners_stream_as_they_happen(here: Talk) -> None:
+    """Banners come in the custom stream and stand in the state of their turn."""
+    streamed = events(here, LONG, "custom")
+
+    assert streamed == [{"banner": "--- Started effort: a ---"}]
+    assert here.agent.get_state(THREAD).values["banners"] == ["--- Started effort: a ---"]
+    assert here.say("done")["banners"] != ["--- Started effort: a ---"]
+
+
+def test_batch(here: Talk) -> None:
+    """A batch runs its conversations side by side."""
+    threads: Any = [{"configurable": {"thread_id": name}} for name in "ab"]
+    here.model.answers = lambda messages: f"re: {messages[-1].text}"
+
+    found = here.agent.batch([{"messages": "one"}, {"messages": "two"}], threads)
+
+    assert [state["messages"][-1].text for state in found] == ["re: one", "re: two"]

@@ -1,0 +1,433 @@
+"""The turn loop through the real graph: efforts, tools, limits."""
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command, interrupt
+
+from ebbtide import Settings
+from ebbtide.memory.errors import InputError, SessionNotFoundError, SettingsError
+from ebbtide.memory.record import Owner
+from tests.agents import SUMMARY, THREAD, talk
+from tests.doubles import call, malformed, together
+
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def approve(what: str) -> str:
+    """Ask a person."""
+    return f"{what}: {interrupt(what)}"
+
+
+def result(state: dict[str, Any], back: int = 2) -> dict[str, Any]:
+    """Return the tool result that stands `back` from the end of the messages."""
+    found: dict[str, Any] = json.loads(state["messages"][-back].content)
+    return found
+
+
+def test_answer_is_the_last_message(tmp_path: Path) -> None:
+    """A plain question is one turn that ends with the model's answer."""
+    here = talk(tmp_path, ["hello"])
+
+    state = here.say("hi")
+
+    assert (state["turn"], state["persisted"], state["messages"][-1].text) == (1, 1, "hello")
+
+
+def test_messages_keep_this_turn_and_the_last_two(tmp_path: Path) -> None:
+    """The messages in state are those of this turn and of the two before it."""
+    here = talk(tmp_path, ["a", "b", "c", "d"])
+
+    states = [here.say(words) for words in ("one", "two", "three", "four")]
+
+    kept = [message.text for message in states[-1]["messages"]]
+    assert kept == ["two", "b", "three", "c", "four", "d"]
+
+
+def test_state_is_small_and_plain(tmp_path: Path) -> None:
+    """All state beside the messages is JSON, and the assembled prompt is not in it."""
+    here = talk(tmp_path, [call("open_effort", name="Auth bug"), "opened"])
+
+    state = here.say("let's work on the auth bug")
+
+    rest = {key: value for key, value in state.items() if key != "messages"}
+    assert json.loads(json.dumps(rest)) == rest
+    assert "context" not in state
+    assert "context" not in here.agent.get_state(THREAD).values
+
+
+def test_effort_from_open_to_collapse(tmp_path: Path) -> None:
+    """An effort is opened, concluded to its summary, expanded word for word, and collapsed."""
+    here = talk(
+        tmp_path,
+        [
+            *(call("open_effort", name="Auth bug", goal="fix it"), "opened"),
+            *(call("close_effort"), "closed"),
+            *(call("expand_effort", effort_id="auth-bug"), "expanded"),
+            *(call("collapse_effort", effort_id="auth-bug"), "collapsed"),
+        ],
+    )
+    opened = here.say(LONG)
+    closed = here.say("that's done")
+    concluded_prompt = [str(message.text) for message in here.last]
+    expanded = here.say("show me the log")
+    expanded_prompt = [str(message.text) for message in here.last]
+    collapsed = here.say("put it away")
+
+    assert opened["active_effort"] == "auth-bug"
+    assert (closed["active_effort"], closed["summaries"]) == (None, {"auth-bug": 2})
+    assert closed["banners"] == [f"--- Concluded effort: auth-bug ---\n{SUMMARY['summary']}"]
+    assert any(SUMMARY["summary"] in words for words in concluded_prompt)
+    assert not any(f"user: {LONG}" in words for words in concluded_prompt)
+    assert any(f"user: {LONG}" in words for words in expanded_prompt)
+    assert expanded["expanded"]["auth-bug"]["turns"] == [1, 2]
+    assert collapsed["expanded"] == {}
+    assert collapsed["context_report"]["tokens"]["expanded"] == 0
+
+
+def test_turn_that_closes_one_and_opens_another_is_in_both(tmp_path: Path) -> None:
+    """A turn belongs to the effort that is active at its end and to the one it concluded."""
+    here = talk(
+        tmp_path,
+        [
+            *(call("open_effort", name="a"), "opened"),
+            *(together(call("close_effort"), call("open_effort", name="b")), "done"),
+        ],
+    )
+    here.say(LONG)
+    state = here.say("a is done, now b")
+
+    assert [record.efforts for record in here.records(state)] == [("a",), ("b", "a")]
+
+
+def test_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
+    """When the summary fails the effort stays open and the model is told (complaint 2)."""
+    here = talk(
+        tmp_path,
+        [call("open_effort", name="a"), "opened", call("close_effort"), "sorry"],
+        structured=[RuntimeError("boom")],
+    )
+    here.say(LONG)
+
+    state = here.say("that's done")
+
+    assert state["active_effort"] == "a"
+    assert "stays open" in result(state)["error"]
+
+
+def test_parallel_calls_run_in_order(tmp_path: Path) -> None:
+    """Of two opens of one slug in a message the second is an error, and the third sees both."""
+    opens = [call("open_effort", name="a"), call("open_effort", name="A!"), call("effort_status")]
+    here = talk(tmp_path, [together(*opens), "done"])
+
+    state = here.say("open it twice")
+
+    assert result(state, 4)["status"] == "opened"
+    assert "exists already" in result(state, 3)["error"]
+    assert [effort["id"] for effort in result(state, 2)["efforts"]] == ["a"]
+
+
+def test_sixty_four_parallel_calls(tmp_path: Path) -> None:
+    """Sixty-four calls in one message get sixty-four results, the surplus opens an error."""
+    opens = [call("open_effort", name=f"effort {number}") for number in range(64)]
+    here = talk(tmp_path, [together(*opens), "done"])
+
+    state = here.say("open many")
+
+    results = [m for m in state["messages"] if isinstance(m, ToolMessage)]
+    assert len(results) == 64
+    assert len(state["open_efforts"]) == Settings().max_open_efforts
+
+
+def test_application_and_memory_calls_together(tmp_path: Path) -> None:
+    """A message that calls tools of both kinds gets both results before the next call."""
+    both = together(call("add", a=1, b=2), call("open_effort", name="sums"))
+    here = talk(tmp_path, [both, "three"], tools=[add])
+
+    state = here.say("add and open")
+
+    assert next(m.text for m in here.last if isinstance(m, ToolMessage)) == "3"
+    assert state["active_effort"] == "sums"
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (malformed("open_effort", "{bad"), "not a JSON object: '{bad'"),
+        (malformed("add", "{bad"), "not a JSON object: '{bad'"),
+        (call("no_such_tool", x=1), "there is no tool 'no_such_tool'"),
+        (call("open_effort", title="x"), "title"),
+        (call("open_effort", name="../../etc"), "../../etc"),
+        (call("open_effort", name=""), "''"),
+        (call("open_effort", name="x" * 10_000), "64"),
+        (call("open_effort", name="😀"), "😀"),
+        (call("read_log", turn=99), "turn 99"),
+        (call("add", a="one", b=2), "one"),
+    ],
+)
+def test_bad_call_becomes_an_error_that_helps(tmp_path: Path, asked: AIMessage, says: str) -> None:
+    """Whatever the model calls wrongly is answered with an error that quotes it."""
+    here = talk(tmp_path, [asked, "I see"], tools=[add])
+
+    state = here.say("go")
+
+    assert state["messages"][-2].status == "error"
+    assert says in state["messages"][-2].text
+    assert state["messages"][-1].text == "I see"
+
+
+def test_rounds_end_with_an_answer(tmp_path: Path) -> None:
+    """After the last round the model is told to call no tool, with its tools still bound."""
+    rounds = [call("effort_status"), call("effort_status"), "at last"]
+    here = talk(tmp_path, rounds, settings=Settings(max_tool_rounds=2))
+
+    state = here.say("loop")
+
+    assert state["messages"][-1].text == "at last"
+    assert [sent.tool_choice for sent in here.model.sent] == [None, None, "none"]
+    assert "open_effort" in here.model.sent[-1].tool_names
+
+
+def test_calls_after_the_last_round_are_answered_not_run(tmp_path: Path) -> None:
+    """A model that calls tools all the same gets errors, and the user an answer."""
+    rounds = [call("effort_status"), together(call("open_effort", name="x"), call("add", a=1, b=1))]
+    here = talk(tmp_path, rounds, tools=[add], settings=Settings(max_tool_rounds=1))
+
+    state = here.say("loop")
+
+    assert [m.type for m in state["messages"][-4:]] == ["ai", "tool", "tool", "ai"]
+    assert state["open_efforts"] == {}
+    assert "limit of 1 for rounds" in state["messages"][-1].text
+    assert here.records(state)[0].status == "done"
+
+
+def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:
+    """Resuming one interrupted tool does not run its neighbours again."""
+    runs: list[int] = []
+
+    @tool
+    def once(n: int) -> int:
+        """Count the runs."""
+        runs.append(n)
+        return n
+
+    both = together(call("once", n=1), call("approve", what="deploy"))
+    here = talk(tmp_path, [both, "deployed"], tools=[once, approve])
+    waiting = here.say("deploy it")
+
+    state = here.agent.invoke(Command(resume="yes"), THREAD)
+
+    assert waiting["__interrupt__"][0].value == "deploy"
+    assert runs == [1]
+    assert state["messages"][-2].text == "deploy: yes"
+    assert state["messages"][-1].text == "deployed"
+
+
+def test_new_message_while_a_tool_waits(tmp_path: Path) -> None:
+    """A new message instead of a resume commits the turn as aborted, its calls answered."""
+    here = talk(tmp_path, [call("approve", what="deploy"), "fine"], tools=[approve])
+    here.say("deploy it")
+
+    state = here.say("never mind")
+
+    records = here.records(state)
+    assert [record.status for record in records] == ["aborted", "done"]
+    assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
+    assert here.said(state) == ["deploy it", "never mind"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "x" * 5_000_000,
+        "NUL \x00, NEL \x85, line \u2028 separator",
+        [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}],
+        [{"type": "text", "text": "look"}, {"type": "image", "url": "https://example.org/a.png"}],
+    ],
+    ids=["empty", "5 MB", "control", "image only", "image and text"],
+)
+def test_odd_user_message_comes_back_equal(tmp_path: Path, content: Any) -> None:
+    """Whatever a user sends is answered, and comes back equal from the archive."""
+    here = talk(tmp_path, ["seen"])
+
+    state = here.say(content)
+
+    (record,) = here.records(state)
+    assert record.messages[0]["data"]["content"] == content
+    assert state["messages"][-1].text == "seen"
+
+
+def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
+    """Lone surrogates, from the user or the model, become U+FFFD everywhere."""
+    here = talk(tmp_path, ["answer \udfff"])
+
+    state = here.say("question \ud800")
+
+    assert [m.text for m in state["messages"]] == ["question \ufffd", "answer \ufffd"]
+    assert [m["data"]["content"] for m in here.records(state)[0].messages] == [
+        "question \ufffd",
+        "answer \ufffd",
+    ]
+
+
+def test_lone_surrogates_of_a_tool_are_replaced(tmp_path: Path) -> None:
+    """A tool's result too is kept as it is stored, so that the next turn stays on its branch."""
+
+    @tool
+    def bad() -> str:
+        """Return what no checkpointer can store."""
+        return "bad \ud800 end"
+
+    here = talk(tmp_path, [call("bad"), "a", "b"], tools=[bad])
+    here.say("one")
+
+    state = here.say("two")
+
+    assert [m.text for m in state["messages"]][2] == "bad \ufffd end"
+    assert state["branch"] == "main"
+
+
+def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
+    """Artifacts that checkpoints change do not look like edits of the turn."""
+
+    @tool(response_format="content_and_artifact")
+    def look() -> tuple[str, list[Document]]:
+        """Find documents."""
+        return "found", [Document("text", metadata={"pages": {1, 2}}, id="1")]
+
+    with SqliteSaver.from_conn_string(":memory:") as saver:
+        here = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)
+        [here.say(words) for words in ("one", "two", "three")]
+
+    assert here.archive.verify(Owner("default", "t")) == ()
+
+
+@pytest.mark.parametrize("thread", [5, 0, UUID(int=7), "a\ud800"])
+def test_thread_id_of_any_kind(tmp_path: Path, thread: Any) -> None:
+    """A thread id may be what LangGraph takes, and its second turn finds the first."""
+    here = talk(tmp_path, ["a", "b"])
+    config: Any = {"configurable": {"thread_id": thread, "user_id": 0}}
+    here.say("one", config)
+
+    state = here.say("two", config)
+
+    assert here.said(state) == ["one", "two"]
+    assert state["session"]["user"] == "0"
+
+
+def test_call_without_an_id_from_outside(tmp_path: Path) -> None:
+    """A handed-over call without an id gets one, and the next turns work."""
+    here = talk(tmp_path, ["a", "b", "c"])
+    here.say("one")
+    bad: Any = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": None}])
+    here.agent.invoke({"messages": [bad, HumanMessage("two")]}, THREAD)
+
+    state = here.say("three")
+
+    assert here.said(state) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("node", ["begin_turn", "call_model", "run_tools"])
+def test_run_from_an_empty_state(tmp_path: Path, node: str) -> None:
+    """A run that begins inside the turn of an empty thread says that there is nothing to answer."""
+    here = talk(tmp_path, ["a"])
+    here.agent.update_state(THREAD, {}, as_node=node)
+
+    with pytest.raises(InputError, match="no new message"):
+        here.agent.invoke(None, THREAD)
+
+
+def test_repeated_message_ids(tmp_path: Path) -> None:
+    """A model that repeats its message id and a client that repeats its own lose nothing."""
+    here = talk(tmp_path, [AIMessage("first", id="same"), AIMessage("second", id="same")])
+    here.agent.invoke({"messages": [HumanMessage("one", id="u")]}, THREAD)
+
+    state = here.agent.invoke({"messages": [HumanMessage("two", id="u")]}, THREAD)
+
+    assert here.said(state) == ["one", "two"]
+    assert [m.text for m in state["messages"]] == ["one", "first", "two", "second"]
+
+
+def test_nothing_new_is_an_error(tmp_path: Path) -> None:
+    """An input without a new message is an error that says what to pass, and changes nothing."""
+    here = talk(tmp_path, ["hello", "again"])
+    here.say("hi")
+
+    with pytest.raises(InputError, match="no new message"):
+        here.agent.invoke({"messages": []}, THREAD)
+
+    assert here.said(here.say("hi again")) == ["hi", "hi again"]
+
+
+def test_history_handed_over(tmp_path: Path) -> None:
+    """Of a history handed over at the first turn only the last question is the turn."""
+    here = talk(tmp_path, ["answer"])
+    history = [SystemMessage("be kind"), HumanMessage("old"), AIMessage("old answer")]
+
+    state = here.agent.invoke({"messages": [*history, HumanMessage("new")]}, THREAD)
+
+    assert here.said(state) == ["new"]
+
+
+def test_run_without_a_checkpointer_is_a_session(tmp_path: Path) -> None:
+    """Without a checkpointer each run is a session of its own, with an id of its own."""
+    here = talk(tmp_path, ["a", "b"], checkpointer=None)
+
+    first, second = here.agent.invoke({"messages": "x"}), here.agent.invoke({"messages": "x"})
+
+    assert first["session"]["thread"] != second["session"]["thread"]
+    assert first["turn"] == second["turn"] == 1
+
+
+def test_two_users_share_nothing(tmp_path: Path) -> None:
+    """Threads of the same name belong to their users, and another user's is not found."""
+    here = talk(tmp_path, ["a", "b"], checkpointer=InMemorySaver())
+    here.say("mine", context={"user_id": "ann"})
+
+    with pytest.raises(SessionNotFoundError, match="'t' not found"):
+        here.say("yours", context={"user_id": "bob"})
+
+    assert [owner.thread for owner in here.archive.sessions("ann")] == ["t"]
+    assert here.archive.sessions("bob") == ()
+
+
+def test_settings_of_one_run(tmp_path: Path) -> None:
+    """A run overrides the settings it names and keeps the agent's for the rest."""
+    agent_settings = Settings(max_tool_rounds=0, messages_window=0)
+    here = talk(tmp_path, ["a", call("effort_status"), "b"], settings=agent_settings)
+    here.say("one")
+
+    state = here.say("two", context={"max_tool_rounds": 1})
+
+    assert state["messages"][0].text == "two"
+    assert state["messages"][-1].text == "b"
+
+
+def test_agent_refuses_what_only_a_run_may_set(tmp_path: Path) -> None:
+    """A user id as a default of the agent is an error, and so is a tool with a taken name."""
+
+    @tool
+    def open_effort(name: str) -> str:
+        """Clash."""
+        return name
+
+    with pytest.raises(SettingsError, match="'ann'"):
+        talk(tmp_path, [], settings=Settings(user_id="ann"))
+    with pytest.raises(SettingsError, match="open_effort"):
+        talk(tmp_path, [], tools=[open_effort])

@@ -1,0 +1,38 @@
+"""The model with its tools, and how each provider is told to call none."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ebbtide import DiskArchive, build_memory_graph
+from ebbtide.nodes.binding import bound
+from tests.doubles import ScriptedModel, Sent
+
+
+def sent(root: Path, kind: str, *, last: bool) -> Sent:
+    """Return what a model of this kind is sent."""
+    model = ScriptedModel(answers=["ok"], kind=kind)
+    collaborators = build_memory_graph(model, archive=DiskArchive(root)).collaborators
+    bound(collaborators, last=last).invoke("hi")
+    return model.sent[0]
+
+
+def test_the_model_may_call_all_tools(tmp_path: Path) -> None:
+    """An ordinary call has the tools and no tool choice."""
+    found = sent(tmp_path, "scripted", last=False)
+
+    assert "open_effort" in found.tool_names
+    assert found.tool_choice is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "choice"),
+    [("openai-chat", "none"), ("scripted", "none"), ("anthropic-chat", {"type": "none"})],
+)
+def test_the_last_call_is_told_to_call_none(tmp_path: Path, kind: str, choice: Any) -> None:
+    """The last call has the same tools, and "none" in the form of its provider."""
+    found = sent(tmp_path, kind, last=True)
+
+    assert found.tool_choice == choice
+    assert found.tool_names == sent(tmp_path, kind, last=False).tool_names
