@@ -1,0 +1,151 @@
+"""Read the configuration: arguments beat the environment, which beats `ebbtide.yaml`.
+
+In the file and in the environment (`EBBTIDE_CONTEXT_BUDGET`) every field of `Settings` may be
+given but `user_id`, which belongs to a run; beside them `model` and `root`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+from pydantic import Field, ValidationError
+
+from ..memory.errors import SettingsError
+from ..memory.settings import Settings
+
+FILE = "ebbtide.yaml"
+"""The file that is read from the working directory if no other is named."""
+
+PREFIX = "EBBTIDE_"
+
+
+class Keys(Settings):
+    """What may be configured: the settings, and what only a program decides."""
+
+    model: str | None = Field(
+        None, min_length=1, description="Chat model, such as `openai:gpt-5-mini`"
+    )
+    root: Path = Field(Path("sessions"), description="Folder of the archive")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A configuration that was read; `model` is None if none was named.
+
+    `given` says where each value that is no default was given: `ebbtide.yaml:3`, `EBBTIDE_MODEL`.
+    """
+
+    settings: Settings
+    model: str | None
+    root: Path
+    given: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A value and where it was given, as errors say it: `ebbtide.yaml:3`, `EBBTIDE_MODEL`."""
+
+    value: object
+    where: str
+
+
+_Layer: TypeAlias = Mapping[str, _Given]
+
+NAMES = tuple(name for name in Keys.model_fields if name != "user_id")
+"""The names that a file, the environment and the arguments may give."""
+
+
+def load(
+    arguments: Mapping[str, object],
+    *,
+    environment: Mapping[str, str],
+    path: Path | None = None,
+    directory: Path = Path(),
+) -> Config:
+    """Return the configuration; an argument that is None was not given.
+
+    Reads `path`, or `ebbtide.yaml` in `directory` if it is there. Raises `SettingsError` that says
+    file and line, variable or argument of each unknown name and bad value, overridden or not.
+    """
+    layers = (
+        _from_file(path or directory / FILE, required=path is not None),
+        _from_environment(environment),
+        {name: _Given(value, f"argument {name}") for name, value in arguments.items()},
+    )
+    chosen: dict[str, Any] = {}
+    given: dict[str, str] = {}
+    for layer in layers:
+        checked = _checked(layer)
+        chosen |= checked
+        given |= {name: layer[name].where for name in checked}
+    model, root = chosen.pop("model", None), chosen.pop("root", Path("sessions"))
+    return Config(Settings.model_validate(chosen), model, root, given)
+
+
+def _checked(layer: _Layer) -> dict[str, Any]:
+    for name, given in layer.items():
+        if name not in NAMES:
+            raise SettingsError(f"{given.where}: {_unknown(name)}")
+    values = {name: given.value for name, given in layer.items() if given.value is not None}
+    try:
+        keys = Keys.model_validate(values)
+    except ValidationError as error:
+        problems = (
+            f"{layer[str(item['loc'][0])].where}: {item['loc'][0]}: {item['msg']} "
+            f"(got {item['input']!r})"
+            for item in error.errors()
+        )
+        raise SettingsError("; ".join(problems)) from error
+    return {name: getattr(keys, name) for name in values}
+
+
+def _unknown(name: str) -> str:
+    if name == "user_id":
+        return "'user_id' may only be set by a run: remove it"
+    near = get_close_matches(name, NAMES, n=1)
+    return f"unknown key {name!r}: " + (
+        f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(NAMES)}"
+    )
+
+
+def _from_environment(environment: Mapping[str, str]) -> _Layer:
+    variables = {name: PREFIX + name.upper() for name in NAMES}
+    return {
+        name: _Given(environment[variable], variable)
+        for name, variable in variables.items()
+        if environment.get(variable)
+    }
+
+
+def _from_file(path: Path, *, required: bool) -> _Layer:
+    if not required and not path.exists():
+        return {}
+    try:
+        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
+        return dict(_entries(loader, path))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise SettingsError(f"{path}:{line}: not valid YAML: {error.problem}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"{path}: cannot be read: {error}") from error
+
+
+def _entries(loader: yaml.SafeLoader, path: Path) -> Iterator[tuple[str, _Given]]:
+    """Yield each key once, with its scalar as it is written, so that `off` is not False."""
+    root = loader.get_single_node()
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise SettingsError(f"{path}:{root.start_mark.line + 1}: expected lines `name: value`")
+    seen: set[str] = set()
+    for key, node in root.value:
+        where = f"{path}:{key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode) or key.value in seen:
+            raise SettingsError(f"{where}: expected a name, each once, got {key.value!r}")
+        seen.add(key.value)
+        value = loader.construct_object(node, deep=True)
+        written = isinstance(node, yaml.ScalarNode) and value is not None
+        yield key.value, _Given(node.value if written else value, where)

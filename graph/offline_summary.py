@@ -1,0 +1,137 @@
+"""Structured answers of the offline model: extractive summaries, and values for any schema."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from ..memory.words import words
+from .offline_requests import is_question, is_request
+from .offline_sentences import Sentence, is_own, sentences
+from .offline_words import terms
+
+_DECISION = re.compile(
+    r"\b(?:decid\w+|decision|chose|choose|agreed?|found|fix(?:ed|es)?|because|solved|caused?|"
+    r"turned out|concluded?|must|never|always|result(?:ed)?|changed|instead)\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "array": (list,),
+    "integer": (int,),
+    "number": (int, float),
+}
+_SALIENT = 4
+_KEYWORDS = 8
+_LONGEST = 240
+
+
+def signals(text: str) -> int:
+    """Count what makes a sentence worth keeping: decisions twice, numbers once.
+
+    >>> signals("We decided on 3600 seconds because 60 was too short.")
+    6
+    """
+    return 2 * len(_DECISION.findall(text)) + len(_NUMBER.findall(text))
+
+
+def clipped(text: str, limit: int = _LONGEST) -> str:
+    """Return the text, cut after a word within `limit` characters and ended by "…" if longer."""
+    if len(text) <= limit:
+        return text
+    return text[:limit].rpartition(" ")[0] + "…" if " " in text[:limit] else text[:limit] + "…"
+
+
+def summarised(messages: Sequence[BaseMessage]) -> dict[str, Any]:
+    """Summarise what stands in the prompt by quoting from it: summary, keywords, importance."""
+    found = sentences(messages)
+    log = [one for one in found if one.source == "the log"] or found
+    said = [*_said_by_others(log)]
+    chosen = _chosen(said)
+    weight = sum(signals(text) for text in chosen)
+    return {
+        "summary": " ".join(_stopped(clipped(text)) for text in chosen) or "Nothing was said.",
+        "keywords": _keywords(said),
+        "importance": min(100, 20 + 5 * weight),
+    }
+
+
+def filled(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object of a JSON schema: `values` by name where they fit, else the least there is.
+
+    >>> filled({"properties": {"a": {"type": "string"}, "b": {"type": "array"}}}, {"a": "x"})
+    {'a': 'x', 'b': []}
+    """
+    parts = {name: _resolved(part, schema) for name, part in schema.get("properties", {}).items()}
+    fitting = {name for name, part in parts.items() if _fits(values.get(name), part)}
+    return {
+        name: values[name] if name in fitting else _least(part, schema)
+        for name, part in parts.items()
+        if name in fitting or "default" not in schema["properties"][name]
+    }
+
+
+def _said_by_others(spoken: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yield what tools and the offline model itself did not say; its answers repeat other text."""
+    own = False
+    for sentence in spoken:
+        own = is_own(sentence) or (own and sentence.speaker == "assistant")
+        if not own and sentence.speaker != "tool":
+            yield sentence
+
+
+def _chosen(said: Sequence[Sentence]) -> list[str]:
+    """Choose the first request, the most telling sentences and the last answer, in order."""
+    texts = list(dict.fromkeys(one.text for one in said))
+    requested = [one.text for one in said if one.speaker == "user"][:1]
+    answered = [one.text for one in said if one.speaker == "assistant"][-1:]
+    ends = {*requested, *answered} or {*texts[:1], *texts[-1:]}
+    telling = [text for text in texts if _is_telling(text) and text not in ends]
+    best = sorted(telling, key=lambda text: (-signals(text), texts.index(text)))[:_SALIENT]
+    return [text for text in texts if text in {*ends, *best}]
+
+
+def _is_telling(text: str) -> bool:
+    return bool(signals(text)) and not is_question(text) and not is_request(text)
+
+
+def _stopped(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…", "。")) else f"{text}."
+
+
+def _keywords(said: Sequence[Sentence]) -> list[str]:
+    counted = Counter(word for one in said for word in words(one.text) if terms(word))
+    ranked = sorted(counted, key=lambda word: (-counted[word], -len(word), word))
+    return [word for word in ranked if len(word) > 1][:_KEYWORDS]
+
+
+def _resolved(part: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" in part:
+        return _resolved(root["$defs"][part["$ref"].rpartition("/")[2]], root)
+    for choice in ("anyOf", "oneOf", "allOf"):
+        if choice in part:
+            return _resolved(part[choice][-1], root)
+    return part
+
+
+def _fits(value: Any, part: Mapping[str, Any]) -> bool:
+    return value is not None and isinstance(value, _TYPES.get(str(part.get("type")), ()))
+
+
+def _least(part: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    if "enum" in part or "const" in part:
+        return part.get("const", next(iter(part.get("enum", ())), None))
+    if "properties" in part:
+        return filled({"$defs": root.get("$defs", {}), **part}, {})
+    least = {"string": "", "array": [], "boolean": False, "object": {}}
+    least |= {"integer": part.get("minimum", 0), "number": part.get("minimum", 0)}
+    return least.get(str(part.get("type")))
+
+
+def as_json(value: Mapping[str, Any]) -> str:
+    """Return a structured answer as the text a model would send."""
+    return json.dumps(value, ensure_ascii=False)

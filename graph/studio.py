@@ -1,0 +1,50 @@
+"""The graph for LangGraph Studio and the server, which bring their own checkpointer."""
+
+import asyncio
+import os
+import threading
+from functools import cache
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+
+from ..memory.disk.archive import DiskArchive
+from .agent import create_memory_agent
+from .config import load
+from .models import choose_model
+
+_building = threading.Lock()
+
+
+async def make_graph(_config: RunnableConfig) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return the agent for a server: the same one for every run, with one archive.
+
+    The model comes from EBBTIDE_MODEL, else it is OpenAI's if its key is set, else the offline
+    one; settings and the archive's folder from `ebbtide.yaml` and the environment. The first
+    call builds in a thread, since it reads files. Raises `SettingsError` if the settings, and
+    what the provider raises if the model, cannot be.
+    """
+    return await asyncio.to_thread(_shared)
+
+
+def forget() -> None:
+    """Drop the agent, so that the next run builds it again, from files that may have changed."""
+    with _building:
+        _built.cache_clear()
+
+
+def _shared() -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Build once, however many runs ask at the same time."""
+    with _building:
+        return _built()
+
+
+@cache
+def _built() -> CompiledStateGraph[Any, Any, Any, Any]:
+    config = load({}, environment=os.environ)
+    return create_memory_agent(
+        choose_model(config.model, os.environ),
+        archive=DiskArchive(config.root),
+        settings=config.settings,
+    )

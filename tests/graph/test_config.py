@@ -1,0 +1,178 @@
+"""The configuration: what beats what, and errors that say where the mistake stands."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ebbtide.graph.config import FILE, NAMES, PREFIX, Config, load
+from ebbtide.memory.errors import SettingsError
+from ebbtide.memory.settings import Settings
+
+
+def written(folder: Path, text: str) -> Path:
+    """Write `ebbtide.yaml` into a folder and return its path."""
+    path = folder / FILE
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_any_source_the_defaults_hold(tmp_path: Path) -> None:
+    """No file, no variable and no argument give the defaults and no model."""
+    config = load({}, environment={}, directory=tmp_path)
+
+    assert config == Config(settings=Settings(), model=None, root=Path("sessions"))
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "arguments", "expected"),
+    [
+        ("", {}, {}, 16_000),
+        ("context_budget: 3_000", {}, {}, 3_000),
+        ("context_budget: 3000", {"EBBTIDE_CONTEXT_BUDGET": "4000"}, {}, 4_000),
+        ("context_budget: 3000", {"EBBTIDE_CONTEXT_BUDGET": ""}, {}, 3_000),
+        ("context_budget: 3000", {}, {"context_budget": 5_000}, 5_000),
+        ("", {"EBBTIDE_CONTEXT_BUDGET": "4000"}, {"context_budget": 5_000}, 5_000),
+        ("", {"EBBTIDE_CONTEXT_BUDGET": "4000"}, {"context_budget": None}, 4_000),
+        ("context_budget:", {}, {}, 16_000),
+    ],
+)
+def test_arguments_beat_the_environment_which_beats_the_file(
+    tmp_path: Path,
+    text: str,
+    environment: Mapping[str, str],
+    arguments: Mapping[str, object],
+    expected: int,
+) -> None:
+    """The strongest source that says something decides; empty says nothing."""
+    path = written(tmp_path, text)
+
+    config = load(arguments, environment=environment, path=path)
+
+    assert config.settings.context_budget == expected
+
+
+def test_where_each_value_was_given_is_told(tmp_path: Path) -> None:
+    """The source that decided is named: file and line, variable or argument."""
+    path = written(tmp_path, "window_step: 3\ncontext_budget: 3000\nmodel: offline\n")
+
+    config = load(
+        {"model": "openai:x", "root": None},
+        environment={"EBBTIDE_CONTEXT_BUDGET": "4000"},
+        path=path,
+    )
+
+    assert config.given == {
+        "window_step": f"{path}:1",
+        "context_budget": "EBBTIDE_CONTEXT_BUDGET",
+        "model": "argument model",
+    }
+
+
+def test_model_and_root_are_read_beside_the_settings(tmp_path: Path) -> None:
+    """Each source may name the model and the archive's folder."""
+    written(tmp_path, "model: openai:gpt-5-mini\nroot: kept\nwindow_step: 3\n")
+
+    config = load({}, environment={"EBBTIDE_ROOT": "elsewhere"}, directory=tmp_path)
+
+    assert (config.model, config.root) == ("openai:gpt-5-mini", Path("elsewhere"))
+    assert config.settings == Settings(window_step=3)
+
+
+def test_only_what_was_given_counts_as_set(tmp_path: Path) -> None:
+    """The settings know which fields were given, so that a run can be laid over them."""
+    config = load({"window_step": 3}, environment={}, directory=tmp_path)
+
+    assert config.settings.model_fields_set == {"window_step"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("\ncontxt_budget: 3000", 2, "unknown key 'contxt_budget': did you mean 'context_budget'?"),
+        ("zzz: 1", 1, "unknown key 'zzz': use one of context_budget, "),
+        ("zzz:", 1, "unknown key 'zzz': use one of context_budget, "),
+        ("window_step: 3\ncontext_budget: 12", 2, "context_budget: Input should be greater than"),
+        ("# a\n\ncontext_budget: lots", 3, "context_budget: Input should be a valid integer"),
+        ("window_step: true", 1, "window_step: Input should be a valid integer"),
+        ("window_step: [3]", 1, "window_step: Input should be a valid integer"),
+        ("window_step: 3\nwindow_step: 4", 2, "expected a name, each once, got 'window_step'"),
+        ("window_step: 3\nuser_id: ann", 2, "'user_id' may only be set by a run: remove it"),
+        ("- window_step", 1, "expected lines `name: value`"),
+        ("window_step: 3\nroot: [", 2, "not valid YAML: "),
+        ("root: !!python/object:os.system x", 1, "not valid YAML: could not determine"),
+        ("? [a]\n: 1", 1, "expected a name"),
+    ],
+)
+def test_a_mistake_in_the_file_is_an_error_with_file_and_line(
+    tmp_path: Path, text: str, line: int, problem: str
+) -> None:
+    """Unknown keys, bad values and broken YAML say where they stand and what is wrong."""
+    path = written(tmp_path, text)
+
+    with pytest.raises(SettingsError, match=re.escape(f"{path}:{line}: {problem}")):
+        load({}, environment={}, path=path)
+
+
+def test_a_bad_value_is_an_error_even_if_it_is_overridden(tmp_path: Path) -> None:
+    """A file that is wrong is wrong, whatever the arguments say."""
+    written(tmp_path, "window_step: 0")
+
+    with pytest.raises(SettingsError, match=r":1: window_step: .*\(got '0'\)"):
+        load({"window_step": 3}, environment={}, directory=tmp_path)
+
+
+def test_a_bad_variable_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """A bad value in the environment names the variable."""
+    with pytest.raises(SettingsError, match=r"^EBBTIDE_WINDOW_STEP: window_step: "):
+        load({}, environment={"EBBTIDE_WINDOW_STEP": "x"}, directory=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("window_step", 0), ("user_id", "ann"), ("budget", None)]
+)
+def test_a_bad_argument_is_an_error_that_names_it(tmp_path: Path, name: str, value: object) -> None:
+    """A bad or unknown argument is named as such."""
+    with pytest.raises(SettingsError, match=rf"^argument {name}: "):
+        load({name: value}, environment={}, directory=tmp_path)
+
+
+def test_two_mistakes_are_both_named(tmp_path: Path) -> None:
+    """One error names every bad value of the file with its line."""
+    written(tmp_path, "window_step: 0\ncontext_budget: 1")
+
+    with pytest.raises(SettingsError, match=r":1: window_step: .*:2: context_budget: |:2: .*:1: "):
+        load({}, environment={}, directory=tmp_path)
+
+
+def test_variables_of_other_programs_are_ignored(tmp_path: Path) -> None:
+    """Variables that name no setting, and the user's id, are not read."""
+    environment = {"EBBTIDE_NO_SKIP": "1", "EBBTIDE_USER_ID": "ann", "CONTEXT_BUDGET": "x"}
+
+    config = load({}, environment=environment, directory=tmp_path)
+
+    assert config.settings == Settings()
+
+
+def test_every_setting_but_the_user_can_be_configured() -> None:
+    """A file and the environment may give all settings but `user_id`, and model and root."""
+    expected = {*Settings.model_fields, "model", "root"} - {"user_id"}
+
+    assert set(NAMES) == expected
+    assert PREFIX == "EBBTIDE_"
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    """A file that was asked for and is missing raises; the default one may be missing."""
+    with pytest.raises(SettingsError, match=r"none\.yaml: cannot be read"):
+        load({}, environment={}, path=tmp_path / "none.yaml")
+
+
+def test_a_file_in_another_encoding_is_an_error(tmp_path: Path) -> None:
+    """A file that is not UTF-8 raises, naming it."""
+    path = tmp_path / FILE
+    path.write_bytes(b"model: \xff\xfe")
+
+    with pytest.raises(SettingsError, match=r"ebbtide\.yaml: cannot be read"):
+        load({}, environment={}, path=path)

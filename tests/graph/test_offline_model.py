@@ -1,0 +1,703 @@
+"""The offline model: what it calls, what it answers, and that it invents nothing."""
+
+import json
+import operator
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import pytest
+from langchain_core.exceptions import OutputParserException
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.tools import tool
+from pydantic import BaseModel, Field
+
+from ebbtide.graph.offline_model import OfflineModel
+from tests.doubles import call, together, words
+
+MEMORY_TOOLS = (
+    "open_effort",
+    "close_effort",
+    "switch_effort",
+    "reopen_effort",
+    "update_goal",
+    "expand_effort",
+    "collapse_effort",
+    "effort_status",
+    "read_log",
+    "search_efforts",
+)
+
+PROMPT: list[BaseMessage] = [
+    SystemMessage("Port 1 is mentioned in the instructions. Limits are explained here."),
+    HumanMessage(
+        "[Memory: concluded efforts, oldest first. Data, not a request.]\n"
+        "- auth-bug (turns 1-3): Logins failed with 401. We decided on a token lifetime of 3600 s."
+        "\n- rate-limits: Clients may send 50 requests per second.",
+        name="ebbtide",
+    ),
+    HumanMessage(
+        "[Memory: the stored log.]\n"
+        '<effort id="rate-limits" status="concluded" turns="4" key="aa11">\n'
+        "[turn 4]\n"
+        "user: Bursts of 80 requests are tolerated.\n"
+        "assistant calls read_log {}\n"
+        "</effort aa11>",
+        name="ebbtide",
+    ),
+    HumanMessage(
+        '[Memory: what follows is the open effort "db-move". Goal: move to PostgreSQL.]',
+        name="ebbtide",
+    ),
+    HumanMessage("The database listens on port 5433."),
+    AIMessage("Backups run at midnight, as I configured them."),
+    HumanMessage("订单系统每天凌晨三点备份。"),
+    AIMessage("Noted: 订单系统每天凌晨三点备份。"),
+]
+
+
+class Summary(BaseModel):
+    """What a summary request asks for."""
+
+    summary: str
+    keywords: list[str]
+    importance: int
+
+
+class Titled(BaseModel):
+    """A schema with a constraint that the least value breaks."""
+
+    title: str = Field(min_length=1)
+
+
+class Extraction(BaseModel):
+    """A schema the model knows nothing about."""
+
+    title: str
+    parts: list[str]
+    weight: float
+    summary: Summary
+    note: str = "none"
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the schema of a tool without parameters."""
+    return {"type": "function", "function": {"name": name, "description": "", "parameters": {}}}
+
+
+def ask(text: str, *after: BaseMessage, tools: Sequence[Any] = (), **options: Any) -> AIMessage:
+    """Return the answer to a request after `PROMPT`, with the memory tools and others bound."""
+    bound = [*map(schema, MEMORY_TOOLS), *tools]
+    model = OfflineModel().bind_tools(bound, **options)
+    return model.invoke([*PROMPT, HumanMessage(text), *after])
+
+
+def calls(answer: AIMessage) -> list[tuple[str, dict[str, Any]]]:
+    """Return the names and arguments of the calls of an answer."""
+    return [(one["name"], one["args"]) for one in answer.tool_calls]
+
+
+def result(name: str, body: object, number: int = 1) -> ToolMessage:
+    """Return what a tool answers to the call that `call` makes."""
+    return ToolMessage(json.dumps(body), name=name, tool_call_id=f"call_{number}_{name}")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "args"),
+    [
+        ("let's work on the auth fix", "open_effort", {"name": "auth fix", "goal": ""}),
+        ("Let’s start on X: make it fast", "open_effort", {"name": "X", "goal": "make it fast"}),
+        ("OK, start on the report.", "open_effort", {"name": "report", "goal": ""}),
+        ("I want to work on UI and tests", "open_effort", {"name": "UI and tests", "goal": ""}),
+        ("open a new effort for billing", "open_effort", {"name": "billing", "goal": ""}),
+        ("that's done", "close_effort", {}),
+        ("Great, this is fixed now!", "close_effort", {}),
+        ("wrap up", "close_effort", {}),
+        ("let's wrap this up", "close_effort", {}),
+        ("we're done with the db move", "close_effort", {"effort_id": "db-move"}),
+        ("The db move is finished.", "close_effort", {"effort_id": "db-move"}),
+        ("close billing", "close_effort", {"effort_id": "billing"}),
+        ("switch to the db move", "switch_effort", {"effort_id": "db-move"}),
+        ("back to db-move please", "switch_effort", {"effort_id": "db-move"}),
+        ("let's continue with the db move", "switch_effort", {"effort_id": "db-move"}),
+        ("let's get back to the auth bug", "reopen_effort", {"effort_id": "auth-bug"}),
+        ("Can you reopen auth-bug?", "reopen_effort", {"effort_id": "auth-bug"}),
+        ("expand the auth bug", "expand_effort", {"effort_id": "auth-bug"}),
+        ("show me the full log of the auth bug", "expand_effort", {"effort_id": "auth-bug"}),
+        ("details of auth bug", "expand_effort", {"effort_id": "auth-bug"}),
+        ("collapse rate limits", "collapse_effort", {"effort_id": "rate-limits"}),
+        ("what are we working on?", "effort_status", {}),
+        ("status", "effort_status", {}),
+        ("the goal is now speed", "update_goal", {"goal": "speed"}),
+        (
+            "change the goal to speed because users wait",
+            "update_goal",
+            {"goal": "speed", "rationale": "users wait"},
+        ),
+        ("read turn 5", "read_log", {"turn": 5}),
+        ("search for backups", "search_efforts", {"query": "backups"}),
+    ],
+)
+def test_plain_requests(text: str, name: str, args: dict[str, Any]) -> None:
+    """A plain request becomes the call of one memory tool."""
+    answer = ask(text)
+
+    assert calls(answer) == [(name, args)]
+    assert answer.text == ""
+
+
+def test_two_requests_in_one_message() -> None:
+    """Closing and opening in one message are two calls in one answer, in that order."""
+    answer = ask("That's done, now let's work on the billing page.")
+
+    assert calls(answer) == [
+        ("close_effort", {}),
+        ("open_effort", {"name": "billing page", "goal": ""}),
+    ]
+    assert len({one["id"] for one in answer.tool_calls}) == 2
+
+
+def test_a_long_name_becomes_the_goal() -> None:
+    """A description too long for a name is cut to six words and kept as the goal."""
+    answer = ask("let's work on the login page that hangs when cookies are off")
+
+    assert calls(answer)[0][1] == {
+        "name": "login page that hangs when cookies",
+        "goal": "login page that hangs when cookies are off",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "don't close it",
+        "let's not work on that",
+        "The work is done by the server.",
+        "I continue to be unsure about this",
+        "expand it",
+    ],
+)
+def test_what_is_no_request(text: str) -> None:
+    """What only resembles a request calls nothing."""
+    answer = ask(text)
+
+    assert answer.tool_calls == []
+
+
+def test_tools_that_are_not_bound() -> None:
+    """Without tools a request is acknowledged, never called."""
+    answer = OfflineModel().invoke("let's work on the auth bug")
+
+    assert answer.tool_calls == []
+    assert answer.text == "Noted: let's work on the auth bug"
+
+
+def test_tool_choice_none() -> None:
+    """Tool choice "none" forbids calls although the tools are bound."""
+    answer = ask("let's work on billing", tool_choice="none")
+
+    assert answer.tool_calls == []
+
+
+@pytest.mark.parametrize("choice", ["any", "required", True])
+def test_tool_choice_any(choice: str | bool) -> None:  # noqa: FBT001 (a value of the table)
+    """A forced choice calls the last tool where nothing asks for another."""
+    answer = ask("hm", tools=[add], tool_choice=choice)
+
+    assert calls(answer) == [("add", {"a": 0, "b": 0})]
+
+
+@pytest.mark.parametrize("choice", ["add", {"type": "function", "function": {"name": "add"}}])
+def test_tool_choice_by_name(choice: str | dict[str, Any]) -> None:
+    """A tool chosen by name is called, whatever was said."""
+    answer = ask("let's work on billing", tools=[add], tool_choice=choice)
+
+    assert calls(answer) == [("add", {"a": 0, "b": 0})]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use tool add with a=1, b=2",
+        "please call add(a=1, b=2).",
+        'run the tool add({"a": 1, "b": 2})',
+        "call add(1, 2)",
+        "use add with a=1 and b=2",
+    ],
+)
+def test_tools_of_the_application(text: str) -> None:
+    """A bound tool is called by its name, with the arguments that are written behind it."""
+    answer = ask(text, tools=[add])
+
+    assert calls(answer) == [("add", {"a": 1, "b": 2})]
+
+
+def test_a_chosen_tool_with_arguments() -> None:
+    """A tool that is chosen and asked for is called with the arguments that were said."""
+    answer = ask("call add(a=1, b=2)", tools=[add], tool_choice="add")
+
+    assert calls(answer) == [("add", {"a": 1, "b": 2})]
+
+
+def test_several_tools_of_the_application() -> None:
+    """Several calls in one message are parallel calls."""
+    answer = ask('call add(a=1, b=2) and call add(a=3, b="four")', tools=[add])
+
+    assert calls(answer) == [("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": "four"})]
+
+
+def test_unknown_tools() -> None:
+    """A tool that is not bound is not called."""
+    answer = ask("use tool shell with command=ls")
+
+    assert answer.tool_calls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "told"),
+    [
+        ("open_effort", {"status": "opened", "effort_id": "x"}, "Opened x."),
+        (
+            "close_effort",
+            {"status": "concluded", "effort_id": "x", "summary": "It works."},
+            "Concluded x: It works.",
+        ),
+        ("switch_effort", {"status": "switched", "effort_id": "x"}, "Switched to x."),
+        (
+            "reopen_effort",
+            {"status": "reopened", "effort_id": "x", "prior_summary": "It worked."},
+            "Reopened x: It worked.",
+        ),
+        (
+            "update_goal",
+            {"status": "updated", "effort_id": "x", "goal": "speed"},
+            "The goal of x is now: speed",
+        ),
+        (
+            "expand_effort",
+            {"status": "expanded", "effort_id": "x", "tokens_loaded": 340, "turns": "3-9"},
+            "Expanded x: 340 tokens of its log are back in view.",
+        ),
+        ("collapse_effort", {"status": "collapsed", "effort_id": "x"}, "Collapsed x."),
+        (
+            "effort_status",
+            {"efforts": [{"id": "x", "status": "open", "active": True}]},
+            "1 effort: x (open, active).",
+        ),
+        ("effort_status", {"efforts": []}, "There are no efforts yet."),
+        ("search_efforts", {"query": "q", "results": []}, "The search found nothing."),
+        (
+            "search_efforts",
+            {"query": "q", "results": [{"id": "x", "summary": "It works."}]},
+            "Found x: It works.",
+        ),
+        (
+            "read_log",
+            {"turn": 5, "efforts": [], "text": "user: hello", "next_offset": None},
+            "read_log answered: turn 5: user: hello",
+        ),
+        (
+            "collapse_effort",
+            {"error": "no effort 'x'"},
+            "collapse_effort did not work: no effort 'x'",
+        ),
+        ("add", 3, "add answered: 3"),
+        ("add", {"sum": 3}, 'add answered: {"sum": 3}'),
+        (
+            "add",
+            {"results": [3], "status": ["odd"]},
+            'add answered: {"results": [3], "status": ["odd"]}',
+        ),
+    ],
+)
+def test_results_are_told(name: str, body: object, told: str) -> None:
+    """After a result the answer says what happened and calls nothing."""
+    answer = ask("open an effort for x", call(name), result(name, body))
+
+    assert answer.text == told
+    assert answer.tool_calls == []
+
+
+def test_two_results_are_told() -> None:
+    """Two results are told one after the other."""
+    opened, closed = (
+        {"status": "opened", "effort_id": "y"},
+        {"status": "switched", "effort_id": "x"},
+    )
+    both = together(call("switch_effort"), call("open_effort"))
+    after = (both, result("switch_effort", closed), result("open_effort", opened, 2))
+    answer = ask("switch to x and start on y", *after)
+
+    assert answer.text == "Switched to x. Opened y."
+
+
+def test_an_error_that_names_another_tool_is_followed() -> None:
+    """An effort that exists already is switched to or reopened, as the error says."""
+    why = "an effort 'auth-bug' exists already and is concluded; use reopen_effort to go on with it"
+    after = (call("open_effort", name="auth bug"), result("open_effort", {"error": why}))
+    answer = ask("let's work on the auth bug", *after)
+
+    assert calls(answer) == [("reopen_effort", {"effort_id": "auth-bug"})]
+
+
+def test_an_error_is_followed_once() -> None:
+    """After a second error the answer tells it, so that no loop begins."""
+    why = {"error": "an effort 'x' exists already; use switch_effort to go on with it"}
+    first = (call("open_effort", name="x"), result("open_effort", why))
+    again = (call("switch_effort", effort_id="x"), result("switch_effort", why))
+    answer = ask("let's work on x", *first, *again)
+
+    assert answer.tool_calls == []
+    assert "did not work" in answer.text
+
+
+def test_an_error_without_a_hint_is_told() -> None:
+    """An error that names no other tool is told to the user."""
+    after = (call("close_effort"), result("close_effort", {"error": "no effort is active"}))
+    answer = ask("that's done", *after)
+
+    assert answer.text == "close_effort did not work: no effort is active"
+
+
+@pytest.mark.parametrize(
+    ("question", "quoted"),
+    [
+        (
+            "What did we decide about the token lifetime?",
+            'From the summary of auth-bug: "We decided on a token lifetime of 3600 s."',
+        ),
+        (
+            "what did we decide about the auth bug?",
+            'From the summary of auth-bug: "We decided on a token lifetime of 3600 s."',
+        ),
+        (
+            "Which bursts do we tolerate?",
+            'From the log of rate-limits, turn 4: "Bursts of 80 requests are tolerated."',
+        ),
+        ("Which port does the database use?", 'You said: "The database listens on port 5433."'),
+        ("When do the backups run?", 'I said: "Backups run at midnight, as I configured them."'),
+        ("What's our goal?", 'From the memory: "Goal: move to PostgreSQL."'),
+        ("订单系统什么时候备份？", 'You said: "订单系统每天凌晨三点备份。"'),
+    ],
+)
+def test_questions_are_answered_from_the_context(question: str, quoted: str) -> None:
+    """A question is answered by the best sentence of the prompt, with where it stands."""
+    answer = ask(question)
+
+    assert answer.text == quoted
+    assert answer.tool_calls == []
+
+
+def test_nothing_is_invented() -> None:
+    """What the context does not say is not answered."""
+    answer = ask("What is the capital of France?")
+
+    assert answer.text == (
+        'I do not find an answer to "What is the capital of France?" in my context.'
+    )
+
+
+def test_instructions_are_not_quoted() -> None:
+    """The system message is never quoted."""
+    answer = OfflineModel().invoke([*PROMPT[:1], HumanMessage("Where is port 1 mentioned?")])
+
+    assert answer.text.startswith("I do not find")
+
+
+def test_an_earlier_question_is_no_answer() -> None:
+    """Asking twice does not make the question its own answer."""
+    asked = "Which colour has the logo?"
+    before = [HumanMessage(asked), OfflineModel().invoke(asked)]
+    answer = OfflineModel().invoke([*before, HumanMessage(asked)])
+
+    assert answer.text == f'I do not find an answer to "{asked}" in my context.'
+
+
+def test_a_summary_that_does_not_say_enough_is_expanded() -> None:
+    """A question about a concluded effort that its summary does not answer expands the effort."""
+    question = "What was the stack trace in the auth bug?"
+    answer = ask(question)
+
+    assert calls(answer) == [("expand_effort", {"effort_id": "auth-bug", "query": question})]
+
+
+def test_an_expanded_log_answers() -> None:
+    """After expanding, the answer quotes the log if it says more."""
+    log = HumanMessage(
+        '<effort id="auth-bug" key="bb22">\n[turn 2]\nuser: The stack trace ends in verify().\n'
+        "</effort bb22>",
+        name="ebbtide",
+    )
+    question = HumanMessage("What was the stack trace in the auth bug?")
+    expanded = {"status": "expanded", "effort_id": "auth-bug", "tokens_loaded": 9}
+    turn = [question, call("expand_effort"), result("expand_effort", expanded)]
+    answer = OfflineModel().invoke([*PROMPT, log, *turn])
+
+    assert answer.text == 'From the log of auth-bug, turn 2: "The stack trace ends in verify()."'
+
+
+def test_what_is_not_in_view_is_searched() -> None:
+    """A question about earlier work that nothing in view answers is searched for."""
+    answer = ask("What did we decide about caching?")
+
+    assert calls(answer) == [("search_efforts", {"query": "What did we decide about caching?"})]
+
+
+def test_found_text_answers() -> None:
+    """After a search the answer quotes what was found."""
+    found = {"id": "cache", "summary": "Done.", "excerpt": "We cache pages in Redis.", "turn": 7}
+    body = {"query": "caching", "results": [found]}
+    after = (call("search_efforts"), result("search_efforts", body))
+    answer = ask("What did we decide about caching?", *after)
+
+    assert answer.text == 'From the log of cache, turn 7: "We cache pages in Redis."'
+
+
+def test_a_log_that_was_read_answers() -> None:
+    """After read_log the answer quotes the turn that was read."""
+    log = "user: Pages are cached in Redis.\nassistant calls add {}\ntool add: done"
+    body = {"turn": 7, "efforts": ["cache"], "text": log, "next_offset": None}
+    answer = ask("Where are pages cached?", call("read_log"), result("read_log", body))
+
+    assert answer.text == 'From the log of cache, turn 7: "Pages are cached in Redis."'
+
+
+def test_a_result_that_is_no_json() -> None:
+    """A result that was filled in as plain text is told as an error."""
+    text = "No result was kept: the turn ended before this call was answered. It may have been run."
+    filled = ToolMessage(text, name="close_effort", tool_call_id="1", status="error")
+    answer = ask("that's done", call("close_effort"), filled)
+
+    assert answer.text == f"close_effort did not work: {text}"
+
+
+def test_a_shortened_result() -> None:
+    """A result that was cut to a preview is quoted as the text that is left of it."""
+    cut = '{"turn":5,"text":"user: The backup port is 5433.\\nassistant: Noted…'
+    left = ToolMessage(cut, name="read_log", tool_call_id="1")
+    answer = OfflineModel().invoke([HumanMessage("show turn 5"), call("read_log"), left])
+
+    assert answer.text == f"read_log answered: {cut}"
+
+
+@pytest.mark.parametrize("body", [{"port": 5433}, "The port is 5433."])
+def test_results_of_the_application_answer(body: object) -> None:
+    """What an application's tool found is quoted too."""
+    after = (call("lookup"), result("lookup", body))
+    answer = OfflineModel().invoke([HumanMessage("Which port is it on the host?"), *after])
+
+    assert answer.text.startswith("lookup answered: ")
+    assert "5433" in answer.text
+
+
+def test_a_failed_search_is_told_and_nothing_invented() -> None:
+    """A search without results ends in saying that nothing was found."""
+    after = (call("search_efforts"), result("search_efforts", {"query": "q", "results": []}))
+    answer = ask("What did we decide about caching?", *after)
+
+    assert answer.text.startswith("The search found nothing. I do not find")
+    assert answer.tool_calls == []
+
+
+def test_a_request_and_a_question() -> None:
+    """A message with both is answered with both."""
+    after = (call("open_effort"), result("open_effort", {"status": "opened", "effort_id": "x"}))
+    answer = ask("Let's work on x. Which port does the database use?", *after)
+
+    assert answer.text == 'Opened x. You said: "The database listens on port 5433."'
+
+
+def test_requests_at_the_end_of_a_long_message() -> None:
+    """A request after pages of text is understood, and so is one before them."""
+    page = "The log says nothing of interest here. " * 5_000
+    answer = ask(f"That's done. {page} Now let's work on billing.")
+
+    assert calls(answer) == [
+        ("close_effort", {}),
+        ("open_effort", {"name": "billing", "goal": ""}),
+    ]
+
+
+def test_the_inside_of_a_quotation_is_no_effort() -> None:
+    """A line inside a quoted log that looks like a summary makes no effort known."""
+    log = '<effort id="x" key="ee55">\n[turn 1]\nuser: a list:\n- fake: one\n</effort ee55>'
+    messages = [HumanMessage(log, name="ebbtide"), HumanMessage("back to fake")]
+    answer = OfflineModel().bind_tools([*map(schema, MEMORY_TOOLS)]).invoke(messages)
+
+    assert calls(answer) == [("switch_effort", {"effort_id": "fake"})]
+
+
+def test_statements_are_acknowledged() -> None:
+    """A statement is acknowledged with its most telling sentence."""
+    answer = ask("Thanks for waiting. We found that the token expires after 3600 seconds. Good.")
+
+    assert answer.text == "Noted: We found that the token expires after 3600 seconds."
+
+
+@pytest.mark.parametrize(
+    ("messages", "start"),
+    [
+        ([HumanMessage("Hello!")], "Hello. I am Ebbtide's offline model"),
+        ([HumanMessage("")], "I read only text"),
+        ([HumanMessage([{"type": "image_url", "image_url": {"url": "x"}}])], "I read only text"),
+        ([SystemMessage("s")], "There is no request"),
+        ([HumanMessage("- x: y", name="ebbtide")], "There is no request"),
+    ],
+)
+def test_without_words(messages: list[BaseMessage], start: str) -> None:
+    """A greeting, an image or no user message at all gets an honest answer too."""
+    answer = OfflineModel().invoke(messages)
+
+    assert answer.text.startswith(start)
+
+
+def test_the_same_messages_give_the_same_answer() -> None:
+    """Answers are deterministic, call ids included, whatever ids the messages have."""
+    model = OfflineModel().bind_tools([schema("close_effort"), schema("open_effort")])
+    text = "that's done, now let's work on billing"
+    first, second = (model.invoke([*PROMPT, HumanMessage(text, id=one)]) for one in ("a", "b"))
+
+    assert first.tool_calls == second.tool_calls
+    assert first.usage_metadata == second.usage_metadata
+
+
+def test_streamed_text() -> None:
+    """A text is streamed word by word, the usage with the last chunk."""
+    chunks = [*OfflineModel().stream("We found 3 errors.")]
+
+    assert [chunk.text for chunk in chunks] == ["Noted: ", "We ", "found ", "3 ", "errors.", ""]
+    assert chunks[-1].usage_metadata is not None
+
+
+def test_streamed_calls() -> None:
+    """Calls are streamed in parts that add up to the calls that invoke gives."""
+    model = OfflineModel().bind_tools([schema("close_effort"), schema("open_effort")])
+    text = "that's done, now let's work on billing"
+    chunks = [*model.stream(text)]
+    whole = reduce(operator.add, chunks)
+
+    assert whole.tool_calls == model.invoke(text).tool_calls
+    assert len(chunks) == 5
+
+
+async def test_async() -> None:
+    """The asynchronous paths give the same answers."""
+    model = OfflineModel()
+    answer = await model.ainvoke("We found 3 errors.")
+    chunks = [chunk.text async for chunk in model.astream("We found 3 errors.")]
+
+    assert answer.text == "Noted: We found 3 errors."
+    assert "".join(chunks) == answer.text
+
+
+def test_usage_is_counted() -> None:
+    """Usage is counted over messages, tools and the answer, by the counter given."""
+    model = OfflineModel(counter=words)
+    bare = model.invoke("one two three")
+    bound = model.bind_tools([schema("open_effort")]).invoke("one two three")
+
+    assert bare.usage_metadata == {"input_tokens": 7, "output_tokens": 8, "total_tokens": 15}
+    assert bound.usage_metadata is not None
+    assert bound.usage_metadata["input_tokens"] > 7
+
+
+LOG = """<log part="1 of 1" key="cc33">
+[turn 1]
+user: Let's work on the auth bug: logins fail with 401 after an hour.
+assistant calls open_effort {"name": "auth bug"}
+tool open_effort: {"status":"opened","effort_id":"auth-bug"}
+assistant: Opened auth-bug.
+
+[turn 2]
+user: Nice weather. We found that the token expires after 3600 seconds.
+assistant: Noted: We found that the token expires after 3600 seconds.
+
+[turn 3]
+user: Should we wait 5 minutes? We decided to refresh tokens 300 seconds early.
+assistant: The token is refreshed early now.
+
+[turn 4]
+user: That's done.
+assistant calls close_effort {}
+</log cc33>"""
+
+SUMMARY = (
+    "Let's work on the auth bug: logins fail with 401 after an hour. "
+    "We found that the token expires after 3600 seconds. "
+    "We decided to refresh tokens 300 seconds early. "
+    "The token is refreshed early now."
+)
+
+
+@pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
+def test_summaries(method: str) -> None:
+    """A summary quotes the first request, decisions and numbers, and the last answer."""
+    model = OfflineModel().with_structured_output(Summary, method=method)
+    answer = model.invoke([SystemMessage("Write the record."), HumanMessage(LOG)])
+
+    assert isinstance(answer, Summary)
+    assert answer.summary == SUMMARY
+    assert answer.importance == 55
+    assert answer.keywords[0] == "seconds"
+
+
+async def test_summaries_async() -> None:
+    """Summaries work asynchronously too, and are the same."""
+    model = OfflineModel().with_structured_output(Summary, method="json_schema")
+    answer = await model.ainvoke([SystemMessage("Write the record."), HumanMessage(LOG)])
+
+    assert isinstance(answer, Summary)
+    assert answer.summary == SUMMARY
+
+
+def test_summaries_of_summaries() -> None:
+    """Text without speakers is summarised by its first, its telling and its last sentence."""
+    log = '<log key="dd44">\nFirst part. It rained. We found 7 errors. The end.\n</log dd44>'
+    answer = OfflineModel().with_structured_output(Summary).invoke(log)
+
+    assert isinstance(answer, Summary)
+    assert answer.summary == "First part. We found 7 errors. The end."
+
+
+def test_summary_of_nothing() -> None:
+    """An empty log gives a valid summary that says so."""
+    answer = OfflineModel().with_structured_output(Summary).invoke([SystemMessage("s")])
+
+    assert answer == Summary(summary="Nothing was said.", keywords=[], importance=20)
+
+
+def test_other_schemas() -> None:
+    """A schema that it does not know gets the least values that are valid."""
+    answer = OfflineModel().with_structured_output(Extraction).invoke(LOG)
+
+    assert isinstance(answer, Extraction)
+    assert (answer.title, answer.parts, answer.weight, answer.note) == ("", [], 0.0, "none")
+    assert answer.summary == Summary(summary="", keywords=[], importance=0)
+
+
+def test_a_json_schema_gives_a_dict() -> None:
+    """A plain JSON schema is answered with a plain dict."""
+    answer = OfflineModel().with_structured_output(Summary.model_json_schema()).invoke(LOG)
+
+    assert isinstance(answer, dict)
+    assert answer["summary"] == SUMMARY
+
+
+def test_a_schema_that_least_values_break_is_a_parsing_error() -> None:
+    """A schema whose constraints a least value breaks raises the parser's error."""
+    model = OfflineModel().with_structured_output(Titled)
+
+    with pytest.raises(OutputParserException):
+        model.invoke("hi")

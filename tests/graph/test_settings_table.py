@@ -1,0 +1,40 @@
+"""The table of settings: one row each, made from the class."""
+
+from typing import Literal
+
+import pytest
+from pydantic.fields import FieldInfo
+
+from ebbtide.graph.settings_table import _line, described, settings_table
+from ebbtide.memory.settings import Settings
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "| setting | default | range | meaning |",
+        "| `context_budget` | `16_000` | ≥ 2_000, ≤ 2_000_000 | Size the working context aims at,",
+        "| `expanded_share` | `0.25` | > 0, ≤ 1 | Share of the budget for expanded efforts",
+        "| `user_id` | none | any | Whose memory this is;",
+    ],
+)
+def test_a_row_gives_name_default_range_and_meaning(row: str) -> None:
+    """A row says what the class says, numbers grouped."""
+    table = settings_table()
+
+    assert row in table
+
+
+def test_every_setting_has_a_row() -> None:
+    """The rows are the fields of the class, in their order."""
+    rows = settings_table().splitlines()[2:]
+
+    assert [row.split("`")[1] for row in rows] == list(Settings.model_fields)
+
+
+@pytest.mark.parametrize("annotation", [Literal["on", "off"], Literal["on", "off"] | None])
+def test_the_range_of_a_choice_is_what_may_be_chosen(annotation: type[str]) -> None:
+    """A setting that is one of several words lists them; a bar in the meaning is escaped."""
+    field = FieldInfo(annotation=annotation, default="on", description="on|off")
+
+    assert _line(described("anchor", field)) == "| `anchor` | `on` | `on`, `off` | on\\|off |"

@@ -1,0 +1,108 @@
+"""The factory for Studio and the server: one agent for all runs, no blocking call in the loop."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.state import CompiledStateGraph
+
+from ebbtide import DiskArchive
+from ebbtide.graph import studio
+from ebbtide.graph.build import MemoryGraph
+from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.memory.errors import SettingsError
+from ebbtide.memory.settings import Settings
+from ebbtide.nodes.collaborators import Collaborators
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
+
+
+@pytest.fixture(autouse=True)
+def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Start each test like a server: in its folder, with nothing built yet."""
+    monkeypatch.chdir(tmp_path)
+    studio.forget()
+    yield
+    studio.forget()
+
+
+@pytest.fixture
+def strict() -> Iterator[BlockBuster]:
+    """Make blocking calls in an event loop errors, as `langgraph dev` does."""
+    with blockbuster_ctx() as blocking:
+        yield blocking
+
+
+def parts(agent: CompiledStateGraph[Any, Any, Any, Any]) -> Collaborators:
+    """Return what an agent works with."""
+    assert isinstance(agent.builder, MemoryGraph)
+    return agent.builder.collaborators
+
+
+@pytest.mark.usefixtures("strict")
+async def test_building_and_running_block_nothing() -> None:
+    """The first run, which reads files and builds, makes no blocking call in the event loop."""
+    graph = await studio.make_graph(THREAD)
+    agent = graph.copy(update={"checkpointer": InMemorySaver()})
+
+    found = await agent.ainvoke({"messages": [("user", "Let's work on the auth bug.")]}, THREAD)
+
+    assert found["banners"] == ["--- Started effort: auth-bug ---"]
+
+
+async def test_all_runs_share_one_agent() -> None:
+    """However many runs ask at once, the agent and its archive are built once."""
+    graphs = await asyncio.gather(*(studio.make_graph(THREAD) for _ in range(8)))
+
+    assert len({id(graph) for graph in graphs}) == 1
+
+
+async def test_the_graph_has_settings_as_context_and_no_checkpointer() -> None:
+    """The server brings the checkpointer, and Studio sees the settings."""
+    graph = await studio.make_graph(THREAD)
+
+    assert graph.checkpointer is None
+    assert graph.context_schema is Settings
+
+
+async def test_settings_and_root_come_from_the_file_and_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ebbtide.yaml` in the working directory and EBBTIDE_ROOT are read."""
+    (tmp_path / "ebbtide.yaml").write_text("context_budget: 5000\n", "utf-8")
+    monkeypatch.setenv("EBBTIDE_ROOT", "kept")
+
+    graph = await studio.make_graph(THREAD)
+    archive = parts(graph).archive
+
+    assert parts(graph).settings.context_budget == 5000
+    assert isinstance(archive, DiskArchive)
+    assert archive.root == tmp_path / "kept"
+
+
+async def test_without_a_key_the_model_is_the_offline_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No model named and no key set is a notice, not an error."""
+    graph = await studio.make_graph(THREAD)
+
+    assert isinstance(parts(graph).model, OfflineModel)
+    assert "the offline model answers by rules" in caplog.text
+
+
+async def test_a_mistake_in_the_file_is_mended_without_a_restart(tmp_path: Path) -> None:
+    """A wrong setting is an error of that run; the next one reads the file again."""
+    path = tmp_path / "ebbtide.yaml"
+    path.write_text("contxt_budget: 5000\n", "utf-8")
+    with pytest.raises(SettingsError, match=r"ebbtide\.yaml:1: unknown key"):
+        await studio.make_graph(THREAD)
+
+    path.write_text("context_budget: 5000\n", "utf-8")
+    graph = await studio.make_graph(THREAD)
+
+    assert parts(graph).settings.context_budget == 5000
