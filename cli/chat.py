@@ -1,0 +1,80 @@
+"""`ebbtide chat`: a conversation at the terminal, kept from one run to the next."""
+
+import os
+
+from rich.console import Console
+
+from .conversation import Conversation, conversation
+from .faults import one_line
+from .lines import ReadLine, lines
+from .place import Setup
+from .screen import Screen
+
+_HELP = """\
+Say what you want; the memory manages itself.
+/help   show this
+/quit   leave, as does Ctrl-D; the conversation goes on where it was
+Ctrl-C  stop the running turn; Enter then resumes it"""
+_SHOWN = 60
+
+
+def chat(setup: Setup, thread: str) -> None:
+    """Talk on a thread until the user leaves."""
+    screen = Screen(Console(highlight=False), setup.settings.context_budget)
+    with conversation(setup, thread) as talk:
+        _greet(talk, screen, f"Thread {thread} in {setup.place.root}")
+        _Chat(talk, screen).talk(lines(setup.place.history()))
+
+
+class _Chat:
+    """The dialogue: lines in, turns out; whatever fails, it goes on."""
+
+    def __init__(self, talk: Conversation, screen: Screen) -> None:
+        self._talk = talk
+        self._screen = screen
+
+    def talk(self, read: ReadLine) -> None:
+        self._offer("The last turn was left unfinished")
+        while (line := read()) is not None and line != "/quit":
+            if line.startswith("/"):
+                self._command(line)
+            elif line or self._talk.unfinished() is not None:
+                self._turn(line or None)
+
+    def _command(self, line: str) -> None:
+        if line == "/help":
+            self._screen.notice(_HELP)
+        else:
+            command = line.split(maxsplit=1)[0]
+            self._screen.notice(f"{command} is no command here; /help lists them", "red")
+
+    def _turn(self, said: str | None) -> None:
+        """Run a turn, or the rest of one."""
+        try:
+            self._talk.run(said, self._screen.show)
+        except KeyboardInterrupt:
+            self._screen.end()
+            self._offer("Stopped")
+        except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
+            self._screen.end()
+            self._screen.notice(one_line(error, os.environ), "red")
+            self._offer("The turn is not finished")
+        else:
+            self._screen.end()
+
+    def _offer(self, why: str) -> None:
+        """Say how to go on with an unfinished turn, if there is one."""
+        said = self._talk.unfinished()
+        if said is not None:
+            short = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+            self._screen.notice(
+                f'{why}: "{short}". Enter resumes it, a new message takes its place.', "yellow"
+            )
+
+
+def _greet(talk: Conversation, screen: Screen, where: str) -> None:
+    """Say which conversation this is and how far it has come."""
+    if talk.restored:
+        screen.notice("There were no checkpoints: restored from the archive.", "yellow")
+    stands = f"turn {talk.turn} was the last" if talk.turn else "new"
+    screen.notice(f"{where} ({stands}). /help for help.")

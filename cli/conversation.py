@@ -1,0 +1,103 @@
+"""A thread with its agent, its checkpoints and its event loop, open for a while."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph.state import CompiledStateGraph
+
+from ..graph.agent import create_memory_agent
+from ..graph.restore import arestore
+from ..memory.record import Owner
+from .place import Setup
+
+Show: TypeAlias = Callable[[str, Any], None]
+"""Takes a stream mode and one event of it."""
+
+
+class Conversation:
+    """One thread of one user. Turns run to their end, or until Ctrl-C cancels them."""
+
+    def __init__(
+        self, runner: asyncio.Runner, agent: CompiledStateGraph[Any, Any, Any, Any], owner: Owner
+    ) -> None:
+        """Take what `conversation` opened."""
+        self._runner = runner
+        self._agent = agent
+        self.restored = False
+        self._config: RunnableConfig = {
+            "configurable": {"thread_id": owner.thread, "user_id": owner.user}
+        }
+
+    @property
+    def turn(self) -> int:
+        """The number of the last turn that was begun, 0 for none."""
+        return int(self._state().values.get("turn", 0))
+
+    def unfinished(self) -> str | None:
+        """Return what the user said in a turn that was left in the middle, None if none was."""
+        state = self._state()
+        if not state.next:
+            return None
+        said = [m for m in state.values.get("messages", []) if isinstance(m, HumanMessage)]
+        return said[-1].text if said else ""
+
+    def run(self, said: str | None, show: Show) -> None:
+        """Run a turn on a message, or the rest of an unfinished turn; show events as they come.
+
+        Raises whatever the model's provider or the archive raises, KeyboardInterrupt on Ctrl-C.
+        """
+        self._runner.run(self._run(said, show))
+
+    def restore(self) -> None:
+        """Rebuild the thread from the archive."""
+        self._runner.run(arestore(self._agent, self._config))
+        self.restored = True
+
+    async def _run(self, said: str | None, show: Show) -> None:
+        given = None if said is None else {"messages": [HumanMessage(said)]}
+        stream = self._agent.astream(
+            given, self._config, stream_mode=["messages", "custom", "values"], durability="sync"
+        )
+        async with aclosing(cast("AsyncGenerator[Any, None]", stream)) as events:
+            async for mode, event in events:
+                show(mode, event)
+
+    def _state(self) -> Any:
+        return self._runner.run(self._agent.aget_state(self._config))
+
+
+@contextmanager
+def conversation(setup: Setup, thread: str) -> Iterator[Conversation]:
+    """Open a thread on the checkpoints and the archive of a place, and close them at the end.
+
+    If the checkpoints are lost and the archive is there, the thread is restored from it.
+    """
+    model, owner = setup.chat_model(), Owner(setup.place.user, thread)
+    with (
+        setup.place.archive() as archive,
+        asyncio.Runner() as runner,
+        _saver(runner, setup.place.checkpoints()) as saver,
+    ):
+        agent = create_memory_agent(
+            model, checkpointer=saver, archive=archive, settings=setup.settings
+        )
+        talk = Conversation(runner, agent, owner)
+        if talk.turn == 0 and archive.newest(owner) is not None:
+            talk.restore()
+        yield talk
+
+
+@contextmanager
+def _saver(runner: asyncio.Runner, path: Path) -> Iterator[AsyncSqliteSaver]:
+    opened = AsyncSqliteSaver.from_conn_string(str(path))
+    saver = runner.run(opened.__aenter__())
+    try:
+        yield saver
+    finally:
+        runner.run(opened.__aexit__(None, None, None))

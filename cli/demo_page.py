@@ -1,0 +1,107 @@
+"""How the demonstration looks: a block per turn, a bar of the context, a summary at the end."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from .budget import FIXED, STYLES, bar, by_tier, moving
+from .printable import printable
+from .screen import banner
+
+WIDTH = 100
+_BLOCK = 40
+_SAID, _ANSWERED = 150, 400
+_FEW = 8
+
+
+class Page:
+    """The demonstration's page, printed from top to bottom."""
+
+    def __init__(self, console: Console) -> None:
+        """Print to `console`."""
+        self._console = console
+
+    def opening(self, folder: str) -> None:
+        """Say what is to be seen, and what the colours mean."""
+        colours = Text(" ").join(
+            Text(f"█ {name}", style=style) for name, style in STYLES.items() if name not in FIXED
+        )
+        self._console.print(
+            Text("Ebbtide: a working memory that manages itself", style="bold"),
+            Text(
+                "A scripted day. The offline model follows rules and quotes from its context only."
+            ),
+            Text.assemble(f"The bar, {_BLOCK} tokens a block: ", colours),
+            sep="\n",
+        )
+        self.command(f"The files are in {folder}")
+
+    def asked(self, number: int, said: str, scene: str) -> None:
+        """Print what the user says, under the heading of a new scene if one begins."""
+        if scene:
+            self._heading(scene)
+        block = _grid()
+        block.add_row(str(number), Text("you", style="bold cyan"), _short(said, _SAID))
+        self._console.print(block)
+
+    def answered(self, values: Mapping[str, Any], note: str) -> None:
+        """Print what a turn did: banners, answer, context, and what to look at."""
+        block = _grid()
+        for line in values["banners"]:
+            block.add_row("", "", banner(line.partition("\n")[0]))
+        answer = values["messages"][-1].text
+        block.add_row("", Text("ebb", style="bold green"), _short(answer, _ANSWERED))
+        block.add_row("", "", _context(values["context_report"]))
+        self._console.print(block)
+        if note:
+            self.remark(note)
+
+    def remark(self, text: str, style: str = "italic grey62") -> None:
+        """Print a remark under a turn."""
+        remark = _grid()
+        remark.add_row("", "", Text(text, style=style))
+        self._console.print(remark)
+
+    def command(self, text: str) -> None:
+        """Print how to go on, on one line however long it is, so that it can be copied."""
+        self._console.print(Text(text, style="italic grey62"), soft_wrap=True)
+
+    def summary(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Print what came of it all."""
+        self._heading("What came of it")
+        table = Table.grid(padding=(0, 2))
+        for name, value in rows:
+            table.add_row(Text(name), Text(value, style="bold"))
+        self._console.print(table)
+
+    def _heading(self, text: str) -> None:
+        self._console.print()
+        self._console.print(Rule(Text(text, style="bold"), align="left", style="grey35"))
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 1), expand=True)
+    grid.add_column(justify="right", style="dim", width=3)
+    grid.add_column(width=3)
+    grid.add_column(ratio=1)
+    return grid
+
+
+def _context(report: Mapping[str, Any]) -> Text:
+    tokens = {name: size for name, size in report["tokens"].items() if name not in FIXED}
+    blocks = bar(tokens, _BLOCK)
+    return Text.assemble(blocks, f" {moving(tokens):,}\n", by_tier(tokens))
+
+
+def _short(text: str, limit: int) -> Text:
+    """Return the beginning of a text in one paragraph, and how many words are left out."""
+    words = printable(text).split()
+    shown = len(" ".join(words)[:limit].split())
+    left = len(words) - shown
+    if left <= _FEW:
+        return Text(" ".join(words))
+    return Text.assemble(" ".join(words[:shown]), (f" … ({left} more words)", "dim"))

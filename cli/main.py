@@ -1,0 +1,76 @@
+"""The command `ebbtide`."""
+
+import io
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import archive
+from .chat import chat as talk
+from .demo import demo as show
+from .faults import reported
+from .options import ConfigFile, Model, Root, Thread, User
+from .place import configured
+from .sessions import table
+from .settings import settings as show_settings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+app.add_typer(archive.app, name="archive")
+
+
+@app.callback()
+def ebbtide() -> None:
+    """Talk to an agent whose working memory manages itself, and look after what it stored."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+@app.command()
+@reported()
+def chat(
+    thread: Thread = "default",
+    root: Root = None,
+    model: Model = None,
+    user: User = None,
+    config: ConfigFile = None,
+) -> None:
+    """Talk to the agent; the conversation is kept and goes on the next time."""
+    talk(configured(root, user, config, model), thread)
+
+
+@app.command()
+@reported()
+def sessions(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
+    """List the sessions of a user."""
+    table(configured(root, user, config).place)
+
+
+@app.command()
+@reported()
+def settings(config: ConfigFile = None) -> None:
+    """Show the settings that are in force, and where each was given."""
+    show_settings(config)
+
+
+@app.command()
+@reported()
+def demo(
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", help="Keep the files here (default: a temporary folder)."),
+    ] = None,
+) -> None:
+    """Watch a scripted conversation and what becomes of its context, offline."""
+    show(root)
+
+
+if __name__ == "__main__":
+    app()

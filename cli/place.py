@@ -1,0 +1,70 @@
+"""Where the commands keep things: the archive at the root, what only the chat needs beside it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from langchain_core.language_models import BaseChatModel
+
+from ..graph.config import load
+from ..graph.models import choose_model
+from ..memory.disk.archive import DiskArchive
+from ..memory.errors import SettingsError
+from ..memory.names import safe_name
+from ..memory.settings import Settings
+from ..nodes.session import DEFAULT_USER
+from .faults import one_line
+
+_OURS = ".ebbtide"
+"""No folder of the archive: `safe_name` lets no name begin with a dot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder of the archive, and whose sessions are meant."""
+
+    root: Path
+    user: str = DEFAULT_USER
+
+    def archive(self) -> DiskArchive:
+        """Open the archive."""
+        return DiskArchive(self.root)
+
+    def checkpoints(self) -> Path:
+        """Return the file of the user's checkpoints, its folder made."""
+        return self._folder() / "checkpoints.sqlite"
+
+    def history(self) -> Path:
+        """Return the file of what the user typed, its folder made."""
+        return self._folder() / "history"
+
+    def _folder(self) -> Path:
+        """Return a folder per user, so that two users' threads of one name stay apart."""
+        folder = self.root / _OURS / safe_name(self.user)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a command works with: its place, the settings, the name of a model."""
+
+    place: Place
+    settings: Settings
+    model: str | None
+
+    def chat_model(self) -> BaseChatModel:
+        """Return the model; raises `SettingsError` if there is no such model, or no key for it."""
+        try:
+            return choose_model(self.model, os.environ)
+        except Exception as error:  # each provider's package raises its own
+            why = one_line(error, os.environ)
+            raise SettingsError(f"model {self.model!r} cannot be used: {why}") from error
+
+
+def configured(
+    root: Path | None, user: str | None, config: Path | None = None, model: str | None = None
+) -> Setup:
+    """Read the configuration under the options of a command; one that is None was not given."""
+    read = load({"root": root, "model": model}, environment=os.environ, path=config)
+    return Setup(Place(read.root, user or DEFAULT_USER), read.settings, read.model)

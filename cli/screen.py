@@ -1,0 +1,71 @@
+"""What a turn shows at the terminal while it happens: the answer as it comes, the banners."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, AIMessageChunk
+from rich.console import Console
+from rich.text import Text
+
+from .budget import spent
+from .printable import printable
+
+
+def banner(text: str) -> Text:
+    """Return a banner for the terminal, its first line set off from what stands below."""
+    head, _, rest = printable(text).partition("\n")
+    shown = Text(head, style="yellow")
+    return shown.append(f"\n{rest}", style="dim") if rest else shown
+
+
+class Screen:
+    """Shows turns on a console. It keeps what has been printed of the running turn."""
+
+    def __init__(self, console: Console, budget: int) -> None:
+        """Print to `console`; `budget` is the size the context aims at, in tokens."""
+        self._console = console
+        self._budget = budget
+        self._message: str | None = None
+        self._printed = ""
+        self._report: dict[str, Any] = {}
+
+    def show(self, mode: str, event: Any) -> None:
+        """Show one event of a stream of `messages`, `custom` and `values`."""
+        if mode == "messages":
+            self._said(*event)
+        elif mode == "custom" and "banner" in event:
+            self._line(banner(str(event["banner"])))
+        elif mode == "values":
+            self._report = event.get("context_report", {})
+
+    def end(self) -> None:
+        """End a turn: say how large its context was."""
+        self._break()
+        if self._report:
+            self._console.print(spent(self._report, self._budget), soft_wrap=True)
+        self._report = {}
+
+    def notice(self, text: str, style: str = "dim") -> None:
+        """Print one line that is not part of the conversation."""
+        self._line(Text(printable(text), style=style))
+
+    def _said(self, message: Any, origin: dict[str, Any]) -> None:
+        if origin.get("langgraph_node") != "call_model" or not isinstance(message, AIMessage):
+            return
+        text = printable(message.text)
+        if not text or (not isinstance(message, AIMessageChunk) and text == self._printed):
+            return
+        if message.id != self._message:
+            self._break()
+            self._message = message.id
+        self._printed += text
+        self._console.print(Text(text), end="", soft_wrap=True)
+
+    def _line(self, text: Text) -> None:
+        self._break()
+        self._console.print(text, soft_wrap=True)
+
+    def _break(self) -> None:
+        """Begin a new line if an answer stands on this one."""
+        if self._printed and not self._printed.endswith("\n"):
+            self._console.print()
+        self._message, self._printed = None, ""

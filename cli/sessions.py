@@ -1,0 +1,36 @@
+"""`ebbtide sessions`: a table of what a user's archive holds."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..memory.archive import Archive
+from ..memory.errors import ArchiveFormatError
+from ..memory.record import Owner
+from .place import Place
+from .printable import printable
+from .session_names import none_of, shown
+
+
+def table(place: Place) -> None:
+    """Print a row for each session: thread, turns, efforts, last activity."""
+    console = Console(highlight=False)
+    listed = Table("Thread", "Turns", "Efforts", "Last activity")
+    with place.archive() as archive:
+        for owner in archive.sessions(place.user):
+            listed.add_row(*(Text(printable(cell)) for cell in _row(archive, owner)))
+    console.print(listed if listed.row_count else Text(f"{none_of(place)}."))
+
+
+def _row(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
+    """Return the cells of a session, as its newest branch shows it."""
+    name = shown(owner)
+    try:
+        tip = archive.newest(owner)
+    except ArchiveFormatError:
+        return name, "unknown", "unknown", "see ebbtide archive verify"
+    if tip is None:
+        return name, "0", "0", "never"
+    last = archive.turns(owner, tip, [tip.turn])
+    at = last[0].at[:16].replace("T", " ") + " UTC" if last else "unknown"
+    return name, f"{tip.turn:,}", f"{archive.efforts(owner, tip, 0).total:,}", at

@@ -1,0 +1,72 @@
+"""A terminal of our own: the command on a pseudo-terminal, driven as a person would."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from select import select
+
+_TIMEOUT = 30.0
+
+
+@dataclass
+class Terminal:
+    """A running command and what it has written so far."""
+
+    process: subprocess.Popen[bytes]
+    screen: int
+    shown: str = ""
+
+    def type(self, text: str) -> None:
+        """Type a line and press Enter."""
+        os.write(self.screen, f"{text}\r".encode())
+
+    def see(self, text: str) -> None:
+        """Wait until a text is shown, and forget what was shown up to it."""
+        end = time.monotonic() + _TIMEOUT
+        while text not in self.shown:
+            ready, _, _ = select([self.screen], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise AssertionError(f"{text!r} was not shown in {_TIMEOUT} s: {self.shown!r}")
+            self.shown += os.read(self.screen, 65536).decode("utf-8", "replace")
+        self.shown = self.shown.partition(text)[2]
+
+    def send(self, sent: signal.Signals) -> None:
+        """Send a signal to the command, as Ctrl-C does."""
+        self.process.send_signal(sent)
+
+    def leave(self) -> int:
+        """Wait for the end of the command and return its exit code."""
+        return self.process.wait(_TIMEOUT)
+
+
+@contextmanager
+def terminal(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> Iterator[Terminal]:
+    """Run `ebbtide` with these arguments in a folder while the context lasts."""
+    screen, own = pty.openpty()
+    told = {"TERM": "xterm", "COLUMNS": "200", "LINES": "50", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ebbtide.cli.main", *arguments],
+        stdin=own,
+        stdout=own,
+        stderr=own,
+        cwd=folder,
+        env={**os.environ, **told, **environment},
+        start_new_session=True,
+    )
+    os.close(own)
+    try:
+        yield Terminal(process, screen)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        process.wait()
+        os.close(screen)

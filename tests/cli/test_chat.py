@@ -1,0 +1,208 @@
+"""`ebbtide chat`: turns as they happen, turns left in the middle, whose they are."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ebbtide import DiskArchive
+from ebbtide.cli.main import app
+from ebbtide.memory.record import Owner
+from tests.cli.terminal import terminal
+from tests.openai_server import Fail, Say, serving
+
+OWNER = Owner("default", "default")
+MODEL = ("chat", "--root", "kept", "--model", "openai:gpt-5-mini")
+KEY = "sk-very-secret"
+SLOW = Say("Let me think about it for a very long while.", pause=0.5)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run each test in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def chat(*lines: str, options: tuple[str, ...] = ()) -> Result:
+    """Talk to the offline model, the lines piped in."""
+    arguments = ["chat", "--model", "offline", *options]
+    return CliRunner().invoke(app, arguments, input="".join(f"{line}\n" for line in lines))
+
+
+def asked(*lines: str, url: str) -> str:
+    """Talk to the model at a URL in a process of its own, the lines piped in; return its output."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "ebbtide.cli.main", *MODEL],
+        input="".join(f"{line}\n" for line in lines),
+        env={**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return ran.stdout + ran.stderr
+
+
+def statuses(root: str) -> list[str]:
+    """Return how each turn of the thread ended, oldest first."""
+    with DiskArchive(root) as archive:
+        tip = archive.newest(OWNER)
+        assert tip is not None
+        return [record.status for record in archive.turns(OWNER, tip, range(1, tip.turn + 1))]
+
+
+def test_a_conversation_shows_banners_answers_and_tokens() -> None:
+    """An effort opens and concludes in view, and each turn ends with its tokens by tier."""
+    result = chat("Let's work on the auth bug: tokens live 3600 s.", "That's done.", "/quit", "no")
+
+    assert result.exit_code == 0, result.output
+    assert "--- Started effort: auth-bug ---\nOpened auth-bug.\ncontext 1," in result.stdout
+    assert "--- Concluded effort: auth-bug ---" in result.stdout
+    assert " of 16,000 tokens: system " in result.stdout
+    assert "Noted: no" not in result.stdout
+
+
+def test_the_next_run_goes_on_where_the_last_one_was() -> None:
+    """A thread is kept on disk, and its next chat answers from what was said in the last."""
+    chat("The port is 8123 on the staging host.")
+
+    result = chat("Which port is it on the staging host?")
+
+    assert "turn 1 was the last" in result.stdout
+    assert 'You said: "The port is 8123 on the staging host."' in result.stdout
+
+
+def test_markup_and_control_characters_are_printed_not_obeyed() -> None:
+    """What looks like rich markup stands as it is, and an escape sequence loses its escape."""
+    result = chat("The sign says [bold red]stop[/] and \x1b[2J.")
+
+    assert "Noted: The sign says [bold red]stop[/] and ␛[2J." in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_commands_are_listed_and_unknown_ones_named() -> None:
+    """/help lists the commands, another slash command is said to be unknown, blanks do nothing."""
+    result = chat("/help", "/nonsense 3", "", "/quit")
+
+    assert "/quit   leave" in result.stdout
+    assert "/nonsense is no command here" in result.stdout
+    assert "tokens" not in result.stdout
+
+
+def test_without_a_key_the_offline_model_is_used_and_said_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No model named and no key set is no error but a notice."""
+    result = CliRunner().invoke(app, ["chat"], input="Hello!\n")
+
+    assert "I am Ebbtide's offline model" in result.stdout
+    assert "the offline model answers by rules" in caplog.text
+
+
+def test_two_users_of_one_thread_share_nothing() -> None:
+    """A thread of the same name is a new one for another user."""
+    chat("The port is 8123.", options=("--user", "ann"))
+
+    result = chat("Which port is it?", options=("--user", "../bob"))
+
+    assert "(new)" in result.stdout
+    assert "8123" not in result.stdout
+
+
+def test_lost_checkpoints_are_restored_from_the_archive() -> None:
+    """With the archive left and the checkpoints gone, the thread goes on on the same branch."""
+    chat("The port is 8123 on the staging host.")
+    shutil.rmtree("sessions/.ebbtide")
+
+    result = chat("Which port is it on the staging host?")
+
+    assert "restored from the archive" in result.stdout
+    assert "8123" in result.stdout
+    assert statuses("sessions") == ["done", "done"]
+
+
+def test_a_provider_error_is_one_line_and_enter_resumes_the_turn() -> None:
+    """A refused call ends the turn in one line without the key; the turn can then be resumed."""
+    with serving(Fail(401, message=f"no such key: {KEY}"), Say("Hello again.")) as server:
+        page = asked("Hello", "", "/quit", url=server.url)
+
+    assert "no such key: ***" in page
+    assert 'The turn is not finished: "Hello". Enter resumes it' in page
+    assert "Hello again." in page
+    assert KEY not in page
+    assert "Traceback" not in page
+    assert statuses("kept") == ["done"]
+
+
+def test_an_archive_that_fails_is_one_line_and_the_chat_goes_on() -> None:
+    """A turn that cannot be stored is said to be unfinished; the next line is read."""
+    Path("sessions/default/default/raw.jsonl").mkdir(parents=True)
+
+    result = chat("Hello!", "/help")
+
+    assert result.exit_code == 0, result.output
+    assert "raw.jsonl" in result.stdout
+    assert 'The turn is not finished: "Hello!". Enter resumes it' in result.stdout
+    assert "/quit   leave" in result.stdout
+
+
+def test_a_new_message_takes_the_place_of_an_unfinished_turn() -> None:
+    """A new message after a failed turn is answered, and the failed turn is kept as aborted."""
+    with serving(Fail(400), Say("Fine.")) as server:
+        asked("Hello", url=server.url)
+
+        page = asked("How are you?", url=server.url)
+
+    assert 'The last turn was left unfinished: "Hello".' in page
+    assert "Fine." in page
+    assert statuses("kept") == ["aborted", "done"]
+
+
+def test_ctrl_c_stops_the_turn_and_enter_resumes_it(folder: Path) -> None:
+    """At a terminal Ctrl-C leads back to the prompt at once, and the turn can be resumed."""
+    with serving(SLOW, Say("Here it is.")) as server:
+        environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
+
+        with terminal(MODEL, folder, environment) as person:
+            person.see("> ")
+            person.type("What is it?")
+            person.see("Let ")
+            person.send(signal.SIGINT)
+            person.see('Stopped: "What is it?". Enter resumes it')
+            person.see("> ")
+            person.type("")
+            person.see("Here it is.")
+            person.see("> ")
+            person.type("/quit")
+
+            assert person.leave() == 0
+    assert statuses("kept") == ["done"]
+
+
+def test_a_killed_turn_is_offered_again_at_the_next_start(folder: Path) -> None:
+    """After SIGKILL in the middle of a turn the next chat says so, and Enter resumes it."""
+    with serving(SLOW, Say("Here it is.")) as server:
+        environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
+        with terminal(MODEL, folder, environment) as person:
+            person.see("> ")
+            person.type("What is it?")
+            person.see("Let ")
+            person.send(signal.SIGKILL)
+            person.leave()
+
+        with terminal(MODEL, folder, environment) as person:
+            person.see('The last turn was left unfinished: "What is it?"')
+            person.see("> ")
+            person.type("")
+            person.see("Here it is.")
+            person.see("> ")
+            person.send(signal.SIGINT)
+            person.type("/quit")
+
+            assert person.leave() == 0
+    assert statuses("kept") == ["done"]

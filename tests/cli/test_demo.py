@@ -1,0 +1,89 @@
+"""`ebbtide demo`: what it must show, and that what it shows is so."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ebbtide.cli.main import app
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that the demonstration is run in."""
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    """Return all that the demonstration prints."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        result = CliRunner().invoke(app, ["demo", "--root", "kept"])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "--- Started effort: auth-bug ---",
+        "--- Started effort: database-migration ---",
+        "--- Started effort: team-trip ---",
+        "--- Switched to effort: auth-bug ---",
+        "--- Concluded effort: auth-bug ---",
+        "From the summary of auth-bug: ",
+        "--- Expanded effort: auth-bug (",
+        'From the log of auth-bug, turn 6: "The stack trace ends in SessionGuard.renew',
+        "--- Collapsed effort: auth-bug (back to summary) ---",
+        "Stopped: the model has called close_effort, and the tool has not run.",
+        "A new agent on the same files resumes the turn.",
+        "--- Concluded effort: database-migration ---",
+        "--- Reopened effort: auth-bug ---",
+        "--- Concluded effort: team-trip ---",
+        "verified: intact",
+    ],
+)
+def test_the_demonstration_shows_each_mechanism(page: str, shown: str) -> None:
+    """Opening, switching, concluding, recalling, expanding, crashing and resuming are seen."""
+    assert shown in page
+
+
+def test_the_context_stays_far_below_what_was_said(page: str) -> None:
+    """At the end the context holds less than a third of all that was said."""
+    said = re.search(r"Said in all +([\d,]+) tokens", page)
+    held = re.search(r"In the context at the end +([\d,]+) tokens", page)
+
+    assert said is not None
+    assert held is not None
+    assert int(held[1].replace(",", "")) * 3 < int(said[1].replace(",", ""))
+
+
+def test_the_page_fits_a_terminal_of_100_columns(page: str) -> None:
+    """No line is longer than 100 characters."""
+    longest = max(page.splitlines(), key=len)
+
+    assert len(longest) <= 100, longest
+
+
+def test_what_the_demonstration_kept_can_be_verified(page: str, folder: Path) -> None:
+    """With --root the session stays, intact, and a chat can go on with it."""
+    thread = re.search(r"--thread (\S+)", page)
+    assert thread is not None
+
+    root = str(folder / "kept")
+    result = CliRunner().invoke(app, ["archive", "verify", thread[1], "--root", root])
+
+    assert result.stdout.endswith(" turns, intact\n")
+
+
+def test_without_a_root_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The temporary folder of the demonstration is gone afterwards, and no other is made."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    result = CliRunner().invoke(app, ["demo"])
+
+    assert result.exit_code == 0, result.output
+    assert [*tmp_path.iterdir()] == []
