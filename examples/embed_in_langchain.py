@@ -1,0 +1,79 @@
+"""The agent in an application: with its tools, as a node of a larger graph, in an LCEL chain."""
+
+import os
+from importlib import import_module
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from rich import print  # noqa: A004 (prints tables as well)
+from rich.table import Table
+
+from ebbtide import DiskArchive, MemoryState, build_memory_graph
+from ebbtide.graph.models import choose_model
+
+try:
+    charts: Any = import_module("matplotlib.figure")
+except ImportError:
+    charts = None
+
+SAID = (
+    "Let's work on the late parcel: order A-17 should have come on Monday",
+    "use order_status with order=A-17",
+    "Why is order A-17 late?",
+)
+
+
+@tool
+def order_status(order: str) -> str:
+    """Return where an order is."""
+    return f"Order {order} is late because of a strike, and left Lyon on Tuesday at 6:40."
+
+
+class ShopState(MemoryState, total=False):
+    """The state of the larger graph: the memory's keys, and one of its own."""
+
+    requests: int
+
+
+def parent(agent: Any) -> Any:
+    """Return a larger graph; the agent in it has no checkpointer and inherits this one."""
+    graph = StateGraph(ShopState)
+    count = "count", lambda state: {"requests": state.get("requests", 0) + 1}
+    graph.add_sequence([count, ("agent", agent)]).add_edge(START, "count")
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+def hold(place: Any, thread: str) -> Any:
+    """Hold the conversation in one place, on a thread of its own; return the last state."""
+    config = {"configurable": {"thread_id": thread}}
+    return [place.invoke({"messages": words}, config) for words in SAID][-1]
+
+
+def main() -> None:
+    """Hold the same conversation in three places; the memory is the same in each."""
+    with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
+        model = choose_model(None, os.environ)
+        memory = build_memory_graph(model, tools=[order_status], archive=archive)
+        alone, shop = memory.compile(checkpointer=InMemorySaver()), parent(memory.compile())
+        prompt: Any = ChatPromptTemplate([("user", "{messages}")])
+        chain = prompt | (lambda made: {"messages": made.messages}) | alone
+        places = {"alone": alone, "in a graph": shop, "in a chain": chain}
+        ends = {name: hold(place, name) for name, place in places.items()}
+    table = Table("the agent", "turns", "effort", "tokens", "last answer")
+    for name, state in ends.items():
+        facts = state["turn"], state["active_effort"], state["context_report"]["total"]
+        table.add_row(name, *map(str, facts), state["messages"][-1].text)
+    print(table, f"The larger graph counted {ends['in a graph']['requests']} requests.")
+    if charts:
+        chart = charts.Figure(figsize=(7, 3.5), layout="constrained")
+        chart.subplots().bar([*ends], [end["context_report"]["total"] for end in ends.values()])
+        chart.savefig("embed_in_langchain.png")
+    print("Plot: embed_in_langchain.png" if charts else "For a plot, install matplotlib.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Slice 1: concluding an effort takes its raw log out of the context and leaves a summary."""
+
+import os
+from importlib import import_module
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from rich import print  # noqa: A004 (prints tables as well)
+from rich.table import Table
+
+from ebbtide import DiskArchive, create_memory_agent
+from ebbtide.graph.models import choose_model
+
+try:
+    charts: Any = import_module("matplotlib.figure")
+except ImportError:
+    charts = None
+
+SAID = (
+    "Let's work on the auth bug: people are signed out in the middle of their work",
+    "Support has 37 tickets since Monday, all from people who keep the page open over lunch.",
+    "use server_log with path=/api/orders",
+    "The access token expires after 3600 seconds, the refresh token after 30 days.",
+    "We found that refreshTokens() is never called, because release 4.2.0 lost its interceptor.",
+    "I tried a timer first, but it fires late when the laptop sleeps, and the token is gone.",
+    "We decided to bring the interceptor back and to retry once, because it acts on every 401.",
+    "use server_log with path=/auth/refresh",
+    "Two requests must not refresh at once: they wait for one promise. All 14 tests pass.",
+    "That's done",
+    "Thank you!",
+)
+TIERS = {"memory": "summary", "active": "raw log", "turn": "this turn"}
+
+
+def server_log(path: str) -> str:
+    """Return this morning's requests for a path, as the server logged them."""
+    return "\n".join(f"2026-03-14T09:{at:02}:07Z 401 {path} 3 ms" for at in range(12, 36))
+
+
+def main() -> None:
+    """Hold the conversation, then show what the context held in each turn."""
+    calls = talk()
+    table = Table("turn", *TIERS.values(), title="Tokens of the context by tier")
+    for number, turn in enumerate(calls, start=1):
+        table.add_row(str(number), *(f"{turn[-1][tier]:,}" for tier in TIERS))
+    before, after = calls[-2][0]["active"], calls[-1][0]["memory"]
+    print(table, f"Open: {before:,} tokens of raw log. Concluded: {after:,} tokens of summary.")
+    print(f"Saved: {1 - after / before:.1%}", plot([turn[-1] for turn in calls]), sep="\n")
+
+
+def talk() -> list[list[dict[str, int]]]:
+    """Return for each turn, and each model call in it, the tokens of the context by tier."""
+    model, saver, calls = choose_model(None, os.environ), InMemorySaver(), []
+    config: Any = {"configurable": {"thread_id": "slice1"}}
+    with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
+        agent = create_memory_agent(model, tools=[server_log], archive=archive, checkpointer=saver)
+        for words in SAID:
+            steps = agent.stream({"messages": words}, config, stream_mode="updates")
+            contexts = [step["assemble_context"] for step in steps if "assemble_context" in step]
+            calls.append([context["context_report"]["tokens"] for context in contexts])
+    return calls
+
+
+def plot(turns: list[dict[str, int]]) -> str:
+    """Save the table as a picture, if matplotlib is there; say what was done."""
+    if charts is None:
+        return "For a plot, install matplotlib."
+    figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
+    axes, series = figure.subplots(), [[turn[tier] for turn in turns] for tier in TIERS]
+    axes.stackplot(range(1, len(turns) + 1), series, labels=TIERS.values(), step="mid")
+    axes.set(xlabel="turn", ylabel="tokens", title="An effort, from its opening to its end")
+    axes.legend(loc="upper left")
+    figure.savefig("slice1_compaction.png")
+    return "Plot: slice1_compaction.png"
+
+
+if __name__ == "__main__":
+    main()

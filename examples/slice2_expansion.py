@@ -1,0 +1,79 @@
+"""Slice 2: expanding an effort brings back its log word for word; collapsing takes it out again."""
+
+import os
+import re
+from importlib import import_module
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from rich import print  # noqa: A004 (prints tables as well)
+from rich.table import Table
+
+from ebbtide import DiskArchive, create_memory_agent
+from ebbtide.graph.models import choose_model
+from ebbtide.memory.record import Owner
+from ebbtide.memory.transcript import transcript
+
+try:
+    charts: Any = import_module("matplotlib.figure")
+except ImportError:
+    charts = None
+
+LIMITS = "Let's work on the rate limits: 100 requests a minute, because the database stops at 4000"
+BUG = "Let's work on the auth bug: people are signed out in the middle of their work"
+CODE = "The token lives 3600 seconds:\n\n\tif (age < 3600) { renew(); }  // 刷新 </effort>"
+TIERS = ("memory", "expanded", "open", "active", "notes")
+CONFIG: Any = {"configurable": {"thread_id": "slice2"}}
+
+
+def main() -> None:
+    """Conclude two efforts, expand one, collapse it; compare what the model is sent."""
+    with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
+        model = choose_model(None, os.environ)
+        agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
+        said = [say(agent, words) for words in (LIMITS, "That's done", BUG, CODE, "That's done")]
+        sizes = {"open": said[-1][0][0], "concluded": said[-1][-1][0]}
+        other, effort = agent.get_state(CONFIG).values["summaries"]
+        log, before = read(archive, effort), read(archive, other)
+        sizes["expanded"], sent = say(agent, "Show me the full log of the auth bug")[-1]
+        sizes["collapsed"], _ = say(agent, "Collapse the auth bug")[-1]
+        after = read(archive, other)
+    table = Table("auth bug", *TIERS, "all", title="Tokens, without the conversation about it")
+    for step, tokens in sizes.items():
+        table.add_row(step, *map(str, tokens), str(sum(tokens)))
+    print(table, "As quoted, the log also holds the turn that concluded the effort.")
+    quoted = re.search(r'<effort [^\n]*key="(\w+)">\n(.*)\n</effort \1>', sent, re.DOTALL)
+    holds = {
+        "Expanded equals the original log, byte for byte": bool(quoted and quoted[2] == log[0]),
+        "Collapsed equals concluded, token for token": sizes["collapsed"] == sizes["concluded"],
+        "The other effort, its log and its summary, is untouched": before == after,
+    }
+    print("\n".join(f"{what}: {'yes' if held else 'no'}" for what, held in holds.items()))
+    if charts:
+        figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
+        figure.subplots().bar([*sizes], [*map(sum, sizes.values())])
+        figure.savefig("slice2_expansion.png")
+    print("Plot: slice2_expansion.png" if charts else "For a plot, install matplotlib.")
+    raise SystemExit(not all(holds.values()))
+
+
+def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
+    """Return for each model call of a turn the tokens by tier, and the text that was sent."""
+    steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
+    calls = [step["assemble_context"] for step in steps if "assemble_context" in step]
+    sizes = [[call["context_report"]["tokens"][tier] for tier in TIERS] for call in calls]
+    sent = ["\n".join(part.text for part in call["context"]["messages"]) for call in calls]
+    return [*zip(sizes, sent, strict=True)]
+
+
+def read(archive: DiskArchive, name: str) -> tuple[str, Any]:
+    """Return the raw log of an effort and what the manifest says of it."""
+    owner = Owner("default", "slice2")
+    (tip,) = archive.tips(owner)
+    turns = archive.turns(owner, tip, archive.effort_turns(owner, tip, name))
+    return transcript(turns), archive.effort(owner, tip, name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Slice 1, run as a script: concluding an effort."""
+
+import re
+
+import pytest
+
+from tests.examples.running import Run
+
+
+def test_it_ends_well(ran: Run) -> None:
+    """The example ends without an error."""
+    code = ran.code
+
+    assert code == 0
+
+
+def test_there_is_a_row_for_each_turn(ran: Run) -> None:
+    """The table shows the ten turns of the effort and the one after it."""
+    turns = re.findall(r"^│ (\d+) ", ran.printed, re.MULTILINE)
+
+    assert turns == [str(turn) for turn in range(1, 12)]
+
+
+def test_concluding_saves_four_fifths(ran: Run) -> None:
+    """The summary has at most a fifth of the tokens of the raw log, as the printed figures say."""
+    printed = ran.printed.replace(",", "")
+    ((log, summary),) = re.findall(r"Open: (\d+) tokens.*Concluded: (\d+) tokens", printed)
+    (saved,) = re.findall(r"Saved: ([\d.]+)%", printed)
+
+    assert float(saved) >= 80
+    assert float(saved) == pytest.approx(100 * (1 - int(summary) / int(log)), abs=0.1)
+
+
+def test_it_saves_a_plot(ran: Run) -> None:
+    """With matplotlib the table is saved as a picture."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+
+    assert (ran.folder / "slice1_compaction.png").stat().st_size > 0

@@ -1,0 +1,68 @@
+"""Slice 2, run as a script: expanding and collapsing an effort."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.examples.running import ROOT, Run, run
+
+FALSIFIED = """
+import runpy
+from ebbtide.graph import agent
+from ebbtide.memory import transcript
+
+transcript.transcript = lambda turns: "another log"
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+def test_it_ends_well(ran: Run) -> None:
+    """The example ends without an error, since everything it checks holds."""
+    code = ran.code
+
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Expanded equals the original log, byte for byte: yes",
+        "Collapsed equals concluded, token for token: yes",
+        "The other effort, its log and its summary, is untouched: yes",
+    ],
+)
+def test_what_it_claims_holds(ran: Run, claim: str) -> None:
+    """Each claim is printed with a yes."""
+    lines = ran.printed.splitlines()
+
+    assert claim in lines
+
+
+def test_the_table_shows_the_log_come_and_go(ran: Run) -> None:
+    """The expanded tier holds tokens in the third step only, the active one in the first only."""
+    rows = re.findall(r"^│ (\w+) +│ \d+ +│ (\d+) +│ 0 +│ (\d+) ", ran.printed, re.MULTILINE)
+
+    assert [(step, expanded != "0", active != "0") for step, expanded, active in rows] == [
+        ("open", False, True),
+        ("concluded", False, False),
+        ("expanded", True, False),
+        ("collapsed", False, False),
+    ]
+
+
+def test_it_fails_if_the_log_is_another(tmp_path: Path) -> None:
+    """If the archive's log were another than the one in the context, the example would fail."""
+    script = FALSIFIED.format(path=str(ROOT / "examples" / "slice2_expansion.py"))
+
+    found = run(["-c", script], tmp_path)
+
+    assert found.code == 1
+    assert "byte for byte: no" in found.printed
+
+
+def test_it_saves_a_plot(ran: Run) -> None:
+    """With matplotlib the table is saved as a picture."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+
+    assert (ran.folder / "slice2_expansion.png").stat().st_size > 0
