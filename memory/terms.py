@@ -1,0 +1,79 @@
+"""The terms of a text, by which texts are compared."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+import snowballstemmer
+
+CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+"""The characters of scripts that do not part their words, as a range of a pattern."""
+
+_PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
+_IDEOGRAPH = re.compile(f"[{CJK}]")
+_SHORTEST = 3
+
+STOP_WORDS = frozenset(
+    """
+about above actually after again against ain all already also although always am an and another
+any anyone anything anyway are aren around as ask asked at back basically be because been before
+being below between bit both but by bye came can cannot come comes continue could couldn did
+didn do does doesn doing don done down during each else even ever every everyone everything few
+for from further get gets getting go goes going gone gonna got gotta gotten had hadn has hasn
+have haven having he hello her here hers herself hey hi him himself his how however if in
+instead into is isn it its itself just kind kinda know known knows later let lets like ll lot
+lots made make makes many may maybe me mean means might more most much must my myself never next
+no nope nor not now of off often oh ok okay on once one ones only or other our ours ourselves
+out over own per perhaps please pretty proceed quite rather re really right said same say says
+see seen shall she should shouldn since so some someone something sometimes soon sorry sort
+still stuff such sure take takes tell tells than thank thanks that the their theirs them
+themselves then there therefore these they thing things think thinks this those though thought
+through thus to today told too took under until up upon us use used using usually ve very via
+wanna want wanted wants was wasn way we welcome well went were weren what when where which while
+who whom whose why will with within without would wouldn wow yeah yep yes yet you your yours
+yourself yourselves
+""".split()  # noqa: SIM905 (as a list it would take 250 lines)
+)
+"""English words that say nothing of what a text is about, contractions without their apostrophe."""
+
+
+def terms(text: str) -> list[str]:
+    """Return the terms of a text in their order: stems of words that are not stop words.
+
+    CJK text gives its character pairs, since it does not part its words.
+
+    >>> terms("The refresh tokens weren't called, 401!")
+    ['refresh', 'token', 'call', '401']
+    >>> terms("修复登录")
+    ['修复', '复登', '登录']
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return [term for piece in _PIECE.findall(folded) for term in _terms(piece)]
+
+
+def content(text: str) -> list[str]:
+    """Return the terms of a text that can be keywords: 3 characters and more, and CJK pairs.
+
+    >>> content("An API v2 for 数据库")
+    ['api', '数据', '据库']
+    """
+    return [term for term in terms(text) if len(term) >= _SHORTEST or _is_pair(term)]
+
+
+def _terms(piece: str) -> Iterator[str]:
+    if _IDEOGRAPH.match(piece):
+        pairs = (piece[start : start + 2] for start in range(len(piece) - 1))
+        yield from pairs if len(piece) > 1 else (piece,)
+    elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
+        yield _stem(piece)
+
+
+def _is_pair(term: str) -> bool:
+    return len(term) > 1 and _IDEOGRAPH.match(term) is not None
+
+
+@lru_cache(maxsize=50_000)
+def _stem(word: str) -> str:
+    # A stemmer holds the word that it works on, so that threads must not share one.
+    return str(snowballstemmer.stemmer("english").stemWord(word))
