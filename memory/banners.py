@@ -1,5 +1,10 @@
 """The lines that tell the user what happened to the context; no model reads them."""
 
+import re
+
+BANNER = re.compile(r"^--- [A-Z][a-z -]* effort: .* ---$", re.MULTILINE)
+"""The line that every banner begins with."""
+
 
 def started(effort_id: str) -> str:
     """Return the banner of an opened effort."""
@@ -33,6 +38,15 @@ def expanded(effort_id: str, tokens: int) -> str:
 def collapsed(effort_id: str) -> str:
     """Return the banner of an expanded effort that went back to its summary."""
     return f"--- Collapsed effort: {effort_id} (back to summary) ---"
+
+
+def auto_collapsed(effort_id: str, turns: int) -> str:
+    """Return the banner of an expanded effort that nobody referenced for some turns.
+
+    >>> auto_collapsed("auth-bug", 3)
+    '--- Auto-collapsed effort: auth-bug (inactive for 3 turns) ---'
+    """
+    return f"--- Auto-collapsed effort: {effort_id} (inactive for {turns} turns) ---"
 
 
 def evicted(effort_id: str) -> str:

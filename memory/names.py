@@ -30,12 +30,22 @@ def slug(name: str) -> str:
     text = unicodedata.normalize("NFKC", name)
     if ".." in name or "/" in text or "\\" in text:
         raise ToolError(_refused(name, "looks like a path"))
-    slugged = "-".join(_words(unicodedata.normalize("NFKC", text.lower())))
+    slugged = hyphenated(text)
     if not slugged:
         raise ToolError(_refused(name, "has no letters or digits"))
     if len(slugged) > SLUG_LENGTH:
         raise ToolError(_refused(name, f"has {len(slugged)} characters"))
     return slugged
+
+
+def hyphenated(text: str) -> str:
+    """Return the words of any text as ids have them: lower case, joined by hyphens.
+
+    >>> hyphenated("Is the Auth Bug fixed?")
+    'is-the-auth-bug-fixed'
+    """
+    lower = unicodedata.normalize("NFKC", text).lower()
+    return "-".join(_words(unicodedata.normalize("NFKC", lower)))
 
 
 def safe_name(text: str, limit: int = NAME_BYTES) -> str:

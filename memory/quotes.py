@@ -1,6 +1,9 @@
 """Fences around quoted text that nothing inside can close: they carry its digest."""
 
 import hashlib
+import re
+
+_FENCED = re.compile(r'<(\w+)(?: [^<>\n]*)? key="([0-9a-f]{16})">\n.*?\n</\1 \2>', re.DOTALL)
 
 
 def fenced(tag: str, content: str, **attributes: str) -> str:
@@ -14,3 +17,12 @@ def fenced(tag: str, content: str, **attributes: str) -> str:
     key = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:16]
     named = "".join(f' {name}="{value}"' for name, value in attributes.items())
     return f'<{tag}{named} key="{key}">\n{content}\n</{tag} {key}>'
+
+
+def unquoted(text: str) -> str:
+    """Return a text without what stands between such fences.
+
+    >>> unquoted("Here: " + fenced("log", "hello") + " and so on")
+    'Here:  and so on'
+    """
+    return _FENCED.sub("", text)
