@@ -13,6 +13,8 @@ from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import acall_model, call_model
 from ..nodes.collaborators import Collaborators
+from ..nodes.decay import decay
+from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.state import AgentState, MemoryState
@@ -48,18 +50,22 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     graph.add_node("assemble_context", partial(assemble_context, collaborators=collaborators))
     graph.add_node("call_model", _both(call_model, acall_model, collaborators))
     graph.add_node("run_tools", _both(run_tools, arun_tools, collaborators))
+    graph.add_node("detect_references", partial(detect_references, collaborators=collaborators))
+    graph.add_node("decay", partial(decay, collaborators=collaborators))
     graph.add_node("persist", partial(persist, collaborators=collaborators))
 
     graph.add_edge(START, "begin_turn")
     graph.add_edge("begin_turn", "assemble_context")
     graph.add_edge("assemble_context", "call_model")
-    targets = ["run_tools", "persist"]
+    targets = ["run_tools", "detect_references"]
     if tools:
         graph.add_node("application_tools", application_tools([*tools.values()]))
         graph.add_edge("application_tools", "assemble_context")
         targets.append("application_tools")
     graph.add_conditional_edges("call_model", route_calls(tools), targets)
     graph.add_edge("run_tools", "assemble_context")
+    graph.add_edge("detect_references", "decay")
+    graph.add_edge("decay", "persist")
     graph.add_edge("persist", END)
     return graph
 

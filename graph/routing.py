@@ -8,7 +8,7 @@ from langgraph.types import Send
 
 from ..nodes.state import AgentState
 
-Route = Literal["run_tools", "persist"]
+Route = Literal["run_tools", "detect_references"]
 Router = Callable[[AgentState], list[Send | Route]]
 
 
@@ -24,7 +24,7 @@ def route_calls(application: Collection[str]) -> Router:
         if not isinstance(answer, AIMessage) or not (
             answer.tool_calls or answer.invalid_tool_calls
         ):
-            return ["persist"]
+            return ["detect_references"]
         theirs = [call for call in answer.tool_calls if call["name"] in application]
         ours = len(answer.tool_calls) + len(answer.invalid_tool_calls) - len(theirs)
         sends: list[Send | Route] = [Send("application_tools", [call]) for call in theirs]

@@ -37,6 +37,30 @@ class Settings(BaseModel):
     summaries_limit: int = Field(
         200, ge=1, le=10_000, description="Summaries of concluded efforts in the context at most"
     )
+    decay_threshold: int = Field(
+        3, ge=1, le=100_000, description="Turns without a reference that collapse an expanded log"
+    )
+    summary_eviction_threshold: int = Field(
+        20, ge=1, le=100_000, description="Turns without a reference that evict a summary"
+    )
+    min_keyword_overlap: int = Field(
+        2, ge=1, le=100, description="Distinctive keywords that make a reference, a number"
+    )
+    reference_share: float = Field(
+        0.2, ge=0, le=1, description="Weight they must have in a message, a fraction of its terms"
+    )
+    distinctive_share: float = Field(
+        0.5, gt=0, le=1, description="Efforts that may share a distinctive keyword, a fraction"
+    )
+    keywords_limit: int = Field(
+        200, ge=1, le=10_000, description="Keywords of one effort at most, a number"
+    )
+    keyword_turns: int = Field(
+        50, ge=1, le=10_000, description="Newest turns of an effort that keywords are taken from"
+    )
+    weighed_efforts: int = Field(
+        200, ge=1, le=10_000, description="Newest efforts among which a keyword's rarity is counted"
+    )
     status_limit: int = Field(
         20, ge=1, le=1_000, description="Further efforts that `effort_status` lists"
     )

@@ -64,10 +64,11 @@ def summarise(
 def said(log: Sequence[Logged]) -> int:
     """Count the characters of a log, without white space at the ends and the memory's own tools."""
     messages = (message for turn in log for message in turn.messages)
-    return sum(len(part.strip()) for message in messages for part in _said(message))
+    return sum(len(part.strip()) for message in messages for part in spoken(message))
 
 
-def _said(message: Message) -> Iterator[str]:
+def spoken(message: Message) -> Iterator[str]:
+    """Yield what a message says, with its calls, leaving out the memory's own tools."""
     if message["type"] != "tool" or not _own(message["data"].get("name")):
         yield text(message)
     yield from (str(call.get("args")) for call in calls(message) if not _own(call.get("name")))

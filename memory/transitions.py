@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from . import banners
 from .record import Event
@@ -24,10 +26,17 @@ def evicted(space: Workspace, effort_id: str) -> Workspace:
 
 
 def within_limit(space: Workspace, limit: int) -> Workspace:
-    """Return the workspace with `limit` summaries at most; the longest unreferenced leave."""
+    """Return the workspace with `limit` summaries at most; the longest unreferenced leave.
+
+    Expanded efforts keep theirs as long as another one can leave.
+    """
     while len(space.summaries) > limit:
-        space = evicted(space, min(space.summaries, key=lambda name: space.summaries[name]))
+        space = evicted(space, min(space.summaries, key=partial(_place, space)))
     return space
+
+
+def _place(space: Workspace, name: str) -> tuple[bool, int]:
+    return name in space.expanded, space.summaries[name]
 
 
 def _unchanged(space: Workspace, _event: Event) -> Workspace:
@@ -74,6 +83,23 @@ def _expanded(space: Workspace, event: Event) -> Workspace:
     )
 
 
+def _referenced(space: Workspace, event: Event) -> Workspace:
+    name = event["effort"]
+    summary = {name: space.turn} if name in space.summaries else {}
+    return replace(
+        space,
+        open=_renewed(space.open, name, space.turn),
+        expanded=_renewed(space.expanded, name, space.turn),
+        summaries={**space.summaries, **summary},
+    )
+
+
+def _renewed(entries: Mapping[str, Any], name: str, turn: int) -> dict[str, Any]:
+    if name not in entries:
+        return dict(entries)
+    return {**entries, name: {**entries[name], "last_referenced_turn": turn}}
+
+
 _TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
     "opened": _activated,
     "switched": _activated,
@@ -83,4 +109,5 @@ _TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
     "collapsed": _collapsed,
     "evicted": _hidden,
     "returned": _shown,
+    "referenced": _referenced,
 }

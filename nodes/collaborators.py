@@ -1,13 +1,14 @@
 """What the nodes work with, bound when the graph is built."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
 from ..memory.archive import Archive
+from ..memory.keywords import KeywordCache
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter
 
@@ -24,3 +25,4 @@ class Collaborators:
     system: str
     tools: Mapping[str, BaseTool]
     schemas: tuple[dict[str, Any], ...]
+    keywords: KeywordCache = field(default_factory=KeywordCache)

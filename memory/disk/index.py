@@ -37,6 +37,9 @@ _NEWEST_CHANGES = (
     "SELECT effort FROM changes WHERE branch = ? AND turn <= ? ORDER BY turn DESC, seq DESC"
 )
 
+_KNOWN = "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM changes WHERE effort = value)"
+"""Thousands of runs of words may be asked for of which hardly one is an id."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -106,8 +109,10 @@ class Index:
 
     def efforts_named(self, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the visible efforts among these, in their order."""
+        rows = self._all(_KNOWN, json.dumps(ids))
+        known = {row[0] for row in rows}
         segments = self.lineage(tip)
-        found = (self._effort(segments, effort_id) for effort_id in ids)
+        found = (self._effort(segments, effort_id) for effort_id in ids if effort_id in known)
         return tuple(effort for effort in found if effort is not None)
 
     def effort_turns(self, tip: Tip, effort_id: str) -> tuple[int, ...]:

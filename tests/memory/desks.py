@@ -9,12 +9,15 @@ from typing import Any
 
 from ebbtide.memory.archive import Archive
 from ebbtide.memory.context import WorkingContext, assemble
+from ebbtide.memory.decay import decayed
 from ebbtide.memory.desk import Desk
 from ebbtide.memory.disk.archive import DiskArchive
 from ebbtide.memory.errors import SummaryError
+from ebbtide.memory.keywords import KeywordCache
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recall import stored
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
+from ebbtide.memory.references import referenced
 from ebbtide.memory.restoring import EMPTY
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.summary import EffortSummary, SummaryRequest
@@ -78,6 +81,7 @@ class Conversation:
     replies: list[EffortSummary | SummaryError] = field(default_factory=list)
     requests: list[SummaryRequest] = field(default_factory=list)
     banners: list[str] = field(default_factory=list)
+    keywords: KeywordCache = field(default_factory=KeywordCache)
 
     @property
     def desk(self) -> Desk:
@@ -126,8 +130,9 @@ class Conversation:
         self.messages += (ai("", call("look_up", call_id=call_id, **args)), tool(call_id, result))
 
     def answer(self, content: str = "Done.") -> Record:
-        """End the turn with an answer and commit it."""
+        """End the turn with an answer, note what it mentions, let decay what faded, commit it."""
         self.messages += (ai(content),)
+        self.space = decayed(referenced(self.desk, self.keywords), self.settings)
         group = Group(
             turn=self.space.turn,
             messages=tuple(stored(message) for message in self.messages),

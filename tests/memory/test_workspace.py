@@ -6,7 +6,7 @@ from functools import reduce
 import pytest
 
 from ebbtide.memory.restoring import EMPTY
-from ebbtide.memory.transitions import within_limit
+from ebbtide.memory.transitions import applied, evicted, within_limit
 from ebbtide.memory.workspace import Workspace, without
 
 BUSY = Workspace(
@@ -94,6 +94,33 @@ def test_the_longest_unreferenced_summaries_leave(
 
 def test_an_evicted_effort_is_no_longer_expanded() -> None:
     """A log whose summary leaves the context leaves it too."""
-    space = within_limit(replace(BUSY, summaries={"x": 1, "y": 2}), 1)
+    space = evicted(BUSY, "x")
 
     assert space.expanded == {}
+
+
+def test_an_expanded_effort_keeps_its_summary_if_another_can_leave() -> None:
+    """Over the limit, summaries without an expanded log leave first."""
+    space = within_limit(replace(BUSY, summaries={"x": 1, "y": 2}), 1)
+
+    assert [*space.summaries] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "tier"), [("a", "open"), ("x", "expanded"), ("x", "summaries"), ("y", "summaries")]
+)
+def test_a_reference_renews_the_counters_of_its_effort(name: str, tier: str) -> None:
+    """Where an effort stands, its counter shows this turn; all else is as it was."""
+    space = applied(BUSY, {"type": "referenced", "effort": name})
+    entry = getattr(space, tier)[name]
+
+    assert (entry if tier == "summaries" else entry["last_referenced_turn"]) == 9
+    assert without(getattr(space, tier), name) == without(getattr(BUSY, tier), name)
+    assert [*getattr(space, tier)] == [*getattr(BUSY, tier)]
+
+
+def test_a_reference_to_what_is_not_in_the_context_changes_nothing() -> None:
+    """An effort that the state does not know gets no counter."""
+    space = applied(BUSY, {"type": "referenced", "effort": "gone"})
+
+    assert space == BUSY

@@ -1,0 +1,46 @@
+"""What nobody references leaves the context: expanded logs soon, summaries later."""
+
+from collections.abc import Iterator
+
+from . import banners
+from .settings import Settings
+from .transitions import evicted, happened
+from .workspace import Workspace
+
+
+def decayed(space: Workspace, settings: Settings) -> Workspace:
+    """Return the workspace at the end of its turn: faded logs collapsed, old summaries evicted.
+
+    Open efforts stay, and so does the summary of an effort that was expanded in this turn.
+    """
+    old = [*forgotten(space, settings.summary_eviction_threshold)]
+    for name, turns in [*faded(space, settings.decay_threshold)]:
+        event = {"type": "collapsed", "effort": name, "auto": True}
+        space = happened(space, event, banners.auto_collapsed(name, turns))
+    for name in old:
+        space = evicted(space, name)
+    return space
+
+
+def faded(space: Workspace, threshold: int) -> Iterator[tuple[str, int]]:
+    """Yield the expanded efforts without a reference for `threshold` turns, and since how many.
+
+    >>> entry = {"expanded_turn": 1, "last_referenced_turn": 2, "turns": [1]}
+    >>> [[*faded(Workspace(turn, None, {}, {"a": entry}, {}), 3)] for turn in (4, 5)]
+    [[], [('a', 3)]]
+    """
+    for name, entry in space.expanded.items():
+        turns = space.turn - entry["last_referenced_turn"]
+        if turns >= threshold:
+            yield name, turns
+
+
+def forgotten(space: Workspace, threshold: int) -> Iterator[str]:
+    """Yield the efforts whose summary had no reference for `threshold` turns; not expanded ones.
+
+    >>> [[*forgotten(Workspace(turn, None, {}, {}, {"a": 10}), 20)] for turn in (29, 30)]
+    [[], ['a']]
+    """
+    for name, last in space.summaries.items():
+        if name not in space.expanded and space.turn - last >= threshold:
+            yield name

@@ -1,0 +1,69 @@
+"""Which efforts the running turn mentions: by id, by their keywords, by a tool that names them."""
+
+from collections.abc import Iterable, Sequence
+
+from . import banners
+from .desk import Desk
+from .keywords import KeywordCache, keywords_of
+from .mentions import mentionable, own_words
+from .messages import Message, answered, text
+from .overlap import about
+from .terms import content
+from .transitions import happened, within_limit
+from .workspace import Workspace
+
+_USING = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})
+"""The events of tool calls that name an effort."""
+
+
+def referenced(desk: Desk, cache: KeywordCache) -> Workspace:
+    """Return the workspace after the references of the running turn, which is at its end.
+
+    A mentioned effort whose summary was evicted returns. What is only listed is no reference.
+    """
+    texts = [own_words(said) for said in statements(desk.view.running.messages)]
+    named = frozenset[str]().union(*(mentionable(said) for said in texts))
+    space = _returned(desk, named)
+    using = {event["effort"] for event in space.events if event["type"] in _USING}
+    found = named | using | _by_keywords(desk, texts, cache)
+    for name in (*space.open, *space.summaries):
+        if name in found and not _noted(space, name):
+            space = happened(space, {"type": "referenced", "effort": name})
+    return within_limit(space, desk.settings.summaries_limit)
+
+
+def statements(messages: Sequence[Message]) -> list[str]:
+    """Return what the user said in a turn, as one text, and the final answer if there is one."""
+    asked = "\n".join(text(message) for message in messages if message["type"] == "human")
+    return [asked, *([text(messages[-1])] if answered(messages) else [])]
+
+
+def _returned(desk: Desk, named: Iterable[str]) -> Workspace:
+    space = desk.space
+    near = {*space.open, *space.summaries}
+    away = sorted(name for name in named if name not in near)
+    for effort in desk.view.efforts_named(away, space.events):
+        if effort.status == "concluded":
+            event = {"type": "returned", "effort": effort.id}
+            space = happened(space, event, banners.returned(effort.id))
+    return space
+
+
+def _by_keywords(desk: Desk, texts: Iterable[str], cache: KeywordCache) -> frozenset[str]:
+    """Weigh keywords by the newest efforts of the session and those in the context."""
+    shown = desk.known(list(dict.fromkeys([*desk.space.open, *desk.space.summaries])))
+    if not shown:
+        return frozenset()
+    newest = desk.view.efforts(desk.settings.weighed_efforts).efforts
+    efforts = {effort.id: effort for effort in (*newest, *shown)}
+    known = {name: keywords_of(desk, effort, cache) for name, effort in efforts.items()}
+    ids = [effort.id for effort in shown]
+    found = (about(content(said), known, ids, desk.settings) for said in texts)
+    return frozenset[str]().union(*found)
+
+
+def _noted(space: Workspace, name: str) -> bool:
+    """Tell whether every counter of an effort stands at this turn already."""
+    entries = (space.open.get(name), space.expanded.get(name))
+    turns = [entry["last_referenced_turn"] for entry in entries if entry is not None]
+    return {*turns, space.summaries.get(name, space.turn)} == {space.turn}

@@ -1,0 +1,23 @@
+"""Collapse what faded, and evict old summaries."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from ..memory.decay import decayed
+from ..memory.desk import banners_since
+from ..memory.settings import Settings, resolve
+from .collaborators import Collaborators
+from .session import packed, workspace
+from .state import MemoryState
+
+
+def decay(
+    state: MemoryState, runtime: Runtime[Settings], *, collaborators: Collaborators
+) -> dict[str, Any]:
+    """Take out of the context what nobody referenced for long enough."""
+    before = workspace(state)
+    space = decayed(before, resolve(runtime.context, collaborators.settings))
+    for banner in banners_since(before, space):
+        runtime.stream_writer({"banner": banner})
+    return packed(space)

@@ -1,0 +1,94 @@
+"""The proof run of the bounded context: five efforts and many exchanges, a row per turn."""
+
+import pytest
+
+from ebbtide import Settings
+from tests.doubles import call, together
+from tests.graph.journeys import PAGES, After, Turn, play, trains, using
+
+NAMES = ("gateway", "sidebar", "billing", "thumbnails", "backup")
+CLOSING = together(*(call("close_effort", effort_id=name) for name in NAMES))
+SETUP = [
+    *trains(30),
+    *(Turn(page, using("open_effort", name=name)) for name, page in zip(NAMES, PAGES, strict=True)),
+    Turn("All five are done.", (CLOSING, "Done.")),
+]
+ROWS = {
+    1: Turn("# How are gateway and sidebar?"),
+    15: Turn("# Once more: gateway and sidebar."),
+    22: Turn("# Why were the scanned receipts blurred?", ("It is in thumbnails.",)),
+    23: Turn("# Details, please.", using("expand_effort", effort_id="thumbnails")),
+}
+RUN = [ROWS.get(row, turn) for row, turn in enumerate(trains(27, first=100), start=1)]
+SETTINGS = Settings(ambient_window=10, window_step=1)
+CEILING = 3_000
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> list[After]:
+    """Go through the whole run once; row 1 is at position 1, the last turn of the set-up at 0."""
+    turns = [*SETUP, *RUN]
+    return play(tmp_path_factory.mktemp("bounded"), turns, settings=SETTINGS)[len(SETUP) - 1 :]
+
+
+def test_the_counters_stand_at_the_end_of_the_set_up(run: list[After]) -> None:
+    """All five efforts are concluded in the last turn of the set-up."""
+    state = run[0].state
+
+    assert state["summaries"] == dict.fromkeys(NAMES, state["turn"])
+
+
+@pytest.mark.parametrize(
+    ("row", "summaries"),
+    [
+        (1, NAMES),
+        (15, NAMES),
+        (20, NAMES),
+        (21, NAMES[:2]),
+        (22, NAMES[:2]),
+        (23, (*NAMES[:2], "thumbnails")),
+        (26, (*NAMES[:2], "thumbnails")),
+        (27, (*NAMES[:2], "thumbnails")),
+    ],
+)
+def test_the_summaries_sent(run: list[After], row: int, summaries: tuple[str, ...]) -> None:
+    """In each row the model is sent these summaries."""
+    assert set(run[row].summaries_sent) == set(summaries)
+    assert len(run[row].summaries_sent) == len(summaries)
+
+
+@pytest.mark.parametrize("row", range(1, 28))
+def test_ten_ambient_groups_are_sent(run: list[After], row: int) -> None:
+    """The window holds ten groups in every turn."""
+    assert run[row].ambient_sent == 10
+
+
+@pytest.mark.parametrize("row", range(1, 28))
+def test_the_context_stays_below_its_ceiling(run: list[After], row: int) -> None:
+    """No turn sends more than the ceiling."""
+    assert run[row].state["context_report"]["total"] < CEILING
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"), [(22, False), (23, True), (25, True), (26, True), (27, False)]
+)
+def test_the_raw_log_is_sent_until_it_fades(run: list[After], row: int, shown: bool) -> None:  # noqa: FBT001 (a column of the table)
+    """The log of the expanded effort is sent from the turn of its expansion to its collapse."""
+    assert (run[row].tokens["expanded"] > 0) is shown
+
+
+@pytest.mark.parametrize(
+    ("row", "banners"),
+    [
+        (19, []),
+        (20, [f"--- Evicted effort: {name} (kept in the archive) ---" for name in NAMES[2:]]),
+        (21, []),
+        (22, ["--- Returned effort: thumbnails ---"]),
+        (25, []),
+        (26, ["--- Auto-collapsed effort: thumbnails (inactive for 3 turns) ---"]),
+        (27, []),
+    ],
+)
+def test_what_left_and_returned_is_told(run: list[After], row: int, banners: list[str]) -> None:
+    """The banners say in the turn itself what leaves the context and what comes back."""
+    assert run[row].state["banners"] == banners

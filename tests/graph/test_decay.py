@@ -1,0 +1,208 @@
+"""Expanded efforts and summaries that nobody references leave, in the real graph."""
+
+from pathlib import Path
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import Settings, restore
+from tests.agents import THREAD, talk
+from tests.doubles import call, together
+from tests.graph.journeys import (
+    PAGES,
+    After,
+    Turn,
+    begin,
+    effort,
+    play,
+    trains,
+    using,
+)
+
+SETUP = [*effort("auth-bug", PAGES[0]), *effort("css", PAGES[1]), *trains(2)]
+RUN = [
+    Turn("Show me everything, please.", using("expand_effort", effort_id="auth-bug")),
+    Turn("What did the auth bug come from?"),
+    *trains(3, first=10),
+    Turn("Go on."),
+    Turn("The auth bug once more.", using("expand_effort", effort_id="auth-bug")),
+]
+BOTH = Turn(
+    "Show me both.",
+    (
+        together(
+            call("expand_effort", effort_id="auth-bug"), call("expand_effort", effort_id="css")
+        ),
+        "Done.",
+    ),
+)
+COLLAPSED = "--- Auto-collapsed effort: auth-bug (inactive for 3 turns) ---"
+KEPT = ["turn", "branch", "persisted", "tip", "open_efforts", "expanded", "summaries"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> list[After]:
+    """Go through the proof run of decay once; row 1 is at position 1."""
+    setup = len(SETUP)
+    return play(tmp_path_factory.mktemp("decay"), [*SETUP, *RUN])[setup - 1 :]
+
+
+@pytest.mark.parametrize(
+    ("row", "counters"),
+    [
+        (1, {"auth-bug": 0}),
+        (2, {"auth-bug": 0}),
+        (3, {"auth-bug": 1}),
+        (4, {"auth-bug": 2}),
+        (5, {}),
+        (6, {}),
+        (7, {"auth-bug": 0}),
+    ],
+)
+def test_the_proof_run_of_decay(run: list[After], row: int, counters: dict[str, int]) -> None:
+    """After each turn the log is expanded or not, with so many turns without a reference."""
+    assert run[row].counters == counters
+
+
+@pytest.mark.parametrize(("row", "banners"), [(4, []), (5, [COLLAPSED]), (6, [])])
+def test_a_collapse_is_told_once(run: list[After], row: int, banners: list[str]) -> None:
+    """The banner stands in the turn of the automatic collapse and in no other."""
+    assert run[row].state["banners"] == banners
+
+
+@pytest.mark.parametrize("row", [1, 2, 3, 4, 5, 7])
+def test_the_quoted_log_costs_the_same_in_each_turn(run: list[After], row: int) -> None:
+    """While it is expanded, and when it is expanded again, the log has the same tokens."""
+    assert run[row].tokens["expanded"] == run[1].tokens["expanded"] > 0
+
+
+@pytest.mark.parametrize("row", [0, 6])
+def test_the_context_falls_by_the_quoted_log(run: list[After], row: int) -> None:
+    """Before the expansion and after the collapse nothing of the log is sent."""
+    assert run[row].tokens["expanded"] == 0
+
+
+def test_the_other_effort_is_as_it_was(run: list[After]) -> None:
+    """The effort that nobody mentioned has its summary, and the counter of its conclusion."""
+    assert {after.state["summaries"]["css"] for after in run} == {4}
+
+
+def test_each_effort_decays_on_its_own(tmp_path: Path) -> None:
+    """Of two logs expanded in one message the one that is mentioned stays longer."""
+    turns = [*SETUP, BOTH, Turn("What did the auth bug come from?"), *trains(3, first=10)]
+
+    *_, one, two, three, four = play(tmp_path, turns)
+
+    assert one.counters == {"auth-bug": 0, "css": 1}
+    assert two.counters == {"auth-bug": 1, "css": 2}
+    assert three.counters == {"auth-bug": 2}
+    assert four.counters == {}
+
+
+def test_open_efforts_do_not_decay(tmp_path: Path) -> None:
+    """An open effort that nobody mentions stays open, whatever the thresholds."""
+    turns = [Turn(PAGES[2], using("open_effort", name="billing")), *trains(6)]
+    settings = Settings(decay_threshold=1, summary_eviction_threshold=1)
+
+    *_, after = play(tmp_path, turns, settings=settings)
+
+    assert [*after.state["open_efforts"]] == ["billing"]
+
+
+@pytest.mark.parametrize(("silent", "left"), [(19, {"auth-bug": 2}), (20, {})])
+def test_a_summary_is_evicted_at_its_threshold(
+    tmp_path: Path, silent: int, left: dict[str, int]
+) -> None:
+    """Concluded at turn 2, it is in state after turn 21 and gone after turn 22."""
+    *_, after = play(tmp_path, [*effort("auth-bug", PAGES[0]), *trains(silent)])
+
+    assert after.state["summaries"] == left
+    assert after.summaries_sent == ["auth-bug"]
+
+
+def test_a_mention_of_its_id_keeps_a_summary_alive(tmp_path: Path) -> None:
+    """Mentioned at turn 15, a summary of turn 2 is there after turn 34 and gone after turn 35."""
+    turns = [*trains(12), Turn("Was the auth bug bad?"), *trains(20, first=20)]
+
+    *_, before, last = play(tmp_path, [*effort("auth-bug", PAGES[0]), *turns])
+
+    assert before.state["summaries"] == {"auth-bug": 15}
+    assert last.state["summaries"] == {}
+
+
+def test_keywords_keep_a_summary_alive(tmp_path: Path) -> None:
+    """Two keywords of the summary do the same as its id, in the answer too."""
+    turns = [
+        *trains(12),
+        Turn("And?", ("The gateway has its certificate.",)),
+        *trains(10, first=20),
+    ]
+
+    *_, after = play(tmp_path, [*effort("auth-bug", PAGES[0]), *turns])
+
+    assert after.state["summaries"] == {"auth-bug": 15}
+
+
+def test_an_effort_of_long_ago_comes_back_by_its_id(tmp_path: Path) -> None:
+    """Concluded at turn 20 and evicted, it returns at turn 81 and is expanded at turn 82."""
+    asked = [
+        Turn("What was the auth bug?"),
+        Turn("Show me.", using("expand_effort", effort_id="auth-bug")),
+    ]
+    turns = [*trains(18), *effort("auth-bug", PAGES[0]), *trains(60, first=30), *asked]
+
+    afters = play(tmp_path, turns)
+
+    assert afters[39].state["summaries"] == afters[79].state["summaries"] == {}
+    assert afters[80].state["summaries"] == {"auth-bug": 81}
+    assert afters[80].state["banners"] == ["--- Returned effort: auth-bug ---"]
+    assert afters[81].summaries_sent == ["auth-bug"]
+    assert PAGES[0] in "\n".join(message.text for message in afters[81].sent)
+
+
+def test_banners_are_streamed(tmp_path: Path) -> None:
+    """What decays and what returns is told in the `custom` stream."""
+    asked = [*trains(1), Turn("What was the auth bug?")]
+    turns = [*effort("auth-bug", PAGES[0]), *asked]
+    here = begin(tmp_path, turns, settings=Settings(summary_eviction_threshold=1))
+
+    told = [
+        item["banner"]
+        for turn in turns
+        for item in here.agent.stream({"messages": turn.said}, THREAD, stream_mode="custom")
+    ]
+
+    assert told[-2:] == [
+        "--- Evicted effort: auth-bug (kept in the archive) ---",
+        "--- Returned effort: auth-bug ---",
+    ]
+
+
+def test_a_branch_has_counters_of_its_own(tmp_path: Path) -> None:
+    """A mention on one branch changes nothing on the other."""
+    fork = trains(2, first=50)
+    turns = [*SETUP, RUN[0], *trains(1), RUN[1], *fork]
+    here = begin(tmp_path, turns)
+    states = [here.say(turn.said) for turn in turns[:9]]
+    history = here.agent.get_state_history(THREAD)
+    older = next(s for s in history if s.values.get("turn") == 8 and not s.next)
+
+    here.say(fork[0].said, older.config)
+    state = here.say(fork[1].said)
+
+    assert states[-1]["expanded"]["auth-bug"]["last_referenced_turn"] == 9
+    assert state["turn"] == 10
+    assert state["expanded"] == {}
+    assert state["summaries"] == {"auth-bug": 7, "css": 4}
+
+
+def test_restore_rebuilds_the_counters(tmp_path: Path, run: list[After]) -> None:
+    """From the events of the records all counters come out as they were."""
+    *_, before = play(tmp_path, [*SETUP, *RUN[:4]])
+    here = talk(tmp_path, [], checkpointer=InMemorySaver())
+
+    restore(here.agent, THREAD)
+
+    after = here.agent.get_state(THREAD).values
+    assert {key: after[key] for key in KEPT} == {key: before.state[key] for key in KEPT}
+    assert after["expanded"] == run[4].state["expanded"]

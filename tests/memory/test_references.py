@@ -1,0 +1,168 @@
+"""Which efforts a turn mentions."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ebbtide.memory.efforts import Effort
+from ebbtide.memory.record import Event
+from tests.memory.desks import Conversation, call, conversation, human
+
+AUTH = "The gateway answers 401 since the certificate was rotated."
+CSS = "The header is teal, and the sidebar overlaps the footer."
+OTHER = "Which trains go to Vienna tomorrow?"
+
+
+@pytest.fixture
+def talk() -> Iterator[Conversation]:
+    """Begin a conversation with two concluded efforts and three silent turns."""
+    with conversation(summary_eviction_threshold=8) as begun:
+        begun.effort("auth-bug", AUTH)
+        begun.effort("css", CSS)
+        begun.follow([[], [], []])
+        yield begun
+
+
+def referenced(
+    talk: Conversation, question: str, *calls: Event, answer: str = "Done."
+) -> list[str]:
+    """Go through a turn, and return what it referenced, and what returned in it."""
+    talk.ask(question)
+    talk.run(*calls)
+    record = talk.answer(answer)
+    return [e["effort"] for e in record.events if e["type"] in {"referenced", "returned"}]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What about the Auth Bug?", "Done."),
+        ("And now?", "That was auth-bug."),
+        ("Did the gateway get another certificate?", "Done."),
+        ("And now?", "The gateway has its certificate."),
+    ],
+)
+def test_question_and_answer_mention_an_effort(
+    talk: Conversation, question: str, answer: str
+) -> None:
+    """Its id, or two of its keywords, in the question or in the answer are a reference."""
+    assert referenced(talk, question, answer=answer) == ["auth-bug"]
+    assert talk.space.summaries == {"auth-bug": 6, "css": 2}
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (OTHER, "Done."),
+        ("The gateway?", "The certificate?"),
+        ("--- Concluded effort: css ---", "Done."),
+        ("The footers of authors", "Done."),
+    ],
+)
+def test_other_words_mention_nothing(talk: Conversation, question: str, answer: str) -> None:
+    """Unrelated text, one keyword in each text, and banners are no reference."""
+    assert referenced(talk, question, answer=answer) == []
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [call("effort_status")],
+        [call("read_log", turn=1)],
+        [call("expand_effort", effort_id="nothing")],
+        [call("collapse_effort", effort_id="css")],
+    ],
+)
+def test_tools_that_only_list_or_fail_mention_nothing(
+    talk: Conversation, calls: list[Event]
+) -> None:
+    """What tools list, quote or refuse is no reference."""
+    assert referenced(talk, OTHER, *calls) == []
+
+
+def test_a_call_that_names_an_effort_is_a_reference(talk: Conversation) -> None:
+    """Expanding, and later collapsing by hand, renew the counters without a word."""
+    talk.turn(OTHER, call("expand_effort", effort_id="css"))
+    talk.turn(OTHER, call("collapse_effort", effort_id="css"))
+
+    assert talk.space.summaries == {"auth-bug": 1, "css": 7}
+
+
+def test_reopening_is_a_reference(talk: Conversation) -> None:
+    """A reopened effort counts from this turn."""
+    talk.turn(OTHER, call("reopen_effort", effort_id="css"))
+
+    assert talk.space.open["css"]["last_referenced_turn"] == 6
+
+
+def test_switching_back_is_a_reference(talk: Conversation) -> None:
+    """An open effort that becomes active again counts from this turn, the other one does not."""
+    talk.turn(OTHER, call("open_effort", name="one"), call("open_effort", name="two"))
+    talk.turn("Back, please.", call("switch_effort", effort_id="one"))
+
+    counters = {name: entry["last_referenced_turn"] for name, entry in talk.space.open.items()}
+    assert counters == {"one": 7, "two": 6}
+
+
+def test_concluding_is_a_reference(talk: Conversation) -> None:
+    """An effort counts from the turn that concluded it, and needs no event for that."""
+    talk.effort("vienna", OTHER)
+
+    assert talk.space.summaries["vienna"] == 6
+
+
+def test_the_running_turn_does_not_refer_to_itself(talk: Conversation) -> None:
+    """What is said in an open effort for the first time is no reference to it."""
+    talk.turn("Now something else.", call("open_effort", name="trip"))
+    talk.turn("Hotels beside the Danube river.")
+
+    assert talk.space.open["trip"]["last_referenced_turn"] == 6
+
+
+def test_an_open_effort_is_mentioned_by_its_goal_and_log(talk: Conversation) -> None:
+    """Words of the goal and of earlier turns refer to an open effort."""
+    talk.turn(OTHER, call("open_effort", name="trip", goal="Hotels beside the Danube"))
+    talk.turn("Nothing so far.")
+    talk.turn("The Danube hotels, then.")
+
+    assert talk.space.open["trip"]["last_referenced_turn"] == 8
+
+
+def test_an_evicted_effort_returns_by_its_id(talk: Conversation) -> None:
+    """Its id in a question brings the summary back, with a banner."""
+    talk.follow([[], [], [], [], []])
+    gone = dict(talk.space.summaries)
+
+    assert referenced(talk, "What was css about?") == ["css"]
+    assert gone == {}
+    assert talk.space.summaries == {"css": 11}
+    assert "--- Returned effort: css ---" in talk.space.banners
+
+
+def test_keywords_do_not_bring_an_evicted_effort_back(talk: Conversation) -> None:
+    """Two keywords of an evicted effort are a matter of search."""
+    talk.follow([[], [], [], [], []])
+
+    assert referenced(talk, "Is the sidebar still over the footer?") == []
+
+
+def test_an_effort_of_another_session_does_not_return(talk: Conversation) -> None:
+    """Words that name no effort of this session bring nothing back."""
+    assert referenced(talk, "What of billing and the trip?") == []
+
+
+def test_all_messages_of_the_user_count(talk: Conversation) -> None:
+    """Of several messages that came in together each can mention an effort."""
+    talk.ask("The auth bug", human("and the css"))
+    record = talk.answer()
+
+    assert [event["effort"] for event in record.events] == ["auth-bug", "css"]
+
+
+def test_what_the_archive_lost_still_counts(talk: Conversation) -> None:
+    """An effort that only the state knows is mentioned by its id."""
+    talk.space = talk.space.closed("nothing")
+    talk.space = type(talk.space)(5, None, {}, {}, {"lost": 2})
+
+    assert referenced(talk, "What was lost?") == ["lost"]
+    assert Effort("lost", "concluded") in talk.desk.known(["lost"])
