@@ -1,4 +1,4 @@
-"""The terms of a text, by which texts are compared."""
+"""The terms of a text, by which texts are searched and compared."""
 
 import re
 import unicodedata
@@ -13,6 +13,9 @@ CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
 _IDEOGRAPH = re.compile(f"[{CJK}]")
 _SHORTEST = 3
+
+STOP_PHRASES = ("carry on", "go ahead", "go on", "keep going", "the thing")
+"""What says only that the talk goes on; taken out of a query before its words are looked at."""
 
 STOP_WORDS = frozenset(
     """
@@ -33,9 +36,30 @@ through thus to today told too took under until up upon us use used using usuall
 wanna want wanted wants was wasn way we welcome well went were weren what when where which while
 who whom whose why will with within without would wouldn wow yeah yep yes yet you your yours
 yourself yourselves
-""".split()  # noqa: SIM905 (as a list it would take 250 lines)
+""".split()  # noqa: SIM905 (three hundred lines as a list)
 )
 """English words that say nothing of what a text is about, contractions without their apostrophe."""
+
+_PHRASES = re.compile(rf"\b({'|'.join(STOP_PHRASES)})\b")
+
+
+def folded(text: str) -> str:
+    """Return a text as it is compared: NFKC, case folded."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def pieces(text: str) -> list[str]:
+    """Return the runs of letters and digits of a text, CJK apart from the rest.
+
+    >>> pieces("auth-bug 修复了")
+    ['auth', 'bug', '修复了']
+    """
+    return _PIECE.findall(text)
+
+
+def is_pair(term: str) -> bool:
+    """Tell whether a term is a pair of CJK characters."""
+    return len(term) > 1 and _IDEOGRAPH.match(term) is not None
 
 
 def terms(text: str) -> list[str]:
@@ -48,8 +72,7 @@ def terms(text: str) -> list[str]:
     >>> terms("修复登录")
     ['修复', '复登', '登录']
     """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return [term for piece in _PIECE.findall(folded) for term in _terms(piece)]
+    return [term for piece in pieces(folded(text)) for term in _terms(piece)]
 
 
 def content(text: str) -> list[str]:
@@ -58,7 +81,16 @@ def content(text: str) -> list[str]:
     >>> content("An API v2 for 数据库")
     ['api', '数据', '据库']
     """
-    return [term for term in terms(text) if len(term) >= _SHORTEST or _is_pair(term)]
+    return [term for term in terms(text) if len(term) >= _SHORTEST or is_pair(term)]
+
+
+def asked(query: str) -> list[str]:
+    """Return the different terms of a query, stop phrases out; none if it asks for nothing.
+
+    >>> asked("What was the fix for the auth thing?"), asked("ok, carry on")
+    (['fix', 'auth'], [])
+    """
+    return list(dict.fromkeys(terms(_PHRASES.sub(" ", folded(query)))))
 
 
 def _terms(piece: str) -> Iterator[str]:
@@ -67,10 +99,6 @@ def _terms(piece: str) -> Iterator[str]:
         yield from pairs if len(piece) > 1 else (piece,)
     elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
         yield _stem(piece)
-
-
-def _is_pair(term: str) -> bool:
-    return len(term) > 1 and _IDEOGRAPH.match(term) is not None
 
 
 @lru_cache(maxsize=50_000)
