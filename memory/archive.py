@@ -29,6 +29,19 @@ class EffortList:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An effort that matches a query, with its best turn; or an ambient turn, of no effort.
+
+    `said` are the terms of the query that the effort, or the turn, says.
+    """
+
+    effort: str | None
+    turn: int
+    score: float
+    said: frozenset[str] = frozenset()
+
+
 class Archive(Protocol):
     """Storage of the turns of many sessions, append-only, fork-safe, exactly once."""
 
@@ -60,6 +73,13 @@ class Archive(Protocol):
 
     def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
         """Return the `newest` visible efforts by their last status change, and the total."""
+
+    def search(self, owner: Owner, tip: Tip, query: str, limit: int) -> tuple[Found, ...]:
+        """Return the visible efforts and ambient turns that match a query, best first.
+
+        What the turns say counts, and the ids, goals, summaries and keywords of efforts. A query
+        of stop words only finds nothing. Up to `limit` are returned.
+        """
 
     def newest(self, owner: Owner) -> Tip | None:
         """Return the tip of the branch that was committed to last, None for no session."""

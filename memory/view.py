@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .archive import Archive, EffortList
+from .archive import Archive, EffortList, Found
 from .efforts import Effort, changes, newest
 from .messages import Message
 from .recall import restored
@@ -48,6 +48,10 @@ class View:
     def efforts(self, limit: int) -> EffortList:
         """Return the newest efforts of the archive, and how many there are."""
         return self.archive.efforts(self.owner, self.tip, limit)
+
+    def search(self, query: str, limit: int) -> tuple[Found, ...]:
+        """Return the committed efforts and ambient turns that match a query, best first."""
+        return self.archive.search(self.owner, self.tip, query, limit)
 
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""

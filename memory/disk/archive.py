@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ..archive import EffortList, Finding
+from ..archive import EffortList, Finding, Found
 from ..efforts import Effort
 from ..errors import SessionNotFoundError
 from ..messages import clean
@@ -15,6 +15,7 @@ from . import committing, verification
 from .export import export
 from .reading import records
 from .records_cache import RecordsCache
+from .search import search
 from .session import Opened, Session
 from .sessions import Sessions
 
@@ -101,6 +102,13 @@ class DiskArchive:
         """Return the `newest` visible efforts by their last status change, and the total."""
         nothing = EffortList((), 0)
         return self._sessions.get(owner).read(lambda o: o.index.efforts(tip, newest), nothing)
+
+    def search(self, owner: Owner, tip: Tip, query: str, limit: int) -> tuple[Found, ...]:
+        """Return the visible efforts and ambient turns that match a query, best first."""
+        asked = clean(query)
+        nothing: tuple[Found, ...] = ()
+        found = self._sessions.get(owner).read(lambda o: search(o.index, tip, asked), nothing)
+        return found[:limit]
 
     def newest(self, owner: Owner) -> Tip | None:
         """Return the tip of the branch that was committed to last, None for no session."""

@@ -12,6 +12,7 @@ from .lines import Reference, encode, encode_reference, storable
 from .log import append
 from .projection import extend
 from .schema import transaction
+from .search_rows import said
 from .session import Opened, Session
 
 _log = logging.getLogger("ebbtide.archive")
@@ -50,6 +51,6 @@ def _write(session: Session, opened: Opened, record: Record) -> None:
         sizes[name] = start + len(reference)
     with transaction(connection):
         extend(folder, connection, fresh)
-        add(connection, record, place)
+        add(connection, record, place, said(record))
         set_sizes(connection, sizes)
         settle(connection)

@@ -9,6 +9,7 @@ from ..manifest import Entry, entries, fields
 from ..record import Record, Tip
 from .damage import checked
 from .index import Index, Place, entry
+from .search_rows import add_headed, add_said
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,11 @@ class ManifestState:
     appendable: bool
 
 
-def add(connection: sqlite3.Connection, record: Record, place: Place) -> bool:
-    """Add the rows of a record, after those before it; False if its place is taken."""
+def add(connection: sqlite3.Connection, record: Record, place: Place, said: Sequence[str]) -> bool:
+    """Add the rows of a record, after those before it; False if its place is taken.
+
+    `said` are the terms of its messages, which need not be in the record any more.
+    """
     index = Index(connection)
     if index.slot(record.branch, record.turn) is not None:
         return False
@@ -30,7 +34,7 @@ def add(connection: sqlite3.Connection, record: Record, place: Place) -> bool:
     ambient, efforts = index.counts(before)
     listed = entries(record)
     fresh = {item.effort.id for item in listed if index.effort(before, item.effort.id) is None}
-    connection.execute(
+    row = connection.execute(
         "INSERT INTO records(branch, turn, digest, parent, at, status, file, offset, length,"
         " ambient, efforts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -38,9 +42,11 @@ def add(connection: sqlite3.Connection, record: Record, place: Place) -> bool:
             *(place.file, place.offset, place.length),
             *(ambient + (not record.efforts), efforts + len(fresh)),
         ),
-    )
+    ).lastrowid
     _add_members(connection, record)
     _add_changes(connection, listed)
+    add_said(connection, row or 0, said)
+    add_headed(connection, listed)
     return True
 
 

@@ -16,6 +16,7 @@ from .lines import Reference, encode_reference
 from .log import Stored, append, file_size, read
 from .projection import reconcile, touched
 from .schema import VERSION, connect, create, delete, transaction, version
+from .search_rows import said
 
 _log = logging.getLogger("ebbtide.archive")
 
@@ -24,10 +25,11 @@ _Fit: TypeAlias = Callable[[Folder, sqlite3.Connection], bool]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A line that the index does not know yet; a record without its messages."""
+    """A line that the index does not know yet; a record without its messages, but their terms."""
 
     file: str
     stored: Stored
+    said: tuple[str, ...] = ()
 
 
 def current(folder: Folder) -> sqlite3.Connection | None:
@@ -75,7 +77,7 @@ def _catch_up(folder: Folder, connection: sqlite3.Connection) -> None:
         for item, record in sorted(_records(found), key=lambda pair: pair[1].turn):
             stored = item.stored
             place = Place(record.branch, record.turn, item.file, stored.offset, stored.length)
-            if not add(connection, record, place):
+            if not add(connection, record, place, item.said):
                 _log.warning("%s: turn %d is there twice", item.file, record.turn)
         set_sizes(connection, folder.sizes())
         reconcile(folder, connection)
@@ -133,7 +135,7 @@ def _end(folder: Folder, name: str, start: int) -> list[Found]:
     Half a line never has its end, so a damaged line that has it was once whole: it is kept.
     """
     path = folder.path / name
-    found = [Found(name, _light(stored)) for stored in read(path, start)]
+    found = [_light(name, stored) for stored in read(path, start)]
     if found and not found[-1].stored.ended:
         torn = found.pop().stored
         _log.warning("%s: a torn last line of %d bytes is cut off", path, torn.length)
@@ -144,10 +146,11 @@ def _end(folder: Folder, name: str, start: int) -> list[Found]:
     return found
 
 
-def _light(stored: Stored) -> Stored:
+def _light(name: str, stored: Stored) -> Found:
     if isinstance(stored.line, Record):
-        return replace(stored, line=replace(stored.line, messages=()))
-    return stored
+        bare = replace(stored, line=replace(stored.line, messages=()))
+        return Found(name, bare, said(stored.line))
+    return Found(name, stored)
 
 
 def _records(found: Iterable[Found]) -> Iterator[tuple[Found, Record]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 _WAIT_SECONDS = 10.0
 
 _TABLES = """
@@ -35,6 +35,13 @@ CREATE TABLE edits(
     effort TEXT, branch TEXT, turn INTEGER, status TEXT, entry TEXT NOT NULL,
     PRIMARY KEY(effort, branch, turn, status)
 ) WITHOUT ROWID;
+CREATE INDEX members_by_turn ON members(branch, turn, effort);
+CREATE TABLE headings(
+    id INTEGER PRIMARY KEY, effort TEXT NOT NULL, branch TEXT NOT NULL, turn INTEGER NOT NULL);
+CREATE VIRTUAL TABLE said USING fts5(
+    terms, content='', detail=none, columnsize=0, tokenize='ascii');
+CREATE VIRTUAL TABLE headed USING fts5(
+    terms, content='', detail=none, columnsize=0, tokenize='ascii');
 CREATE TABLE files(name TEXT PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE pending(name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE manifest(size INTEGER, modified INTEGER, appendable INTEGER);

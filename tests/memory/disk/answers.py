@@ -32,5 +32,6 @@ def answers(root: Path) -> dict[str, Any]:
                 archive.efforts(OWNER, tip, 9),
                 [archive.effort(OWNER, tip, name) for name in EFFORTS],
                 [archive.effort_turns(OWNER, tip, name) for name in EFFORTS],
+                [archive.search(OWNER, tip, word, 9) for word in ("question", "forked", "a b")],
             ]
         return said

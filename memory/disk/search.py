@@ -1,0 +1,228 @@
+"""Searching the index: the turns that say a query's rarest terms are read and scored exactly.
+
+No table holds a text. Which rows have a term is read from the rarest term on; of a term that very
+many rows have, only those rows are read that have a rarer one too.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ..archive import Found
+from ..record import Tip
+from ..search import Rare, Says, Scores, Topic, Turn, ranked, rarity, score, summed
+from ..terms import asked
+from .index import Index
+from .search_rows import MESSAGES
+
+_TERMS = 64
+_ROWS = 10_000
+_CANDIDATES = 200
+_HEADINGS = 50
+_HEADINGS_READ = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A turn as a member of one effort, or an ambient one: its record's id, number and size."""
+
+    record: int
+    turn: int
+    length: int
+    effort: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the visible headings of an effort say of a query, and the turn of the newest."""
+
+    says: Says
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A query to an index: what its lineage sees, and which records and headings say what."""
+
+    connection: sqlite3.Connection
+    seen: Mapping[str, int]
+    rare: Rare
+    said: Mapping[int, Says]
+    headed: Mapping[str, Heading]
+
+
+def search(index: Index, tip: Tip, query: str) -> tuple[Found, ...]:
+    """Return the visible efforts and ambient turns that match a query, best first."""
+    wanted = asked(query)[:_TERMS]
+    if not wanted:
+        return ()
+    asking = _asking(index, {part.branch: part.upto for part in index.lineage(tip)}, wanted)
+    rows = _rows(asking)
+    turns = _turns(rows, asking)
+    topics = _topics(turns, asking)
+    return _found(rows, asking, topics, score(turns, topics, asking.rare))
+
+
+def _asking(index: Index, seen: Mapping[str, int], wanted: Sequence[str]) -> Search:
+    connection = index.connection
+    counts = sorted((_count(connection, "said", term), term) for term in wanted)
+    total = connection.execute("SELECT max(id) FROM records").fetchone()[0] or 1
+    headed = {term: _count(connection, "headed", term) for term in wanted}
+    rare = {term: rarity(total, min(total, max(1, count, headed[term]))) for count, term in counts}
+    said = _said(connection, counts)
+    return Search(connection, seen, rare, said, _headed(connection, seen, rare))
+
+
+def _count(connection: sqlite3.Connection, table: str, term: str) -> int:
+    query = f"SELECT count(*) FROM {table} WHERE {table} MATCH ?"  # noqa: S608 (a name of ours)
+    return int(connection.execute(query, (f'"{term}"',)).fetchone()[0])
+
+
+def _said(
+    connection: sqlite3.Connection, counts: Sequence[tuple[int, str]]
+) -> dict[int, dict[str, int]]:
+    """Return for each record how many of its messages say each term, the rarest term first."""
+    said: dict[int, dict[str, int]] = {}
+    read, rarer = 0, list[str]()
+    for count, term in counts:
+        read += count
+        common = read > _ROWS and rarer
+        match = f'({" OR ".join(rarer)}) AND "{term}"' if common else f'"{term}"'
+        query = "SELECT rowid FROM said WHERE said MATCH ? ORDER BY rowid DESC LIMIT ?"
+        for (row,) in connection.execute(query, (match, _ROWS)) if count else ():
+            says = said.setdefault(row // MESSAGES, {})
+            says[term] = says.get(term, 0) + 1
+        rarer += [f'"{term}"'] if count else []
+    return said
+
+
+def _headed(
+    connection: sqlite3.Connection, seen: Mapping[str, int], rare: Rare
+) -> dict[str, Heading]:
+    query = (
+        "SELECT h.effort, h.branch, h.turn FROM headed f JOIN headings h ON h.id = f.rowid"
+        " WHERE headed MATCH ? ORDER BY f.rowid DESC LIMIT ?"
+    )
+    found: dict[str, Heading] = {}
+    for term in rare:
+        for effort, branch, turn in connection.execute(query, (f'"{term}"', _HEADINGS_READ)):
+            if turn <= seen.get(branch, 0):
+                known = found.get(effort, Heading({}, 0))
+                found[effort] = Heading({**known.says, term: 1}, max(known.turn, turn))
+    return found
+
+
+def _rows(asking: Search) -> list[Row]:
+    """Return the turns to be scored: all of the efforts of the best, and around ambient ones."""
+    best = _candidates(asking)
+    query = (
+        "SELECT m.effort, r.turn FROM json_each(?) j CROSS JOIN records r ON r.id = j.value"
+        " LEFT JOIN members m ON m.branch = r.branch AND m.turn = r.turn"
+    )
+    placed = asking.connection.execute(query, (json.dumps(best),)).fetchall()
+    named = (effort for effort, _ in placed if effort)
+    efforts = list(dict.fromkeys([*named, *_strong(asking)]))
+    around = {turn + step for effort, turn in placed if not effort for step in (-1, 0, 1)}
+    return [*_members(asking, efforts), *_ambient(asking, sorted(around))]
+
+
+def _strong(asking: Search) -> list[str]:
+    """Return the efforts whose headings say most of the query."""
+    headed = asking.headed.items()
+    return ranked({name: _strength(head.says, asking.rare) for name, head in headed})[:_HEADINGS]
+
+
+def _strength(says: Iterable[str], rare: Rare) -> float:
+    return sum(rare[term] for term in says)
+
+
+def _candidates(asking: Search) -> list[int]:
+    """Return the best visible records by the rarity of the terms that they say."""
+    first = {record: _strength(says, asking.rare) for record, says in asking.said.items()}
+    order = iter(sorted(first, key=lambda record: (-first[record], -record)))
+    query = (
+        "SELECT r.id, r.branch, r.turn FROM json_each(?) j CROSS JOIN records r ON r.id = j.value"
+    )
+    best: list[int] = []
+    while len(best) < _CANDIDATES and (part := list(islice(order, _CANDIDATES))):
+        rows = asking.connection.execute(query, (json.dumps(part),))
+        best += [record for record, branch, turn in rows if turn <= asking.seen.get(branch, 0)]
+    return best[:_CANDIDATES]
+
+
+def _members(asking: Search, efforts: Sequence[str]) -> list[Row]:
+    query = (
+        "SELECT r.id, r.turn, r.length, m.effort FROM json_each(?) j"
+        " CROSS JOIN members m ON m.effort = j.value AND m.branch = ? AND m.turn <= ?"
+        " CROSS JOIN records r ON r.branch = m.branch AND r.turn = m.turn"
+    )
+    return _of_segments(asking, query, efforts)
+
+
+def _ambient(asking: Search, turns: Sequence[int]) -> list[Row]:
+    query = (
+        "SELECT r.id, r.turn, r.length, NULL FROM json_each(?) j"
+        " CROSS JOIN ambient a ON a.turn = j.value AND a.branch = ? AND a.turn <= ?"
+        " CROSS JOIN records r ON r.branch = a.branch AND r.turn = a.turn"
+    )
+    return _of_segments(asking, query, turns)
+
+
+def _of_segments(asking: Search, query: str, wanted: Sequence[int] | Sequence[str]) -> list[Row]:
+    listed = json.dumps(wanted)
+    return [
+        Row(*row)
+        for branch, upto in asking.seen.items()
+        for row in asking.connection.execute(query, (listed, branch, upto))
+    ]
+
+
+def _turns(rows: Sequence[Row], asking: Search) -> dict[int, Turn]:
+    at = {(row.effort, row.turn): key for key, row in enumerate(rows)}
+    return {
+        key: Turn(
+            says=asking.said.get(row.record, {}),
+            length=row.length,
+            near=tuple(
+                at[row.effort, turn]
+                for turn in (row.turn - 1, row.turn + 1)
+                if (row.effort, turn) in at
+            ),
+            effort=row.effort,
+        )
+        for key, row in enumerate(rows)
+    }
+
+
+def _topics(turns: Mapping[int, Turn], asking: Search) -> dict[str, Topic]:
+    groups: dict[str, list[Turn]] = {name: [] for name in _strong(asking)}
+    for turn in turns.values():
+        if turn.effort is not None:
+            groups.setdefault(turn.effort, []).append(turn)
+    return {name: _topic(asking.headed.get(name), group) for name, group in groups.items()}
+
+
+def _topic(heading: Heading | None, turns: Sequence[Turn]) -> Topic:
+    says = [turn.says for turn in turns]
+    own = [heading.says] if heading else []
+    return Topic(summed([*own, *says]), sum(turn.length for turn in turns))
+
+
+def _found(
+    rows: Sequence[Row], asking: Search, topics: Mapping[str, Topic], scores: Scores
+) -> tuple[Found, ...]:
+    order = sorted(scores.turns, key=lambda key: (scores.turns[key], rows[key].turn))
+    best = {rows[key].effort: rows[key].turn for key in order}
+    efforts = [
+        Found(name, best.get(name) or asking.headed[name].turn, value, frozenset(topics[name].says))
+        for name, value in scores.efforts.items()
+    ]
+    ambient = [
+        Found(None, row.turn, scores.turns[key], frozenset(asking.said[row.record]))
+        for key, row in enumerate(rows)
+        if row.effort is None and row.record in asking.said
+    ]
+    matching = (found for found in (*efforts, *ambient) if found.score > 0)
+    return tuple(sorted(matching, key=lambda one: (-one.score, -one.turn, one.effort or "")))

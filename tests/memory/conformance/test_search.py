@@ -1,0 +1,234 @@
+"""Search: what is found, in which order, and what is not."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.record import Group, Owner, Tip
+from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
+
+SUMMARY = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
+OTHERS = {
+    "invoices": "The PDF of an invoice broke its table after 20 lines. Set a page break.",
+    "rapid-import": "Imported the capitals of all counties of Ireland from a CSV file.",
+    "dark-mode": "Added a switch for dark colours to the settings page.",
+    "db-upgrade": "Moved from PostgreSQL 14 to 16 with logical replication.",
+    "api": "Documented the endpoints, with an example for each.",
+    "flaky-test": "The test of the scheduler failed at midnight. Froze the clock.",
+    "登录": "修复了登录页面的刷新令牌错误。",
+    "翻訳": "メニューの翻訳を日本語で確認しました。",
+}
+
+
+def effort(number: int, name: str, summary: str) -> list[Group]:
+    """Return two turns in which an effort is opened, and concluded with a summary."""
+    return [
+        turn(number, f"Let us begin with {name}.", [name], [opened(name, goal="")]),
+        turn(number + 1, "That is it.", [name], [concluded(name, summary)]),
+    ]
+
+
+def populate(archive: Archive) -> Tip:
+    """Write nine efforts, each of two turns."""
+    named = [("auth-bug", SUMMARY), *OTHERS.items()]
+    groups = [
+        group
+        for at, (name, summary) in enumerate(named)
+        for group in effort(2 * at + 1, name, summary)
+    ]
+    return commit_all(archive, groups)
+
+
+def search(archive: Archive, tip: Tip, query: str, owner: Owner = OWNER) -> list[str | None]:
+    """Return the efforts that a query finds, best first, None for an ambient turn."""
+    return [found.effort for found in archive.search(owner, tip, query, 5)]
+
+
+def siblings(archive: Archive, said: Sequence[str]) -> None:
+    """Begin a branch at the first turn with each of these."""
+    for text in said:
+        archive.commit(OWNER, START, turn(1, text))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "auth fix",
+        "What was the fix for the auth thing?",
+        "refresh token",
+        "401 error",
+        "AUTH-BUG",
+        "interceptors",
+        "(axios)",
+        "the 401s, and the tokens' refreshing!",
+        "ＡＸＩＯＳ",  # noqa: RUF001 (full width, on purpose)
+    ],
+)
+def test_the_effort_that_is_meant_comes_first(archive: Archive, query: str) -> None:
+    """Plurals, endings, punctuation, case and width do not matter, words of the id count."""
+    tip = populate(archive)
+
+    assert search(archive, tip, query)[:1] == ["auth-bug"]
+
+
+@pytest.mark.parametrize("query", ["capital of France", "unauthorised", "token ring axi"])
+def test_what_is_not_meant_is_not_found(archive: Archive, query: str) -> None:
+    """A word inside of another is no match: neither `api` in capital nor `auth` in unauthorised."""
+    tip = commit_all(archive, [*effort(1, "auth-bug", "Fixed it."), *effort(3, "api", "Done.")])
+
+    assert search(archive, tip, query) == []
+
+
+def test_an_id_inside_another_word_does_not_count(archive: Archive) -> None:
+    """A question about a capital finds what speaks of capitals, and not the effort `api`."""
+    tip = populate(archive)
+
+    assert search(archive, tip, "capital of France") == ["rapid-import"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("刷新令牌", "登录"),
+        ("登录页面怎么了", "登录"),
+        ("日本語の翻訳", "翻訳"),
+        ("メニュー", "翻訳"),
+    ],
+)
+def test_scripts_without_spaces_are_found(archive: Archive, query: str, found: str) -> None:
+    """Chinese and Japanese are found by any part of two characters."""
+    tip = populate(archive)
+
+    assert search(archive, tip, query)[:1] == [found]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", " ", "?!", "continue", "go on", "next", "the thing", "What was that about?", "Carry on!"],
+)
+def test_a_query_without_content_finds_nothing(archive: Archive, query: str) -> None:
+    """Stop words and stop phrases are not looked for, although turns say them."""
+    tip = commit_all(archive, [turn(1, "continue"), turn(2, "Go on, what was that about?")])
+
+    assert search(archive, tip, query) == []
+
+
+@pytest.mark.parametrize(
+    "query", ['"axios" OR', "axios*", "a:b AND (", "NEAR(axios, 3)", "-axios^"]
+)
+def test_a_query_is_no_expression(archive: Archive, query: str) -> None:
+    """Nothing in a query has a meaning of its own, whatever a search engine might take it for."""
+    tip = populate(archive)
+
+    assert {"auth-bug"} >= {*search(archive, tip, query)}
+
+
+def test_an_empty_session_has_nothing(archive: Archive) -> None:
+    """Without a session, and without efforts, nothing is found."""
+    tip = commit_all(archive, [])
+
+    assert search(archive, tip, "auth fix") == []
+    assert search(archive, commit_all(archive, [turn(1, "Hello.")]), "auth fix") == []
+
+
+def test_an_ambient_turn_is_found(archive: Archive) -> None:
+    """A turn of no effort is found as such, by its number."""
+    tip = commit_all(archive, [turn(1), turn(2, "My cat is called Minka."), turn(3)])
+    (found,) = archive.search(OWNER, tip, "the name of the cat", 5)
+
+    assert (found.effort, found.turn) == (None, 2)
+    assert found.said == {"cat"}
+
+
+def test_the_turn_that_says_it_is_named(archive: Archive) -> None:
+    """Of an effort the best matching turn is given, and which terms of the query it says."""
+    said = ["The port is 8080.", "The certificate expires in May.", "And the rest."]
+    turns = [turn(at, text, ["a"]) for at, text in enumerate(said, 1)]
+    tip = commit_all(archive, turns)
+    (found,) = archive.search(OWNER, tip, "When do certificates expire?", 5)
+
+    assert (found.effort, found.turn) == ("a", 2)
+    assert found.said == {"certif", "expir"}
+    assert found.score > 0
+
+
+def test_the_limit_is_kept(archive: Archive) -> None:
+    """At most so many are found, the best ones."""
+    tip = commit_all(archive, [turn(at, "a cat " * at, [f"e{at}"]) for at in range(1, 9)])
+
+    assert len(archive.search(OWNER, tip, "cat", 3)) == 3
+    assert len(archive.search(OWNER, tip, "cat", 20)) == 8
+
+
+def test_tools_of_the_application_are_found(archive: Archive) -> None:
+    """What a tool was asked and what it answered is found as what was said is."""
+    asked = {"name": "read_file", "args": {"path": "src/login.ts"}, "id": "1", "type": "tool_call"}
+    result = {"type": "tool", "data": {"content": "ECONNREFUSED", "tool_call_id": "1"}}
+    said = (human("Look."), answer("", tool_calls=[asked]), result, answer("I see."))
+    tip = commit_all(archive, [Group(1, said, "2026-01-01", ("a",))])
+
+    assert [search(archive, tip, query) for query in ("login", "econnrefused")] == [["a"], ["a"]]
+
+
+def test_what_the_memory_quotes_is_not_found_again(archive: Archive) -> None:
+    """The result of a memory tool stands elsewhere already: the turn that asked is no answer."""
+    result = {
+        "type": "tool",
+        "data": {"content": "Minka", "tool_call_id": "1", "name": "search_efforts"},
+    }
+    tip = commit_all(archive, [Group(1, (human("Look."), result, answer("Yes.")), "2026-01-01")])
+
+    assert search(archive, tip, "Minka") == []
+
+
+def test_a_branch_does_not_find_its_siblings(archive: Archive) -> None:
+    """After a fork each side finds what it sees itself, common past included."""
+    first = commit_all(archive, effort(1, "past", "The cat is called Minka."))
+    left = commit_all(archive, effort(3, "left", "The cat is grey."), first)
+    right = commit_all(archive, effort(3, "right", "The cat is old."), first)
+
+    assert set(search(archive, left, "cat")) == {"past", "left"}
+    assert set(search(archive, right, "cat")) == {"past", "right"}
+
+
+def test_an_effort_of_one_name_on_two_branches(archive: Archive) -> None:
+    """The same name on two branches is two efforts, each found by its own words."""
+    left = commit_all(archive, effort(1, "pet", "The cat is grey."))
+    right = archive.commit(OWNER, START, turn(1, "The dog is old.", ["pet"], [opened("pet")])).tip
+
+    assert [search(archive, tip, "cat") for tip in (left, right)] == [["pet"], []]
+    assert [search(archive, tip, "dog") for tip in (left, right)] == [[], ["pet"]]
+
+
+def test_an_older_tip_does_not_find_what_came_later(archive: Archive) -> None:
+    """A state that went back finds only what was there."""
+    first = commit_all(archive, [turn(1, "The cat is grey.")])
+    commit_all(archive, [turn(2, "The dog is old.")], first)
+
+    assert [search(archive, first, query) for query in ("cat", "dog")] == [[None], []]
+
+
+@pytest.mark.parametrize("owner", [Owner("bob", "t1"), Owner("ann", "t2"), Owner("ann", "t1", "x")])
+def test_another_owner_finds_nothing(archive: Archive, owner: Owner) -> None:
+    """Neither another user, nor another thread, nor another namespace sees what is stored."""
+    tip = populate(archive)
+
+    assert search(archive, tip, "axios", owner) == []
+
+
+def test_many_siblings_hide_nothing(archive: Archive) -> None:
+    """However many branches say it better, what the tip sees is found."""
+    tip = commit_all(archive, [turn(1, "A cat, and much else besides that is of no importance.")])
+    siblings(archive, [f"cat {number} tree" for number in range(250)])
+
+    assert search(archive, tip, "cat tree") == [None]
+
+
+@pytest.mark.parametrize("said", [["x"] * 300, ["x" * 100_000], ["\x00\ud800 x", "é\u0301"]])
+def test_odd_turns_are_found(archive: Archive, said: Sequence[str]) -> None:
+    """Very many messages, very long words and odd characters break neither commit nor search."""
+    messages = (*(human(text) for text in said), answer("It was the zebra."))
+    tip = commit_all(archive, [Group(1, messages, "2026-01-01")])
+
+    assert search(archive, tip, "zebras \ud800") == [None]
