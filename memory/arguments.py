@@ -72,3 +72,9 @@ class ReadLog(Arguments):
 
     turn: int
     offset: int = 0
+
+
+class Search(Arguments):
+    """Arguments of `search_efforts`; words to look for, or a question."""
+
+    query: Text

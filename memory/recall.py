@@ -1,18 +1,18 @@
-"""Recalled text: a result that quotes the log is stored as a reference to it, not as a copy.
+"""Recalled text: a result that quotes the log is stored as references to it, not as a copy.
 
-The artifact of such a tool result says `{"recalled": {"turn": 5, "offset": 0, "end": 4000}}`,
-characters of the rendered turn. Erasing a turn therefore reaches what was read from it. Only
-`read_log` quotes the log; no tool of the application can have its name.
+The artifact of such a tool result says `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`,
+characters of rendered turns, one range for each text that it quotes. Erasing a turn therefore
+reaches what was read from it. Only `read_log` and `search_efforts` quote the log; no tool of the
+application can have their names.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .messages import Message
 
-_TOOL = "read_log"
 _FIELDS = {"turn", "offset", "end"}
 
 
@@ -29,32 +29,29 @@ class Recalled:
         return f"recalled turn {self.turn}, characters {self.offset}-{self.end}"
 
 
-def recalled(message: Message) -> Recalled | None:
-    """Return the range that a tool result quotes, None for any other message."""
-    data = message["data"]
-    artifact = data.get("artifact")
-    if message["type"] != "tool" or data.get("name") != _TOOL or not isinstance(artifact, Mapping):
-        return None
-    found = artifact.get("recalled")
-    if not isinstance(found, Mapping) or found.keys() != _FIELDS:
-        return None
-    numbers = all(type(number) is int for number in found.values())
-    return Recalled(**found) if numbers and _body(message) is not None else None
+def recalled(message: Message) -> tuple[Recalled, ...]:
+    """Return the ranges that a tool result quotes, none for any other message."""
+    artifact = message["data"].get("artifact")
+    if not isinstance(artifact, Mapping) or message["type"] != "tool":
+        return ()
+    listed = artifact.get("recalled")
+    if not isinstance(listed, list) or not all(map(_is_range, listed)):
+        return ()
+    ranges = tuple(Recalled(**found) for found in listed)
+    return ranges if ranges and len(_quoting(message)) == len(ranges) else ()
 
 
 def stored(message: Message) -> Message:
     """Return the message as the archive keeps it: without the text that it quotes."""
-    if recalled(message) is None:
-        return message
-    return _with_text(message, "")
+    found = recalled(message)
+    return _with_texts(message, [""] * len(found)) if found else message
 
 
 def restored(message: Message, read: Callable[[int], str]) -> Message:
     """Return the message as it was sent; `read` renders a turn. The inverse of `stored`."""
     found = recalled(message)
-    if found is None:
-        return message
-    return _with_text(message, read(found.turn)[found.offset : found.end])
+    texts = [read(one.turn)[one.offset : one.end] for one in found]
+    return _with_texts(message, texts) if found else message
 
 
 def compact(value: Mapping[str, Any]) -> str:
@@ -62,15 +59,41 @@ def compact(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _with_text(message: Message, text: str) -> Message:
-    body = {**(_body(message) or {}), "text": text}
-    return {**message, "data": {**message["data"], "content": compact(body)}}
+def _is_range(found: Any) -> bool:
+    return (
+        isinstance(found, Mapping)
+        and found.keys() == _FIELDS
+        and all(type(number) is int for number in found.values())
+    )
 
 
-def _body(message: Message) -> Mapping[str, Any] | None:
-    """Return the JSON object that a result is, None if it is none of `read_log`'s."""
+def _with_texts(message: Message, texts: Sequence[str]) -> Message:
+    body = _body(message)
+    filled = [
+        {**item, _key(message): text} for item, text in zip(_quoting(message), texts, strict=True)
+    ]
+    whole = {**body, "results": filled} if _key(message) == "excerpt" else filled[0]
+    return {**message, "data": {**message["data"], "content": compact(whole)}}
+
+
+def _quoting(message: Message) -> list[Mapping[str, Any]]:
+    """Return the parts of a result that quote a text each: itself, or what a search found."""
+    body, key = _body(message), _key(message)
+    items = body.get("results") if key == "excerpt" else [body]
+    if not key or not isinstance(items, list):
+        return []
+    return items if all(isinstance(one, dict) and key in one for one in items) else []
+
+
+def _key(message: Message) -> str:
+    name = message["data"].get("name")
+    return {"read_log": "text", "search_efforts": "excerpt"}.get(str(name), "")
+
+
+def _body(message: Message) -> Mapping[str, Any]:
+    """Return the JSON object that a result is, an empty one if it is none."""
     try:
         body = json.loads(message["data"]["content"])
     except (TypeError, ValueError):
-        return None
-    return body if isinstance(body, dict) and "text" in body else None
+        return {}
+    return body if isinstance(body, dict) else {}

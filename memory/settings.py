@@ -64,6 +64,12 @@ class Settings(BaseModel):
     status_limit: int = Field(
         20, ge=1, le=1_000, description="Further efforts that `effort_status` lists"
     )
+    search_limit: int = Field(
+        5, ge=1, le=50, description="Efforts and turns that `search_efforts` finds at most"
+    )
+    recall_hints: int = Field(
+        3, ge=0, le=20, description="Hints at stored efforts beside a user message at most; 0 = off"
+    )
     summary_max_tokens: int = Field(
         120, ge=20, le=4_000, description="Length of an effort's summary at most, in tokens"
     )

@@ -7,7 +7,17 @@ from typing import Any, TypeAlias, cast
 from pydantic import ValidationError
 
 from ..prompts.loader import text as prompt
-from .arguments import Arguments, Close, EffortId, Expand, Nothing, Open, ReadLog, UpdateGoal
+from .arguments import (
+    Arguments,
+    Close,
+    EffortId,
+    Expand,
+    Nothing,
+    Open,
+    ReadLog,
+    Search,
+    UpdateGoal,
+)
 from .concluding import close_effort
 from .desk import Desk, banners_since
 from .errors import SummaryError, ToolError
@@ -16,6 +26,7 @@ from .messages import Message
 from .opening import open_effort, reopen_effort, switch_effort, update_goal
 from .reading import effort_status, read_log
 from .recall import compact
+from .searching import search_efforts
 from .settings import describe
 from .summary import EffortSummary, SummaryRequest
 
@@ -48,6 +59,7 @@ _TOOLS: Mapping[str, tuple[type[Arguments], Callable[[Desk, Any], Any]]] = {
     "expand_effort": (Expand, expand_effort),
     "collapse_effort": (EffortId, collapse_effort),
     "effort_status": (Nothing, effort_status),
+    "search_efforts": (Search, search_efforts),
     "read_log": (ReadLog, read_log),
 }
 
@@ -115,7 +127,7 @@ def _run_one(desk: Desk, call: Mapping[str, Any], others: frozenset[str]) -> Any
     if isinstance(outcome, Generator):
         outcome = yield from outcome
     desk, result, *quoted = outcome
-    return desk, result, {"recalled": asdict(quoted[0])} if quoted else None
+    return desk, result, {"recalled": [asdict(one) for one in quoted]} if quoted else None
 
 
 def _validated(arguments: type[Arguments], name: str, args: Mapping[str, Any]) -> Arguments:

@@ -40,9 +40,9 @@ def rendered(messages: Sequence[Message]) -> str:
 
 
 def _lines(message: Message) -> list[str]:
-    reference = recalled(message)
-    if reference is not None:
-        return [f"tool {message['data'].get('name')}: ({reference})"]
+    references = recalled(message)
+    if references:
+        return [f"tool {message['data'].get('name')}: ({'; '.join(map(str, references))})"]
     speaker = _SPEAKERS.get(message["type"], message["type"])
     if message["type"] == "tool":
         speaker = f"tool {message['data'].get('name') or ''}".rstrip()

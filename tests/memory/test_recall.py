@@ -1,5 +1,6 @@
 """Recalled text: stored as a reference, read back as it was."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,8 +21,15 @@ RANGE = {"turn": 2, "offset": 3, "end": 20}
 def quoting(text: str, offset: int) -> Message:
     """Return the result of `read_log` that quotes a text from an offset on."""
     result = {"turn": 2, "efforts": ["a"], "text": text, "next_offset": None}
-    artifact = {"recalled": {"turn": 2, "offset": offset, "end": offset + len(text)}}
+    artifact = {"recalled": [{"turn": 2, "offset": offset, "end": offset + len(text)}]}
     return result_message(call("read_log", call_id="1", turn=2), result, artifact)
+
+
+def found(texts: Sequence[str], ranges: Sequence[Any]) -> Message:
+    """Return the result of a search that quotes these texts, and says that it quotes ranges."""
+    results = [{"id": "a", "excerpt": text, "turn": 2, "score": 0.1} for text in texts]
+    body = {"query": "q", "results": results}
+    return result_message(call("search_efforts", call_id="1"), body, {"recalled": ranges})
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.data())
@@ -34,12 +42,22 @@ def test_a_stored_result_is_restored_byte_for_byte(log: str, data: st.DataObject
     assert restored(stored(message), lambda _turn: log) == message
 
 
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
+def test_a_stored_search_is_restored_byte_for_byte(logs: list[str]) -> None:
+    """Each excerpt comes back from its own turn."""
+    ranges = [{"turn": at, "offset": 0, "end": len(log)} for at, log in enumerate(logs)]
+    message = found(logs, ranges)
+
+    assert restored(stored(message), lambda turn: logs[turn]) == message
+    assert '"excerpt":""' in stored(message)["data"]["content"]
+
+
 def test_the_stored_result_does_not_hold_the_text() -> None:
     """What the archive keeps of a quoting result is the range, not the text."""
     kept = stored(quoting(LOG, 0))
 
     assert kept["data"]["content"] == '{"turn":2,"efforts":["a"],"text":"","next_offset":null}'
-    assert recalled(kept) == Recalled(2, 0, len(LOG))
+    assert recalled(kept) == (Recalled(2, 0, len(LOG)),)
 
 
 @pytest.mark.parametrize(
@@ -50,17 +68,27 @@ def test_the_stored_result_does_not_hold_the_text() -> None:
         tool("1", LOG),
         tool("1", LOG, "read_log"),
         tool("1", '{"error":"no"}', "read_log", status="error"),
-        tool("1", LOG, artifact={"recalled": RANGE}),
+        tool("1", LOG, artifact={"recalled": [RANGE]}),
         tool("1", LOG, artifact={"recalled": {"items": 3}}),
         tool("1", LOG, "read_log", artifact={"recalled": {"items": 3}}),
         tool("1", LOG, "read_log", artifact={"recalled": [1]}),
+        tool("1", '{"text":""}', "read_log", artifact={"recalled": []}),
+        tool("1", '{"text":""}', "read_log", artifact={"recalled": [RANGE, RANGE]}),
+        tool("1", '{"text":""}', "search_efforts", artifact={"recalled": [RANGE]}),
+        tool("1", '{"results":5}', "search_efforts", artifact={"recalled": [RANGE]}),
+        tool("1", '{"results":[5]}', "search_efforts", artifact={"recalled": [RANGE]}),
+        tool("1", '{"":"x"}', "look_up", artifact={"recalled": [RANGE]}),
+        tool("1", '{"text":"x"}', "look_up", artifact={"recalled": [RANGE]}),
+        found([LOG], []),
+        found([LOG], [RANGE, RANGE]),
+        found([LOG], [{**RANGE, "end": "20"}]),
         tool("1", LOG, "read_log", artifact="recalled"),
-        human(LOG, name="read_log", artifact={"recalled": RANGE}),
+        human(LOG, name="read_log", artifact={"recalled": [RANGE]}),
     ],
 )
 def test_other_messages_are_kept_whole(message: Message) -> None:
-    """No message but a result of `read_log` loses its text, whatever artifact it brings."""
-    assert recalled(message) is None
+    """No message but a result that quotes the log loses its text, whatever artifact it brings."""
+    assert recalled(message) == ()
     assert stored(message) == message
     assert restored(message, lambda _turn: "") == message
 

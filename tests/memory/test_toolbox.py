@@ -20,6 +20,7 @@ PARAMETERS = {
     "expand_effort": (["effort_id", "turns", "query"], ["effort_id"]),
     "collapse_effort": (["effort_id"], ["effort_id"]),
     "effort_status": ([], []),
+    "search_efforts": (["query"], ["query"]),
     "read_log": (["turn", "offset"], ["turn"]),
 }
 
@@ -89,7 +90,7 @@ def test_read_log_names_what_it_quotes(talk: Conversation) -> None:
     text = json.loads(result["data"]["content"])["text"]
 
     assert result["data"]["artifact"] == {
-        "recalled": {"turn": 1, "offset": 6, "end": 6 + len(text)}
+        "recalled": [{"turn": 1, "offset": 6, "end": 6 + len(text)}]
     }
 
 

@@ -9,7 +9,9 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.transcript import rendered, transcript
 from tests.memory.desks import ai, call, human, tool
 
-RECALLED = {"recalled": {"turn": 2, "offset": 5, "end": 90}}
+RECALLED = {"recalled": [{"turn": 2, "offset": 5, "end": 90}]}
+TWO = {"recalled": [*RECALLED["recalled"], {"turn": 4, "offset": 0, "end": 7}]}
+PLACES = "recalled turn 2, characters 5-90; recalled turn 4, characters 0-7"
 MESSAGES = st.lists(
     st.sampled_from(
         [
@@ -54,6 +56,12 @@ MESSAGES = st.lists(
         (
             tool("1", '{"text":"x"}', "read_log", artifact=RECALLED),
             "tool read_log: (recalled turn 2, characters 5-90)",
+        ),
+        (
+            tool(
+                "1", '{"results":[{"excerpt":"x"},{"excerpt":"y"}]}', "search_efforts", artifact=TWO
+            ),
+            f"tool search_efforts: ({PLACES})",
         ),
     ],
 )

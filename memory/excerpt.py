@@ -1,0 +1,43 @@
+"""The piece of a text that matches a query best."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from .terms import terms
+
+_PIECE = re.compile(r"[^\n.!?。！？]{1,400}[\n.!?。！？]*|[\n.!?。！？]+")
+_LONGEST = 400
+
+
+def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:
+    """Return begin and end of the sentences, up to 400 characters, that say most wanted terms.
+
+    Of equals the one that begins latest, since what follows a match says more than what precedes
+    it; the beginning if nothing matches.
+
+    >>> best_piece("Hello there. The port is 8080. Bye.", {"port"})
+    (13, 35)
+    """
+    spans = [found.span() for found in _PIECE.finditer(text)] or [(0, 0)]
+    said = [_said(text[begin:end], wanted) for begin, end in spans]
+
+    def rank(first: int) -> tuple[int, int, int]:
+        inside = [term for found in said[first : _last(spans, first) + 1] for term in found]
+        return len(set(inside)), len(inside), first
+
+    first = max((at for at, found in enumerate(said) if found), key=rank, default=0)
+    begin, end = spans[first][0], spans[_last(spans, first)][1]
+    shown = text[begin:end]
+    return end - len(shown.lstrip()), begin + len(shown.rstrip())
+
+
+def _said(piece: str, wanted: Collection[str]) -> list[str]:
+    return [term for term in terms(piece) if term in wanted]
+
+
+def _last(spans: Sequence[tuple[int, int]], first: int) -> int:
+    """Return the last piece that fits with those from the first on."""
+    last = first
+    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _LONGEST:
+        last += 1
+    return last

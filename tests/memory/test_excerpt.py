@@ -1,0 +1,38 @@
+"""The best piece of a text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.excerpt import best_piece
+from ebbtide.memory.terms import asked
+
+FILLER = "Nothing of it is said in this sentence, which is as long as it has to be here. " * 9
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "piece"),
+    [
+        ("", "port", ""),
+        ("user: Which port?\nassistant: 8080.", "port", "user: Which port?\nassistant: 8080."),
+        (f"{FILLER}The port is 8080. Ok.\n{FILLER}", "ports", "The port is 8080. Ok."),
+        (f"A port. {FILLER}The port of the proxy.", "proxy port", "The port of the proxy."),
+        (f"A port. {FILLER}A port, a port.", "port", "A port, a port."),
+        (f"  Hello.  {FILLER}", "port", f"Hello.  {FILLER}"[:398].rpartition(". ")[0] + "."),
+        (f"你好。\n修复了登录。{FILLER * 2}", "登录", "修复了登录。"),
+    ],
+)
+def test_the_piece_that_says_most_is_chosen(text: str, query: str, piece: str) -> None:
+    """It begins where the terms are, with what follows, and with the beginning if none is said."""
+    begin, end = best_piece(text, asked(query))
+
+    assert text[begin:end].startswith(piece)
+
+
+@given(st.text(), st.lists(st.sampled_from(["a1", "b2"])))
+def test_a_piece_is_a_part_of_the_text(text: str, wanted: list[str]) -> None:
+    """Whatever the text, the piece lies in it and is no longer than 400 characters."""
+    begin, end = best_piece(text, wanted)
+
+    assert 0 <= begin <= end <= len(text) or not text.strip()
+    assert len(text[begin:end]) <= 400 + len(text) - len(text.rstrip("\n.!?。！？"))

@@ -1,0 +1,184 @@
+"""Searching what is stored: what the model is answered, and what is kept of the answer."""
+
+import pytest
+
+from ebbtide.memory.messages import Message
+from ebbtide.memory.recall import Recalled, recalled, stored
+from ebbtide.memory.summary import EffortSummary
+from ebbtide.prompts.loader import text as prompt
+from tests.memory.desks import LONG_ENOUGH, Conversation, call, count_words
+
+FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
+
+
+def concluded(talk: Conversation) -> None:
+    """Conclude the effort `auth-bug`, in turns 1 and 2, and say something of no effort."""
+    talk.replies.append(EffortSummary(summary=FIX, keywords=["auth"], importance=80))
+    talk.effort("auth-bug", LONG_ENOUGH, "The interceptor belongs in api.ts, then it works.")
+    talk.turn("My cat is called Minka.", answer="A nice name.")
+
+
+def test_an_effort_comes_with_an_excerpt(talk: Conversation) -> None:
+    """A result has id, status, summary, the best piece of the log with its turn, and a score."""
+    concluded(talk)
+    talk.ask("Where does the interceptor belong?")
+    answer = talk.call("search_efforts", query="Where does the interceptor belong?")
+    (result,) = answer["results"]
+
+    assert answer["query"] == "Where does the interceptor belong?"
+    assert list(result) == ["id", "status", "summary", "excerpt", "turn", "score"]
+    assert (result["id"], result["status"], result["turn"]) == ("auth-bug", "concluded", 2)
+    assert result["summary"] == FIX
+    assert result["excerpt"].startswith("user: The interceptor belongs in api.")
+    assert result["score"] > 0
+
+
+def test_an_ambient_turn_has_no_id(talk: Conversation) -> None:
+    """What was said outside of efforts is found with its turn."""
+    concluded(talk)
+    talk.ask("What is my cat called?")
+    (result,) = talk.call("search_efforts", query="cat")["results"]
+
+    assert (result["id"], result["status"], result["turn"]) == (None, None, 3)
+    assert result["excerpt"] == "user: My cat is called Minka.\nassistant: A nice name."
+
+
+@pytest.mark.parametrize("query", ["", "  ", "continue", "What was that about?", "go on", "?"])
+def test_a_query_without_content_says_why(talk: Conversation, query: str) -> None:
+    """Nothing is found, and the result tells what to search for instead."""
+    concluded(talk)
+    talk.ask("continue")
+    answer = talk.call("search_efforts", query=query)
+
+    assert answer == {"query": query, "results": [], "why": prompt("nothing_to_search")}
+
+
+def test_nothing_found_is_an_empty_list(talk: Conversation) -> None:
+    """A query that nothing matches is no error."""
+    concluded(talk)
+    talk.ask("What is the capital of France?")
+
+    assert talk.call("search_efforts", query="capital of France")["results"] == []
+
+
+def test_the_status_is_that_of_this_moment(talk: Conversation) -> None:
+    """An effort that was reopened in the running turn is open."""
+    concluded(talk)
+    talk.ask("Once more.")
+    talk.call("reopen_effort", effort_id="auth-bug")
+    (result,) = talk.call("search_efforts", query="axios")["results"]
+
+    assert (result["status"], result["summary"]) == ("open", FIX)
+
+
+def test_the_running_turn_is_not_found(talk: Conversation) -> None:
+    """What is said in this turn is in the context, and not in the index yet."""
+    concluded(talk)
+    talk.ask("Do you know zebras?")
+    talk.look_up("zebras")
+
+    assert talk.call("search_efforts", query="zebras")["results"] == []
+
+
+def test_an_evicted_effort_is_found(talk: Conversation) -> None:
+    """An effort whose summary has left the context comes with its summary."""
+    talk.set(summaries_limit=1)
+    concluded(talk)
+    talk.effort("other", LONG_ENOUGH)
+    talk.ask("auth fix?")
+    first, *_ = talk.call("search_efforts", query="auth fix")["results"]
+
+    assert "auth-bug" not in talk.space.summaries
+    assert (first["id"], first["summary"]) == ("auth-bug", FIX)
+
+
+def test_the_limit_is_a_setting(talk: Conversation) -> None:
+    """`search_limit` says how many results there are at most."""
+    talk.set(search_limit=2)
+    talk.follow([[], [], [], []])
+    talk.ask("What took time?")
+
+    assert len(talk.call("search_efforts", query="time")["results"]) == 2
+
+
+def test_the_results_fit_into_the_free_budget(talk: Conversation) -> None:
+    """As many results as there is room for are shown, and the best one in any case."""
+    talk.follow([[], [], [], []])
+    talk.free = 40
+    talk.ask("What took time?")
+    results = talk.call("search_efforts", query="time")["results"]
+    talk.free = 1
+
+    assert 1 < len(results) < 4
+    assert len(talk.call("search_efforts", query="time")["results"]) == 1
+
+
+def test_searching_changes_nothing(talk: Conversation) -> None:
+    """Being found is no reference: the workspace stays as it was."""
+    concluded(talk)
+    talk.ask("auth fix?")
+    before = talk.space
+    talk.call("search_efforts", query="auth fix")
+
+    assert talk.space == before
+
+
+def test_excerpts_are_stored_as_references(talk: Conversation) -> None:
+    """The archive keeps ranges and no text, and gives back the result as the model saw it."""
+    concluded(talk)
+    talk.ask("What about the cat, and the interceptor?")
+    talk.call("search_efforts", query="cat interceptor")
+    seen = talk.messages
+    record = talk.answer()
+    found = recalled(record.messages[2])
+
+    assert {one.turn for one in found} == {2, 3}
+    assert "Minka" not in record.messages[2]["data"]["content"]
+    assert talk.desk.view.messages(record)[:-1] == seen
+
+
+def test_a_log_shows_where_excerpts_stand(talk: Conversation) -> None:
+    """What was found once is not copied into the log of the turn that searched."""
+    concluded(talk)
+    talk.turn("The cat?", call("search_efforts", query="cat"))
+    talk.ask("What did you find?")
+    text = talk.call("read_log", turn=4)["text"]
+
+    assert f"tool search_efforts: ({Recalled(3, 0, 53)})" in text
+    assert "Minka" not in text
+
+
+def test_what_was_found_is_not_found_in_the_turn_that_searched(talk: Conversation) -> None:
+    """A search does not find earlier searches for the same."""
+    concluded(talk)
+    talk.turn("And?", call("search_efforts", query="Minka"), answer="So it is.")
+    talk.ask("Again.")
+    results = talk.call("search_efforts", query="Minka")["results"]
+
+    assert [result["turn"] for result in results] == [3]
+
+
+def test_a_long_query_is_not_repeated_whole(talk: Conversation) -> None:
+    """The result names the query, but does not grow with it."""
+    concluded(talk)
+    talk.ask("x")
+    answer = talk.call("search_efforts", query="axios " * 1_000)
+
+    assert len(answer["query"]) == 500
+    assert answer["results"][0]["id"] == "auth-bug"
+
+
+def kept(message: Message) -> int:
+    """Count the words of a message as the archive keeps it."""
+    return count_words(str(stored(message)["data"]["content"]))
+
+
+def test_a_search_that_finds_nothing_is_kept_as_it_is(talk: Conversation) -> None:
+    """Without excerpts there is nothing to refer to."""
+    concluded(talk)
+    talk.ask("x")
+    talk.call("search_efforts", query="zebra")
+    message = talk.messages[-1]
+
+    assert recalled(message) == ()
+    assert kept(message) == count_words(message["data"]["content"])
