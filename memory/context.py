@@ -9,6 +9,7 @@ from ..prompts.loader import text as prompt
 from .desk import Desk
 from .effort_quote import quote, share
 from .efforts import Effort
+from .hints import hints
 from .messages import Message
 from .record import Record
 from .tokens import TokenCounter, count_message, count_tools
@@ -116,6 +117,9 @@ def _notes(desk: Desk) -> Iterator[Message]:
     """Say the goal here and not before the log: it may change, and the prefix may not."""
     for effort in _active_effort(desk):
         yield note(prompt("active_goal", **_purpose(effort)))
+    lines = hints(desk, [record.turn for record in _window(desk)])
+    if lines:
+        yield note(prompt("hints", lines="\n".join(lines)))
 
 
 def _active_effort(desk: Desk) -> tuple[Effort, ...]:
@@ -135,13 +139,18 @@ def _log(desk: Desk, effort: Effort) -> Iterator[Message]:
 
 
 def _ambient(desk: Desk) -> Iterator[Message]:
-    last = window(
-        desk.view.ambient_count(), desk.settings.ambient_window, desk.settings.window_step
-    )
-    records = desk.view.ambient(last) if last else ()
+    records = _window(desk)
     if records:
         yield note(prompt("ambient_run"))
         yield from _real(desk, records)
+
+
+def _window(desk: Desk) -> tuple[Record, ...]:
+    """Return the ambient turns that are in the context."""
+    last = window(
+        desk.view.ambient_count(), desk.settings.ambient_window, desk.settings.window_step
+    )
+    return desk.view.ambient(last) if last else ()
 
 
 def _real(desk: Desk, records: Sequence[Record]) -> Iterator[Message]:

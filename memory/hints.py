@@ -1,0 +1,83 @@
+"""Hints: stored efforts and turns that a user's message points at and that the context lacks."""
+
+from collections.abc import Collection, Iterator
+
+from .archive import Found
+from .desk import Desk
+from .efforts import Effort
+from .messages import text
+from .pointing import pointed_at
+from .terms import asked, folded, is_pair, pieces
+
+_READ = 2_000
+_CANDIDATES = 250
+_WEIGHED = 200
+_LONGEST_ID = 8
+_SHORTEST = 3
+_SHOWN = 160
+
+
+def hints(desk: Desk, shown: Collection[int]) -> tuple[str, ...]:
+    """Return a line for each effort or ambient turn that the running message points at.
+
+    `shown` are the ambient turns in the context. Efforts named by their id come first, then what
+    the message clearly is about. A message without content points at nothing.
+    """
+    said = "\n".join(text(one) for one in desk.view.running.messages if one["type"] == "human")
+    said = said[:_READ]
+    if not desk.settings.recall_hints or not asked(said):
+        return ()
+    lines = dict.fromkeys((*_named(desk, said), *_about(desk, said, shown)))
+    return tuple(lines)[: desk.settings.recall_hints]
+
+
+def mentionable(said: str) -> tuple[str, ...]:
+    """Return the ids that a text would mention: its runs of whole words, joined by hyphens.
+
+    >>> mentionable("the auth bug")
+    ('auth', 'auth-bug', 'bug', 'the-auth', 'the-auth-bug')
+    """
+    words = pieces(folded(said))
+    runs = {
+        "-".join(words[start:end])
+        for start in range(len(words))
+        for end in range(start + 1, min(start + _LONGEST_ID, len(words)) + 1)
+    }
+    return tuple(sorted(run for run in runs if asked(run)))
+
+
+def _named(desk: Desk, said: str) -> Iterator[str]:
+    stored = [name for name in mentionable(said) if not _in_context(desk, name)]
+    for effort in desk.view.efforts_named(stored, desk.space.events):
+        yield _line(effort)
+
+
+def _about(desk: Desk, said: str, shown: Collection[int]) -> Iterator[str]:
+    message = [term for term in asked(said) if len(term) >= _SHORTEST or is_pair(term)]
+    found = desk.view.search(said, _CANDIDATES) if message else ()
+    vocabulary = {one: one.said for one in found}
+    stored = desk.view.efforts(0).total + desk.view.ambient_count()
+    best = pointed_at(message, vocabulary, min(stored, max(_WEIGHED, len(found))))
+    if best is None or (best.effort is None and best.turn in shown):
+        return
+    if best.effort is None:
+        yield _turn_line(desk, best)
+    elif not _in_context(desk, best.effort):
+        yield from map(_line, desk.view.efforts_named([best.effort], desk.space.events))
+
+
+def _in_context(desk: Desk, name: str) -> bool:
+    return name in desk.space.open or name in desk.space.summaries
+
+
+def _line(effort: Effort) -> str:
+    return f"- {effort.id}: {_short(effort.summary or effort.goal)}"
+
+
+def _turn_line(desk: Desk, found: Found) -> str:
+    return f"- turn {found.turn}: {_short(desk.view.render(found.turn))}"
+
+
+def _short(said: str) -> str:
+    line = " ".join(said.split())
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

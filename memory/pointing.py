@@ -1,0 +1,57 @@
+"""Which of several things a message clearly points at, by the keywords that tell them apart."""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping
+from math import log
+from typing import TypeVar
+
+OVERLAP = 3
+SHARE = 0.6
+LEAD = 1.0
+_DISTINCT_SHARE = 0.5
+_ROUNDING = 1e-9
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def distinctiveness(count: int, having: int) -> float:
+    """Weigh a keyword that `having` of `count` things have: 1 if one does, towards 0 if all do.
+
+    >>> [round(distinctiveness(5, having), 2) for having in (1, 2, 5)]
+    [1.0, 0.61, 0.1]
+    """
+    return 1 - log(having) / log(count + 1)
+
+
+def pointed_at(
+    message: Collection[str], vocabulary: Mapping[Name, Collection[str]], count: int
+) -> Name | None:
+    """Return the one thing that a message clearly points at, else None.
+
+    `vocabulary` says which terms of the message each has, `count` how many things there are. It
+    shares three terms that at most half of them have, and three fifths of the weight of all that
+    the message says (a term that none has weighs 1), and leads the next best by 1.
+
+    >>> said = {"auth": {"refresh", "token", "login"}, "css": {"login"}}
+    >>> pointed_at(["refresh", "token", "login", "expir"], said, 4)
+    'auth'
+    >>> pointed_at(["login", "page"], said, 4)
+    """
+    wanted = set(message)
+    having = Counter(term for terms in vocabulary.values() for term in wanted.intersection(terms))
+    known = max(count, len(vocabulary))
+    weights = {term: distinctiveness(known, number) for term, number in having.items()}
+    sums = {name: _sum(weights, wanted.intersection(terms)) for name, terms in vocabulary.items()}
+    name = max(sums, key=lambda one: sums[one], default=None)
+    if name is None:
+        return None
+    most = max(1.0, _DISTINCT_SHARE * known)
+    distinct = [term for term in wanted.intersection(vocabulary[name]) if having[term] <= most]
+    said = sum(weights.get(term, 1.0) for term in wanted)
+    lead = sums[name] - max((value for one, value in sums.items() if one != name), default=0.0)
+    enough = sums[name] >= SHARE * said - _ROUNDING
+    return name if len(distinct) >= OVERLAP and enough and lead >= LEAD - _ROUNDING else None
+
+
+def _sum(weights: Mapping[str, float], terms: Collection[str]) -> float:
+    return sum(weights[term] for term in sorted(terms))
