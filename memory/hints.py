@@ -1,6 +1,6 @@
 """Hints: stored efforts and turns that a user's message points at and that the context lacks."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from .archive import Found
 from .desk import Desk
@@ -9,8 +9,10 @@ from .messages import text
 from .pointing import pointed_at
 from .terms import asked, folded, is_pair, pieces
 
+CANDIDATES = 250
+"""How much of what a search finds is compared."""
+
 _READ = 2_000
-_CANDIDATES = 250
 _WEIGHED = 200
 _LONGEST_ID = 8
 _SHORTEST = 3
@@ -52,12 +54,16 @@ def _named(desk: Desk, said: str) -> Iterator[str]:
         yield _line(effort)
 
 
-def _about(desk: Desk, said: str, shown: Collection[int]) -> Iterator[str]:
+def clearly(said: str, found: Sequence[Found], stored: int) -> Found | None:
+    """Return which of the things found a text clearly points at; `stored` is how many there are."""
     message = [term for term in asked(said) if len(term) >= _SHORTEST or is_pair(term)]
-    found = desk.view.search(said, _CANDIDATES) if message else ()
     vocabulary = {one: one.said for one in found}
+    return pointed_at(message, vocabulary, min(stored, max(_WEIGHED, len(found))))
+
+
+def _about(desk: Desk, said: str, shown: Collection[int]) -> Iterator[str]:
     stored = desk.view.efforts(0).total + desk.view.ambient_count()
-    best = pointed_at(message, vocabulary, min(stored, max(_WEIGHED, len(found))))
+    best = clearly(said, desk.view.search(said, CANDIDATES), stored)
     if best is None or (best.effort is None and best.turn in shown):
         return
     if best.effort is None:

@@ -53,20 +53,37 @@ class Search:
     headed: Mapping[str, Heading]
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What was scored: the rows, the topics and their scores."""
+
+    rows: Sequence[Row]
+    topics: Mapping[str, Topic]
+    scores: Scores
+
+
 def search(index: Index, tip: Tip, query: str) -> tuple[Found, ...]:
     """Return the visible efforts and ambient turns that match a query, best first."""
-    wanted = asked(query)[:_TERMS]
-    if not wanted:
-        return ()
-    asking = _asking(index, {part.branch: part.upto for part in index.lineage(tip)}, wanted)
+    asking = _asking(index, tip, asked(query)[:_TERMS])
+    return _found(asking, _ranking(asking))
+
+
+def turns_found(index: Index, tip: Tip, query: str) -> tuple[int, ...]:
+    """Return the visible turns that match a query, best first, whichever effort they belong to."""
+    ranking = _ranking(_asking(index, tip, asked(query)[:_TERMS]))
+    return tuple(dict.fromkeys(ranking.rows[key].turn for key in ranked(ranking.scores.turns)))
+
+
+def _ranking(asking: Search) -> Ranking:
     rows = _rows(asking)
     turns = _turns(rows, asking)
     topics = _topics(turns, asking)
-    return _found(rows, asking, topics, score(turns, topics, asking.rare))
+    return Ranking(rows, topics, score(turns, topics, asking.rare))
 
 
-def _asking(index: Index, seen: Mapping[str, int], wanted: Sequence[str]) -> Search:
+def _asking(index: Index, tip: Tip, wanted: Sequence[str]) -> Search:
     connection = index.connection
+    seen = {part.branch: part.upto for part in index.lineage(tip)}
     counts = sorted((_count(connection, "said", term), term) for term in wanted)
     total = connection.execute("SELECT max(id) FROM records").fetchone()[0] or 1
     headed = {term: _count(connection, "headed", term) for term in wanted}
@@ -210,17 +227,23 @@ def _topic(heading: Heading | None, turns: Sequence[Turn]) -> Topic:
     return Topic(summed([*own, *says]), sum(turn.length for turn in turns))
 
 
-def _found(
-    rows: Sequence[Row], asking: Search, topics: Mapping[str, Topic], scores: Scores
-) -> tuple[Found, ...]:
-    order = sorted(scores.turns, key=lambda key: (scores.turns[key], rows[key].turn))
-    best = {rows[key].effort: rows[key].turn for key in order}
+def _found(asking: Search, ranking: Ranking) -> tuple[Found, ...]:
+    rows, turns = ranking.rows, ranking.scores.turns
+    best = {
+        rows[key].effort: rows[key].turn
+        for key in sorted(turns, key=lambda k: (turns[k], rows[k].turn))
+    }
     efforts = [
-        Found(name, best.get(name) or asking.headed[name].turn, value, frozenset(topics[name].says))
-        for name, value in scores.efforts.items()
+        Found(
+            effort=name,
+            turn=best.get(name) or asking.headed[name].turn,
+            score=value,
+            said=frozenset(ranking.topics[name].says),
+        )
+        for name, value in ranking.scores.efforts.items()
     ]
     ambient = [
-        Found(None, row.turn, scores.turns[key], frozenset(asking.said[row.record]))
+        Found(None, row.turn, turns[key], frozenset(asking.said[row.record]))
         for key, row in enumerate(rows)
         if row.effort is None and row.record in asking.said
     ]

@@ -1,0 +1,107 @@
+"""LoCoMo's conversations, replayed into an archive: a session is an effort, its summary given."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.record import Group, Owner, Tip
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One utterance: its id (D3:5), and its text with its speaker."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with the utterances that hold its answer."""
+
+    text: str
+    evidence: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One conversation: its sessions with their summaries, and the questions about it."""
+
+    id: str
+    sessions: tuple[tuple[Said, ...], ...]
+    summaries: tuple[str, ...]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A conversation in an archive: the turn and the effort of each utterance, and the texts."""
+
+    owner: Owner
+    tip: Tip
+    turns: Mapping[str, int]
+    efforts: Mapping[str, str]
+    texts: Mapping[int, tuple[str, ...]]
+
+
+def load(path: Path) -> tuple[Conversation, ...]:
+    """Read the conversations; questions without evidence that exists are left out."""
+    return tuple(_conversation(item) for item in json.loads(path.read_text(encoding="utf-8")))
+
+
+def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:
+    """Commit a conversation, `size` utterances to a turn."""
+    owner, tip = Owner("locomo", talk.id), Tip()
+    turns: dict[str, int] = {}
+    efforts: dict[str, str] = {}
+    texts: dict[int, tuple[str, ...]] = {}
+    for number, said in enumerate(talk.sessions):
+        name = f"session-{number:02}"
+        for first in range(0, len(said), size):
+            part = said[first : first + size]
+            last = first + size >= len(said)
+            event = {"type": "concluded", "effort": name, "summary": talk.summaries[number]}
+            group = _group(tip.turn + 1, part, name, [event] if last else [])
+            tip = archive.commit(owner, tip, group).tip
+            turns |= dict.fromkeys((one.id for one in part), tip.turn)
+            efforts |= dict.fromkeys((one.id for one in part), name)
+            texts[tip.turn] = tuple(one.text for one in part)
+    return Replay(owner, tip, turns, efforts, texts)
+
+
+def _group(turn: int, said: tuple[Said, ...], effort: str, events: list[dict[str, str]]) -> Group:
+    roles = ("human", "ai")
+    messages = tuple(
+        {"type": roles[at % 2], "data": {"content": one.text}} for at, one in enumerate(said)
+    )
+    return Group(turn, messages, "2026-01-01T00:00:00Z", (effort,), tuple(events))
+
+
+def _conversation(item: Mapping[str, Any]) -> Conversation:
+    talk = item["conversation"]
+    names = [key for key in talk if re.fullmatch(r"session_\d+", key)]
+    names.sort(key=lambda key: int(key.removeprefix("session_")))
+    sessions = tuple(tuple(Said(one["dia_id"], _text(one)) for one in talk[key]) for key in names)
+    known = frozenset(one.id for said in sessions for one in said)
+    summaries = tuple(item["session_summary"][f"{key}_summary"] for key in names)
+    questions = tuple(_questions(item["qa"], known))
+    return Conversation(item["sample_id"], sessions, summaries, questions)
+
+
+def _questions(items: list[Mapping[str, Any]], known: frozenset[str]) -> Iterator[Question]:
+    for item in items:
+        places = (
+            place for text in item["evidence"] for place in re.findall(r"D:?(\d+):(\d+)", text)
+        )
+        evidence = known & {f"D{int(session)}:{int(said)}" for session, said in places}
+        if evidence:
+            yield Question(item["question"], evidence)
+
+
+def _text(said: Mapping[str, Any]) -> str:
+    caption = said.get("blip_caption")
+    return f"{said['speaker']}: {said['text']}" + (f" [image: {caption}]" if caption else "")

@@ -1,0 +1,144 @@
+"""Search at scale: how long searching, opening and appending take, and how large the index gets.
+
+python benchmarks/search_scale.py --out results 1000 10000
+
+Made-up efforts of two turns each, half of their words from a vocabulary of 50,000 in Zipf's
+proportions. A query is five words of one turn; "found first" is how often its effort leads.
+"""
+
+import argparse
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any, TypeVar
+
+from report import write
+
+from ebbtide import DiskArchive
+from ebbtide.memory.record import Group, Owner, Tip
+
+T = TypeVar("T")
+
+_OWNER = Owner("scale", "t")
+_GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
+_SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905
+_WORDS = 50_000
+_QUERIES = 200
+_APPENDS = 200
+_OFTEN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A session that was written: its tip, queries with the effort they are from, append times."""
+
+    tip: Tip
+    queries: Sequence[tuple[str, str]]
+    appends: Sequence[float]
+
+
+def word(rank: int) -> str:
+    """Return the word of a rank: syllables in place of digits."""
+    name, rank = "", rank + len(_SYLLABLES) ** 2
+    while rank:
+        rank, digit = divmod(rank, len(_SYLLABLES))
+        name += _SYLLABLES[digit]
+    return name
+
+
+_VOCABULARY = [word(rank) for rank in range(_WORDS)]
+_WEIGHTS = list(accumulate(1 / (rank + 30) for rank in range(_WORDS)))
+
+
+def text(chance: random.Random, size: int) -> str:
+    """Return a text of `size` words, every second one without content."""
+    content = chance.choices(_VOCABULARY, cum_weights=_WEIGHTS, k=size // 2)
+    return " ".join(f"{said} {chance.choice(_GLUE)}" for said in content)
+
+
+def built(archive: DiskArchive, efforts: int) -> Built:
+    """Write efforts of two turns each, then one more turn at a time to take the time of it."""
+    chance, tip, queries = random.Random(1), Tip(), []
+    every = max(1, efforts // _QUERIES)
+    for number in range(efforts):
+        name = f"effort-{number}"
+        said = [(text(chance, 34), text(chance, 100)) for _ in range(2)]
+        summary = " ".join(said[1][1].split()[:30])
+        event = {"type": "concluded", "effort": name, "summary": summary}
+        tip = archive.commit(_OWNER, tip, _group(tip.turn + 1, said[0], name, [])).tip
+        tip = archive.commit(_OWNER, tip, _group(tip.turn + 1, said[1], name, [event])).tip
+        if number % every == 0:
+            words = [one for one in " ".join(said[0]).split() if one not in _GLUE]
+            queries.append((name, " ".join(chance.sample(words, 5))))
+        if number % _OFTEN == _OFTEN - 1:
+            print(f"{number + 1:,} of {efforts:,} efforts written", flush=True)
+    appends = []
+    for _ in range(_APPENDS):
+        group = _group(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0", [])
+        took, record = timed(lambda tip=tip, group=group: archive.commit(_OWNER, tip, group))
+        tip, appends = record.tip, [*appends, took]
+    return Built(tip, queries, appends)
+
+
+def timed(do: Callable[[], T]) -> tuple[float, T]:
+    """Return how many milliseconds something takes, and its result."""
+    begun = perf_counter()
+    result = do()
+    return (perf_counter() - begun) * 1_000, result
+
+
+def measured(folder: Path, efforts: int) -> dict[str, Any]:
+    """Return the row of one size."""
+    with DiskArchive(folder, durable=False) as archive:
+        made = built(archive, efforts)
+    with DiskArchive(folder, durable=False) as archive:
+        opened, _ = timed(lambda: archive.newest(_OWNER))
+        times, first = [], 0
+        for name, query in made.queries:
+            took, found = timed(lambda query=query: archive.search(_OWNER, made.tip, query, 5))
+            times.append(took)
+            first += bool(found) and found[0].effort == name
+    raw = sum(path.stat().st_size for path in folder.rglob("*.jsonl"))
+    index = sum(path.stat().st_size for path in folder.rglob("index.sqlite*"))
+    return {
+        "efforts": efforts,
+        "search p50 ms": round(median(times), 1),
+        "search p95 ms": _p95(times),
+        "open ms": round(opened, 1),
+        "append p50 ms": round(median(made.appends), 2),
+        "append p95 ms": _p95(made.appends),
+        "index / raw": round(index / raw, 2),
+        "found first %": round(100 * first / len(times)),
+    }
+
+
+def main() -> None:
+    """Measure each size that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("efforts", type=int, nargs="+")
+    options = parser.parse_args()
+    rows = []
+    for efforts in options.efforts:
+        with TemporaryDirectory() as folder:
+            rows.append(measured(Path(folder), efforts))
+    write(options.out, "search_scale", "Search at scale", rows)
+
+
+def _group(turn: int, said: Sequence[str], effort: str, events: list[dict[str, str]]) -> Group:
+    human = {"type": "human", "data": {"content": said[0]}}
+    answer = {"type": "ai", "data": {"content": said[1]}}
+    return Group(turn, (human, answer), "2026-01-01T00:00:00Z", (effort,), tuple(events))
+
+
+def _p95(times: Sequence[float]) -> float:
+    return round(quantiles(times, n=20)[-1], 2)
+
+
+if __name__ == "__main__":
+    main()
