@@ -11,10 +11,11 @@ from . import archive
 from .chat import chat as talk
 from .demo import demo as show
 from .faults import reported
-from .options import ConfigFile, Model, Root, Thread, User
+from .options import AnySession, ConfigFile, Model, Root, Thread, User
 from .place import configured
 from .sessions import table
 from .settings import settings as show_settings
+from .stats import stats as metrics
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,6 +59,15 @@ def sessions(root: Root = None, user: User = None, config: ConfigFile = None) ->
 def settings(config: ConfigFile = None) -> None:
     """Show the settings that are in force, and where each was given."""
     show_settings(config)
+
+
+@app.command()
+@reported()
+def stats(
+    session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
+) -> None:
+    """Show what the memory of a session did, and what its context cost."""
+    metrics(configured(root, user, config).place, session)
 
 
 @app.command()

@@ -1,9 +1,11 @@
 """Commit the turn and its events to the archive, once."""
 
+from dataclasses import replace
 from typing import Any
 
 from langgraph.runtime import Runtime
 
+from ..memory.metrics import cost
 from ..memory.settings import Settings, resolve
 from .collaborators import Collaborators
 from .session import committed, group, owner_of, running, tip_of, workspace
@@ -19,6 +21,9 @@ def persist(
     messages = running(state)
     owner = owner_of(state, runtime, settings)
     turn, tip = group(workspace(state), messages), tip_of(state)
+    if "context_report" in state:
+        spent = cost(state["context_report"]["tokens"], turn.messages, collaborators.count)
+        turn = replace(turn, events=(*turn.events, spent))
     keep = commit if turn.turn > tip.turn else commit_again
     record = keep(collaborators.archive, owner, tip, turn)
     return committed(record, str(messages[-1].id))

@@ -67,6 +67,36 @@ def test_sessions_says_that_there_are_none() -> None:
     assert (result.exit_code, result.stdout) == (0, "No sessions of ann in nowhere.\n")
 
 
+def test_stats_of_a_session() -> None:
+    """There is a row for each metric and for each turn; a ratio of nothing is a dash."""
+    talked("Let's work on the auth bug.", "The token expires.", "That's done.", "Hello!")
+
+    result = run("stats", "default")
+
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
+    assert ["auto collapses", "0"] in rows
+    assert ["false decay rate", "-"] in rows
+    assert [row[0] for row in rows if len(row) == 6] == ["1", "2", "3", "4"]
+
+
+def test_stats_of_all_sessions() -> None:
+    """Without a name every session of the user has its tables."""
+    talked("Hello!")
+    talked("Hello!", thread="two")
+
+    result = run("stats")
+
+    assert [name in result.stdout for name in ("default", "two")] == [True, True]
+
+
+def test_stats_of_an_unknown_session() -> None:
+    """A session that is not there ends with one line and exit code 1."""
+    result = run("stats", "nobody")
+
+    assert result.exit_code == 1
+    assert "'nobody' not found" in result.output
+
+
 def test_verify_of_an_intact_archive_says_so() -> None:
     """Every session is named with its turns, and the exit code is 0."""
     talked("Hello!", "It rains.")

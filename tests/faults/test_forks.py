@@ -15,7 +15,10 @@ from ebbtide.memory.record import Owner, Tip
 from tests.doubles import ScriptedModel, call
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
-NODES = ["begin_turn", "assemble_context", "call_model", "run_tools", "persist"]
+NODES = [
+    *("begin_turn", "assemble_context", "call_model", "run_tools"),
+    *("detect_references", "decay", "persist"),
+]
 
 
 def reply(messages: list[BaseMessage]) -> Any:

@@ -6,6 +6,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, restore
+from ebbtide.memory.metrics import report
 from tests.agents import THREAD, talk
 from tests.doubles import call, together
 from tests.graph.journeys import (
@@ -85,6 +86,23 @@ def test_the_context_falls_by_the_quoted_log(run: list[After], row: int) -> None
 def test_the_other_effort_is_as_it_was(run: list[After]) -> None:
     """The effort that nobody mentioned has its summary, and the counter of its conclusion."""
     assert {after.state["summaries"]["css"] for after in run} == {4}
+
+
+def test_the_metrics_of_the_proof_run(tmp_path: Path) -> None:
+    """The one automatic collapse was wrong, as the expansion two turns later says."""
+    turns = [*SETUP, *RUN]
+    here = begin(tmp_path, turns)
+    states = [here.say(turn.said) for turn in turns]
+    records = here.records(states[-1])
+    (first, _) = [e for r in records for e in r.events if e["type"] == "expanded"]
+
+    found = report(records)
+
+    assert (found.auto_collapses, found.false_decay_rate) == (1, 1.0)
+    assert found.tokens_saved_by_decay == 2 * first["tokens"]
+    assert [turn.total for turn in found.turns] == [
+        state["context_report"]["total"] for state in states
+    ]
 
 
 def test_each_effort_decays_on_its_own(tmp_path: Path) -> None:

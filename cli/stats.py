@@ -1,0 +1,64 @@
+"""`ebbtide stats`: what the memory of a session did, and what its context cost."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..memory.archive import Archive
+from ..memory.errors import SessionNotFoundError
+from ..memory.metrics import Report, TurnTokens, report
+from ..memory.record import Owner, Record, Tip
+from .place import Place
+from .printable import printable
+
+_CHUNK = 500
+_ROWS = 20
+_SERIES = "turns"
+
+
+def stats(place: Place, session: str | None) -> None:
+    """Print the metrics of a user's sessions, or of one; raises `SessionNotFoundError`."""
+    console = Console(highlight=False)
+    with place.archive() as archive:
+        owners = [one for one in archive.sessions(place.user) if session in {None, one.thread}]
+        if session is not None and not owners:
+            raise SessionNotFoundError(session)
+        for owner in owners:
+            found = report(_records(archive, owner))
+            console.print(_metrics(owner, found), _series(found))
+
+
+def _records(archive: Archive, owner: Owner) -> list[Record]:
+    """Return the turns of the newest branch."""
+    tip = archive.newest(owner) or Tip()
+    chunks = (range(first, first + _CHUNK) for first in range(1, tip.turn + 1, _CHUNK))
+    return [record for chunk in chunks for record in archive.turns(owner, tip, chunk)]
+
+
+def _metrics(owner: Owner, found: Report) -> Table:
+    table = Table("Metric", "Value", title=Text(printable(owner.thread)))
+    for name in Report.__dataclass_fields__:
+        if name != _SERIES:
+            table.add_row(name.replace("_", " "), _written(getattr(found, name)))
+    return table
+
+
+def _series(found: Report) -> Table:
+    """Return a row for each of the newest turns that have one."""
+    table = Table("Turn", "Context", "Expanded", "Always expanded", "Full history", "Saved")
+    for turn in found.turns[-_ROWS:]:
+        table.add_row(*_row(turn))
+    return table
+
+
+def _row(turn: TurnTokens) -> tuple[str, ...]:
+    expanded = turn.tiers.get("expanded", 0)
+    values = (turn.total, expanded, turn.always_expanded, turn.full_history, turn.savings)
+    return str(turn.turn), *map(_written, values)
+
+
+def _written(value: float | None) -> str:
+    """Write a count with its thousands, a ratio with two digits, and nothing as a dash."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"

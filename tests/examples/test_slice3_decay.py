@@ -1,0 +1,44 @@
+"""Slice 3, run as a script: an expanded effort decays."""
+
+import re
+
+import pytest
+
+from tests.examples.running import Run
+
+
+def test_it_ends_well(ran: Run) -> None:
+    """The example ends without an error."""
+    code = ran.code
+
+    assert code == 0
+
+
+def test_the_table_is_that_of_the_proof_run(ran: Run) -> None:
+    """The log is expanded for four turns, collapses in the fifth, and comes back in the seventh."""
+    pattern = r"^│ (\d) +│ [\w ,-]+? +│ ([\w-]+) +│ (\d?) +│"
+    rows = re.findall(pattern, ran.printed, re.MULTILINE)
+
+    assert rows == [
+        ("1", "auth-bug", "0"),
+        ("2", "auth-bug", "0"),
+        ("3", "auth-bug", "1"),
+        ("4", "auth-bug", "2"),
+        ("5", "none", ""),
+        ("6", "none", ""),
+        ("7", "auth-bug", "0"),
+    ]
+
+
+def test_it_tells_of_the_collapse(ran: Run) -> None:
+    """The banner of the automatic collapse is printed once."""
+    banner = "--- Auto-collapsed effort: auth-bug (inactive for 3 turns) ---"
+
+    assert ran.printed.count(banner) == 1
+
+
+def test_it_saves_a_plot(ran: Run) -> None:
+    """With matplotlib the table is saved as a picture."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+
+    assert (ran.folder / "slice3_decay.png").stat().st_size > 0

@@ -1,0 +1,148 @@
+"""What the events of a session say, as figures."""
+
+from typing import Any
+
+import pytest
+
+from ebbtide.memory.metrics import Report, TurnTokens, report
+from ebbtide.memory.record import Event, Record
+
+
+def records(turns: int, **events: list[Event]) -> list[Record]:
+    """Return turns, of which those named `t3` have these events."""
+    return [
+        Record(turn, "main", "", "", (), "", events=tuple(events.get(f"t{turn}", ())))
+        for turn in range(1, turns + 1)
+    ]
+
+
+def expanded(name: str = "a", tokens: int = 100) -> Event:
+    """Return the event of an expansion."""
+    return {"type": "expanded", "effort": name, "turns": [1], "tokens": tokens}
+
+
+def collapsed(name: str = "a", *, auto: bool = True) -> Event:
+    """Return the event of a collapse."""
+    return {"type": "collapsed", "effort": name, "auto": auto}
+
+
+def context(said: int, **tokens: int) -> Event:
+    """Return the event of what a turn cost."""
+    return {"type": "context", "tokens": tokens, "said": said}
+
+
+NOTHING = Report(
+    auto_collapses=0,
+    manual_collapses=0,
+    manual_vs_auto=None,
+    avg_expansion_duration=None,
+    false_decay_rate=None,
+    tokens_saved_by_decay=0,
+    expansion_overhead=None,
+    savings_vs_full_history=None,
+    evictions=0,
+    returns=0,
+    searches=0,
+    searches_expanded=0,
+    turns=(),
+)
+
+
+@pytest.mark.parametrize("turns", [0, 3])
+def test_without_events_all_is_nothing(turns: int) -> None:
+    """Counts are 0 and ratios are None."""
+    assert report(records(turns)) == NOTHING
+
+
+def test_collapses_are_counted_by_who_did_them() -> None:
+    """One collapse by hand to two automatic ones is a ratio of a half."""
+    ends = [collapsed("a"), collapsed("b"), collapsed("c", auto=False)]
+    found = report(records(5, t1=[expanded("a"), expanded("b"), expanded("c")], t4=ends))
+
+    assert (found.auto_collapses, found.manual_collapses, found.manual_vs_auto) == (2, 1, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("events", "duration"),
+    [
+        ({"t2": [expanded()], "t5": [collapsed()]}, 3),
+        ({"t2": [expanded()], "t3": [expanded()], "t5": [collapsed()]}, 3),
+        ({"t2": [expanded()]}, 8),
+        ({"t2": [expanded()], "t4": [{"type": "reopened", "effort": "a"}]}, 2),
+        ({"t2": [expanded("a"), expanded("b")], "t4": [collapsed("a")]}, 5),
+    ],
+)
+def test_durations_of_expansions(events: dict[str, Any], duration: float) -> None:
+    """From expansion to collapse, or to the last turn; a refresh does not restart it."""
+    assert report(records(10, **events)).avg_expansion_duration == duration
+
+
+@pytest.mark.parametrize(("again", "rate"), [("t6", 1.0), ("t7", 1.0), ("t8", 0.0)])
+def test_a_collapse_that_is_soon_undone_was_false(again: str, rate: float) -> None:
+    """An expansion within two turns of the collapse at turn 5 counts, one after three does not."""
+    events = {"t2": [expanded()], "t5": [collapsed()], again: [expanded()]}
+
+    assert report(records(10, **events)).false_decay_rate == rate
+
+
+def test_an_expansion_of_another_effort_undoes_nothing() -> None:
+    """Only the same effort tells that its collapse was wrong."""
+    events = {"t2": [expanded()], "t5": [collapsed()], "t6": [expanded("b")]}
+
+    assert report(records(10, **events)).false_decay_rate == 0.0
+
+
+@pytest.mark.parametrize(
+    ("later", "saved"), [({}, 500), ({"t8": [expanded(tokens=70)]}, 300), ({"t10": []}, 500)]
+)
+def test_tokens_saved_by_decay(later: dict[str, Any], saved: int) -> None:
+    """The log's tokens count for each turn until the next expansion or the end."""
+    events = {"t2": [expanded()], "t5": [collapsed()], **later}
+
+    assert report(records(10, **events)).tokens_saved_by_decay == saved
+
+
+def test_what_is_collapsed_by_hand_is_not_saved_by_decay() -> None:
+    """Only automatic collapses save by decay."""
+    events = {"t2": [expanded()], "t5": [collapsed(auto=False)]}
+
+    assert report(records(10, **events)).tokens_saved_by_decay == 0
+
+
+def test_the_cost_of_the_context() -> None:
+    """Each turn stands beside its baselines; shares are means, or those of the last turn."""
+    concluded = {"type": "concluded", "effort": "a", "tokens": 300}
+    events: dict[str, list[Event]] = {
+        "t1": [concluded, context(100, system=40)],
+        "t2": [expanded(), context(100, system=40, expanded=60)],
+        "t3": [{"type": "reopened", "effort": "a"}, context(200, system=40)],
+    }
+
+    found = report(records(3, **events))
+
+    assert found.turns == (
+        TurnTokens(1, {"system": 40}, 340, 100),
+        TurnTokens(2, {"system": 40, "expanded": 60}, 340, 200),
+        TurnTokens(3, {"system": 40}, 40, 400),
+    )
+    assert [turn.savings for turn in found.turns] == [0.6, 0.5, 0.9]
+    assert found.savings_vs_full_history == 0.9
+    assert found.expansion_overhead == pytest.approx(0.2)
+
+
+def test_evictions_returns_and_searches_are_counted() -> None:
+    """A search counts as used if what it found is expanded in its turn or the next one."""
+    search = {"type": "searched", "efforts": ["a"]}
+    gone, back = {"type": "evicted", "effort": "a"}, {"type": "returned", "effort": "a"}
+    events: dict[str, list[Event]] = {
+        "t2": [gone],
+        "t3": [search, back, expanded("a")],
+        "t5": [search],
+        "t6": [expanded("b")],
+        "t8": [search],
+        "t9": [expanded("a")],
+    }
+
+    found = report(records(9, **events))
+
+    assert (found.evictions, found.returns, found.searches, found.searches_expanded) == (1, 1, 3, 2)
