@@ -109,7 +109,7 @@ class Index:
 
     def efforts_named(self, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the visible efforts among these, in their order."""
-        rows = self._all(_KNOWN, json.dumps(ids))
+        rows = self._all((str,), _KNOWN, json.dumps(ids))
         known = {row[0] for row in rows}
         segments = self.lineage(tip)
         found = (self._effort(segments, effort_id) for effort_id in ids if effort_id in known)

@@ -54,7 +54,7 @@ class After:
     @property
     def summaries_sent(self) -> list[str]:
         """The efforts whose summary was sent."""
-        notes = [m.text for m in self.sent if m.type != "system" and m.text.startswith("[Memory")]
+        notes = [m.text for m in self.sent if m.text.startswith("[Memory: concluded")]
         lines = [line for note in notes for line in note.splitlines()]
         return [line[2:].partition(":")[0] for line in lines if line.startswith("- ")]
 
