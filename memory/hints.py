@@ -5,16 +5,16 @@ from collections.abc import Collection, Iterator, Sequence
 from .archive import Found
 from .desk import Desk
 from .efforts import Effort
+from .mentions import mentionable
 from .messages import text
 from .pointing import pointed_at
-from .terms import asked, folded, is_pair, pieces
+from .terms import asked, is_pair
 
 CANDIDATES = 250
 """How much of what a search finds is compared."""
 
 _READ = 2_000
 _WEIGHED = 200
-_LONGEST_ID = 8
 _SHORTEST = 3
 _SHOWN = 160
 
@@ -33,23 +33,9 @@ def hints(desk: Desk, shown: Collection[int]) -> tuple[str, ...]:
     return tuple(lines)[: desk.settings.recall_hints]
 
 
-def mentionable(said: str) -> tuple[str, ...]:
-    """Return the ids that a text would mention: its runs of whole words, joined by hyphens.
-
-    >>> mentionable("the auth bug")
-    ('auth', 'auth-bug', 'bug', 'the-auth', 'the-auth-bug')
-    """
-    words = pieces(folded(said))
-    runs = {
-        "-".join(words[start:end])
-        for start in range(len(words))
-        for end in range(start + 1, min(start + _LONGEST_ID, len(words)) + 1)
-    }
-    return tuple(sorted(run for run in runs if asked(run)))
-
-
 def _named(desk: Desk, said: str) -> Iterator[str]:
-    stored = [name for name in mentionable(said) if not _in_context(desk, name)]
+    mentioned = sorted(name for name in mentionable(said) if asked(name))
+    stored = [name for name in mentioned if not _in_context(desk, name)]
     for effort in desk.view.efforts_named(stored, desk.space.events):
         yield _line(effort)
 
