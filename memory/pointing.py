@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
-from math import log
 from typing import TypeVar
+
+from .overlap import distinctiveness
 
 OVERLAP = 3
 SHARE = 0.6
@@ -12,15 +13,6 @@ _DISTINCT_SHARE = 0.5
 _ROUNDING = 1e-9
 
 Name = TypeVar("Name", bound=Hashable)
-
-
-def distinctiveness(count: int, having: int) -> float:
-    """Weigh a keyword that `having` of `count` things have: 1 if one does, towards 0 if all do.
-
-    >>> [round(distinctiveness(5, having), 2) for having in (1, 2, 5)]
-    [1.0, 0.61, 0.1]
-    """
-    return 1 - log(having) / log(count + 1)
 
 
 def pointed_at(
