@@ -11,6 +11,7 @@ from .effort_quote import quote, share
 from .efforts import Effort
 from .hints import hints
 from .messages import Message
+from .nudges import nudge
 from .record import Record
 from .tokens import TokenCounter, count_message, count_tools
 from .wellformed import note, wellformed
@@ -120,6 +121,9 @@ def _notes(desk: Desk) -> Iterator[Message]:
     lines = hints(desk, [record.turn for record in _window(desk)])
     if lines:
         yield note(prompt("hints", lines="\n".join(lines)))
+    line = nudge(desk)
+    if line:
+        yield note(line)
 
 
 def _active_effort(desk: Desk) -> tuple[Effort, ...]:

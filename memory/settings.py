@@ -70,6 +70,13 @@ class Settings(BaseModel):
     recall_hints: int = Field(
         3, ge=0, le=20, description="Hints at stored efforts beside a user message at most; 0 = off"
     )
+    nudges: bool = Field(
+        default=True,
+        description="Say once that talk looks like an effort, or that one is left open",
+    )
+    nudge_after: int = Field(
+        4, ge=2, le=50, description="Turns outside of efforts on one topic that make a nudge"
+    )
     summary_max_tokens: int = Field(
         120, ge=20, le=4_000, description="Length of an effort's summary at most, in tokens"
     )
