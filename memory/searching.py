@@ -11,6 +11,7 @@ from .efforts import Effort
 from .excerpt import best_piece
 from .recall import Recalled, compact
 from .terms import asked
+from .transitions import happened
 
 _ECHOED = 500
 
@@ -18,7 +19,7 @@ _ECHOED = 500
 def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
     """Answer with what matches best, as much as the free budget allows, and name what is quoted.
 
-    The running turn is not searched: it is in the context.
+    The running turn is not searched: it is in the context. An event tells which efforts were found.
     """
     wanted = asked(args.query)
     if not wanted:
@@ -37,7 +38,9 @@ def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
         if free >= 0 or not results:
             results.append(entry)
             quoted.append(recalled)
-    return desk, {"query": args.query[:_ECHOED], "results": results}, *quoted
+    ids = dict.fromkeys(entry["id"] for entry in results if entry["id"])
+    space = happened(desk.space, {"type": "searched", "efforts": [*ids]})
+    return desk.put(space), {"query": args.query[:_ECHOED], "results": results}, *quoted
 
 
 def _entry(

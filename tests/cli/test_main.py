@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from ebbtide import DiskArchive
 from ebbtide.cli.main import app
 from ebbtide.memory.record import Owner, Tip
+from tests.graph.journeys import PAGES, Turn, effort, play, using
 from tests.memory.turns import turn
 
 LOG = Path("sessions/default/default/raw.jsonl")
@@ -31,6 +32,11 @@ def talked(*lines: str, thread: str = "default") -> None:
     said = "".join(f"{line}\n" for line in lines)
     result = run("chat", "--model", "offline", "--thread", thread, said=said)
     assert result.exit_code == 0, result.output
+
+
+def cells(result: Result) -> list[list[str]]:
+    """Return the rows of the tables that a command printed."""
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
 
 
 def committed(owner: Owner) -> None:
@@ -73,10 +79,26 @@ def test_stats_of_a_session() -> None:
 
     result = run("stats", "default")
 
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
+    rows = cells(result)
     assert ["auto collapses", "0"] in rows
     assert ["false decay rate", "-"] in rows
     assert [row[0] for row in rows if len(row) == 6] == ["1", "2", "3", "4"]
+
+
+def test_stats_count_searches() -> None:
+    """Each search of the model counts, and so does one that led to an expansion."""
+    turns = [
+        *effort("auth-bug", PAGES[0]),
+        Turn("Why 401?", using("search_efforts", query="certificate")),
+        Turn("Show me.", using("expand_effort", effort_id="auth-bug")),
+        Turn("And Rome?", using("search_efforts", query="Rome")),
+    ]
+    play(Path("sessions"), turns)
+
+    rows = cells(run("stats", "t"))
+
+    assert ["searches", "2"] in rows
+    assert ["searches expanded", "1"] in rows
 
 
 def test_stats_of_all_sessions() -> None:

@@ -18,7 +18,7 @@ SCRIPT = [
     *(call("open_effort", name="a", goal="first"), "opened"),
     *(call("open_effort", name="b"), "opened"),
     *(call("close_effort", effort_id="a"), "closed"),
-    *(call("expand_effort", effort_id="a"), "expanded"),
+    *(call("search_efforts", query="refresh"), call("expand_effort", effort_id="a"), "expanded"),
     *(call("read_log", turn=1), "read"),
 ]
 KEPT = [

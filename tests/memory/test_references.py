@@ -146,6 +146,27 @@ def test_keywords_do_not_bring_an_evicted_effort_back(talk: Conversation) -> Non
     assert referenced(talk, "Is the sidebar still over the footer?") == []
 
 
+@pytest.mark.parametrize("silent", [0, 5])
+@pytest.mark.parametrize(
+    ("calls", "answer", "left"),
+    [
+        ([], "Nothing of use.", []),
+        ([], "That was css.", ["css"]),
+        ([call("expand_effort", effort_id="css")], "Here it is.", ["css"]),
+    ],
+)
+def test_a_search_result_counts_once_it_is_used(
+    talk: Conversation, silent: int, calls: list[Event], answer: str, left: list[str]
+) -> None:
+    """Being found is no reference; being expanded or named in the answer is, evicted or not."""
+    talk.follow([[]] * silent)
+    turn = 6 + silent
+    found = talk.turn("And that?", call("search_efforts", query="footer"), *calls, answer=answer)
+
+    assert [result["id"] for result in found[0]["results"]] == ["css"]
+    assert [name for name, last in talk.space.summaries.items() if last == turn] == left
+
+
 def test_an_effort_of_another_session_does_not_return(talk: Conversation) -> None:
     """Words that name no effort of this session bring nothing back."""
     assert referenced(talk, "What of billing and the trip?") == []

@@ -1,9 +1,12 @@
 """Searching what is stored: what the model is answered, and what is kept of the answer."""
 
+from dataclasses import replace
+
 import pytest
 
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recall import Recalled, recalled, stored
+from ebbtide.memory.record import Event
 from ebbtide.memory.summary import EffortSummary
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import LONG_ENOUGH, Conversation, call, count_words
@@ -61,6 +64,46 @@ def test_nothing_found_is_an_empty_list(talk: Conversation) -> None:
     assert talk.call("search_efforts", query="capital of France")["results"] == []
 
 
+def events(talk: Conversation) -> list[Event]:
+    """Return the events of searches in the running turn."""
+    return [event for event in talk.space.events if event["type"] == "searched"]
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [("interceptor", ["auth-bug"]), ("interceptor cat", ["auth-bug"]), ("France", [])],
+)
+def test_a_search_is_an_event(talk: Conversation, query: str, ids: list[str]) -> None:
+    """It tells which efforts were found, and changes nothing: being found is no reference."""
+    concluded(talk)
+    talk.ask("Where was that?")
+    before = talk.space
+    talk.call("search_efforts", query=query)
+
+    assert events(talk) == [{"type": "searched", "efforts": ids}]
+    assert replace(talk.space, events=()) == before
+
+
+def test_what_was_not_searched_for_is_no_event(talk: Conversation) -> None:
+    """A query of stop words only is no search."""
+    concluded(talk)
+    talk.ask("continue")
+    talk.call("search_efforts", query="continue")
+
+    assert events(talk) == []
+
+
+def test_what_the_budget_left_out_is_not_in_the_event(talk: Conversation) -> None:
+    """Only efforts that the answer holds were found."""
+    concluded(talk)
+    talk.effort("interceptor", f"{LONG_ENOUGH} The interceptor again.")
+    talk.free = 1
+    talk.ask("Where was that?")
+    (result,) = talk.call("search_efforts", query="interceptor")["results"]
+
+    assert events(talk) == [{"type": "searched", "efforts": [result["id"]]}]
+
+
 def test_the_status_is_that_of_this_moment(talk: Conversation) -> None:
     """An effort that was reopened in the running turn is open."""
     concluded(talk)
@@ -111,16 +154,6 @@ def test_the_results_fit_into_the_free_budget(talk: Conversation) -> None:
 
     assert 1 < len(results) < 4
     assert len(talk.call("search_efforts", query="time")["results"]) == 1
-
-
-def test_searching_changes_nothing(talk: Conversation) -> None:
-    """Being found is no reference: the workspace stays as it was."""
-    concluded(talk)
-    talk.ask("auth fix?")
-    before = talk.space
-    talk.call("search_efforts", query="auth fix")
-
-    assert talk.space == before
 
 
 def test_excerpts_are_stored_as_references(talk: Conversation) -> None:
