@@ -41,13 +41,7 @@ def _to_close(desk: Desk, args: Close) -> Effort:
     if effort_id is None:
         listed = ", ".join(desk.space.open) or "none"
         raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
-    effort = desk.find(effort_id)
-    if effort.status != "open":
-        raise ToolError(
-            f"effort {effort.id!r} is concluded already and its summary is kept; "
-            "use reopen_effort to go on with it"
-        )
-    return effort
+    return desk.find_open(effort_id)
 
 
 def _concluded(desk: Desk, effort: Effort) -> Workspace:

@@ -150,7 +150,7 @@ def test_an_effort_with_nothing_in_it_asks_no_model(talk: Conversation) -> None:
 @pytest.mark.parametrize(
     ("effort_id", "error"),
     [
-        ("done", "effort 'done' is concluded already and its summary is kept; use reopen_effort "),
+        ("done", "effort 'done' is concluded; use reopen_effort to go on with it"),
         ("gone", "no effort 'gone'. Did you mean 'done'?"),
         ("../a", "effort name '../a' looks like a path"),
     ],
