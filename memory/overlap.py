@@ -1,14 +1,16 @@
 """Which efforts share enough distinctive keywords with a text to be what it is about."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import log
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from .settings import Settings
 
 Vocabulary: TypeAlias = Mapping[str, frozenset[str]]
 """The keywords of efforts, by id."""
+
+Name = TypeVar("Name", bound=Hashable)
 
 _ROUNDING = 1e-9
 
@@ -48,10 +50,20 @@ def distinctiveness(efforts: int, having: float) -> float:
     return 1 - log(having) / log(efforts + 1)
 
 
+def having(said: Collection[str], vocabulary: Mapping[Name, Collection[str]]) -> Counter[str]:
+    """Count for each term of a text how many have it as a keyword.
+
+    >>> sorted(having(["a", "b", "c"], {"x": "ab", "y": "b"}).items())
+    [('a', 1), ('b', 2)]
+    """
+    wanted = frozenset(said)
+    return Counter(term for known in vocabulary.values() for term in wanted.intersection(known))
+
+
 def weights(said: Collection[str], vocabulary: Vocabulary) -> dict[str, float]:
     """Weigh the terms of a text that are keywords of any effort."""
-    having = Counter(term for known in vocabulary.values() for term in known.intersection(said))
-    return {term: distinctiveness(len(vocabulary), count) for term, count in having.items()}
+    counted = having(said, vocabulary)
+    return {term: distinctiveness(len(vocabulary), count) for term, count in counted.items()}
 
 
 def distinctive(weighed: Mapping[str, float], efforts: int, share: float) -> frozenset[str]:

@@ -1,18 +1,14 @@
 """Which of several things a message clearly points at, by the keywords that tell them apart."""
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Mapping
-from typing import TypeVar
+from collections.abc import Collection, Mapping
 
-from .overlap import distinctiveness
+from .overlap import Name, distinctiveness, having
 
 OVERLAP = 3
 SHARE = 0.6
 LEAD = 1.0
 _DISTINCT_SHARE = 0.5
 _ROUNDING = 1e-9
-
-Name = TypeVar("Name", bound=Hashable)
 
 
 def pointed_at(
@@ -30,15 +26,15 @@ def pointed_at(
     >>> pointed_at(["login", "page"], said, 4)
     """
     wanted = set(message)
-    having = Counter(term for terms in vocabulary.values() for term in wanted.intersection(terms))
+    counted = having(wanted, vocabulary)
     known = max(count, len(vocabulary))
-    weights = {term: distinctiveness(known, number) for term, number in having.items()}
+    weights = {term: distinctiveness(known, number) for term, number in counted.items()}
     sums = {name: _sum(weights, wanted.intersection(terms)) for name, terms in vocabulary.items()}
     name = max(sums, key=lambda one: sums[one], default=None)
     if name is None:
         return None
     most = max(1.0, _DISTINCT_SHARE * known)
-    distinct = [term for term in wanted.intersection(vocabulary[name]) if having[term] <= most]
+    distinct = [term for term in wanted.intersection(vocabulary[name]) if counted[term] <= most]
     said = sum(weights.get(term, 1.0) for term in wanted)
     lead = sums[name] - max((value for one, value in sums.items() if one != name), default=0.0)
     enough = sums[name] >= SHARE * said - _ROUNDING
