@@ -28,12 +28,6 @@ async def make_graph(_config: RunnableConfig) -> CompiledStateGraph[Any, Any, An
     return await asyncio.to_thread(_shared)
 
 
-def forget() -> None:
-    """Drop the agent, so that the next run builds it again, from files that may have changed."""
-    with _building:
-        _built.cache_clear()
-
-
 def _shared() -> CompiledStateGraph[Any, Any, Any, Any]:
     """Build once, however many runs ask at the same time."""
     with _building:

@@ -1,6 +1,7 @@
 """The factory for Studio and the server: one agent for all runs, no blocking call in the loop."""
 
 import asyncio
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,9 @@ THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Start each test like a server: in its folder, with nothing built yet."""
     monkeypatch.chdir(tmp_path)
-    studio.forget()
+    importlib.reload(studio)
     yield
-    studio.forget()
+    importlib.reload(studio)
 
 
 @pytest.fixture
