@@ -58,7 +58,8 @@ def summarise(
     parts = slices(transcript(log), settings.summary_input_tokens, count)
     answer = yield from _in_parts(effort, parts, settings, count)
     summary = cut_at_sentence(answer.summary, settings.summary_max_tokens, count)
-    return answer.model_copy(update={"summary": summary})
+    keywords = [*dict.fromkeys(answer.keywords)][: settings.keywords_limit]
+    return answer.model_copy(update={"summary": summary, "keywords": keywords})
 
 
 def said(log: Sequence[Logged]) -> int:

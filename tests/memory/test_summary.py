@@ -183,6 +183,15 @@ def test_a_summariser_that_repeats_the_log_comes_to_an_end() -> None:
     assert count_words(summary.summary) <= 120
 
 
+def test_keywords_are_bounded() -> None:
+    """Of all that the summariser names `keywords_limit` are kept, each once, the first ones."""
+    answer = EffortSummary(summary="Done.", keywords=["a", "b", "a", *map(str, range(999))])
+    _, summary = asked(log([human(LONG_ENOUGH)]), [answer], keywords_limit=3)
+
+    assert summary is not None
+    assert summary.keywords == ["a", "b", "0"]
+
+
 def test_summaries_that_do_not_get_shorter_are_an_error() -> None:
     """Where no pass has fewer parts than the one before, the summary has failed."""
     answer = EffortSummary(summary="x" * 7_000)
