@@ -7,13 +7,14 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
+from ..memory.terms import is_pair
 from .offline_requests import is_question, is_request
 from .offline_sentences import Sentence, is_own, memory_result, split
 from .offline_summary import clipped, signals
-from .offline_words import is_cjk, terms
+from .offline_words import terms
 
 _LABEL_WEIGHT = 0.6
-_ENOUGH, _ENOUGH_CJK = 0.4, 0.15
+_ENOUGH, _ENOUGH_CJK = 0.4, 0.15  # a pair of CJK characters says less than a word
 _QUOTED = 400
 _FEWEST = 2
 """Telling words that a sentence needs to be worth quoting."""
@@ -61,7 +62,7 @@ def best(question: str, found: Sequence[Sentence]) -> Sentence | None:
             if term in own or term in label
         )
 
-    enough = _ENOUGH_CJK if any(map(is_cjk, asked)) else _ENOUGH
+    enough = _ENOUGH_CJK if any(map(is_pair, asked)) else _ENOUGH
     least = enough * sum(weights.values())
     fits = [index for index in range(len(said)) if asked and score(index) >= least]
     order = {index: (score(index) + _preference(quotable[index]), index) for index in fits}

@@ -7,11 +7,11 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from ..memory.words import words
 from .offline_answers import INTRODUCTION, answer, error, missing, noted, told
 from .offline_requests import Call, Clause, clauses
 from .offline_sentences import Efforts, efforts, sentences, turn_start
 from .offline_summary import filled, summarised
+from .offline_words import words
 
 _GREETING = re.compile(
     r"(?:hello|hi|hey|good (?:morning|evening|day))\b[^.?!,]{0,20}[.!]*", re.IGNORECASE

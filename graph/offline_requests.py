@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..memory.words import words
 from .offline_patterns import RULES
 from .offline_sentences import Efforts, split
+from .offline_words import words
 
 _PARTING = re.compile(r"(\s*,\s*|\s+(?:and|then|but)\s+|\s+[-–—]\s+)")
 _TOOL = re.compile(

@@ -8,10 +8,9 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from ..memory.words import words
 from .offline_requests import is_question, is_request
 from .offline_sentences import Sentence, is_own, sentences
-from .offline_words import terms
+from .offline_words import terms, words
 
 _DECISION = re.compile(
     r"\b(?:decid\w+|decision|chose|choose|agreed?|found|fix(?:ed|es)?|because|solved|caused?|"

@@ -1,8 +1,6 @@
 """The words by which the offline model compares sentences."""
 
-import re
-
-from ..memory.words import words
+from ..memory.terms import words as listed
 
 _COMMON = (
     "a about after again all also am an and any are as at be been but by can could did do does "
@@ -13,9 +11,13 @@ _COMMON = (
     "your decide decided recall know s re ve ll d t m"
 )
 _STOP = frozenset(_COMMON.split())
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _STEM = 4
 """Letters that stay at least when an ending is taken off."""
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the different words of a text, those that all texts have too."""
+    return frozenset(listed(text))
 
 
 def terms(text: str) -> frozenset[str]:
@@ -25,11 +27,6 @@ def terms(text: str) -> frozenset[str]:
     ['expir', 'token']
     """
     return frozenset(_stem(word) for word in words(text) - _STOP)
-
-
-def is_cjk(term: str) -> bool:
-    """Tell whether a term is a pair of CJK characters, which carries less than a word does."""
-    return bool(_CJK.search(term))
 
 
 def _stem(word: str) -> str:

@@ -10,9 +10,9 @@ from .effort_quote import quote, share
 from .efforts import Effort
 from .errors import ToolError
 from .numbers import numbers, ranges
+from .terms import asked, terms
 from .transcript import Logged, transcript
 from .transitions import happened, within_limit
-from .words import words
 
 _SHOWN = 80
 
@@ -66,11 +66,12 @@ def _chosen(desk: Desk, effort: Effort, log: Sequence[Logged], args: Expand) -> 
 
 
 def _ranked(log: Sequence[Logged], query: str) -> list[Logged]:
-    """Order a log by how many words of the query a turn holds, else first, last, second, …."""
-    wanted = words(query)
-    found = [turn for turn in log if wanted & words(transcript([turn]))]
+    """Order a log by how many terms of the query a turn holds, else first, last, second, …."""
+    wanted = frozenset(asked(query))
+    held = {turn.turn: len(wanted.intersection(terms(transcript([turn])))) for turn in log}
+    found = [turn for turn in log if held[turn.turn]]
     if found:
-        return sorted(found, key=lambda turn: -len(wanted & words(transcript([turn]))))
+        return sorted(found, key=lambda turn: -held[turn.turn])
     ends = [*zip(log, reversed(log), strict=True)]
     return [turn for pair in ends for turn in pair]
 

@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from functools import lru_cache
 
 import snowballstemmer
@@ -62,6 +61,15 @@ def is_pair(term: str) -> bool:
     return len(term) > 1 and _IDEOGRAPH.match(term) is not None
 
 
+def words(text: str) -> list[str]:
+    """Return the words of a text in their order, as they are compared; CJK text in pairs.
+
+    >>> words("Fixed the 数据库")
+    ['fixed', 'the', '数据', '据库']
+    """
+    return [word for piece in pieces(folded(text)) for word in _words(piece)]
+
+
 def terms(text: str) -> list[str]:
     """Return the terms of a text in their order: stems of words that are not stop words.
 
@@ -72,7 +80,7 @@ def terms(text: str) -> list[str]:
     >>> terms("修复登录")
     ['修复', '复登', '登录']
     """
-    return [term for piece in pieces(folded(text)) for term in _terms(piece)]
+    return [word if _IDEOGRAPH.match(word) else _stem(word) for word in words(text) if _tells(word)]
 
 
 def content(text: str) -> list[str]:
@@ -93,12 +101,16 @@ def asked(query: str) -> list[str]:
     return list(dict.fromkeys(terms(_PHRASES.sub(" ", folded(query)))))
 
 
-def _terms(piece: str) -> Iterator[str]:
-    if _IDEOGRAPH.match(piece):
-        pairs = (piece[start : start + 2] for start in range(len(piece) - 1))
-        yield from pairs if len(piece) > 1 else (piece,)
-    elif piece not in STOP_WORDS and (len(piece) > 1 or piece.isdigit()):
-        yield _stem(piece)
+def _words(piece: str) -> list[str]:
+    if len(piece) == 1 or not _IDEOGRAPH.match(piece):
+        return [piece]
+    return [piece[start : start + 2] for start in range(len(piece) - 1)]
+
+
+def _tells(word: str) -> bool:
+    """Tell whether a word is a term: no stop word, and no single letter of an alphabet."""
+    alone = len(word) == 1 and not word.isdigit() and not _IDEOGRAPH.match(word)
+    return not alone and word not in STOP_WORDS
 
 
 @lru_cache(maxsize=50_000)

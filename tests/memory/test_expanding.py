@@ -100,6 +100,8 @@ def test_turns_that_cannot_be_read_are_refused(talk: Conversation, turns: str) -
         ("cold cache", "3"),
         ("TOKEN expired", "2"),
         ("token cache", "2-3"),
+        ("the caches", "3"),
+        ("what was it?", "1,4"),
     ],
 )
 def test_of_a_long_log_the_matching_turns_are_shown(

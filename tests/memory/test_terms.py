@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.terms import content, terms
+from ebbtide.memory.terms import content, terms, words
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,20 @@ from ebbtide.memory.terms import content, terms
 def test_terms_are_normalised(text: str, expected: list[str]) -> None:
     """Case, width, punctuation, endings and stop words do not count; CJK text comes in pairs."""
     assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Fixed the 401 errors!", ["fixed", "the", "401", "errors"]),
+        ("ﬁne auth_bug", ["fine", "auth", "bug"]),
+        ("a 数据库", ["a", "数据", "据库"]),
+        ("", []),
+    ],
+)
+def test_words_are_whole(text: str, expected: list[str]) -> None:
+    """Words keep their endings, and stop words are among them."""
+    assert words(text) == expected
 
 
 @pytest.mark.parametrize(
