@@ -111,8 +111,16 @@ class DiskArchive:
         return found[:limit]
 
     def newest(self, owner: Owner) -> Tip | None:
-        """Return the tip of the branch that was committed to last, None for no session."""
-        return self._sessions.get(owner).read(lambda o: o.index.newest(), None)
+        """Return the tip of the branch that was committed to last, read as it stands in its log."""
+        session = self._sessions.get(owner)
+
+        def read(opened: Opened) -> Tip | None:
+            tip = opened.index.newest()
+            places = () if tip is None else opened.index.places(tip, [tip.turn])
+            records(session.folder, places, self._cache, opened.generation)
+            return tip
+
+        return session.read(read, None)
 
     def tips(self, owner: Owner) -> tuple[Tip, ...]:
         """Return the tip of every branch, in the order of their names."""

@@ -5,6 +5,7 @@ import logging
 from ..manifest import entries
 from ..placement import placement
 from ..record import Group, Record, Tip
+from .damage import IndexDamagedError
 from .folder import logs
 from .index import Place
 from .indexing import add, intend, set_sizes, settle
@@ -19,13 +20,18 @@ _log = logging.getLogger("ebbtide.archive")
 
 
 def commit(session: Session, tip: Tip, group: Group) -> tuple[Record, bool]:
-    """Write a group after `tip`, once; return its record, and whether it was there already."""
+    """Write a group after `tip`, once; return its record, and whether it was there already.
+
+    Before a gap is accepted the index is built anew: the turn may be missing there alone.
+    """
     group = storable(group)
 
     def place(opened: Opened) -> tuple[Record, bool]:
         placed = placement(tip, group, opened.index)
         record = placed.record
         if not placed.stored:
+            if record.gap and not opened.anew:
+                raise IndexDamagedError(f"it lacks turn {tip.turn} of {tip.branch!r}")
             if record.gap:
                 _log.warning(
                     "session %r: turn %d follows turn %d of %r, which the archive does not hold",
@@ -43,7 +49,7 @@ def _write(session: Session, opened: Opened, record: Record) -> None:
     own, *others = logs(record.efforts)
     intend(connection, (own, *others))
     offset = append(folder.path / own, line, durable=folder.durable)
-    place = Place(record.branch, record.turn, own, offset, len(line))
+    place = Place(record.branch, record.turn, record.digest, own, offset, len(line))
     sizes = {own: offset + len(line)}
     reference = encode_reference(Reference(record.branch, record.turn, own))
     for name in others:

@@ -16,7 +16,7 @@ from ..record import Tip
 from .damage import IndexDamagedError, checked
 
 _Kinds: TypeAlias = tuple[type | UnionType, ...]
-_PLACE = (str, int, str, int, int)
+_PLACE = (str, int, str, str, int, int)
 
 _ORIGINS = """
 WITH RECURSIVE chain(branch, origin, upto) AS (
@@ -47,6 +47,7 @@ class Place:
 
     branch: str
     turn: int
+    digest: str
     file: str
     offset: int
     length: int
@@ -67,7 +68,7 @@ class Index:
     def places(self, tip: Tip, numbers: Sequence[int]) -> tuple[Place, ...]:
         """Return where the visible records of these turns stand, ascending."""
         query = (
-            "SELECT branch, turn, file, offset, length FROM records WHERE branch = ?"
+            "SELECT branch, turn, digest, file, offset, length FROM records WHERE branch = ?"
             " AND turn IN (SELECT value FROM json_each(?)) ORDER BY turn"
         )
         segments = self.lineage(tip)

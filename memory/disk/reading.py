@@ -42,7 +42,7 @@ def _read(folder: Folder, places: Iterable[Place]) -> Iterator[tuple[Place, Reco
         wanted = list(group)
         for place, line in zip(wanted, _lines(folder, name, wanted), strict=True):
             record = decode(line)
-            if isinstance(record, Record) and (record.branch, record.turn) == _of(place):
+            if isinstance(record, Record) and _same(record, place):
                 yield place, record
             else:
                 raise IndexDamagedError(f"turn {place.turn} cannot be read from {name!r}")
@@ -64,5 +64,6 @@ def _line(file: BinaryIO, size: int, place: Place) -> bytes:
     return file.read(place.length)
 
 
-def _of(place: Place) -> tuple[str, int]:
-    return place.branch, place.turn
+def _same(record: Record, place: Place) -> bool:
+    found = (record.branch, record.turn, record.digest)
+    return found == (place.branch, place.turn, place.digest)

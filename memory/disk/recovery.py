@@ -76,7 +76,8 @@ def _catch_up(folder: Folder, connection: sqlite3.Connection) -> None:
         _complete_references(folder, found)
         for item, record in sorted(_records(found), key=lambda pair: pair[1].turn):
             stored = item.stored
-            place = Place(record.branch, record.turn, item.file, stored.offset, stored.length)
+            where = (item.file, stored.offset, stored.length)
+            place = Place(record.branch, record.turn, record.digest, *where)
             if not add(connection, record, place, item.said):
                 _log.warning("%s: turn %d is there twice", item.file, record.turn)
         set_sizes(connection, folder.sizes())

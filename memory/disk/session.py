@@ -28,11 +28,15 @@ _generations = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open index: its connection, the file it opened, and a number of its own."""
+    """An open index: its connection, the file it opened, and a number of its own.
+
+    `anew`: it was built from the logs alone, so that what it lacks is not there.
+    """
 
     connection: sqlite3.Connection
     file: tuple[int, int]
     generation: int
+    anew: bool
 
     @property
     def index(self) -> Index:
@@ -114,7 +118,7 @@ class Session:
     def _prepared(self, names: tuple[str, ...]) -> Opened:
         opened = self._ready()
         if opened is None or behind(self.folder, opened.connection, names):
-            return self._install(self._repaired())
+            return self._repaired()
         return opened
 
     def _ask(self, ask: Callable[[Opened], T], nothing: T) -> T:
@@ -132,20 +136,23 @@ class Session:
         connection = current(self.folder)
         if connection is not None and file is not None:
             with self._using:
-                self._install((connection, file))
+                self._install(connection, file, anew=False)
             return
         with self._lock.held(), self._using:
-            self._install(self._repaired())
+            self._repaired()
 
-    def _repaired(self) -> tuple[sqlite3.Connection, tuple[int, int]]:
+    def _repaired(self) -> Opened:
         self.close()
         migrate(self.folder, self.owner)
+        anew = self._file() is None
         connection = repaired(self.folder)
-        return connection, self._file() or (0, 0)
+        return self._install(connection, self._file() or (0, 0), anew=anew)
 
-    def _install(self, opened: tuple[sqlite3.Connection, tuple[int, int]]) -> Opened:
+    def _install(
+        self, connection: sqlite3.Connection, file: tuple[int, int], *, anew: bool
+    ) -> Opened:
         self.close()
-        self._opened = Opened(*opened, next(_generations))
+        self._opened = Opened(connection, file, next(_generations), anew)
         return self._opened
 
     def _ready(self) -> Opened | None:
@@ -162,7 +169,7 @@ class Session:
         return stat.st_dev, stat.st_ino
 
     def _warn(self, error: IndexDamagedError) -> None:
-        _log.warning("%s is damaged, and built anew: %s", self.folder.index, error)
+        _log.warning("%s is built anew: %s", self.folder.index, error)
 
     def _discard(self) -> None:
         self.close()

@@ -30,6 +30,7 @@ DAMAGE = [
     "UPDATE records SET file = 'raw.jsonl/x'",
     "UPDATE records SET file = CAST(x'00' AS TEXT)",
     "UPDATE records SET turn = 'x' WHERE turn = 4",
+    "UPDATE records SET digest = 'x' WHERE turn = 3",
     "UPDATE records SET ambient = 'x'",
     "DELETE FROM records WHERE branch <> 'main'",
     "UPDATE branches SET upto = 'x'",
@@ -62,6 +63,53 @@ def test_damaged_rows_before_a_commit(archive: DiskArchive, folder: Path, statem
 
     assert visible(archive, record.tip)[-1] == "question 5"
     assert archive.verify(OWNER)[1:] == ()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE records SET digest = 'x'",
+        "DELETE FROM records WHERE turn = 4",
+        "DELETE FROM records",
+        "UPDATE records SET turn = 40 WHERE turn = 4",
+    ],
+)
+def test_a_gap_of_the_index_is_none(
+    archive: DiskArchive, folder: Path, statement: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A turn whose parent only the index lacks follows it, once the index is built anew."""
+    tip = populate(archive)
+    archive.close()
+    with closing(sqlite3.connect(folder / "index.sqlite", isolation_level=None)) as connection:
+        connection.execute(statement)
+
+    record = archive.commit(OWNER, tip, turn(5))
+
+    assert (record.branch, record.parent, record.gap) == ("main", tip.digest, False)
+    assert visible(archive, record.tip)[-2:] == ["question 4", "question 5"]
+    assert caplog.text.count("built anew") == 1
+
+
+def test_a_real_gap_costs_one_rebuild(
+    archive: DiskArchive, tip_of_five: Tip, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the index built anew lacks as well is accepted as missing, and the next turn follows."""
+    tip = archive.commit(OWNER, Tip("main", 8, "8" * 16), turn(9)).tip
+    record = archive.commit(OWNER, tip, turn(10))
+
+    assert (record.branch, record.gap) == (tip_of_five.branch, False)
+    assert caplog.text.count("built anew") == 1
+
+
+def test_the_newest_turn_is_named_as_it_stands_in_its_log(
+    archive: DiskArchive, folder: Path, tip_of_five: Tip
+) -> None:
+    """A wrong digest in the index is not handed out."""
+    archive.close()
+    with closing(sqlite3.connect(folder / "index.sqlite", isolation_level=None)) as connection:
+        connection.execute("UPDATE records SET digest = 'x'")
+
+    assert archive.newest(OWNER) == tip_of_five
 
 
 def test_damaged_schema(archive: DiskArchive, root: Path, folder: Path) -> None:
@@ -128,5 +176,5 @@ def tip_of_five(archive: DiskArchive) -> Tip:
     """Return the tip of a session of five turns, none of which was read before."""
     tip = commit_all(archive, [turn(number) for number in range(1, 6)])
     archive.close()
-    assert archive.newest(OWNER) == tip
+    assert archive.tips(OWNER) == (tip,)
     return tip
