@@ -1,13 +1,16 @@
 """Scripted journeys for tests: turns through the real graph, and what each of them left."""
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
 
-from tests.agents import Talk, talk
+from tests.agents import THREAD, Talk, talk
 from tests.doubles import Scripted, call
 
 PAGES = (
@@ -18,6 +21,9 @@ PAGES = (
     "The nightly backup fills the disk with uncompressed snapshots.",
 )
 """What five efforts are about; they share no word that counts."""
+
+CEILING = 3_000
+"""Tokens that no context reaches with a window of ten, however long the session."""
 
 TRAINS = "# Which train leaves platform"
 """How exchanges begin that are about none of them."""
@@ -33,10 +39,20 @@ class Turn:
 
 @dataclass(frozen=True)
 class After:
-    """What a turn left: the state, and what the model was sent last in it."""
+    """What a turn left: the state, and what the model was sent in it, call by call."""
 
     state: dict[str, Any]
-    sent: Sequence[BaseMessage]
+    calls: Sequence[Sequence[BaseMessage]]
+
+    @property
+    def sent(self) -> Sequence[BaseMessage]:
+        """What the model was sent last."""
+        return self.calls[-1]
+
+    @property
+    def text(self) -> str:
+        """What the model was sent last, as one text."""
+        return "\n".join(message.text for message in self.sent)
 
     @property
     def counters(self) -> dict[str, int]:
@@ -53,16 +69,43 @@ class After:
 
     @property
     def summaries_sent(self) -> list[str]:
-        """The efforts whose summary was sent."""
-        notes = [m.text for m in self.sent if m.text.startswith("[Memory: concluded")]
-        lines = [line for note in notes for line in note.splitlines()]
-        return [line[2:].partition(":")[0] for line in lines if line.startswith("- ")]
+        """The efforts whose summary was sent last."""
+        return summarised(self.sent)
 
     @property
     def ambient_sent(self) -> int:
-        """How many ambient exchanges were sent, the running one aside."""
+        """How many ambient exchanges were sent last, the running one aside."""
         asked = [m.text for m in self.sent if m.type == "human"]
         return sum(text.startswith("#") for text in asked) - asked[-1].startswith("#")
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """What the memory's tools answered in the turn, before its last call."""
+        return [json.loads(m.text) for m in self.sent[self._asked :] if m.type == "tool"]
+
+    @property
+    def _asked(self) -> int:
+        return max(at for at, message in enumerate(self.sent) if message.type == "human")
+
+
+def summarised(sent: Sequence[BaseMessage]) -> list[str]:
+    """Return the efforts whose summary stands in what was sent."""
+    notes = [m.text for m in sent if m.text.startswith("[Memory: concluded")]
+    lines = [line for note in notes for line in note.splitlines()]
+    return [line[2:].partition(":")[0] for line in lines if line.startswith("- ")]
+
+
+def quoted(sent: Sequence[BaseMessage], name: str) -> str | None:
+    """Return the log of an effort as it is quoted in what was sent, None if it is not."""
+    pattern = rf'<effort id="{name}"[^\n]* key="(\w+)">\n(.*)\n</effort \1>'
+    found = [re.search(pattern, message.text, re.DOTALL) for message in sent]
+    return next((match[2] for match in found if match), None)
+
+
+def first_found(messages: Sequence[BaseMessage]) -> dict[str, Any]:
+    """Return the first result of the search that the model is answered."""
+    first: dict[str, Any] = json.loads(messages[-1].text)["results"][0]
+    return first
 
 
 def using(tool: str, **args: Any) -> tuple[Scripted, ...]:
@@ -92,9 +135,16 @@ def begin(root: Path, turns: Sequence[Turn], pages: Sequence[str] = PAGES, **opt
     return talk(root, answers, summaries(*pages), **options)
 
 
+def after(here: Talk, words: str, config: RunnableConfig = THREAD) -> After:
+    """Go through one turn, and return what it left."""
+    before = len(here.model.sent)
+    state = here.say(words, config)
+    return After(state, [sent.messages for sent in here.model.sent[before:]])
+
+
 def play(
     root: Path, turns: Sequence[Turn], pages: Sequence[str] = PAGES, **options: Any
 ) -> list[After]:
     """Go through the turns, and return what each left."""
     here = begin(root, turns, pages, **options)
-    return [After(here.say(turn.said), here.last) for turn in turns]
+    return [after(here, turn.said) for turn in turns]

@@ -1,10 +1,24 @@
 """The proof run of the bounded context: five efforts and many exchanges, a row per turn."""
 
+from collections.abc import Sequence
+
 import pytest
+from langchain_core.messages import BaseMessage
 
 from ebbtide import Settings
 from tests.doubles import call, together
-from tests.graph.journeys import PAGES, After, Turn, play, trains, using
+from tests.graph.journeys import (
+    CEILING,
+    PAGES,
+    After,
+    Turn,
+    first_found,
+    play,
+    quoted,
+    summarised,
+    trains,
+    using,
+)
 
 NAMES = ("gateway", "sidebar", "billing", "thumbnails", "backup")
 CLOSING = together(*(call("close_effort", effort_id=name) for name in NAMES))
@@ -13,15 +27,23 @@ SETUP = [
     *(Turn(page, using("open_effort", name=name)) for name, page in zip(NAMES, PAGES, strict=True)),
     Turn("All five are done.", (CLOSING, "Done.")),
 ]
+SEARCH = call("search_efforts", query="scanned receipts blurred")
+
+
+def answered(messages: Sequence[BaseMessage]) -> str:
+    """Answer with what the search found first."""
+    found = first_found(messages)
+    return f"It is in {found['id']}: {found['summary']}"
+
+
 ROWS = {
     1: Turn("# How are gateway and sidebar?"),
     15: Turn("# Once more: gateway and sidebar."),
-    22: Turn("# Why were the scanned receipts blurred?", ("It is in thumbnails.",)),
+    22: Turn("# Why were the scanned receipts blurred?", (SEARCH, answered)),
     23: Turn("# Details, please.", using("expand_effort", effort_id="thumbnails")),
 }
 RUN = [ROWS.get(row, turn) for row, turn in enumerate(trains(27, first=100), start=1)]
 SETTINGS = Settings(ambient_window=10, window_step=1)
-CEILING = 3_000
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +74,46 @@ def test_the_counters_stand_at_the_end_of_the_set_up(run: list[After]) -> None:
     ],
 )
 def test_the_summaries_sent(run: list[After], row: int, summaries: tuple[str, ...]) -> None:
-    """In each row the model is sent these summaries."""
-    assert set(run[row].summaries_sent) == set(summaries)
-    assert len(run[row].summaries_sent) == len(summaries)
+    """In each row every call of the model is sent these summaries."""
+    sent = [sorted(summarised(messages)) for messages in run[row].calls]
+
+    assert sent == [sorted(summaries)] * len(run[row].calls)
+
+
+@pytest.mark.parametrize(
+    ("row", "summaries"),
+    [
+        (1, NAMES),
+        (15, NAMES),
+        (19, NAMES),
+        (20, NAMES[:2]),
+        (21, NAMES[:2]),
+        (22, (*NAMES[:2], "thumbnails")),
+        (23, (*NAMES[:2], "thumbnails")),
+        (26, (*NAMES[:2], "thumbnails")),
+        (27, (*NAMES[:2], "thumbnails")),
+    ],
+)
+def test_the_summaries_in_state(run: list[After], row: int, summaries: tuple[str, ...]) -> None:
+    """After each row the state has these summaries: those that the next turn is sent."""
+    assert set(run[row].state["summaries"]) == set(summaries)
+
+
+def test_the_search_finds_what_was_evicted(run: list[After]) -> None:
+    """In row 22 the tool finds effort 4 first, with its summary, and the answer names it."""
+    (answer,) = run[22].results
+    said = run[22].state["messages"][-1].text
+
+    assert [one["id"] for one in answer["results"]][:1] == ["thumbnails"]
+    assert answer["results"][0]["summary"] == PAGES[3]
+    assert said == f"It is in thumbnails: {PAGES[3]}"
+
+
+def test_being_found_and_used_is_a_reference(run: list[After]) -> None:
+    """The counter of effort 4 stands at row 22 after it, and at row 23 after its expansion."""
+    turns = [run[row].state["turn"] for row in (22, 23)]
+
+    assert [run[row].state["summaries"]["thumbnails"] for row in (22, 23)] == turns
 
 
 @pytest.mark.parametrize("row", range(1, 28))
@@ -70,11 +129,23 @@ def test_the_context_stays_below_its_ceiling(run: list[After], row: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("row", "shown"), [(22, False), (23, True), (25, True), (26, True), (27, False)]
+    ("row", "shown"), [(22, False), (23, True), (24, True), (25, True), (26, True), (27, False)]
 )
 def test_the_raw_log_is_sent_until_it_fades(run: list[After], row: int, shown: bool) -> None:  # noqa: FBT001 (a column of the table)
     """The log of the expanded effort is sent from the turn of its expansion to its collapse."""
+    log = quoted(run[row].sent, "thumbnails")
+
+    assert (log is not None and PAGES[3] in log) is shown
     assert (run[row].tokens["expanded"] > 0) is shown
+
+
+@pytest.mark.parametrize(
+    ("row", "counters"),
+    [(22, {}), (23, {"thumbnails": 0}), (24, {"thumbnails": 1}), (25, {"thumbnails": 2}), (26, {})],
+)
+def test_the_expanded_effort_fades(run: list[After], row: int, counters: dict[str, int]) -> None:
+    """After each row the log was not referenced for so many turns, and is gone at the third."""
+    assert run[row].counters == counters
 
 
 @pytest.mark.parametrize(
