@@ -1,55 +1,168 @@
 """Many turns and efforts: the context stays below one ceiling while the full history grows."""
 
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from ebbtide.memory.metrics import report
-from tests.agents import Talk
-from tests.graph.journeys import Turn, begin, using
+from ebbtide import DiskArchive, Settings
+from ebbtide.memory.metrics import Report, report
+from ebbtide.memory.record import Owner, Record, Tip
+from ebbtide.memory.transcript import transcript
+from tests.agents import THREAD, Talk
+from tests.doubles import call
+from tests.graph.journeys import CEILING, Turn, after, begin, first_found, quoted, using
 
-CEILING = 6_000
-PAGE = (
-    "The {n}th machine, called {a}{n}, reports {b}{n} and {c}{n}. " + "It waits for its part. " * 20
+SETTINGS = Settings(ambient_window=10, window_step=1)
+MACHINES = "lathe press boiler crane drill grinder kiln loom mixer oven pump robot saw turbine weld"
+TROUBLES = (
+    "noise smoke rust leak crack dust heat frost vibration sparks odour drift stutter jam flicker"
 )
+AGAIN = " It stands in the hall until a part of the right size arrives by rail." * 7
+EFFORT_TURNS = 4
+TURNS = EFFORT_TURNS + 1
+"""Turns that each effort makes, the ambient one after it included."""
+
+
+class CountingArchive(DiskArchive):
+    """An archive that counts the records it is asked for."""
+
+    asked = 0
+
+    def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
+        """Count, and read."""
+        self.asked += len(numbers)
+        return super().turns(owner, tip, numbers)
+
+
+def topic(number: int) -> str:
+    """Return what an effort is about: two words, each of which many efforts share."""
+    machines, troubles = MACHINES.split(), TROUBLES.split()
+    return f"{troubles[number // len(machines)]} of the {machines[number % len(machines)]}"
 
 
 def turns_of(number: int) -> list[Turn]:
-    """Return the five turns of one effort; every fifth effort names the one before."""
-    page = PAGE.format(n=number, a="lathe", b="noise", c="torque")
-    again = f"Was machine-{number - 1} like that?" if number % 5 == 0 else "Anything else?"
+    """Return the turns of one effort; every fifth effort names the one before."""
+    again = f"Was machine-{number - 1:03} like that?" if number % 5 == 0 else "Anything else?"
     return [
-        Turn(page, using("open_effort", name=f"machine-{number}")),
-        Turn(page.upper()),
-        Turn(again),
+        Turn(
+            f"There is {topic(number)}." + AGAIN,
+            using("open_effort", name=f"machine-{number:03}"),
+        ),
+        Turn(f"Somebody heard of it on day {number}." + AGAIN),
+        Turn(again + AGAIN),
         Turn("It is mended.", using("close_effort")),
-        Turn(f"How far is it to town {number}? " + "The road is long. " * 20),
+        Turn(f"# How far is it to town {number:03}?"),
     ]
 
 
-def lived(root: Path, efforts: int) -> tuple[Talk, dict[str, object], int]:
-    """Return an agent after five turns for each effort, its state, and the largest context."""
-    turns = [turn for number in range(1, efforts + 1) for turn in turns_of(number)]
-    pages = [PAGE.format(n=n, a="lathe", b="noise", c="torque")[:80] for n in range(1, efforts + 1)]
-    here = begin(root, turns, pages)
-    states = [here.say(turn.said, durability="exit") for turn in turns]
-    return here, states[-1], max(state["context_report"]["total"] for state in states)
+def searching(messages: list[BaseMessage]) -> AIMessage:
+    """Search for what the user asks."""
+    return call("search_efforts", query=messages[-1].text)
 
 
-@pytest.mark.parametrize("efforts", [40, pytest.param(200, marks=pytest.mark.soak)])
-def test_the_context_stays_below_one_ceiling(tmp_path: Path, efforts: int) -> None:
-    """However many turns there are, no context is larger than the same ceiling."""
-    here, state, largest = lived(tmp_path, efforts)
-    found = report(here.records(state))
+def expanding(messages: list[BaseMessage]) -> AIMessage:
+    """Expand what the search found."""
+    return call("expand_effort", effort_id=first_found(messages)["id"])
 
+
+@dataclass
+class Life:
+    """A long session: its agent, the turns to come, and what each turn so far cost."""
+
+    here: Talk
+    efforts: int
+    state: dict[str, Any] = field(default_factory=dict)
+    totals: list[int] = field(default_factory=list)
+    state_bytes: list[int] = field(default_factory=list)
+    records_read: list[int] = field(default_factory=list)
+
+    def live(self, turns: Sequence[Turn]) -> None:
+        """Go through the turns."""
+        serializer, archive = JsonPlusSerializer(), self.here.archive
+        assert isinstance(archive, CountingArchive)
+        for turn in turns:
+            archive.asked = 0
+            self.state = self.here.say(turn.said, durability="exit")
+            self.totals.append(self.state["context_report"]["total"])
+            self.state_bytes.append(len(serializer.dumps_typed(self.state)[1]))
+            self.records_read.append(archive.asked)
+
+    @property
+    def report(self) -> Report:
+        """The metrics of the whole session."""
+        return report(self.here.records(self.state))
+
+    @property
+    def evicted(self) -> list[int]:
+        """The numbers of the efforts whose summary has left the context."""
+        kept = self.state["summaries"]
+        return [number for number in range(self.efforts) if f"machine-{number:03}" not in kept]
+
+
+@pytest.fixture(scope="module", params=[40, pytest.param(200, marks=pytest.mark.soak)])
+def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """Live through five turns for each effort; a question for each may follow."""
+    efforts, root = request.param, tmp_path_factory.mktemp("life")
+    turns = [turn for number in range(efforts) for turn in turns_of(number)]
+    questions = [Turn("", (searching, expanding, "Done."))] * efforts
+    pages = [f"There was {topic(number)}, mended on day {number}." for number in range(efforts)]
+    archive = CountingArchive(root, durable=False)
+    here = begin(root, [*turns, *questions], pages, archive=archive, settings=SETTINGS)
+    begun = Life(here, efforts)
+    begun.live(turns)
+    return begun
+
+
+def test_the_context_stays_below_one_ceiling(life: Life) -> None:
+    """However many turns there are, no context reaches the ceiling of the bounded proof run."""
+    largest = max(life.totals)
+
+    assert len(life.totals) == TURNS * life.efforts
     assert largest < CEILING
-    assert found.turns[-1].full_history > 100 * 5 * efforts
-    assert found.evictions > 0.8 * efforts
 
 
-def test_the_context_does_not_grow_with_the_session(tmp_path: Path) -> None:
-    """The second half of a long run has no larger contexts than the first."""
-    here, state, _ = lived(tmp_path, 40)
-    totals = [turn.total for turn in report(here.records(state)).turns]
+def test_the_full_history_grows(life: Life) -> None:
+    """What was said has more than a hundred tokens per turn: 100,000 after 1,000 turns."""
+    full = [turn.full_history for turn in life.report.turns]
 
-    assert max(totals[100:]) < 1.1 * max(totals[:100])
+    assert full == sorted(full)
+    assert full[-1] > 100 * TURNS * life.efforts
+
+
+def test_most_summaries_leave(life: Life) -> None:
+    """Of all efforts only those of the last twenty turns are in the context, and those named."""
+    assert len(life.state["summaries"]) <= 20 / TURNS + 2
+    assert life.report.evictions >= len(life.evicted) > 0.8 * life.efforts
+
+
+def test_a_late_turn_costs_what_an_early_one_did(life: Life) -> None:
+    """The last fifty turns have the tokens, state bytes and records read of turns 51 to 100."""
+    for series in (life.totals, life.state_bytes, life.records_read):
+        early, late = series[50:100], series[-50:]
+        assert sum(late) <= 1.02 * sum(early)
+        assert max(late) <= 1.02 * max(early)
+
+
+def test_every_message_is_in_the_archive(life: Life) -> None:
+    """Each user message is there once, in order, byte for byte."""
+    turns = [turn for number in range(life.efforts) for turn in turns_of(number)]
+
+    assert life.here.said(life.state) == [turn.said for turn in turns]
+
+
+def test_every_evicted_effort_is_found_and_comes_back(life: Life) -> None:
+    """A search for its topic finds it first, and its log is expanded word for word."""
+    here, end = life.here, life.here.agent.get_state(THREAD)
+    records = here.records(life.state)
+
+    for number in life.evicted:
+        name, first = f"machine-{number:03}", TURNS * number
+        found = after(here, f"What became of the {topic(number)}?", end.config)
+        log = transcript(records[first : first + EFFORT_TURNS])
+        assert found.results[0]["results"][0]["id"] == name
+        assert quoted(found.sent, name) == log
+        assert all(turn.said in log for turn in turns_of(number)[:EFFORT_TURNS])
