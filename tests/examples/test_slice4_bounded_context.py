@@ -1,0 +1,64 @@
+"""Slice 4, run as a script: the context stays bounded, and what left it is found."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.examples.running import ROOT, Run, run
+from tests.graph.journeys import CEILING
+
+ROW = r"^│ (\d+) +│ [\w ,:]+? +│ (\d+) +│ (\d+) +│ (\d+) +│ (\d+) +│ (\d+) +│"
+
+
+@pytest.fixture(scope="module")
+def rows(ran: Run) -> dict[int, list[int]]:
+    """Return by turn: summaries, ambient exchanges, and tokens of log, context and history."""
+    found = re.findall(ROW, ran.printed, re.MULTILINE)
+    return {int(turn): [int(cell) for cell in cells] for turn, *cells in found}
+
+
+def test_it_ends_well(ran: Run) -> None:
+    """The example ends without an error."""
+    code = ran.code
+
+    assert code == 0
+
+
+def test_the_table_is_that_of_the_proof_run(rows: dict[int, list[int]]) -> None:
+    """Summaries and ambient exchanges are sent as the proof run has them, and the log is."""
+    table = {turn: (sent, ambient, log > 0) for turn, (sent, ambient, log, *_) in rows.items()}
+
+    assert table == {
+        1: (5, 10, False),
+        15: (5, 10, False),
+        20: (5, 10, False),
+        21: (2, 10, False),
+        22: (2, 10, False),
+        23: (3, 10, True),
+        26: (3, 10, True),
+        27: (3, 10, False),
+    }
+
+
+def test_the_context_stays_below_its_ceiling(ran: Run, rows: dict[int, list[int]]) -> None:
+    """The largest context of the whole run is below the ceiling, while the history grows."""
+    (largest,) = re.findall(r"^Largest context: ([\d,]+) tokens", ran.printed, re.MULTILINE)
+    history = [cells[-1] for cells in rows.values()]
+
+    assert max(cells[3] for cells in rows.values()) <= int(largest.replace(",", "")) < CEILING
+    assert history == sorted(set(history))
+
+
+def test_it_says_the_same_each_time(ran: Run, tmp_path: Path) -> None:
+    """A second run prints the same table."""
+    again = run([str(ROOT / "examples" / "slice4_bounded_context.py")], tmp_path)
+
+    assert again.printed == ran.printed
+
+
+def test_it_saves_a_plot(ran: Run) -> None:
+    """With matplotlib the context is drawn beside the full history."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+
+    assert (ran.folder / "slice4_bounded_context.png").stat().st_size > 0
