@@ -16,6 +16,7 @@ from tests.graph.journeys import (
     begin,
     effort,
     play,
+    quoted,
     trains,
     using,
 )
@@ -138,16 +139,6 @@ def test_a_summary_is_evicted_at_its_threshold(
     assert after.summaries_sent == ["auth-bug"]
 
 
-def test_a_mention_of_its_id_keeps_a_summary_alive(tmp_path: Path) -> None:
-    """Mentioned at turn 15, a summary of turn 2 is there after turn 34 and gone after turn 35."""
-    turns = [*trains(12), Turn("Was the auth bug bad?"), *trains(20, first=20)]
-
-    *_, before, last = play(tmp_path, [*effort("auth-bug", PAGES[0]), *turns])
-
-    assert before.state["summaries"] == {"auth-bug": 15}
-    assert last.state["summaries"] == {}
-
-
 def test_keywords_keep_a_summary_alive(tmp_path: Path) -> None:
     """Two keywords of the summary do the same as its id, in the answer too."""
     turns = [
@@ -176,6 +167,32 @@ def test_an_effort_of_long_ago_comes_back_by_its_id(tmp_path: Path) -> None:
     assert afters[80].state["banners"] == ["--- Returned effort: auth-bug ---"]
     assert afters[81].summaries_sent == ["auth-bug"]
     assert PAGES[0] in "\n".join(message.text for message in afters[81].sent)
+
+
+def test_an_expansion_lasts_until_the_next_turn_has_used_it(tmp_path: Path) -> None:
+    """With thresholds of one turn a returned log is sent once more, and leaves after that."""
+    turns = [*effort("auth-bug", PAGES[0]), *trains(3), RUN[0], *trains(2, first=10)]
+    settings = Settings(decay_threshold=1, summary_eviction_threshold=1)
+
+    *_, before, one, two, three = play(tmp_path, turns, settings=settings)
+
+    assert before.state["summaries"] == {}
+    assert quoted(one.sent, "auth-bug") == quoted(two.sent, "auth-bug") is not None
+    assert [*one.state["expanded"]] == [*one.state["summaries"]] == ["auth-bug"]
+    assert two.state["expanded"] == {}
+    assert quoted(three.sent, "auth-bug") is None
+
+
+def test_a_log_that_decayed_twice_comes_back_the_same(tmp_path: Path) -> None:
+    """However often it collapsed by itself, the next expansion shows the same bytes."""
+    silent = [*trains(3, first=10)]
+    turns = [*effort("auth-bug", PAGES[0]), RUN[0], *silent, RUN[0], *silent, RUN[0]]
+
+    afters = play(tmp_path, turns)
+
+    logs = [quoted(afters[at].sent, "auth-bug") for at in (2, 6, 10)]
+    assert [afters[at].state["expanded"] for at in (5, 9)] == [{}, {}]
+    assert logs[0] == logs[1] == logs[2] is not None
 
 
 def test_banners_are_streamed(tmp_path: Path) -> None:

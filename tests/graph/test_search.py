@@ -1,0 +1,104 @@
+"""Searching in the real graph: what the model finds, and what that does to the memory."""
+
+from pathlib import Path
+
+from ebbtide import Settings
+from tests.agents import THREAD
+from tests.doubles import call, together
+from tests.graph.journeys import PAGES, Turn, after, begin, effort, play, quoted, trains, using
+
+FORGETFUL = Settings(summary_eviction_threshold=1)
+QUERY = "gateway certificate 401"
+
+
+def asking(query: str) -> Turn:
+    """Return a turn in which the model searches, and uses nothing of what it found."""
+    return Turn("Go on.", using("search_efforts", query=query))
+
+
+def test_every_effort_is_found_whatever_became_of_it(tmp_path: Path) -> None:
+    """The evicted one, the one in the context and the open one all come, with their status."""
+    turns = [
+        *effort("gateway", "A token of the gateway expired."),
+        *trains(2),
+        *effort("sidebar", "A token of the sidebar has another colour."),
+        Turn("A token of the queue is missing.", using("open_effort", name="billing")),
+        asking("token"),
+    ]
+
+    *_, last = play(tmp_path, turns, settings=Settings(summary_eviction_threshold=4))
+
+    found = {one["id"]: one["status"] for one in last.results[0]["results"]}
+    assert found == {"gateway": "concluded", "sidebar": "concluded", "billing": "open"}
+    assert last.summaries_sent == ["sidebar"]
+
+
+def test_a_search_that_led_nowhere_is_no_reference(tmp_path: Path) -> None:
+    """An evicted effort that is found and not used stays evicted, and no counter changes."""
+    turns = [*effort("auth-bug", PAGES[0]), *effort("css", PAGES[1]), asking(QUERY)]
+
+    *_, before, last = play(tmp_path, turns, settings=Settings(summary_eviction_threshold=2))
+
+    assert [one["id"] for one in last.results[0]["results"]] == ["auth-bug"]
+    assert before.state["summaries"] == last.state["summaries"] == {"css": 4}
+    assert last.state["banners"] == []
+
+
+def test_a_search_and_an_expansion_in_one_message(tmp_path: Path) -> None:
+    """Both calls are answered in their order, and the evicted effort is back with its log."""
+    both = together(
+        call("search_efforts", query=QUERY), call("expand_effort", effort_id="auth-bug")
+    )
+    turns = [*effort("auth-bug", PAGES[0]), *trains(2), Turn("Show me.", (both, "Done."))]
+
+    *_, before, last = play(tmp_path, turns, settings=FORGETFUL)
+
+    assert before.state["summaries"] == {}
+    assert [*last.results[0]] == ["query", "results"]
+    assert last.results[1]["effort_id"] == "auth-bug"
+    assert last.summaries_sent == ["auth-bug"]
+    assert PAGES[0] in (quoted(last.sent, "auth-bug") or "")
+
+
+def test_a_branch_finds_what_it_sees(tmp_path: Path) -> None:
+    """After a fork the search finds the common past, and nothing of the sibling."""
+    past, other = effort("css", PAGES[1]), effort("auth-bug", PAGES[0])
+    searches = [asking(QUERY), asking(QUERY), asking("sidebar")]
+    here = begin(tmp_path, [*past, *other, *searches], [PAGES[1], PAGES[0]])
+    for turn in (*past, *other):
+        here.say(turn.said)
+    history = here.agent.get_state_history(THREAD)
+    fork = next(s for s in history if s.values.get("turn") == 2 and not s.next)
+
+    left = after(here, "Go on.")
+    right = after(here, "Go on.", fork.config)
+    again = after(here, "Go on.")
+
+    assert [one["id"] for one in left.results[0]["results"]] == ["auth-bug"]
+    assert right.results[0]["results"] == []
+    assert [one["id"] for one in again.results[0]["results"]] == ["css"]
+
+
+def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
+    """In the first turn of a session a search answers, with an empty list, and so does a list."""
+    (first,) = play(
+        tmp_path,
+        [
+            Turn(
+                "Where is it?",
+                (
+                    together(
+                        call("search_efforts", query=QUERY),
+                        call("search_efforts", query="go on"),
+                        call("effort_status"),
+                    ),
+                    "Nowhere.",
+                ),
+            )
+        ],
+    )
+
+    found, senseless, listed = first.results
+    assert found == {"query": QUERY, "results": []}
+    assert (senseless["results"], "why" in senseless) == ([], True)
+    assert listed["efforts"] == []
