@@ -17,7 +17,7 @@ LINKED := s|^build/__editable__[^/]*/ebbtide/||
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
   --config-settings editable_mode=strict --editable
 
-.PHONY: help demo test check install soak build clean force
+.PHONY: help demo test check install soak live build clean force
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -40,6 +40,9 @@ install: ## set up .venv for development, again if it is there
 
 soak: $(VENV)/dev ## run the long tests that kill and restart
 	@$(BIN)/python -m pytest -m soak $(ARGS)
+
+live: $(VENV)/dev ## run the tests that ask a real model (OPENAI_API_KEY or EBBTIDE_LIVE_MODEL)
+	@$(BIN)/python -m pytest -m live -rs tests/live $(ARGS)
 
 build: $(VENV)/dev ## make the wheel and the source distribution in dist/
 	@$(BIN)/python -m build
