@@ -1,11 +1,15 @@
 """The proof run of the bounded context: five efforts and many exchanges, a row per turn."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import Settings
+from ebbtide import Settings, restore
+from ebbtide.memory.metrics import report
+from tests.agents import THREAD, talk
 from tests.doubles import call, together
 from tests.graph.journeys import (
     CEILING,
@@ -47,10 +51,15 @@ SETTINGS = Settings(ambient_window=10, window_step=1)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> list[After]:
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the run's archive."""
+    return tmp_path_factory.mktemp("bounded")
+
+
+@pytest.fixture(scope="module")
+def run(root: Path) -> list[After]:
     """Go through the whole run once; row 1 is at position 1, the last turn of the set-up at 0."""
-    turns = [*SETUP, *RUN]
-    return play(tmp_path_factory.mktemp("bounded"), turns, settings=SETTINGS)[len(SETUP) - 1 :]
+    return play(root, [*SETUP, *RUN], settings=SETTINGS)[len(SETUP) - 1 :]
 
 
 def test_the_counters_stand_at_the_end_of_the_set_up(run: list[After]) -> None:
@@ -163,3 +172,23 @@ def test_the_expanded_effort_fades(run: list[After], row: int, counters: dict[st
 def test_what_left_and_returned_is_told(run: list[After], row: int, banners: list[str]) -> None:
     """The banners say in the turn itself what leaves the context and what comes back."""
     assert run[row].state["banners"] == banners
+
+
+def test_the_metrics_of_the_bounded_run(root: Path, run: list[After]) -> None:
+    """Three evictions, one return, and one automatic collapse, which was right."""
+    found = report(talk(root, []).records(run[27].state))
+
+    assert (found.evictions, found.returns) == (3, 1)
+    assert (found.auto_collapses, found.false_decay_rate) == (1, 0.0)
+    assert found.turns[-1].total == run[27].state["context_report"]["total"]
+
+
+def test_restore_knows_what_was_evicted_and_returned(root: Path, run: list[After]) -> None:
+    """From the events of the records the counters of the whole run come out as they were."""
+    again = talk(root, [], checkpointer=InMemorySaver(), settings=SETTINGS)
+
+    restore(again.agent, THREAD)
+
+    state = again.agent.get_state(THREAD).values
+    kept = ("turn", "open_efforts", "expanded", "summaries")
+    assert {key: state[key] for key in kept} == {key: run[27].state[key] for key in kept}

@@ -152,6 +152,25 @@ def test_keywords_keep_a_summary_alive(tmp_path: Path) -> None:
     assert after.state["summaries"] == {"auth-bug": 15}
 
 
+@pytest.mark.parametrize(
+    ("turn", "tier"),
+    [
+        (Turn("What was the auth bug?"), "summaries"),
+        (Turn("And?", ("That was auth-bug.",)), "summaries"),
+        (Turn("Show me.", using("expand_effort", effort_id="auth-bug")), "expanded"),
+        (Turn("Once more.", using("reopen_effort", effort_id="auth-bug")), "open_efforts"),
+    ],
+)
+def test_the_ways_back(tmp_path: Path, turn: Turn, tier: str) -> None:
+    """An evicted effort returns by its id in question or answer, by an expansion, reopened."""
+    turns = [*effort("auth-bug", PAGES[0]), *trains(1), turn]
+
+    *_, before, last = play(tmp_path, turns, settings=Settings(summary_eviction_threshold=1))
+
+    assert before.state["summaries"] == {}
+    assert [*last.state[tier]] == ["auth-bug"]
+
+
 def test_an_effort_of_long_ago_comes_back_by_its_id(tmp_path: Path) -> None:
     """Concluded at turn 20 and evicted, it returns at turn 81 and is expanded at turn 82."""
     asked = [

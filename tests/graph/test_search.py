@@ -2,10 +2,23 @@
 
 from pathlib import Path
 
+from langchain_core.messages import AIMessage, BaseMessage
+
 from ebbtide import Settings
 from tests.agents import THREAD
 from tests.doubles import call, together
-from tests.graph.journeys import PAGES, Turn, after, begin, effort, play, quoted, trains, using
+from tests.graph.journeys import (
+    PAGES,
+    Turn,
+    after,
+    begin,
+    effort,
+    first_found,
+    play,
+    quoted,
+    trains,
+    using,
+)
 
 FORGETFUL = Settings(summary_eviction_threshold=1)
 QUERY = "gateway certificate 401"
@@ -58,6 +71,25 @@ def test_a_search_and_an_expansion_in_one_message(tmp_path: Path) -> None:
     assert last.results[1]["effort_id"] == "auth-bug"
     assert last.summaries_sent == ["auth-bug"]
     assert PAGES[0] in (quoted(last.sent, "auth-bug") or "")
+
+
+def test_exactly_the_turn_that_was_found_is_expanded(tmp_path: Path) -> None:
+    """The turn beside an excerpt can be expanded alone, and the rest of the log is not sent."""
+    name, said = "auth-bug", "The pager rang at midnight because of a timeout."
+    opening, closing = effort(name, PAGES[0])
+    turns = [opening, Turn(said), *[Turn("And further?")] * 3, closing, *trains(2)]
+
+    def expanding(messages: list[BaseMessage]) -> AIMessage:
+        return call("expand_effort", effort_id=name, turns=str(first_found(messages)["turn"]))
+
+    search = call("search_efforts", query="pager timeout")
+    *_, last = play(
+        tmp_path, [*turns, Turn("Why?", (search, expanding, "Done."))], settings=FORGETFUL
+    )
+
+    assert last.results[0]["results"][0]["turn"] == 2
+    assert last.state["expanded"][name]["turns"] == [2]
+    assert quoted(last.sent, name) == f"[turn 2]\nuser: {said}\nassistant: Done."
 
 
 def test_a_branch_finds_what_it_sees(tmp_path: Path) -> None:

@@ -65,6 +65,59 @@ def test_other_words_mention_nothing(talk: Conversation, question: str, answer: 
 
 
 @pytest.mark.parametrize(
+    "question",
+    [
+        "(auth-bug).",
+        "“auth-bug”?",
+        "auth-bug's end",
+        "AUTH_BUG!",
+        "auth/bug",
+        "The auth bugs?",
+        "Gateways and their certificates!",
+        "ＧＡＴＥＷＡＹ　ｃｅｒｔｉｆｉｃａｔｅ",  # noqa: RUF001 (full width, on purpose)
+        "certificate 401",
+    ],
+)
+def test_writing_does_not_matter(talk: Conversation, question: str) -> None:
+    """Punctuation, case, width and plurals hide neither an id nor keywords; numbers count."""
+    assert referenced(talk, question) == ["auth-bug"]
+
+
+@pytest.mark.parametrize("question", ["authbug", "auth-bug2", "go on", "continue", "the thing", ""])
+def test_what_only_looks_like_it_mentions_nothing(talk: Conversation, question: str) -> None:
+    """Ids inside other words, stop phrases and silence are no reference."""
+    assert referenced(talk, question) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("我登录了", ["登录"]),
+        ("刷新令牌的错误", ["登录"]),
+        ("今天天气怎么样", []),
+        ("翻訳はどうなった", ["翻訳"]),
+        ("メニューの日本語", ["翻訳"]),
+        ("天気はどうですか", []),
+    ],
+)
+def test_scripts_without_spaces_mention_efforts(
+    talk: Conversation, question: str, found: list[str]
+) -> None:
+    """Chinese and Japanese text mentions an effort by its id, or by pairs of its characters."""
+    talk.effort("登录", "登录页面的刷新令牌错误一直出现。")
+    talk.effort("翻訳", "メニューの翻訳を日本語で確認してください。")
+    talk.turn(OTHER)
+
+    assert referenced(talk, question) == found
+
+
+def test_without_any_effort_nothing_is_mentioned() -> None:
+    """With an empty manifest, no text is a reference."""
+    with conversation() as empty:
+        assert referenced(empty, "What about the auth bug?") == []
+
+
+@pytest.mark.parametrize(
     "calls",
     [
         [call("effort_status")],
