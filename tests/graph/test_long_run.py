@@ -21,7 +21,7 @@ MACHINES = "lathe press boiler crane drill grinder kiln loom mixer oven pump rob
 TROUBLES = (
     "noise smoke rust leak crack dust heat frost vibration sparks odour drift stutter jam flicker"
 )
-AGAIN = " It stands in the hall until a part of the right size arrives by rail." * 7
+AGAIN = " It stands in the hall until a part of the right size arrives by rail." * 8
 EFFORT_TURNS = 4
 TURNS = EFFORT_TURNS + 1
 """Turns that each effort makes, the ambient one after it included."""
