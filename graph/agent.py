@@ -15,9 +15,10 @@ from ..memory.context import instructions
 from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings
+from ..memory.shares import checked
 from ..memory.tokens import TokenCounter, count
 from ..memory.toolbox import NAMES, schemas
-from ..nodes.collaborators import Collaborators
+from ..nodes.collaborators import Collaborators, sizes
 from .build import MemoryGraph, build
 from .compiled import MemoryAgent
 
@@ -68,7 +69,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     the defaults of every run. `system_prompt` stands after Ebbtide's instructions.
     `summary_model` concludes efforts, by default `model`. `token_counter` counts the tokens of a
     text, by default exactly for o200k_base. Raises `SettingsError` if the settings or the name of
-    a tool cannot be.
+    a tool cannot be, or if the budget is below what instructions and tools need.
 
     Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
     inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.
@@ -84,6 +85,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         tools=named,
         schemas=(*schemas(), *(convert_to_openai_tool(item) for item in named.values())),
     )
+    checked(collaborators.settings, *sizes(collaborators))
     return build(collaborators)
 
 

@@ -1,69 +1,50 @@
-"""The working context: what is sent to the model, as tiers in their order, each with its tokens."""
+"""The working context: what is sent to the model, as tiers in their order, within the budget."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from ..prompts.loader import text as prompt
 from .desk import Desk
-from .effort_quote import quote, share
-from .efforts import Effort
-from .hints import hints
-from .messages import Message
-from .nudges import nudge
-from .record import Record
-from .tokens import TokenCounter, count_message, count_tools
-from .wellformed import note, wellformed
-from .window import window
-from .workspace import without
+from .expanded_tier import expanded_tier
+from .group_tiers import active_tier, ambient_tier, open_tier
+from .groups import cut_of
+from .memory_tier import memory_tier
+from .messages import fingerprint
+from .notes_tier import LEFT_OUT_TOKENS, notes_tier, with_left_out
+from .shares import shares
+from .shortening import within
+from .tiers import Tier, WorkingContext
+from .tokens import count_message, count_tools
 
-TierName: TypeAlias = Literal[
-    "system", "tools", "memory", "expanded", "open", "ambient", "active", "notes", "turn"
-]
+Parts: TypeAlias = dict[str, Tier]
 
-
-@dataclass(frozen=True, slots=True)
-class Tier:
-    """One part of the working context: its messages and their size in tokens."""
-
-    name: TierName
-    messages: tuple[Message, ...]
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkingContext:
-    """All tiers in the order in which they are sent."""
-
-    tiers: tuple[Tier, ...]
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The messages of all tiers, in order."""
-        return tuple(message for tier in self.tiers for message in tier.messages)
-
-    @property
-    def report(self) -> dict[str, Any]:
-        """Tokens by tier and in all, as the state shows them."""
-        tokens = {tier.name: tier.tokens for tier in self.tiers}
-        return {"tokens": tokens, "total": sum(tokens.values())}
+_ORDER = ("memory", "expanded", "open", "ambient", "active")
 
 
 def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> WorkingContext:
-    """Build the working context of the running turn; the same inputs give the same bytes."""
-    tiers = (
-        _tier("system", [{"type": "system", "data": {"content": system}}], desk.count),
-        Tier("tools", (), count_tools(schemas, desk.count)),
-        _tier("memory", _memory(desk), desk.count),
-        _tier("expanded", _expanded(desk), desk.count),
-        _tier("open", _open(desk), desk.count),
-        _tier("ambient", _ambient(desk), desk.count),
-        _tier("active", _active(desk), desk.count),
-        _tier("notes", _notes(desk), desk.count),
-        _tier("turn", wellformed(desk.view.running.messages), desk.count),
-    )
-    return WorkingContext(tiers)
+    """Build the working context of the running turn; the same inputs give the same bytes.
+
+    It has at most as many tokens as the budget, of which `desk.room` is what instructions and tool
+    schemas leave. What was cut stays cut until efforts are opened, closed, shown or hidden.
+    """
+    said = {"type": "system", "data": {"content": system}}
+    instructed = Tier("system", (said,), count_message(said, desk.count))
+    tools = Tier("tools", (), count_tools(schemas, desk.count))
+    key = _key(desk)
+    parts = _parts(desk, desk.cuts if desk.cuts.get("key") == key else {})
+    notes = notes_tier(desk)
+    cut_before = any(part.cut is not None for part in parts.values())
+    free = desk.room - notes.tokens - (LEFT_OUT_TOKENS if cut_before else 0)
+    least = free - (0 if cut_before else LEFT_OUT_TOKENS)
+    at_least = int(desk.settings.turn_share * least)
+    turn = _turn(desk, max(at_least, free - _sum(parts)))
+    if _sum(parts) > free - turn.tokens:
+        parts = _fitting(parts, desk, least - turn.tokens)
+        turn = _turn(desk, max(at_least, least - _sum(parts)))
+    notes = with_left_out(notes, _missing(parts), desk)
+    tiers = (instructed, tools, *(parts[name] for name in _ORDER), notes, turn)
+    cuts = {name: part.cut for name, part in parts.items() if part.cut is not None}
+    return WorkingContext(tiers, {"key": key, **cuts} if cuts else {})
 
 
 def instructions(application: str) -> str:
@@ -71,97 +52,50 @@ def instructions(application: str) -> str:
     return "\n\n".join(filter(None, (prompt("system"), application.strip())))
 
 
-def _tier(
-    name: TierName, messages: Sequence[Message] | Iterator[Message], count: TokenCounter
-) -> Tier:
-    kept = tuple(messages)
-    return Tier(name, kept, sum(count_message(message, count) for message in kept))
+def _parts(desk: Desk, cuts: Mapping[str, Any]) -> Parts:
+    """Return the tiers that can be cut, as they were cut before."""
+    return {
+        "memory": memory_tier(desk, frozenset(cuts.get("memory", ()))),
+        "expanded": expanded_tier(desk, cuts.get("expanded", {})),
+        "open": open_tier(desk, cut_of(cuts.get("open", ()))),
+        "ambient": ambient_tier(desk, cut_of(cuts.get("ambient", ()))),
+        "active": active_tier(desk, cut_of(cuts.get("active", ()))),
+    }
 
 
-def _memory(desk: Desk) -> Iterator[Message]:
-    efforts = sorted(desk.known([*desk.space.summaries]), key=attrgetter("turn"))
-    lines = [_line(effort) for effort in efforts]
-    if lines:
-        yield note(prompt("memory", lines="\n".join(lines)))
+def _fitting(parts: Parts, desk: Desk, free: int) -> Parts:
+    """Cut the tiers that are above their share, the least important first, until they fit."""
+    for name, share in shares(desk.settings).items():
+        if _sum(parts) <= free:
+            break
+        if parts[name].tokens > share * free:
+            target = int(desk.settings.low_water * share * free)
+            parts = {**parts, name: parts[name].within(target)}
+    return parts
 
 
-def _line(effort: Effort) -> str:
-    return f"- {effort.id}: {_one_line(effort.summary)}"
+def _turn(desk: Desk, limit: int) -> Tier:
+    running = desk.view.running
+    shown = within(running.turn, running.messages, limit, desk.count)
+    left_out = {"previews": shown.how, "turn": running.turn} if shown.how else {}
+    tokens = sum(count_message(message, desk.count) for message in shown.messages)
+    return Tier("turn", shown.messages, tokens, left_out=left_out)
 
 
-def _one_line(written: str) -> str:
-    """Return text without line breaks, so that it cannot make up a line of ours."""
-    return " ".join(written.split())
+def _sum(parts: Parts) -> int:
+    return sum(part.tokens for part in parts.values())
 
 
-def _expanded(desk: Desk) -> Iterator[Message]:
-    limit = share(desk.settings)
-    for effort in desk.known([*desk.space.expanded]):
-        turns = desk.view.turns(desk.space.expanded[effort.id]["turns"])
-        quoted = quote(effort, turns, limit, desk.count)
-        yield note(prompt("expanded", quote=quoted))
+def _missing(parts: Parts) -> dict[str, Mapping[str, Any]]:
+    """Return what was left out, of the tiers of which anything was cut."""
+    return {name: part.left_out for name, part in parts.items() if part.cut is not None}
 
 
-def _open(desk: Desk) -> Iterator[Message]:
-    for effort in desk.known(list(without(desk.space.open, desk.space.active or ""))):
-        yield note(prompt("open_run", **_purpose(effort)))
-        yield from _log(desk, effort)
-
-
-def _active(desk: Desk) -> Iterator[Message]:
-    for effort in _active_effort(desk):
-        log = [*_log(desk, effort)]
-        yield from [note(prompt("active_run", effort=effort.id)), *log] if log else []
-
-
-def _notes(desk: Desk) -> Iterator[Message]:
-    """Say the goal here and not before the log: it may change, and the prefix may not."""
-    for effort in _active_effort(desk):
-        yield note(prompt("active_goal", **_purpose(effort)))
-    lines = hints(desk, [record.turn for record in _window(desk)])
-    if lines:
-        yield note(prompt("hints", lines="\n".join(lines)))
-    line = nudge(desk)
-    if line:
-        yield note(line)
-
-
-def _active_effort(desk: Desk) -> tuple[Effort, ...]:
-    """Return the active effort, or nothing."""
-    return desk.known([desk.space.active] if desk.space.active else [])
-
-
-def _purpose(effort: Effort) -> dict[str, str]:
-    goal = _one_line(effort.goal).rstrip(".") or "not stated"
-    constraints = _one_line("; ".join(effort.constraints)).rstrip(".") or "none"
-    return {"effort": effort.id, "goal": goal, "constraints": constraints}
-
-
-def _log(desk: Desk, effort: Effort) -> Iterator[Message]:
-    records = desk.view.turns(desk.view.log_turns(effort.id))
-    yield from _real(desk, [record for record in records if _stands_in(record, effort, desk)])
-
-
-def _ambient(desk: Desk) -> Iterator[Message]:
-    records = _window(desk)
-    if records:
-        yield note(prompt("ambient_run"))
-        yield from _real(desk, records)
-
-
-def _window(desk: Desk) -> tuple[Record, ...]:
-    """Return the ambient turns that are in the context."""
-    last = window(
-        desk.view.ambient_count(), desk.settings.ambient_window, desk.settings.window_step
-    )
-    return desk.view.ambient(last) if last else ()
-
-
-def _real(desk: Desk, records: Sequence[Record]) -> Iterator[Message]:
-    for record in records:
-        yield from wellformed(desk.view.messages(record))
-
-
-def _stands_in(record: Record, effort: Effort, desk: Desk) -> bool:
-    """Tell whether a turn is shown with this effort: of several, the first that is open has it."""
-    return next(name for name in record.efforts if name in desk.space.open) == effort.id
+def _key(desk: Desk) -> str:
+    """Return what names the present cuts: when it changes, everything is laid out anew."""
+    space, settings = desk.space, desk.settings
+    shown = {name: entry["turns"] for name, entry in space.expanded.items()}
+    sizes = (desk.room, settings.ambient_window, settings.window_step, settings.preview_tokens)
+    chosen = (*shares(settings).values(), settings.low_water, settings.turn_share)
+    known = (space.active, sorted(space.open), shown, sorted(space.summaries))
+    return fingerprint([known, sizes, chosen], 8)

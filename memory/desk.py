@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from .efforts import Effort
@@ -18,14 +18,17 @@ from .workspace import Workspace
 class Desk:
     """The workspace as the tool before left it, and what is around it.
 
-    `free` is what the budget leaves for recalled text, in tokens.
+    `room` is what the budget leaves beside instructions and tool schemas, `free` what it leaves for
+    recalled text, both in tokens; `cuts` is what the state remembers of cuts.
     """
 
     space: Workspace
     view: View
     settings: Settings
     count: TokenCounter
+    room: int
     free: int
+    cuts: Mapping[str, Any] = field(default_factory=dict)
 
     def put(self, space: Workspace) -> "Desk":
         """Return the desk with another workspace."""

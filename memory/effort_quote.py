@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 from ..prompts.loader import text as prompt
+from .desk import Desk
 from .efforts import Effort
 from .numbers import ranges
 from .quotes import fenced
-from .settings import Settings
 from .slices import fit
 from .tokens import TokenCounter
 from .transcript import Logged, rendered, transcript
 
 
-def share(settings: Settings) -> int:
-    """Return the part of the budget that expanded efforts may fill, in tokens."""
-    return int(settings.context_budget * settings.expanded_share)
+def share(desk: Desk) -> int:
+    """Return the part of the room that expanded efforts may fill, in tokens."""
+    return int(desk.room * desk.settings.expanded_share)
 
 
 def quote(effort: Effort, turns: Sequence[Logged], limit: int, count: TokenCounter) -> str:

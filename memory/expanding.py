@@ -26,7 +26,7 @@ def expand_effort(desk: Desk, args: Expand) -> Outcome:
             f"no earlier turn of {effort.id!r} is stored; what was said in this turn is in view"
         )
     shown = _chosen(desk, effort, log, args)
-    tokens = desk.count(quote(effort, shown, share(desk.settings), desk.count))
+    tokens = desk.count(quote(effort, shown, share(desk), desk.count))
     space, turns = desk.space, [turn.turn for turn in shown]
     event = {"type": "expanded", "effort": effort.id, "turns": turns, "tokens": tokens}
     if effort.id not in space.summaries:
@@ -58,7 +58,7 @@ def _chosen(desk: Desk, effort: Effort, log: Sequence[Logged], args: Expand) -> 
             f"turns {ranges(sorted(missing))[:_SHOWN]!r} are not in effort {effort.id!r}; "
             f"it has {ranges([turn.turn for turn in log])!r}"
         )
-    if not asked and desk.count(transcript(log)) <= share(desk.settings):
+    if not asked and desk.count(transcript(log)) <= share(desk):
         return list(log)
     return _within_share(
         desk, [turn for turn in log if turn.turn in asked] or _ranked(log, args.query)
@@ -77,7 +77,7 @@ def _ranked(log: Sequence[Logged], query: str) -> list[Logged]:
 
 
 def _within_share(desk: Desk, ordered: Sequence[Logged]) -> list[Logged]:
-    free = share(desk.settings)
+    free = share(desk)
     chosen: dict[int, Logged] = {}
     for turn in ordered:
         tokens = desk.count(transcript([turn]))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .messages import Message
+from .slices import fit
+from .tokens import TokenCounter
 
 _FIELDS = {"turn", "offset", "end"}
 
@@ -52,6 +54,24 @@ def restored(message: Message, read: Callable[[int], str]) -> Message:
     found = recalled(message)
     texts = [read(one.turn)[one.offset : one.end] for one in found]
     return _with_texts(message, texts) if found else message
+
+
+def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
+    """Return a message that quotes the log with the heads of its quotes, `limit` tokens in all.
+
+    What `read_log` returned says then where the rest begins; a search names the turn anyway.
+    """
+    quoting, found = _quoting(message), recalled(message)
+    each = max(1, limit // max(1, len(found)))
+    texts = [str(item[_key(message)]) for item in quoting]
+    if sum(map(count, texts)) <= limit:
+        return message
+    heads = [text[: fit(text, each, count)] for text in texts]
+    short = _with_texts(message, heads)
+    if _key(message) == "excerpt":
+        return short
+    reads_on = {**_body(short), "next_offset": found[0].offset + len(heads[0])}
+    return {**short, "data": {**short["data"], "content": compact(reads_on)}}
 
 
 def compact(value: Mapping[str, Any]) -> str:

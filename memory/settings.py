@@ -14,10 +14,31 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     context_budget: int = Field(
-        16_000, ge=2_000, le=2_000_000, description="Size the working context aims at, in tokens"
+        16_000, ge=2_000, le=2_000_000, description="Tokens of the working context at most"
+    )
+    active_share: float = Field(
+        0.30, gt=0, le=1, description="Share of the room for the active effort, a fraction"
+    )
+    ambient_share: float = Field(
+        0.20, gt=0, le=1, description="Share of the room for recent conversation, a fraction"
     )
     expanded_share: float = Field(
-        0.25, gt=0, le=1, description="Share of the budget for expanded efforts, a fraction"
+        0.25, gt=0, le=1, description="Share of the room for expanded efforts, a fraction"
+    )
+    open_share: float = Field(
+        0.10, gt=0, le=1, description="Share of the room for the other open efforts, a fraction"
+    )
+    summaries_share: float = Field(
+        0.15, gt=0, le=1, description="Share of the room for summaries, a fraction"
+    )
+    turn_share: float = Field(
+        0.5, ge=0.2, le=1, description="Share of the room that the current turn may always have"
+    )
+    low_water: float = Field(
+        0.7, gt=0, le=1, description="What a tier is cut to, a fraction of its share"
+    )
+    preview_tokens: int = Field(
+        150, ge=32, le=100_000, description="Length of a preview in an older turn, in tokens"
     )
     ambient_window: int = Field(
         10, ge=0, le=10_000, description="Ambient turns kept in the context at least; 0 = all"

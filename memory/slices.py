@@ -15,6 +15,18 @@ def fit(text: str, limit: int, count: TokenCounter) -> int:
     return max(end, 1)
 
 
+def fit_end(text: str, limit: int, count: TokenCounter) -> int:
+    """Return where the end of `text` begins that fits into `limit` tokens, at least one character.
+
+    >>> fit_end("one two three", 2, lambda text: len(text.split()))
+    5
+    """
+    size = min(len(text), limit * 16)
+    while size > 1 and (tokens := count(text[-size:])) > limit:
+        size = max(1, min(size - 1, size * limit // tokens))
+    return len(text) - max(size, 1)
+
+
 def slices(text: str, limit: int, count: TokenCounter) -> list[str]:
     r"""Cut `text` into slices of at most `limit` tokens, at line ends where that is possible.
 

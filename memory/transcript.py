@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from .messages import Message, calls, text
@@ -22,6 +23,27 @@ class Logged(Protocol):
         """The messages of the turn, in order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry of a rendered turn: who speaks, what is said, and which call it is, if one."""
+
+    speaker: str
+    said: str
+    call: int | None = None
+
+    def __str__(self) -> str:
+        """Write the entry as it stands in the log."""
+        return f"{self.speaker}{self.said}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message stands in its rendered turn: offsets of its text and of its arguments."""
+
+    text: int
+    calls: tuple[int, ...]
+
+
 def transcript(turns: Iterable[Logged]) -> str:
     """Render turns as text, one after the other, each under a line with its number."""
     return "\n\n".join(f"[turn {turn.turn}]\n{rendered(turn.messages)}" for turn in turns)
@@ -36,19 +58,43 @@ def rendered(messages: Sequence[Message]) -> str:
     >>> rendered([{"type": "human", "data": {"content": "Which port?"}}])
     'user: Which port?'
     """
-    return "\n".join(line for message in messages for line in _lines(message))
+    return "\n".join(str(line) for message in messages for line in _lines(message))
 
 
-def _lines(message: Message) -> list[str]:
+def places(messages: Sequence[Message]) -> tuple[Place, ...]:
+    """Return where each message stands in the rendered turn, in characters.
+
+    >>> places([{"type": "human", "data": {"content": "Which port?"}}])
+    (Place(text=6, calls=()),)
+    """
+    found, at = [], 0
+    for message in messages:
+        said, asked = at, []
+        for line in _lines(message):
+            begin = at + len(line.speaker)
+            if line.call is None:
+                said = begin
+            else:
+                asked.append(begin)
+            at = begin + len(line.said) + 1
+        found.append(Place(said, tuple(asked)))
+    return tuple(found)
+
+
+def _lines(message: Message) -> list[Line]:
     references = recalled(message)
     if references:
-        return [f"tool {message['data'].get('name')}: ({'; '.join(map(str, references))})"]
+        named = "; ".join(map(str, references))
+        return [Line(f"tool {message['data'].get('name')}: ", f"({named})")]
     speaker = _SPEAKERS.get(message["type"], message["type"])
     if message["type"] == "tool":
         speaker = f"tool {message['data'].get('name') or ''}".rstrip()
     said = text(message)
-    lines = [f"{speaker}: {said}"] if said or not calls(message) else []
-    return lines + [f"{speaker} calls {call['name']} {_arguments(call)}" for call in calls(message)]
+    lines = [Line(f"{speaker}: ", said)] if said or not calls(message) else []
+    return lines + [
+        Line(f"{speaker} calls {call['name']} ", _arguments(call), at)
+        for at, call in enumerate(calls(message))
+    ]
 
 
 def _arguments(call: Message) -> str:

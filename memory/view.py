@@ -62,9 +62,13 @@ class View:
         turns: tuple[Logged, ...] = self.turns(self.log_turns(effort_id))
         return (*turns, self.running) if running else turns
 
+    def ambient_turns(self, last: int) -> tuple[int, ...]:
+        """Return the numbers of the `last` newest ambient turns, ascending."""
+        return self.archive.ambient(self.owner, self.tip, last)
+
     def ambient(self, last: int) -> tuple[Record, ...]:
         """Return the `last` newest ambient turns, ascending."""
-        return self.turns(self.archive.ambient(self.owner, self.tip, last))
+        return self.turns(self.ambient_turns(last))
 
     def ambient_count(self) -> int:
         """Count the committed ambient turns."""

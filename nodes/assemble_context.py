@@ -5,6 +5,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ..memory.context import assemble
+from ..memory.prefix import prefix_tokens, sent, shared
 from ..memory.settings import Settings
 from .collaborators import Collaborators
 from .plain import real
@@ -18,4 +19,11 @@ def assemble_context(
     """Return the working context of this moment, and its report; the same state, the same bytes."""
     here = desk(state, runtime, collaborators)
     context = assemble(here, collaborators.system, collaborators.schemas)
-    return {"context": {"messages": real(context.messages)}, "context_report": context.report}
+    now = sent(context.messages)
+    cached = prefix_tokens(context, shared(state.get("sent", ""), now), here.count)
+    return {
+        "context": {"messages": real(context.messages)},
+        "context_report": {**context.report, "prefix": cached},
+        "cuts": dict(context.cuts),
+        "sent": now,
+    }

@@ -7,8 +7,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ..memory.settings import Settings, resolve
+from ..memory.shares import checked
 from .arrivals import arrivals, kept_turns
-from .collaborators import Collaborators
+from .collaborators import Collaborators, sizes
 from .session import owner_of, packed, workspace
 from .settling import settle
 from .state import MemoryState
@@ -19,10 +20,12 @@ def begin_turn(
 ) -> dict[str, Any]:
     """Commit what an earlier run left behind, then count the turn and accept its messages.
 
-    Raises `InputError` if there is nothing new to answer, `SessionNotFoundError` if the session
-    belongs to another user, and what the archive raises when it cannot commit.
+    Raises `SettingsError` if the run's budget is below the floor, `InputError` if there is nothing
+    new to answer, `SessionNotFoundError` if the session belongs to another user, and what the
+    archive raises when it cannot commit.
     """
     settings = resolve(runtime.context, collaborators.settings)
+    checked(settings, *sizes(collaborators))
     owner = owner_of(state, runtime, settings)
     arrived = arrivals(state, owner, collaborators.archive)
     settled = settle(state, owner, arrived, collaborators.archive)

@@ -9,8 +9,9 @@ from langchain_core.tools import BaseTool
 
 from ..memory.archive import Archive
 from ..memory.keywords import KeywordCache
+from ..memory.messages import Message
 from ..memory.settings import Settings
-from ..memory.tokens import TokenCounter
+from ..memory.tokens import TokenCounter, count_message, count_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,10 @@ class Collaborators:
     tools: Mapping[str, BaseTool]
     schemas: tuple[dict[str, Any], ...]
     keywords: KeywordCache = field(default_factory=KeywordCache)
+
+
+def sizes(collaborators: Collaborators) -> tuple[int, int]:
+    """Return the tokens of the system message and of the tool schemas."""
+    system: Message = {"type": "system", "data": {"content": collaborators.system}}
+    count = collaborators.count
+    return count_message(system, count), count_tools(collaborators.schemas, count)

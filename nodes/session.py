@@ -16,9 +16,10 @@ from ..memory.messages import answered, clean
 from ..memory.recall import stored
 from ..memory.record import Group, Owner, Record, Tip, memberships
 from ..memory.settings import Settings, resolve
+from ..memory.shares import room
 from ..memory.view import View
 from ..memory.workspace import Workspace
-from .collaborators import Collaborators
+from .collaborators import Collaborators, sizes
 from .plain import plain
 from .state import MemoryState
 
@@ -117,9 +118,16 @@ def desk(state: MemoryState, runtime: Runtime[Settings], collaborators: Collabor
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
     owner = owner_of(state, runtime, settings)
     view = View(collaborators.archive, owner, before(state), now)
-    used = state.get("context_report", {}).get("total", 0)
-    free = max(_LEAST_FREE, settings.context_budget - used)
-    return Desk(space, view, settings, collaborators.count, free)
+    report = state.get("context_report", {})
+    fixed = sum(sizes(collaborators))
+    space_left = room(settings.context_budget, fixed)
+    turn = report.get("tokens", {}).get("turn", 0)
+    free = max(
+        _LEAST_FREE,
+        settings.context_budget - report.get("total", 0),
+        int(settings.turn_share * space_left) - turn,
+    )
+    return Desk(space, view, settings, collaborators.count, space_left, free, state.get("cuts", {}))
 
 
 def _user(runtime: Runtime[Settings], settings: Settings) -> str:

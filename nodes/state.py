@@ -22,6 +22,8 @@ class MemoryState(TypedDict, total=False):
     summaries: dict[str, int]
     banners: list[str]
     context_report: dict[str, Any]
+    cuts: dict[str, Any]
+    sent: str
     session: dict[str, str]
     branch: str
     persisted: int

@@ -13,8 +13,8 @@ from ebbtide.memory.settings import Settings
     "row",
     [
         "| setting | default | range | meaning |",
-        "| `context_budget` | `16_000` | ≥ 2_000, ≤ 2_000_000 | Size the working context aims at,",
-        "| `expanded_share` | `0.25` | > 0, ≤ 1 | Share of the budget for expanded efforts",
+        "| `context_budget` | `16_000` | ≥ 2_000, ≤ 2_000_000 | Tokens of the working context",
+        "| `expanded_share` | `0.25` | > 0, ≤ 1 | Share of the room for expanded efforts",
         "| `user_id` | none | any | Whose memory this is;",
     ],
 )

@@ -1,14 +1,14 @@
 """Desks for tests: a conversation over a real archive, driven turn by turn as the nodes do it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from ebbtide.memory.archive import Archive
-from ebbtide.memory.context import WorkingContext, assemble
+from ebbtide.memory.context import assemble
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.desk import Desk
 from ebbtide.memory.disk.archive import DiskArchive
@@ -21,6 +21,7 @@ from ebbtide.memory.references import referenced
 from ebbtide.memory.restoring import EMPTY
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.summary import EffortSummary, SummaryRequest
+from ebbtide.memory.tiers import WorkingContext
 from ebbtide.memory.toolbox import Banner, Done, advance, run
 from ebbtide.memory.view import View
 from ebbtide.memory.workspace import Workspace
@@ -81,6 +82,7 @@ class Conversation:
     replies: list[EffortSummary | SummaryError] = field(default_factory=list)
     requests: list[SummaryRequest] = field(default_factory=list)
     banners: list[str] = field(default_factory=list)
+    cuts: Mapping[str, Any] = field(default_factory=dict)
     keywords: KeywordCache = field(default_factory=KeywordCache)
 
     @property
@@ -89,7 +91,12 @@ class Conversation:
         efforts = memberships(self.space.active, self.space.events)
         running = Group(self.space.turn, self.messages, at="", efforts=efforts)
         view = View(self.archive, OWNER, self.tip, running)
-        return Desk(self.space, view, self.settings, count_words, self.free)
+        return Desk(self.space, view, self.settings, count_words, self.room, self.free, self.cuts)
+
+    @property
+    def room(self) -> int:
+        """What the budget leaves beside the system message and the tool schemas, in words."""
+        return self.settings.context_budget - 6 - 9
 
     @property
     def context(self) -> WorkingContext:

@@ -1,15 +1,15 @@
 """An expanded effort as the context quotes it."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from ebbtide.memory.effort_quote import quote, share
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
-from ebbtide.memory.settings import Settings
 from ebbtide.memory.transcript import transcript
-from tests.memory.desks import ai, count_words, human
+from tests.memory.desks import Conversation, ai, count_words, human
 
 EFFORT = Effort("auth-bug", "concluded")
 TURNS = [
@@ -47,6 +47,10 @@ def test_a_single_turn_over_the_limit_is_shown_by_its_head() -> None:
 
 
 @pytest.mark.parametrize(("fraction", "tokens"), [(0.25, 4_000), (0.001, 16), (1.0, 16_000)])
-def test_the_share_is_a_fraction_of_the_budget(fraction: float, tokens: int) -> None:
+def test_the_share_is_a_fraction_of_the_room(
+    talk: Conversation, fraction: float, tokens: int
+) -> None:
     """The share of expanded efforts is counted in tokens."""
-    assert share(Settings(expanded_share=fraction)) == tokens
+    talk.set(expanded_share=fraction)
+
+    assert share(replace(talk.desk, room=16_000)) == tokens

@@ -1,0 +1,171 @@
+"""The tiers of real messages: open efforts, recent conversation, the active effort."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ..prompts.loader import text as prompt
+from .desk import Desk
+from .efforts import Effort
+from .groups import Cut, Sized, cut_to, listed
+from .messages import Message
+from .numbers import ranges
+from .preview import Limits, previewed
+from .record import Record
+from .tiers import Tier, TierName
+from .tokens import count_message
+from .wellformed import note, wellformed
+from .window import window
+from .workspace import without
+
+_CHUNK = 50
+_SMALLEST_GROUP = 8
+"""Tokens of the smallest turn: no more turns are looked at than could fit."""
+
+_LISTED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A run of turns under a line that introduces them; `earlier` are turns that are not read."""
+
+    intro: Message
+    name: str = ""
+    records: tuple[Record, ...] = ()
+    earlier: tuple[int, ...] = ()
+
+
+def open_tier(desk: Desk, cut: Cut) -> Tier:
+    """Return the open efforts that are not active, each with its goal before it."""
+    efforts = desk.known(list(without(desk.space.open, desk.space.active or "")))
+    sections = [
+        _of_effort(desk, effort, cut, note(prompt("open_run", **purpose(effort))))
+        for effort in efforts
+    ]
+    return _tier("open", desk, sections, cut)
+
+
+def ambient_tier(desk: Desk, cut: Cut) -> Tier:
+    """Return the ambient turns of the window."""
+    turns = ambient_turns(desk)
+    found = _section(desk, turns, cut, Section(note(prompt("ambient_run"))))
+    return _tier("ambient", desk, [found] if turns else [], cut)
+
+
+def active_tier(desk: Desk, cut: Cut) -> Tier:
+    """Return the active effort; its goal stands in the notes, since it may change."""
+    sections = [
+        _of_effort(desk, effort, cut, note(prompt("active_run", effort=effort.id)))
+        for effort in desk.known([desk.space.active] if desk.space.active else [])
+    ]
+    return _tier("active", desk, [one for one in sections if one.records or one.earlier], cut)
+
+
+def ambient_turns(desk: Desk) -> tuple[int, ...]:
+    """Return the numbers of the ambient turns in the window, ascending."""
+    settings = desk.settings
+    last = window(desk.view.ambient_count(), settings.ambient_window, settings.window_step)
+    return desk.view.ambient_turns(min(last, _most(desk))) if last else ()
+
+
+def purpose(effort: Effort) -> dict[str, str]:
+    """Return the goal and the constraints of an effort, each in one line."""
+    goal = one_line(effort.goal).rstrip(".") or "not stated"
+    constraints = one_line("; ".join(effort.constraints)).rstrip(".") or "none"
+    return {"effort": effort.id, "goal": goal, "constraints": constraints}
+
+
+def one_line(written: str) -> str:
+    """Return text without line breaks, so that it cannot make up a line of ours."""
+    return " ".join(written.split())
+
+
+def _most(desk: Desk) -> int:
+    return max(1, desk.room // _SMALLEST_GROUP)
+
+
+def _of_effort(desk: Desk, effort: Effort, cut: Cut, intro: Message) -> Section:
+    turns = desk.view.log_turns(effort.id)
+    return _section(desk, turns, cut, Section(intro, effort.id))
+
+
+def _section(desk: Desk, turns: Sequence[int], cut: Cut, empty: Section) -> Section:
+    """Read the newest of these turns, as many as could fit into the context."""
+    numbers = [turn for turn in turns if turn >= cut.first][-_most(desk) :]
+    found: list[Record] = []
+    free = desk.room
+    while numbers and free >= 0:
+        part = [r for r in desk.view.turns(numbers[-_CHUNK:]) if _stands_in(r, empty.name, desk)]
+        free -= sum(_size(desk, record, cut.level(record.turn)) for record in part)
+        found = [*part, *found]
+        numbers = numbers[:-_CHUNK]
+    begin = found[0].turn if found else desk.space.turn
+    return replace(empty, records=tuple(found), earlier=tuple(t for t in turns if t < begin))
+
+
+def _stands_in(record: Record, effort_id: str, desk: Desk) -> bool:
+    """Tell whether a turn is shown here: of several open efforts the first one has it."""
+    if not effort_id:
+        return True
+    return next((name for name in record.efforts if name in desk.space.open), "") == effort_id
+
+
+def _tier(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut) -> Tier:
+    messages = tuple(_messages(desk, sections, cut))
+    return Tier(
+        name,
+        messages,
+        sum(count_message(message, desk.count) for message in messages),
+        cut=listed(cut) if cut != Cut() else None,
+        left_out=_left_out(sections, cut),
+        shrink=partial(_shrunk, name, desk, sections, cut),
+    )
+
+
+def _shrunk(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut, target: int) -> Tier:
+    begin = max((one.records[0].turn for one in sections if one.earlier and one.records), default=0)
+    sized = [
+        Sized(record.turn, at, _sizes(desk, record))
+        for at, section in enumerate(sections)
+        for record in section.records
+    ]
+    sized += [Sized(0, at, (0, 0, 0)) for at, one in enumerate(sections) if not one.records]
+    intros = [count_message(section.intro, desk.count) for section in sections]
+    from_here = replace(cut, first=max(cut.first, begin))
+    return _tier(name, desk, sections, cut_to(target, sized, intros, from_here))
+
+
+def _messages(desk: Desk, sections: Sequence[Section], cut: Cut) -> Iterator[Message]:
+    for section in sections:
+        shown = [record for record in section.records if record.turn >= cut.first]
+        if shown or not cut.first:
+            yield section.intro
+        for record in shown:
+            yield from _at(desk, record, cut.level(record.turn))
+
+
+def _at(desk: Desk, record: Record, level: int) -> tuple[Message, ...]:
+    """Return a turn as it is sent: whole, with previews of long results, or of all that is long."""
+    limit = desk.settings.preview_tokens
+    limits = (Limits(), Limits(limit), Limits(limit, limit, limit))[level]
+    said = desk.view.messages(record)
+    return wellformed(previewed(said, record.turn, limits, desk.count))
+
+
+def _size(desk: Desk, record: Record, level: int) -> int:
+    return sum(count_message(message, desk.count) for message in _at(desk, record, level))
+
+
+def _sizes(desk: Desk, record: Record) -> tuple[int, int, int]:
+    return _size(desk, record, 0), _size(desk, record, 1), _size(desk, record, 2)
+
+
+def _left_out(sections: Sequence[Section], cut: Cut) -> dict[str, Any]:
+    """Say which turns are missing, and which are shown with previews."""
+    shown = [record.turn for one in sections for record in one.records]
+    earlier = [turn for one in sections for turn in one.earlier]
+    missing = sorted({*earlier, *(turn for turn in shown if turn < cut.first)})
+    short = sorted({turn for turn in shown if turn >= cut.first and cut.level(turn)})
+    said = {"turns": missing, "previews": short}
+    return {key: ranges(turns)[:_LISTED] for key, turns in said.items() if turns}

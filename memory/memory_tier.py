@@ -1,0 +1,50 @@
+"""The tier of concluded efforts: a line each, in the order in which they were concluded."""
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from functools import partial
+from operator import attrgetter
+
+from ..prompts.loader import text as prompt
+from .desk import Desk
+from .efforts import Effort
+from .group_tiers import one_line
+from .messages import Message
+from .tiers import Tier
+from .tokens import count_message
+from .wellformed import note
+
+_LISTED = 20
+
+
+def memory_tier(desk: Desk, hidden: Collection[str]) -> Tier:
+    """Return the summaries in the context without those that were cut."""
+    efforts = sorted(desk.known([*desk.space.summaries]), key=attrgetter("turn"))
+    return _tier(desk, efforts, hidden)
+
+
+def _tier(desk: Desk, efforts: Sequence[Effort], hidden: Collection[str]) -> Tier:
+    messages = _messages([effort for effort in efforts if effort.id not in hidden])
+    missing = [effort.id for effort in efforts if effort.id in hidden]
+    return Tier(
+        "memory",
+        messages,
+        sum(count_message(message, desk.count) for message in messages),
+        cut=missing or None,
+        left_out={"summaries": len(missing), "efforts": missing[-_LISTED:]} if missing else {},
+        shrink=partial(_shrunk, desk, efforts, hidden),
+    )
+
+
+def _shrunk(desk: Desk, efforts: Sequence[Effort], hidden: Collection[str], target: int) -> Tier:
+    """Leave out those that were not referenced for longest."""
+    ids = [effort.id for effort in efforts if effort.id not in hidden]
+    oldest = sorted(ids, key=lambda name: desk.space.summaries[name])
+    steps = [{*hidden, *oldest[:gone]} for gone in range(len(oldest) + 1)]
+    at = bisect_left(steps, -target, key=lambda gone: -_tier(desk, efforts, gone).tokens)
+    return _tier(desk, efforts, steps[at])
+
+
+def _messages(efforts: Sequence[Effort]) -> tuple[Message, ...]:
+    lines = [f"- {effort.id}: {one_line(effort.summary)}" for effort in efforts]
+    return (note(prompt("memory", lines="\n".join(lines))),) if lines else ()

@@ -1,0 +1,110 @@
+"""The running turn within its limit: previews first, then finished rounds of tools as one note."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..prompts.loader import text as prompt
+from .messages import Message, calls
+from .preview import Limits, preview, previewed
+from .tokens import TokenCounter, count_message
+from .transcript import places, rendered
+from .wellformed import note, wellformed
+
+LEAST = 32
+"""The shortest preview, in tokens of its head and tail."""
+
+_NAMED = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """The messages of a turn as they are sent, and what was done to them in one word or none."""
+
+    messages: tuple[Message, ...]
+    how: str = ""
+
+
+def within(turn: int, messages: Sequence[Message], limit: int, count: TokenCounter) -> Shortened:
+    """Return the running turn within `limit` tokens, shortened no more than needed.
+
+    In this order: previews of results, of texts and images, of arguments; the oldest rounds of
+    tools as one note; at last the head and tail of its log.
+    """
+    whole = wellformed(messages)
+    if size(whole, count) <= limit:
+        return Shortened(whole)
+    for limits, how in _limits(limit):
+        shown = wellformed(previewed(messages, turn, limits, count))
+        if size(shown, count) <= limit:
+            return Shortened(shown, how)
+    rounds = [at for at, message in enumerate(messages) if calls(message)]
+    folds = range(1, len(rounds) + 1)
+
+    def folded(gone: int) -> tuple[Message, ...]:
+        return _folded(turn, messages, rounds[:gone], count)
+
+    at = bisect_left(folds, -limit, key=lambda gone: -size(folded(gone), count))
+    if at < len(folds):
+        return Shortened(folded(folds[at]), "folded")
+    return Shortened(_log(turn, messages, limit, count), "log")
+
+
+def size(messages: Sequence[Message], count: TokenCounter) -> int:
+    """Return the tokens of messages."""
+    return sum(count_message(message, count) for message in messages)
+
+
+def ladder(limit: int) -> Iterator[int]:
+    """Yield the lengths that previews have: halved again and again, so that few lengths are used.
+
+    >>> [*ladder(300)]
+    [256, 128, 64, 32]
+    """
+    step = LEAST
+    while step * 2 <= limit:
+        step *= 2
+    while step >= LEAST:
+        yield step
+        step //= 2
+
+
+def _limits(limit: int) -> Iterator[tuple[Limits, str]]:
+    for results in ladder(limit):
+        yield Limits(results), "results"
+    for texts in ladder(limit):
+        yield Limits(LEAST, texts), "texts"
+    for arguments in ladder(limit):
+        yield Limits(LEAST, LEAST, arguments), "arguments"
+
+
+def _folded(
+    turn: int, messages: Sequence[Message], gone: Sequence[int], count: TokenCounter
+) -> tuple[Message, ...]:
+    """Return the turn as previews, with the rounds that begin at `gone` folded into a note."""
+    short = previewed(messages, turn, Limits(LEAST, LEAST, LEAST), count)
+    begin = gone[0]
+    later = (at for at in range(gone[-1] + 1, len(messages)) if messages[at]["type"] == "ai")
+    end = next(later, len(messages))
+    offset = places(messages)[begin].text
+    left_out = note(_left_out(turn, offset, messages[begin:end]))
+    return wellformed((*short[:begin], left_out, *short[end:]))
+
+
+def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
+    named = [str(call["name"]) for message in gone for call in calls(message)]
+    listed = ", ".join(dict.fromkeys(named))
+    names = listed if len(listed) <= _NAMED else f"{listed[:_NAMED]}…"
+    return prompt("rounds_left_out", calls=len(named), names=names, turn=turn, offset=offset)
+
+
+def _log(
+    turn: int, messages: Sequence[Message], limit: int, count: TokenCounter
+) -> tuple[Message, ...]:
+    """Return the log of the turn as one message, as much of it as fits."""
+    log = rendered(messages)
+    for tokens in ladder(limit):
+        shown = (note(prompt("turn_left_out", log=preview(log, tokens, turn, 0, count))),)
+        if size(shown, count) <= limit:
+            return shown
+    return (note(preview(log, 1, turn, 0, count)),)

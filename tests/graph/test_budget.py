@@ -1,0 +1,198 @@
+"""The hard budget through the real graph: what the model is sent, in real tokens."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage
+
+from ebbtide import Settings, create_memory_agent
+from ebbtide.memory.errors import SettingsError
+from ebbtide.memory.tokens import count_message, count_tools
+from ebbtide.memory.transcript import rendered
+from ebbtide.nodes.plain import plain
+from tests.agents import Talk, talk
+from tests.doubles import ScriptedModel, Sent, call, together
+
+BUDGET = 8_000
+WORDS = "the port of the service is 8080 数据库 连接 🙂 refused again".split()  # noqa: SIM905
+
+
+def look_up(key: str) -> str:
+    """Look something up."""
+    return f"{key}: " + "0123 abcd " * int(key)
+
+
+def tokens(sent: Sent) -> int:
+    """Count a request as it was sent: tool schemas and messages."""
+    return count_tools(sent.tools) + sum(map(count_message, plain(sent.messages)))
+
+
+def largest(here: Talk) -> int:
+    """Return the size of the largest request."""
+    return max(map(tokens, here.model.sent))
+
+
+def said(chance: random.Random, words: int) -> str:
+    """Return so many words, drawn at random."""
+    return " ".join(chance.choices(WORDS, k=words))
+
+
+def test_what_is_sent_is_what_was_counted(tmp_path: Path) -> None:
+    """The report's total is the tokens of the request, system message and tools included."""
+    here = talk(tmp_path, ["Hello."] * 3)
+    for _ in range(3):
+        state = here.say("hello")
+
+        assert state["context_report"]["total"] == tokens(here.model.sent[-1])
+
+
+@pytest.mark.parametrize(
+    ("message", "answer"),
+    [("x" * 5_000_000, "Long."), ("数据" * 200_000, "长。"), ("word " * 40_000, "w " * 40_000)],
+)
+def test_a_huge_message_fits(tmp_path: Path, message: str, answer: str) -> None:
+    """Complaint row 26: of a message over the budget a preview is sent, and it stays on disk."""
+    here = talk(tmp_path, [answer] * 2, settings=Settings(context_budget=BUDGET))
+    here.say(message)
+    state = here.say("What did I say?")
+
+    assert largest(here) <= BUDGET
+    assert here.said(state) == [message, "What did I say?"]
+    assert "read_log(turn=1, offset=" in here.model.sent[0].text
+
+
+def test_huge_results_of_many_calls_fit(tmp_path: Path) -> None:
+    """64 calls in one message, each with a huge result, fit as previews; all is in the log."""
+    calls = together(*(call("look_up", key=str(2_000 + at)) for at in range(64)))
+    settings = Settings(context_budget=BUDGET * 2)
+    here = talk(tmp_path, [calls, "Done."], tools=[look_up], settings=settings)
+    state = here.say("Look everything up.")
+    (record,) = here.records(state)
+    results = [m for m in here.last if m.type == "tool"]
+
+    assert largest(here) <= BUDGET * 2
+    assert len(results) == 64
+    assert all("read_log(turn=1, offset=" in str(result.content) for result in results)
+    assert rendered(record.messages).count("0123 abcd") == sum(range(2_000, 2_064))
+
+
+def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
+    """What a preview of the running turn leaves out can be read before the turn has ended."""
+    found: list[str] = []
+
+    def reads_on(messages: list[BaseMessage]) -> AIMessage:
+        pointer = str(messages[-1].content).split("read_log(turn=1, offset=")[1]
+        found.append(pointer.split(")")[0])
+        return call("read_log", turn=1, offset=int(found[0]))
+
+    answers = [call("look_up", key="9000"), reads_on, "Done."]
+    here = talk(tmp_path, answers, tools=[look_up], settings=Settings(context_budget=BUDGET))
+    state = here.say("Look it up.")
+    (record,) = here.records(state)
+    log = rendered(record.messages)
+    read = str(here.last[-1].content)
+
+    assert log[int(found[0]) :][:200] in read
+    assert largest(here) <= BUDGET
+
+
+def test_a_budget_below_the_floor_is_an_error() -> None:
+    """Complaint row 6: instructions above the budget are a `SettingsError` with both numbers."""
+    with pytest.raises(SettingsError, match=r"4000 is below the floor of \d+ tokens"):
+        create_memory_agent(
+            ScriptedModel(), system_prompt="word " * 5_000, settings=Settings(context_budget=4_000)
+        )
+
+
+def test_a_run_below_the_floor_counts_no_turn(tmp_path: Path) -> None:
+    """A budget that a run sets too low is refused; its message goes with the next run's."""
+    here = talk(tmp_path, ["One.", "Two."])
+    before = here.say("one")
+    with pytest.raises(SettingsError, match="context_budget 2000 is below the floor"):
+        here.say("two", context={"context_budget": 2_000})
+    after = here.say("three")
+
+    assert (before["turn"], after["turn"]) == (1, 2)
+    assert here.said(after) == ["one", "two", "three"]
+
+
+def test_the_floor_is_enough(tmp_path: Path) -> None:
+    """At the floor itself every turn is answered, whatever its size."""
+    with pytest.raises(SettingsError) as refused:
+        talk(tmp_path / "a", [], settings=Settings(context_budget=2_000))
+    floor = int(str(refused.value).split("floor of ")[1].split(" ")[0])
+    calls = together(*(call("look_up", key=str(300 + at)) for at in range(30)))
+    answers = [call("open_effort", name="a", goal="g " * 900), calls, "w " * 900] * 8
+    settings = Settings(context_budget=floor + 100)
+    here = talk(tmp_path / "b", answers, tools=[look_up], settings=settings)
+    for turn in range(6):
+        here.say(f"{turn} " + "word " * 800)
+
+    assert largest(here) <= floor + 100
+
+
+def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None:
+    """Old turns of an effort leave, the notes say which, and the report says it too."""
+    chance = random.Random(1)  # noqa: S311 (a test's numbers)
+    answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 300)] * 41]
+    here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET))
+    states = [here.say(said(chance, 200)) for _ in range(40)]
+    report = states[-1]["context_report"]
+
+    assert largest(here) <= BUDGET
+    assert report["left_out"]["active"]["turns"].startswith("1-")
+    assert "left out here for lack of room, and stored: of the active effort 'a', turns 1-" in (
+        here.model.sent[-1].text
+    )
+
+
+def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
+    """Complaint row 16: most of what a long effort sends is a prefix of the request before."""
+    chance = random.Random(2)  # noqa: S311
+    answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 60)] * 81]
+    here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET))
+    reports = [here.say(said(chance, 40))["context_report"] for _ in range(80)]
+    late = reports[20:]
+
+    assert sum(one["prefix"] for one in late) > 0.85 * sum(one["total"] for one in late)
+
+
+def test_a_large_turn_does_not_wipe_the_rest(tmp_path: Path) -> None:
+    """After a turn as large as the budget, what was said before it is there again."""
+    here = talk(tmp_path, ["Yes."] * 9, settings=Settings(context_budget=BUDGET))
+    for number in range(6):
+        here.say(f"Remember {number}. " + "word " * 300)
+    here.say("long " * 20_000)
+    here.say("What do you remember?")
+
+    assert [f"Remember {number}." in here.model.sent[-1].text for number in (4, 5)] == [True, True]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_conversations_stay_within_the_budget(tmp_path: Path, seed: int) -> None:
+    """Invariant 1 with real tokens: efforts, tools, languages and sizes at random."""
+    chance = random.Random(seed)  # noqa: S311
+
+    def answers(messages: list[BaseMessage]) -> Any:
+        if messages[-1].type == "tool" or chance.random() < 0.4:
+            return said(chance, chance.choice([1, 20, 400]))
+        name = chance.choice("abc")
+        return chance.choice(
+            [
+                call("open_effort", name=name, goal=said(chance, 30)),
+                call("close_effort"),
+                call("reopen_effort", effort_id=name),
+                call("expand_effort", effort_id=name),
+                call("read_log", turn=chance.randint(1, 9)),
+                together(*(call("look_up", key=chance.choice(["1", "900"])) for _ in range(9))),
+            ]
+        )
+
+    floor = 4_000 + 500 * seed
+    here = talk(tmp_path, answers, tools=[look_up], settings=Settings(context_budget=floor))
+    for _ in range(40):
+        here.say(said(chance, chance.choice([1, 5, 50, 2_000])))
+
+    assert largest(here) <= floor

@@ -1,0 +1,71 @@
+"""The running turn within its limit, whatever it holds."""
+
+from typing import Any
+
+import pytest
+
+from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.shortening import size, within
+from tests.memory.desks import ai, call, count_words, human, tool
+
+LONG = "word " * 5_000
+
+
+def looked_up(times: int, result: str, **args: Any) -> list[Message]:
+    """Return one round of so many calls with their results."""
+    asked = [call("look_up", call_id=f"c{at}", **args) for at in range(times)]
+    return [ai("", *asked), *(tool(f"c{at}", result) for at in range(times))]
+
+
+@pytest.mark.parametrize(
+    ("messages", "limit", "how"),
+    [
+        ([human("hello")], 400, ""),
+        ([human("hello"), *looked_up(1, LONG)], 400, "results"),
+        ([human("hello"), *looked_up(64, LONG)], 12_000, "results"),
+        ([human(LONG)], 400, "texts"),
+        ([human([{"type": "image", "data": "A" * 99}] * 3)], 400, "texts"),
+        ([human("hello"), *looked_up(1, "no", key=LONG)], 400, "arguments"),
+        ([human("hello"), *looked_up(64, LONG)], 400, "folded"),
+        ([human("hello"), *looked_up(2, LONG) * 40], 400, "folded"),
+        ([human("hello")] * 1_000, 400, "log"),
+        ([human("hello")] * 1_000, 150, "log"),
+    ],
+)
+def test_a_turn_is_shortened_in_steps(messages: list[Message], limit: int, how: str) -> None:
+    """Complaint row 13: results give way first, then texts, arguments, rounds; something stays."""
+    shown = within(7, messages, limit, count_words)
+
+    assert shown.how == how
+    assert 0 < size(shown.messages, count_words) <= limit
+
+
+def test_the_newest_rounds_stay() -> None:
+    """Of many rounds the oldest are folded into one note that says where they are."""
+    messages = [human("hello"), *looked_up(2, "found it") * 30]
+    shown = within(7, messages, 300, count_words).messages
+
+    assert text(shown[0]) == "hello"
+    assert "tool calls of this turn are left out here (look_up). read_log(turn=7, offset=" in text(
+        shown[1]
+    )
+    assert calls(shown[2])
+    assert shown[-1] == messages[-1]
+
+
+def test_nothing_is_shortened_without_need() -> None:
+    """A turn that fits is sent as it is, to the last byte."""
+    messages = [human("hello"), *looked_up(2, LONG)]
+
+    assert within(7, messages, 20_000, count_words).messages == tuple(messages)
+
+
+def test_previews_are_as_long_as_there_is_room() -> None:
+    """With more room, more of a long result is shown."""
+    messages = [human("hello"), *looked_up(1, LONG)]
+    sizes = [
+        size(within(7, messages, limit, count_words).messages, count_words)
+        for limit in (200, 400, 800, 1_600)
+    ]
+
+    assert sizes == sorted({*sizes})
