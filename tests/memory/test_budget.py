@@ -1,7 +1,10 @@
 """The hard budget: whatever is said, the working context stays within it, whole and in order."""
 
+import json
+from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,3 +90,78 @@ def test_no_context_exceeds_the_budget(turns: list[list[tuple[str, Any]]], budge
                 take(talk, kind, what)
                 assert well_formed(within_budget(talk))
             talk.answer(next((what for kind, what in steps if kind == "say"), "Done."))
+
+
+def before_the_notes(talk: Conversation) -> str:
+    """Return what stands before the notes, as text, without the end of the list."""
+    tiers = (one for one in talk.context.tiers if one.name not in {"notes", "turn"})
+    messages = [message for one in tiers for message in one.messages]
+    return json.dumps(messages, ensure_ascii=False).removesuffix("]")
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(SAID, st.lists(SAID, max_size=3)), max_size=25), BUDGETS, st.booleans())
+def test_between_cuts_the_prefix_only_grows(
+    turns: list[tuple[str, list[str]]],
+    budget: int,
+    in_effort: bool,  # noqa: FBT001 (drawn)
+) -> None:
+    """Invariant 7: while the cuts are the same, what stands before the notes is a byte prefix."""
+    with conversation(context_budget=2_000, ambient_window=0) as talk:
+        talk.set(context_budget=budget)
+        talk.turn("Begin.", *([call("open_effort", name="a")] if in_effort else []))
+        seen: list[tuple[str, str]] = []
+        for question, results in turns:
+            talk.ask(question)
+            within_budget(talk)
+            seen.append((json.dumps(talk.cuts), before_the_notes(talk)))
+            for result in results:
+                talk.look_up(result)
+            within_budget(talk)
+            seen.append((json.dumps(talk.cuts), before_the_notes(talk)))
+            talk.answer()
+
+    for (cut, prefix), (next_cut, next_prefix) in pairwise(seen):
+        assert cut != next_cut or next_prefix.startswith(prefix)
+
+
+def test_cuts_are_rare(talk: Conversation) -> None:
+    """Complaint row 6: a tier is cut to low water, so that many turns fit before the next cut."""
+    talk.set(context_budget=3_000, ambient_window=0)
+    cuts = []
+    for _ in range(100):
+        talk.turn("word " * 30, answer="word " * 30)
+        within_budget(talk)
+        cuts.append(json.dumps(talk.cuts))
+
+    assert 2 <= len({*cuts}) <= 15
+
+
+def test_what_no_longer_matters_comes_back(talk: Conversation) -> None:
+    """When an effort is concluded, the turns that had to leave for it are shown again."""
+    talk.set(context_budget=1_200, ambient_window=0)
+    for number in range(20):
+        talk.turn(f"ambient {number} " + "word " * 20)
+    talk.turn("Begin. " + "word " * 400, call("open_effort", name="a"))
+    talk.turn("Go on. " + "word " * 400)
+    talk.ask("Is there room?")
+    messages = json.dumps(within_budget(talk))
+    talk.answer()
+    talk.turn("Close it.", call("close_effort"))
+    talk.ask("And now?")
+
+    assert "ambient 0" not in messages
+    assert "ambient 0" in json.dumps(within_budget(talk))
+
+
+@pytest.mark.parametrize("shares", [{"expanded_share": 1.0}, {"active_share": 1e-9}])
+def test_any_shares_keep_the_budget(talk: Conversation, shares: dict[str, float]) -> None:
+    """Shares that add up to more than everything are scaled down, tiny ones are kept."""
+    talk.set(context_budget=1_200, **shares)
+    talk.effort("a", *["word " * 100] * 5)
+    talk.turn("word " * 300, call("open_effort", name="b"))
+    talk.turn("word " * 300)
+    talk.ask("Show it.")
+    talk.call("expand_effort", effort_id="a")
+
+    assert well_formed(within_budget(talk))
