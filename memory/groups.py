@@ -74,11 +74,12 @@ def cut_to(target: int, groups: Sequence[Sized], intros: Sequence[int], cut: Cut
     >>> groups = [Sized(1, 0, (9, 5, 3)), Sized(2, 0, (8, 4, 2))]
     >>> [cut_to(target, groups, [0], Cut()) for target in (14, 9, 2)]
     [Cut(first=0, results=2, short=()), Cut(first=2, results=2, short=()), \
-Cut(first=2, results=2, short=(1, 2))]
+Cut(first=2, results=2, short=(2,))]
     """
     steps = [*_steps(groups, cut, target)]
     at = bisect_left(steps, -target, key=lambda step: -tokens(groups, intros, step))
-    return steps[min(at, len(steps) - 1)]
+    found = steps[min(at, len(steps) - 1)]
+    return replace(found, short=tuple(turn for turn in found.short if turn >= found.first))
 
 
 def _steps(groups: Sequence[Sized], cut: Cut, target: int) -> Iterator[Cut]:
