@@ -24,7 +24,7 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from pydantic import BaseModel, Field
 
 from ..memory.messages import fingerprint
-from ..memory.tokens import TokenCounter, count, count_message, count_tools
+from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count, count_message, count_tools
 from .offline_reply import Reply, reply
 from .offline_summary import as_json, filled, summarised
 
@@ -107,7 +107,7 @@ class OfflineModel(BaseChatModel):
         answer: AIMessage,
     ) -> UsageMetadata:
         read = sum(count_message(message_to_dict(one), self.counter) for one in messages)
-        read += count_tools(tools, self.counter)
+        read += REPLY_OVERHEAD + count_tools(tools, self.counter)
         written = count_message(message_to_dict(answer), self.counter)
         return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
 

@@ -9,12 +9,12 @@ from .expanded_tier import expanded_tier
 from .group_tiers import active_tier, ambient_tier, open_tier
 from .groups import cut_of
 from .memory_tier import memory_tier
-from .messages import fingerprint
+from .messages import Message, fingerprint
 from .notes_tier import LEFT_OUT_TOKENS, notes_tier, with_left_out
 from .shares import shares
 from .shortening import within
 from .tiers import Tier, WorkingContext
-from .tokens import count_message, count_tools
+from .tokens import REPLY_OVERHEAD, count_message, count_tools
 
 Parts: TypeAlias = dict[str, Tier]
 
@@ -27,8 +27,8 @@ def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> W
     It has at most as many tokens as the budget, of which `desk.room` is what instructions and tool
     schemas leave. What was cut stays cut until efforts are opened, closed, shown or hidden.
     """
-    said = {"type": "system", "data": {"content": system}}
-    instructed = Tier("system", (said,), count_message(said, desk.count))
+    opening: Message = {"type": "system", "data": {"content": system}}
+    instructed = Tier("system", (opening,), REPLY_OVERHEAD + count_message(opening, desk.count))
     tools = Tier("tools", (), count_tools(schemas, desk.count))
     key = _key(desk)
     parts = _parts(desk, desk.cuts if desk.cuts.get("key") == key else {})

@@ -18,22 +18,37 @@ from typing import Any, TypeAlias
 from tiktoken import Encoding
 
 from .messages import Message, calls
+from .schema_pieces import pieces
 
 TokenCounter: TypeAlias = Callable[[str], int]
 
 MESSAGE_OVERHEAD = 4
-"""Tokens that a provider puts around each message."""
+"""Tokens around each message: three and the role, which is one token (source: `count_message`)."""
 
-TOOL_OVERHEAD = 8
-"""Tokens that a provider puts around each tool's schema."""
+NAME_OVERHEAD = 1
+"""Tokens around the name of a message."""
+
+RESULT_OVERHEAD = 3
+"""Tokens of the id that joins a tool's result to its call."""
+
+REPLY_OVERHEAD = 3
+"""Tokens that begin the reply, once in each request."""
+
+TOOLS_OVERHEAD = 12
+"""Tokens around all the tools of a request that has any (source: `schema_pieces`)."""
 
 IMAGE_TOKENS = 1_445
 """Tokens of one image at most, at OpenAI's high detail: 85 + 170 for each tile of 512 x 512.
 
 An image is scaled to fit into 2048 x 2048 and then to a shorter side of 768, so it has at most
 4 x 2 tiles (OpenAI, "Images and vision", section "Calculating costs"; the same arithmetic is in
-`langchain_openai`, `_count_image_tokens`).
+`langchain_openai`, `_count_image_tokens`). It is no bound for models that are billed otherwise:
+Anthropic names about 1,600 tokens at most for Claude 3 and 4, and some of OpenAI's small models
+multiply. What a provider reports above the count becomes the thread's safety factor.
 """
+
+LOW_DETAIL_TOKENS = 85
+"""Tokens of one image that is sent with `detail` "low", whatever its size (source as above)."""
 
 _VOCABULARY = "o200k_base.tiktoken"
 _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -109,31 +124,38 @@ count: TokenCounter = cached(exact)
 
 
 def count_message(message: Message, count: TokenCounter = count) -> int:
-    """Return the tokens of a message: text, name, tool calls (name and arguments), overhead.
+    """Return the tokens of a message: text, name, tool calls, and what is around them.
 
-    Each image counts `IMAGE_TOKENS`; other blocks count as JSON. Ids are not shown to a model.
+    Source: OpenAI cookbook, "How to count tokens with tiktoken", section 6; for calls and results,
+    which it leaves out, `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and
+    its arguments, as that package writes them. Images count `IMAGE_TOKENS` or, at low detail,
+    `LOW_DETAIL_TOKENS`; blocks of other kinds (sound, files, reasoning) as JSON, which is a bound.
+    Ids of calls and names of tool results are not shown to a model.
 
     >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
     6
     """
-    data = message["data"]
-    called = calls(message)
-    parts = [_compact([call.get("name"), call.get("args")]) for call in called]
-    if data.get("name"):
-        parts.append(str(data["name"]))
+    data, called = message["data"], calls(message)
     content = data.get("content") or ()
     blocks = [content] if isinstance(content, str) else content
     inside = sum(_count_block(block, count, called=bool(called)) for block in blocks)
-    return MESSAGE_OVERHEAD + inside + sum(map(count, parts))
+    inside += sum(count(text) for call in called for text in _written(call))
+    if message["type"] == "tool":
+        inside += RESULT_OVERHEAD
+    elif data.get("name"):
+        inside += NAME_OVERHEAD + count(str(data["name"]))
+    return MESSAGE_OVERHEAD + inside
 
 
 def count_tools(schemas: Sequence[Mapping[str, Any]], count: TokenCounter = count) -> int:
-    """Return the tokens of tool schemas as a provider sees them: compact JSON and overhead.
+    """Return the tokens of tool schemas as OpenAI shows them to a model (see `schema_pieces`).
 
     >>> count_tools([{"name": "a"}, {"name": "b"}], lambda s: 1)
-    18
+    28
     """
-    return sum(TOOL_OVERHEAD + count(_compact(schema)) for schema in schemas)
+    shown = (piece for schema in schemas for piece in pieces(schema))
+    inside = sum(around + count(text) for around, text in shown)
+    return TOOLS_OVERHEAD + inside if schemas else 0
 
 
 def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
@@ -183,6 +205,13 @@ def _slices(text: str) -> Iterator[tuple[int, int, int]]:
     yield start, len(text), 0
 
 
+def _written(call: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the name and the arguments of a call as they are sent; invalid ones are text."""
+    args = call.get("args")
+    sent = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)
+    return str(call.get("name") or ""), sent
+
+
 def _count_block(block: Any, count: TokenCounter, *, called: bool) -> int:
     if isinstance(block, str):
         return count(block)
@@ -190,8 +219,14 @@ def _count_block(block: Any, count: TokenCounter, *, called: bool) -> int:
     if kind == "text":
         return count(str(block.get("text", "")))
     if kind in _IMAGES:
-        return IMAGE_TOKENS
+        return LOW_DETAIL_TOKENS if _detail(block) == "low" else IMAGE_TOKENS
     return 0 if called and kind in _CALLS else count(_compact(block))
+
+
+def _detail(block: Mapping[str, Any]) -> object:
+    """Return the detail that an image is sent with; of blocks of type `image` it is not sent."""
+    image = block if block["type"] == "input_image" else block.get("image_url")
+    return image.get("detail") if isinstance(image, Mapping) else None
 
 
 def _compact(value: Any) -> str:

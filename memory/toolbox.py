@@ -139,21 +139,22 @@ def _validated(arguments: type[Arguments], name: str, args: Mapping[str, Any]) -
 
 
 def _schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
-    parameters = _untitled(arguments.model_json_schema())
+    parameters = _bare(arguments.model_json_schema())
     parameters.pop("description", None)
     parameters.setdefault("properties", {})
     described = {"name": name, "description": prompt(f"tools/{name}"), "parameters": parameters}
     return {"type": "function", "function": described}
 
 
-def _untitled(schema: Any) -> Any:
+def _bare(schema: Any) -> Any:
+    """Leave out titles and empty defaults, which say nothing and cost tokens in every call."""
     if isinstance(schema, dict):
-        return {key: _untitled(value) for key, value in schema.items() if not _is_title(key, value)}
+        return {key: _bare(value) for key, value in schema.items() if not _is_idle(key, value)}
     return schema
 
 
-def _is_title(key: str, value: Any) -> bool:
-    return key == "title" and isinstance(value, str)
+def _is_idle(key: str, value: Any) -> bool:
+    return (key == "title" and isinstance(value, str)) or (key == "default" and not value)
 
 
 def _short(value: object) -> str:

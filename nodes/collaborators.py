@@ -11,7 +11,7 @@ from ..memory.archive import Archive
 from ..memory.keywords import KeywordCache
 from ..memory.messages import Message
 from ..memory.settings import Settings
-from ..memory.tokens import TokenCounter, count_message, count_tools
+from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +33,4 @@ def sizes(collaborators: Collaborators) -> tuple[int, int]:
     """Return the tokens of the system message and of the tool schemas."""
     system: Message = {"type": "system", "data": {"content": collaborators.system}}
     count = collaborators.count
-    return count_message(system, count), count_tools(collaborators.schemas, count)
+    return REPLY_OVERHEAD + count_message(system, count), count_tools(collaborators.schemas, count)

@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 
 Body: TypeAlias = Mapping[str, Any]
+Usage: TypeAlias = tuple[int, int] | Callable[[Body], int]
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,14 @@ class Say:
     """A completion: a text, calls as (tool, arguments), or both.
 
     Arguments that are a string are sent as they are, so they can be malformed. `usage` is
-    (prompt tokens, completion tokens) or None for a server that reports none. Streamed in pieces
-    of `piece` characters, with `pause` seconds before each.
+    (prompt tokens, completion tokens), a function of the request's body that gives the prompt
+    tokens, or None for a server that reports none. Streamed in pieces of `piece` characters, with
+    `pause` seconds before each.
     """
 
     text: str = ""
     calls: Sequence[tuple[str, Mapping[str, Any] | str]] = ()
-    usage: tuple[int, int] | None = (100, 20)
+    usage: Usage | None = (100, 20)
     piece: int = 4
     pause: float = 0.0
 
@@ -206,7 +208,7 @@ def _completion(answer: Say, body: Body) -> dict[str, Any]:
         message["tool_calls"] = [_call(number, *one) for number, one in enumerate(answer.calls, 1)]
     choice = {"index": 0, "message": message, "finish_reason": _reason(answer)}
     whole = _envelope(body, "chat.completion") | {"choices": [choice]}
-    return whole | ({"usage": _usage(answer.usage)} if answer.usage else {})
+    return whole | ({"usage": _usage(answer.usage, body)} if answer.usage else {})
 
 
 def _events(answer: Say, body: Body) -> Iterator[bytes]:
@@ -217,7 +219,7 @@ def _events(answer: Say, body: Body) -> Iterator[bytes]:
     end = {"index": 0, "delta": {}, "finish_reason": _reason(answer)}
     yield _event(base | {"choices": [end]})
     if answer.usage and (body.get("stream_options") or {}).get("include_usage"):
-        yield _event(base | {"choices": [], "usage": _usage(answer.usage)})
+        yield _event(base | {"choices": [], "usage": _usage(answer.usage, body)})
     yield b"data: [DONE]\n\n"
 
 
@@ -256,6 +258,6 @@ def _reason(answer: Say) -> str:
     return "tool_calls" if answer.calls else "stop"
 
 
-def _usage(usage: tuple[int, int]) -> dict[str, int]:
-    read, written = usage
+def _usage(usage: Usage, body: Body) -> dict[str, int]:
+    read, written = (usage(body), 20) if callable(usage) else usage
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

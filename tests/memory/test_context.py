@@ -122,8 +122,8 @@ def test_the_report_counts_every_tier(full: Conversation) -> None:
 
     assert list(report["tokens"]) == TIERS
     assert report["total"] == sum(report["tokens"].values())
-    assert report["tokens"]["system"] == 4 + 2
-    assert report["tokens"]["tools"] == 8 + 1
+    assert report["tokens"]["system"] == 3 + 4 + 2
+    assert report["tokens"]["tools"] == 12 + 7 + 1
     assert min(report["tokens"][name] for name in TIERS if name != "ambient") > 0
 
 

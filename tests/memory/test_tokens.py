@@ -165,13 +165,13 @@ def test_a_repeated_text_is_counted_once() -> None:
         ({"content": "one two three"}, 4 + 3),
         ({"content": ""}, 4),
         ({"content": None}, 4),
-        ({"content": "one", "name": "ebbtide"}, 4 + 1 + 1),
-        ({"content": "one", "id": "a b c", "tool_call_id": "d e"}, 4 + 1),
+        ({"content": "one", "name": "ebbtide"}, 4 + 1 + 1 + 1),
+        ({"content": "one", "id": "a b c"}, 4 + 1),
         ({"content": ["one two", {"type": "text", "text": "three"}]}, 4 + 3),
         ({"content": [{"type": "image_url", "image_url": {"url": "x" * 999}}]}, 4 + 1_445),
         ({"content": [{"type": "reasoning", "reasoning": "two words"}]}, 4 + 2),
-        ({"content": "", "tool_calls": [{"name": "f", "args": {"q": "a b"}, "id": "1"}]}, 4 + 2),
-        ({"content": "", "invalid_tool_calls": [{"name": "f", "args": "a b c"}]}, 4 + 3),
+        ({"content": "", "tool_calls": [{"name": "f", "args": {"q": "a"}, "id": "1"}]}, 4 + 1 + 2),
+        ({"content": "", "invalid_tool_calls": [{"name": "f", "args": "a b c"}]}, 4 + 1 + 3),
     ],
 )
 def test_a_message_counts_what_a_model_sees_of_it(data: dict[str, Any], expected: int) -> None:
@@ -183,6 +183,34 @@ def test_a_message_counts_what_a_model_sees_of_it(data: dict[str, Any], expected
     assert counted == expected
 
 
+def test_a_result_counts_its_id_and_not_its_name() -> None:
+    """Of a tool's result a model sees the content, and three tokens that join it to its call."""
+    data = {"content": "one two", "name": "look_up", "tool_call_id": "a b c"}
+
+    counted = tokens.count_message({"type": "tool", "data": data}, words)
+
+    assert counted == 4 + 2 + 3
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ({"type": "image_url", "image_url": {"url": "x", "detail": "low"}}, 85),
+        ({"type": "image_url", "image_url": {"url": "x", "detail": "high"}}, 1_445),
+        ({"type": "image_url", "image_url": "x"}, 1_445),
+        ({"type": "input_image", "image_url": "x", "detail": "low"}, 85),
+        ({"type": "image", "url": "x", "detail": "low"}, 1_445),
+    ],
+)
+def test_an_image_counts_its_bound(block: dict[str, Any], expected: int) -> None:
+    """Low detail counts where it is sent on; LangChain drops it from blocks of type `image`."""
+    message: Message = {"type": "human", "data": {"content": [block]}}
+
+    counted = tokens.count_message(message, words)
+
+    assert counted == 4 + expected
+
+
 def test_a_call_that_stands_in_the_content_too_counts_once() -> None:
     """Providers repeat calls as content blocks; they are counted as calls only."""
     call = {"name": "f", "args": {"q": "a b"}, "id": "1"}
@@ -191,7 +219,7 @@ def test_a_call_that_stands_in_the_content_too_counts_once() -> None:
 
     counted = tokens.count_message(message, words)
 
-    assert counted == 4 + 2
+    assert counted == 4 + 1 + 3
 
 
 def test_other_scripts_in_arguments_count_as_characters() -> None:
@@ -201,14 +229,21 @@ def test_other_scripts_in_arguments_count_as_characters() -> None:
 
     counted = tokens.count_message(message, len)
 
-    assert counted == 4 + len('["f",{"q":"记忆"}]')
+    assert counted == 4 + len("f") + len('{"q": "记忆"}')
 
 
-def test_tools_count_their_compact_schemas() -> None:
-    """Each schema counts as compact JSON and eight tokens around it."""
+def test_tools_count_what_is_shown_of_them() -> None:
+    """Each tool counts its name and description and seven tokens, and all together twelve."""
     counted = tokens.count_tools([{"name": "a", "description": "one two"}, {"name": "b"}], len)
 
-    assert counted == len('{"name":"a","description":"one two"}') + len('{"name":"b"}') + 16
+    assert counted == len("a:one two") + len("b:") + 7 + 7 + 12
+
+
+def test_no_tools_count_nothing() -> None:
+    """A request without tools has nothing around them."""
+    counted = tokens.count_tools([], len)
+
+    assert counted == 0
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_the_tools_are_those_of_the_specification() -> None:
 
 @pytest.mark.parametrize("schema", schemas(), ids=list(PARAMETERS))
 def test_a_schema_is_what_every_provider_takes(schema: dict[str, Any]) -> None:
-    """Function form, described by its prompt, parameters as specified, without titles."""
+    """Function form, described by its prompt, parameters as specified, no titles or defaults."""
     function = schema["function"]
     properties, required = PARAMETERS[function["name"]]
 
@@ -51,6 +51,7 @@ def test_a_schema_is_what_every_provider_takes(schema: dict[str, Any]) -> None:
     assert list(function["parameters"]["properties"]) == properties
     assert function["parameters"].get("required", []) == required
     assert '"title"' not in json.dumps(schema)
+    assert '"default"' not in json.dumps(schema)
     assert "description" not in function["parameters"]
 
 
