@@ -16,7 +16,7 @@ from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings
 from ..memory.shares import checked
-from ..memory.tokens import TokenCounter, count
+from ..memory.tokens import TokenCounter, cached, count
 from ..memory.toolbox import NAMES, schemas
 from ..nodes.collaborators import Collaborators, sizes
 from .build import MemoryGraph, build
@@ -68,8 +68,9 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     own. `archive` is where turns are kept, `DiskArchive("sessions")` by default. `settings` are
     the defaults of every run. `system_prompt` stands after Ebbtide's instructions.
     `summary_model` concludes efforts, by default `model`. `token_counter` counts the tokens of a
-    text, by default exactly for o200k_base. Raises `SettingsError` if the settings or the name of
-    a tool cannot be, or if the budget is below what instructions and tools need.
+    text, by default exactly for o200k_base; it is asked for a text once, and what it raises comes
+    out of the run. Raises `SettingsError` if the settings, the name of a tool or the counter
+    cannot be, or if the budget is below what instructions and tools need.
 
     Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
     inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.
@@ -80,7 +81,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         summary_model=chat if summary_model is None else _model(summary_model),
         archive=DiskArchive("sessions") if archive is None else archive,
         settings=_defaults(settings),
-        count=token_counter or count,
+        count=count if token_counter is None else _counter(token_counter),
         system=instructions(system_prompt),
         tools=named,
         schemas=(*schemas(), *(convert_to_openai_tool(item) for item in named.values())),
@@ -97,6 +98,17 @@ def _defaults(settings: Settings | None) -> Settings:
             'as context={"user_id": ...}'
         )
     return chosen
+
+
+def _counter(given: TokenCounter) -> TokenCounter:
+    """Return the application's counter with a memory; refuse one that does not count a text."""
+    size = given("one")
+    if type(size) is not int or size < 0:
+        raise SettingsError(
+            f"token_counter gave {size!r} for the text 'one': it must return how many tokens a "
+            "text has, an int"
+        )
+    return cached(given)
 
 
 def _model(model: BaseChatModel | str) -> BaseChatModel:
