@@ -71,6 +71,7 @@ def _values(archive: Archive, owner: Owner, tip: Tip, window: int) -> dict[str, 
         "turn_starts": [turn[0].id for turn in turns],
         "archived": turns[-1][-1].id,
         "accepted": turns[-1][0].id,
+        "safety_factor": 1.0,
     }
 
 

@@ -21,9 +21,10 @@ def assemble_context(
     context = assemble(here, collaborators.system, collaborators.schemas)
     now = sent(context.messages)
     cached = prefix_tokens(context, shared(state.get("sent", ""), now), here.count)
+    factor = state.get("safety_factor", 1.0)
     return {
         "context": {"messages": real(context.messages)},
-        "context_report": {**context.report, "prefix": cached},
+        "context_report": {**context.report, "prefix": cached, "safety_factor": factor},
         "cuts": dict(context.cuts),
         "sent": now,
     }

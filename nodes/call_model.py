@@ -15,6 +15,7 @@ from .binding import bound
 from .collaborators import Collaborators
 from .session import running
 from .state import AgentState
+from .usage import heeded
 
 
 def call_model(
@@ -27,6 +28,7 @@ def call_model(
     context = update.get("context") or state["context"]
     model, limit = _model(state, runtime, collaborators)
     answer = model.invoke(context["messages"])
+    update |= _heeded(state, update, answer, collaborators)
     return {**update, "messages": _answers(state, answer, limit)}
 
 
@@ -42,6 +44,7 @@ async def acall_model(
     context = update.get("context") or state["context"]
     model, limit = _model(state, runtime, collaborators)
     answer = await model.ainvoke(context["messages"])
+    update |= _heeded(state, update, answer, collaborators)
     return {**update, "messages": _answers(state, answer, limit)}
 
 
@@ -52,6 +55,13 @@ def _model(
     limit = resolve(runtime.context, collaborators.settings).max_tool_rounds
     last = rounds(running(state)) >= limit
     return bound(collaborators, last=last), limit if last else None
+
+
+def _heeded(
+    state: AgentState, update: dict[str, Any], answer: AIMessage, collaborators: Collaborators
+) -> dict[str, Any]:
+    report = update.get("context_report") or state["context_report"]
+    return heeded(state, report, answer, collaborators.model)
 
 
 def _answers(state: AgentState, answer: AIMessage, limit: int | None) -> list[BaseMessage]:

@@ -15,6 +15,7 @@ from ..memory.errors import InputError, SessionNotFoundError
 from ..memory.messages import answered, clean
 from ..memory.recall import stored
 from ..memory.record import Group, Owner, Record, Tip, memberships
+from ..memory.safety import effective_budget
 from ..memory.settings import Settings, resolve
 from ..memory.shares import room
 from ..memory.view import View
@@ -112,7 +113,7 @@ def group(space: Workspace, messages: Sequence[BaseMessage]) -> Group:
 
 def desk(state: MemoryState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
     """Return what the memory tools and the context work on in this run."""
-    settings = resolve(runtime.context, collaborators.settings)
+    settings = _sized(resolve(runtime.context, collaborators.settings), state)
     space = workspace(state)
     messages = plain(running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
@@ -128,6 +129,12 @@ def desk(state: MemoryState, runtime: Runtime[Settings], collaborators: Collabor
         int(settings.turn_share * space_left) - turn,
     )
     return Desk(space, view, settings, collaborators.count, space_left, free, state.get("cuts", {}))
+
+
+def _sized(settings: Settings, state: MemoryState) -> Settings:
+    """Return the settings with the budget that contexts are built for."""
+    budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
+    return settings.model_copy(update={"context_budget": budget})
 
 
 def _user(runtime: Runtime[Settings], settings: Settings) -> str:

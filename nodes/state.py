@@ -24,6 +24,7 @@ class MemoryState(TypedDict, total=False):
     context_report: dict[str, Any]
     cuts: dict[str, Any]
     sent: str
+    safety_factor: float
     session: dict[str, str]
     branch: str
     persisted: int

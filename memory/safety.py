@@ -1,0 +1,31 @@
+"""The safety factor of a thread: how much more a provider reports than was counted."""
+
+MOST = 1.5
+"""The largest factor. What a provider reports beyond it is logged and not made room for."""
+
+
+def safety_factor(now: float, counted: int, reported: object) -> float:
+    """Return the factor after a call: `reported / counted` in hundredths, rounded up, at most 1.5.
+
+    `now` is the factor so far, which never falls. `counted` are the tokens that were counted for
+    the call, `reported` is what its provider says it read; what is no number of tokens says
+    nothing.
+
+    >>> safety_factor(1.0, 1_000, 1_234), safety_factor(1.3, 1_000, 1_234)
+    (1.24, 1.3)
+    >>> safety_factor(1.0, 1_000, 3_000), safety_factor(1.0, 1_000, None)
+    (1.5, 1.0)
+    """
+    if type(reported) is not int or not 0 < counted < reported:
+        return now
+    hundredths = -(-100 * reported // counted)
+    return max(now, min(MOST, hundredths / 100))
+
+
+def effective_budget(context_budget: int, factor: float) -> int:
+    """Return the tokens, as counted here, that a provider reports as `context_budget` at most.
+
+    >>> effective_budget(16_000, 1.3), effective_budget(16_000, 1.0)
+    (12307, 16000)
+    """
+    return context_budget * 100 // round(factor * 100)

@@ -1,0 +1,32 @@
+"""What a provider says that a call cost, held against what was counted for it."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+
+from ..memory.safety import safety_factor
+from .state import MemoryState
+
+_log = logging.getLogger("ebbtide.tokens")
+
+
+def heeded(
+    state: MemoryState, report: Mapping[str, Any], answer: AIMessage, model: BaseChatModel
+) -> dict[str, Any]:
+    """Return the update for a provider that read more tokens than `report` counts; else nothing."""
+    now = state.get("safety_factor", 1.0)
+    counted, usage = report["total"], dict(answer.usage_metadata or {})
+    reported = usage.get("input_tokens")
+    factor = safety_factor(now, counted, reported)
+    if factor == now:
+        return {}
+    name = answer.response_metadata.get("model_name") or model.get_name()
+    _log.warning(
+        "%s read %s tokens where %s were counted: the thread's safety factor is %s from now on, "
+        "it was %s",
+        *(name, reported, counted, factor, now),
+    )
+    return {"safety_factor": factor, "context_report": {**report, "safety_factor": factor}}

@@ -1,0 +1,178 @@
+"""A provider that reports more than was counted: the thread's contexts get smaller."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import DiskArchive, Settings, create_memory_agent, restore
+from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
+from ebbtide.memory.toolbox import schemas
+from ebbtide.nodes.plain import plain
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
+
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
+
+
+def reporting(share: float, text: str = "Fine.") -> Callable[[Any], AIMessage]:
+    """Return an answer whose usage is this share of what was counted for its request."""
+
+    def answer(messages: Any) -> AIMessage:
+        size = REPLY_OVERHEAD + count_tools(schemas())
+        read = round(share * (size + sum(map(count_message, plain(messages)))))
+        usage: Any = {"input_tokens": read, "output_tokens": 1, "total_tokens": read + 1}
+        return AIMessage(text, usage_metadata=usage, response_metadata={"model_name": "greedy-1"})
+
+    return answer
+
+
+def factors(here: Talk, *turns: str) -> list[float]:
+    """Go through turns and return the factor that the report shows after each."""
+    return [here.say(words)["context_report"]["safety_factor"] for words in turns]
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was logged about tokens."""
+    return [
+        entry.getMessage()
+        for entry in caplog.records
+        if (entry.name, entry.levelno) == ("ebbtide.tokens", logging.WARNING)
+    ]
+
+
+def test_a_provider_that_reports_what_was_counted_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a difference the factor is 1 and no key of the state."""
+    here = talk(tmp_path, [reporting(1.0), reporting(0.5), "no usage"])
+
+    seen = factors(here, "one", "two", "three")
+
+    assert seen == [1.0, 1.0, 1.0]
+    assert "safety_factor" not in here.agent.get_state(THREAD).values
+    assert warnings(caplog) == []
+
+
+def test_a_provider_that_reports_more_makes_a_factor(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """30 % more is a factor of 1.3, in the state and the report, and logged once."""
+    here = talk(tmp_path, [reporting(1.3), reporting(1.3), reporting(1.2)])
+
+    seen = factors(here, "one", "two", "three")
+
+    assert seen == pytest.approx([1.3] * 3, abs=0.011)
+    assert here.agent.get_state(THREAD).values["safety_factor"] == seen[-1]
+    first, *_ = warnings(caplog)
+    assert first.startswith("greedy-1 read ")
+    assert len(warnings(caplog)) == len({1.0, *seen}) - 1
+
+
+def test_a_provider_that_reports_three_times_as_much_is_capped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The factor stops at 1.5, and the two figures are in the log once."""
+    here = talk(tmp_path, [reporting(3.0), reporting(3.0)])
+
+    seen = factors(here, "one", "two")
+
+    (line,) = warnings(caplog)
+    read, counted = (int(word) for word in line.split() if word.isdigit())
+    assert seen == [1.5, 1.5]
+    assert read == 3 * counted
+    assert "factor is 1.5 from now on, it was 1.0" in line
+
+
+async def test_the_asynchronous_path_makes_a_factor_too(tmp_path: Path) -> None:
+    """`ainvoke` heeds the usage as `invoke` does."""
+    here = talk(tmp_path, [reporting(1.4)])
+
+    state = await here.agent.ainvoke({"messages": [("user", "one")]}, THREAD)
+
+    assert state["safety_factor"] == pytest.approx(1.4, abs=0.011)
+
+
+def test_a_resumed_call_makes_a_factor_too(tmp_path: Path) -> None:
+    """A call whose context was assembled again after a crash is held against that context."""
+    here = talk(tmp_path, [RuntimeError("down"), reporting(1.4)])
+    with pytest.raises(RuntimeError, match="down"):
+        here.say("one")
+
+    state = here.agent.invoke(None, THREAD)
+
+    assert state["safety_factor"] == pytest.approx(1.4, abs=0.011)
+    assert state["context_report"]["safety_factor"] == state["safety_factor"]
+
+
+def test_the_next_contexts_are_smaller(tmp_path: Path) -> None:
+    """An expanded log is given its share of the budget divided by the factor."""
+    sizes = [expanded_tokens(tmp_path / str(share), share) for share in (1.0, 1.3, 3.0)]
+
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) == 3
+
+
+def expanded_tokens(root: Path, share: float) -> int:
+    """Return the size of an expanded log that has to be cut, with a provider that reports so."""
+    rounds = [call("open_effort", name="a"), *(reporting(share) for _ in range(9))]
+    closing = [call("close_effort"), "Done.", call("expand_effort", effort_id="a"), "Shown."]
+    limits = Settings(context_budget=2_500, expanded_share=0.125)
+    here = talk(root, [*rounds, *closing], settings=limits)
+    *_, state = [here.say(words) for words in [LONG] * 9 + ["a is done", "Show it."]]
+    return int(state["context_report"]["tokens"]["expanded"])
+
+
+def test_the_factor_goes_back_with_time_travel(tmp_path: Path) -> None:
+    """Going on from before the report, the factor is what it was then."""
+    here = talk(tmp_path, ["plain", reporting(1.4), "plain again"])
+    here.say("one")
+    before = here.agent.get_state(THREAD).config
+    changed = here.say("two")
+
+    back = here.say("two, differently", before)
+
+    assert changed["safety_factor"] > 1
+    assert back["context_report"]["safety_factor"] == 1.0
+
+
+def test_a_restored_thread_begins_at_one(tmp_path: Path) -> None:
+    """The archive holds no factor; what the provider reports next makes it anew."""
+    here = talk(tmp_path, [reporting(1.4), "go on"])
+    here.say("one")
+
+    restore(here.agent, THREAD)
+
+    assert factors(here, "two") == [1.0]
+
+
+@pytest.mark.parametrize("usage", [0, -7], ids=["zero", "negative"])
+def test_usage_without_a_figure_changes_nothing(tmp_path: Path, usage: int) -> None:
+    """A provider that reports cached tokens only, or nonsense, makes no factor."""
+    told: Any = {"input_tokens": usage, "output_tokens": 1, "total_tokens": 1}
+    told["input_token_details"] = {"cache_read": 90_000}
+    here = talk(tmp_path, [AIMessage("Fine.", usage_metadata=told)])
+
+    seen = factors(here, "one")
+
+    assert seen == [1.0]
+
+
+def test_the_offline_model_reports_what_was_counted(tmp_path: Path) -> None:
+    """Its usage is the total of the report, so that its threads have no factor."""
+    agent = create_memory_agent(
+        OfflineModel(),
+        archive=DiskArchive(tmp_path, durable=False),
+        checkpointer=InMemorySaver(),
+    )
+
+    state = agent.invoke({"messages": [("user", "Let's work on the auth bug")]}, THREAD)
+
+    last = state["messages"][-1]
+    assert last.usage_metadata["input_tokens"] == state["context_report"]["total"]
+    assert state["context_report"]["safety_factor"] == 1.0
