@@ -66,10 +66,10 @@ def relevance(says: Says, rare: Rare, length: float, usual: float) -> float:
     5.79
     """
     slack = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / usual)
-    return sum(
-        rare.get(term, 0.0) * times * (_SATURATION + 1) / (times + slack)
-        for term, times in says.items()
-    )
+    total = 0.0
+    for term, times in says.items():
+        total += rare.get(term, 0.0) * times * (_SATURATION + 1) / (times + slack)
+    return total
 
 
 def score(turns: Mapping[int, Turn], topics: Mapping[str, Topic], rare: Rare) -> Scores:

@@ -6,8 +6,10 @@ many rows have, only those rows are read that have a rarer one too.
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop
 from itertools import islice
 
 from ..archive import Found
@@ -44,13 +46,25 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A query to an index: what its lineage sees, and which records and headings say what."""
+    """A query to an index: what its lineage sees, and which records and headings say what.
+
+    `said` has for each term, the rarest first, how many messages of each record say it.
+    """
 
     connection: sqlite3.Connection
     seen: Mapping[str, int]
     rare: Rare
-    said: Mapping[int, Says]
+    said: Mapping[str, Mapping[int, int]]
     headed: Mapping[str, Heading]
+
+    def says(self, rows: Iterable[Row]) -> Mapping[int, Says]:
+        """Return what the records of rows say, by record; none for those that say nothing."""
+        records = {row.record for row in rows}
+        says: dict[int, dict[str, int]] = {}
+        for term, times in self.said.items():
+            for record in records & times.keys():
+                says.setdefault(record, {})[term] = times[record]
+        return says
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +113,16 @@ def _count(connection: sqlite3.Connection, table: str, term: str) -> int:
 
 def _said(
     connection: sqlite3.Connection, counts: Sequence[tuple[int, str]]
-) -> dict[int, dict[str, int]]:
-    """Return for each record how many of its messages say each term, the rarest term first."""
-    said: dict[int, dict[str, int]] = {}
+) -> dict[str, Counter[int]]:
+    said: dict[str, Counter[int]] = {}
     read, rarer = 0, list[str]()
     for count, term in counts:
         read += count
         common = read > _ROWS and rarer
         match = f'({" OR ".join(rarer)}) AND "{term}"' if common else f'"{term}"'
         query = "SELECT rowid FROM said WHERE said MATCH ? ORDER BY rowid DESC LIMIT ?"
-        for (row,) in connection.execute(query, (match, _ROWS)) if count else ():
-            says = said.setdefault(row // MESSAGES, {})
-            says[term] = says.get(term, 0) + 1
+        rows = connection.execute(query, (match, _ROWS)) if count else ()
+        said[term] = Counter(row // MESSAGES for (row,) in rows)
         rarer += [f'"{term}"'] if count else []
     return said
 
@@ -122,13 +134,14 @@ def _headed(
         "SELECT h.effort, h.branch, h.turn FROM headed f JOIN headings h ON h.id = f.rowid"
         " WHERE headed MATCH ? ORDER BY f.rowid DESC LIMIT ?"
     )
-    found: dict[str, Heading] = {}
+    says: dict[str, dict[str, int]] = {}
+    turns: dict[str, int] = {}
     for term in rare:
         for effort, branch, turn in connection.execute(query, (f'"{term}"', _HEADINGS_READ)):
             if turn <= seen.get(branch, 0):
-                known = found.get(effort, Heading({}, 0))
-                found[effort] = Heading({**known.says, term: 1}, max(known.turn, turn))
-    return found
+                says.setdefault(effort, {})[term] = 1
+                turns[effort] = max(turns.get(effort, 0), turn)
+    return {effort: Heading(said, turns[effort]) for effort, said in says.items()}
 
 
 def _rows(asking: Search) -> list[Row]:
@@ -157,8 +170,12 @@ def _strength(says: Iterable[str], rare: Rare) -> float:
 
 def _candidates(asking: Search) -> list[int]:
     """Return the best visible records by the rarity of the terms that they say."""
-    first = {record: _strength(says, asking.rare) for record, says in asking.said.items()}
-    order = iter(sorted(first, key=lambda record: (-first[record], -record)))
+    first: dict[int, float] = {}
+    for term, records in asking.said.items():
+        weight = asking.rare[term]
+        for record in records:
+            first[record] = first.get(record, 0.0) + weight
+    order = _descending(first)
     query = (
         "SELECT r.id, r.branch, r.turn FROM json_each(?) j CROSS JOIN records r ON r.id = j.value"
     )
@@ -167,6 +184,14 @@ def _candidates(asking: Search) -> list[int]:
         rows = asking.connection.execute(query, (json.dumps(part),))
         best += [record for record, branch, turn in rows if turn <= asking.seen.get(branch, 0)]
     return best[:_CANDIDATES]
+
+
+def _descending(values: Mapping[int, float]) -> Iterator[int]:
+    """Yield records by their value, of equals the newest first; only what is taken is sorted."""
+    heap = [(-value, -record) for record, value in values.items()]
+    heapify(heap)
+    while heap:
+        yield -heappop(heap)[1]
 
 
 def _members(asking: Search, efforts: Sequence[str]) -> list[Row]:
@@ -198,9 +223,10 @@ def _of_segments(asking: Search, query: str, wanted: Sequence[int] | Sequence[st
 
 def _turns(rows: Sequence[Row], asking: Search) -> dict[int, Turn]:
     at = {(row.effort, row.turn): key for key, row in enumerate(rows)}
+    says = asking.says(rows)
     return {
         key: Turn(
-            says=asking.said.get(row.record, {}),
+            says=says.get(row.record, {}),
             length=row.length,
             near=tuple(
                 at[row.effort, turn]
@@ -242,10 +268,11 @@ def _found(asking: Search, ranking: Ranking) -> tuple[Found, ...]:
         )
         for name, value in ranking.scores.efforts.items()
     ]
+    says = asking.says(row for row in rows if row.effort is None)
     ambient = [
-        Found(None, row.turn, turns[key], frozenset(asking.said[row.record]))
+        Found(None, row.turn, turns[key], frozenset(says[row.record]))
         for key, row in enumerate(rows)
-        if row.effort is None and row.record in asking.said
+        if row.effort is None and row.record in says
     ]
     matching = (found for found in (*efforts, *ambient) if found.score > 0)
     return tuple(sorted(matching, key=lambda one: (-one.score, -one.turn, one.effort or "")))
