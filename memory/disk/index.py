@@ -10,13 +10,14 @@ from typing import Any, TypeAlias
 from ..archive import EffortList
 from ..efforts import Effort
 from ..lineage import Segment, lineage
-from ..manifest import Entry, entry_of
+from ..manifest import Entry, entry_of, fields
 from ..placement import Slot
 from ..record import Tip
 from .damage import IndexDamagedError, checked
 
 _Kinds: TypeAlias = tuple[type | UnionType, ...]
 _PLACE = (str, int, str, str, int, int)
+_NAMES = tuple(fields(Entry(Effort("", "open"), "", "")))
 
 _ORIGINS = """
 WITH RECURSIVE chain(branch, origin, upto) AS (
@@ -139,7 +140,7 @@ class Index:
 
     def newest(self) -> Tip | None:
         """Return the tip of the branch with the newest record."""
-        query = "SELECT branch FROM records ORDER BY at DESC, turn DESC, branch DESC LIMIT 1"
+        query = "SELECT branch FROM branches ORDER BY at DESC, last DESC, branch DESC LIMIT 1"
         row = self._one((str,), query)
         return None if row is None else self._tip(row[0])
 
@@ -196,11 +197,20 @@ class Index:
         return [checked(row, *kinds) for row in self.connection.execute(query, values)]
 
 
+def packed(item: Entry) -> str:
+    """Return an entry as a row of `changes` or `edits` holds it: its values, without their names.
+
+    >>> packed(Entry(Effort("a", "open", turn=2), "main", ""))
+    '["a","open","",[],50,"",[],0,2,"main",""]'
+    """
+    return json.dumps([*fields(item).values()], ensure_ascii=False, separators=(",", ":"))
+
+
 def entry(text: str) -> Entry:
     """Return the entry that a row of `changes` or `edits` holds."""
     try:
-        found = entry_of(json.loads(text))
-    except (ValueError, RecursionError):
+        found = entry_of(dict(zip(_NAMES, json.loads(text), strict=True)))
+    except (ValueError, TypeError, RecursionError):
         found = None
     if found is None:
         raise IndexDamagedError(f"{text!r} is no entry")

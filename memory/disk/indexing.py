@@ -1,14 +1,14 @@
 """Filling the index: the rows of a record, the sizes of the logs, intents, the manifest."""
 
-import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
-from ..manifest import Entry, entries, fields
+from ..manifest import Entry, entries
 from ..record import Record, Tip
 from .damage import checked
-from .index import Index, Place, entry
+from .index import Index, Place, entry, packed
 from .search_rows import add_headed, add_said
 
 
@@ -35,10 +35,10 @@ def add(connection: sqlite3.Connection, record: Record, place: Place, said: Sequ
     listed = entries(record)
     fresh = {item.effort.id for item in listed if index.effort(before, item.effort.id) is None}
     row = connection.execute(
-        "INSERT INTO records(branch, turn, digest, parent, at, status, file, offset, length,"
-        " ambient, efforts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO records(branch, turn, digest, parent, file, offset, length, ambient, efforts)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            *(record.branch, record.turn, record.digest, record.parent, record.at, record.status),
+            *(record.branch, record.turn, record.digest, record.parent),
             *(place.file, place.offset, place.length),
             *(ambient + (not record.efforts), efforts + len(fresh)),
         ),
@@ -99,18 +99,16 @@ def set_manifest_state(connection: sqlite3.Connection, state: ManifestState) -> 
 
 def all_changes(connection: sqlite3.Connection) -> tuple[Entry, ...]:
     """Return every entry that the records add to the manifest, in the order of their commit."""
-    rows = connection.execute(
-        "SELECT c.entry FROM changes c JOIN records r ON r.branch = c.branch AND r.turn = c.turn"
-        " ORDER BY r.at, c.turn, c.branch, c.seq"
-    )
-    return tuple(entry(checked(row, str)[0]) for row in rows)
+    rows = connection.execute("SELECT entry FROM changes ORDER BY turn, branch, seq")
+    listed = (entry(checked(row, str)[0]) for row in rows)
+    return tuple(sorted(listed, key=attrgetter("at")))
 
 
 def set_edits(connection: sqlite3.Connection, edited: Iterable[Entry]) -> None:
     """Replace what was edited by hand."""
     connection.execute("DELETE FROM edits")
     rows = [
-        (item.effort.id, item.branch, item.effort.turn, item.effort.status, _json(item))
+        (item.effort.id, item.branch, item.effort.turn, item.effort.status, packed(item))
         for item in edited
     ]
     connection.executemany("INSERT INTO edits VALUES (?, ?, ?, ?, ?)", rows)
@@ -119,8 +117,10 @@ def set_edits(connection: sqlite3.Connection, edited: Iterable[Entry]) -> None:
 def _add_branch(connection: sqlite3.Connection, record: Record) -> None:
     origin, upto = record.origin or (None, None)
     connection.execute(
-        "INSERT OR IGNORE INTO branches(branch, origin, upto, first) VALUES (?, ?, ?, ?)",
-        (record.branch, origin, upto, record.turn),
+        "INSERT INTO branches(branch, origin, upto, first, at, last) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET at = excluded.at, last = excluded.last"
+        " WHERE (excluded.at, excluded.last) > (at, last)",
+        (record.branch, origin, upto, record.turn, record.at, record.turn),
     )
 
 
@@ -133,11 +133,7 @@ def _add_members(connection: sqlite3.Connection, record: Record) -> None:
 
 def _add_changes(connection: sqlite3.Connection, listed: Sequence[Entry]) -> None:
     rows = [
-        (item.effort.id, item.branch, item.effort.turn, seq, item.effort.status, _json(item))
+        (item.effort.id, item.branch, item.effort.turn, seq, item.effort.status, packed(item))
         for seq, item in enumerate(listed)
     ]
     connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", rows)
-
-
-def _json(item: Entry) -> str:
-    return json.dumps(fields(item), ensure_ascii=False)

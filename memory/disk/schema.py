@@ -5,20 +5,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-VERSION = 2
+VERSION = 3
 _WAIT_SECONDS = 10.0
 
 _TABLES = """
 CREATE TABLE records(
     id INTEGER PRIMARY KEY,
     branch TEXT NOT NULL, turn INTEGER NOT NULL,
-    digest TEXT NOT NULL, parent TEXT NOT NULL, at TEXT NOT NULL, status TEXT NOT NULL,
+    digest TEXT NOT NULL, parent TEXT NOT NULL,
     file TEXT NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL,
     ambient INTEGER NOT NULL, efforts INTEGER NOT NULL,
     UNIQUE(branch, turn));
-CREATE INDEX records_by_time ON records(at, turn, branch);
 CREATE TABLE branches(
-    branch TEXT PRIMARY KEY, origin TEXT, upto INTEGER, first INTEGER NOT NULL
+    branch TEXT PRIMARY KEY, origin TEXT, upto INTEGER, first INTEGER NOT NULL,
+    at TEXT NOT NULL, last INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE ambient(
     branch TEXT, turn INTEGER, PRIMARY KEY(branch, turn)
@@ -42,11 +42,14 @@ CREATE VIRTUAL TABLE said USING fts5(
     terms, content='', detail=none, columnsize=0, tokenize='ascii');
 CREATE VIRTUAL TABLE headed USING fts5(
     terms, content='', detail=none, columnsize=0, tokenize='ascii');
+INSERT INTO said(said, rank) VALUES ('automerge', 2);
+INSERT INTO headed(headed, rank) VALUES ('automerge', 2);
 CREATE TABLE files(name TEXT PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE pending(name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE manifest(size INTEGER, modified INTEGER, appendable INTEGER);
 """
-# `ambient` and `efforts` of a record count those that a state sees whose tip it is.
+# `ambient` and `efforts` of a record count those that a state sees whose tip it is. `at` and `last`
+# of a branch are the time and the turn of its newest record.
 
 
 def connect(path: Path, *, durable: bool) -> sqlite3.Connection:
@@ -55,6 +58,8 @@ def connect(path: Path, *, durable: bool) -> sqlite3.Connection:
         path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
+        # Merges within the search tables leave pages behind; only a new file can be told.
+        connection.execute("PRAGMA auto_vacuum=FULL")
         connection.execute("PRAGMA journal_mode=WAL")
         # NORMAL keeps the file whole in a power cut: it syncs at checkpoints, not at commits.
         connection.execute(f"PRAGMA synchronous={'NORMAL' if durable else 'OFF'}")

@@ -12,7 +12,7 @@ from ..record import Record
 from ..sayings import sayings
 from ..terms import terms
 
-MESSAGES = 256
+MESSAGES = 16
 """The row of a message is the id of its record times this, plus its place."""
 
 
