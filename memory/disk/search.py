@@ -1,7 +1,8 @@
 """Searching the index: the turns that say a query's rarest terms are read and scored exactly.
 
 No table holds a text. Which rows have a term is read from the rarest term on; of a term that very
-many rows have, only those rows are read that have a rarer one too.
+many rows have, only those rows are read that have a rarer one too. Of a long text the rarest terms
+count, so that a hint costs no more for a page than for a sentence or two.
 """
 
 import json
@@ -20,6 +21,7 @@ from .index import Index
 from .search_rows import MESSAGES
 
 _TERMS = 64
+_RAREST = 32
 _ROWS = 10_000
 _CANDIDATES = 200
 _HEADINGS = 50
@@ -98,9 +100,10 @@ def _ranking(asking: Search) -> Ranking:
 def _asking(index: Index, tip: Tip, wanted: Sequence[str]) -> Search:
     connection = index.connection
     seen = {part.branch: part.upto for part in index.lineage(tip)}
-    counts = sorted((_count(connection, "said", term), term) for term in wanted)
     total = connection.execute("SELECT max(id) FROM records").fetchone()[0] or 1
     headed = {term: _count(connection, "headed", term) for term in wanted}
+    every = sorted((_count(connection, "said", term), term) for term in wanted)
+    counts = [(count, term) for count, term in every if count or headed[term]][:_RAREST]
     rare = {term: rarity(total, min(total, max(1, count, headed[term]))) for count, term in counts}
     said = _said(connection, counts)
     return Search(connection, seen, rare, said, _headed(connection, seen, rare))
@@ -117,13 +120,13 @@ def _said(
     said: dict[str, Counter[int]] = {}
     read, rarer = 0, list[str]()
     for count, term in counts:
-        read += count
-        common = read > _ROWS and rarer
+        common = read + count > _ROWS and rarer
         match = f'({" OR ".join(rarer)}) AND "{term}"' if common else f'"{term}"'
         query = "SELECT rowid FROM said WHERE said MATCH ? ORDER BY rowid DESC LIMIT ?"
         rows = connection.execute(query, (match, _ROWS)) if count else ()
         said[term] = Counter(row // MESSAGES for (row,) in rows)
-        rarer += [f'"{term}"'] if count else []
+        rarer += [f'"{term}"'] if count and read <= _ROWS else []
+        read += count
     return said
 
 
