@@ -1,22 +1,101 @@
-"""The results of a benchmark as files: JSON for programs, Markdown for people."""
+"""The results of a benchmark as files: JSON for programs, Markdown and a plot for people."""
 
 import json
+import platform
+import shlex
+import sqlite3
+import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+try:
+    charts: Any = import_module("matplotlib.figure")
+except ImportError:
+    charts = None
+
+_PACKAGES = ("ebbtide", "snowballstemmer", "tiktoken")
+_PANELS = 3
+_INCHES = 3.0
+
 
 def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of one shape as `name.json` and as a table in `name.md`, and print the table."""
+    """Write rows of one shape as `name.json`, as a table in `name.md` and as bars in `name.png`.
+
+    The files say by which command, and with which versions, they were made. The table is printed.
+    Without matplotlib there is no plot.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [_line(rows[0].keys()), _line("---" for _ in rows[0]), *map(_line, map(_cells, rows))]
-    text = f"# {title}\n\n" + "\n".join(lines) + "\n"
+    run, used = command(), versions()
+    made = {"title": title, "command": run, "versions": used, "rows": list(rows)}
+    (folder / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    text = f"# {title}\n\n{table(rows)}\n\n`{run}`\n\n{_listed(used)}\n"
     (folder / f"{name}.md").write_text(text, encoding="utf-8")
-    (folder / f"{name}.json").write_text(json.dumps(list(rows), indent=1) + "\n", encoding="utf-8")
+    if charts:
+        plot(title, rows).savefig(folder / f"{name}.png")
     print(text)
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def command() -> str:
+    """Return the command that runs this program again."""
+    return shlex.join(["python", *sys.argv])
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what was measured, and of what it ran on."""
+    own = {name: found for name in _PACKAGES if (found := _version(name))}
+    system = {"Python": platform.python_version(), "SQLite": sqlite3.sqlite_version}
+    return {**own, **system, "system": platform.platform()}
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as a table in Markdown.
+
+    >>> print(table([{"size": 1000, "took ms": 2.5}]))
+    | size | took ms |
+    | --- | --- |
+    | 1,000 | 2.5 |
+    """
+    lines = [_line(rows[0].keys()), _line("---" for _ in rows[0]), *map(_line, map(_cells, rows))]
+    return "\n".join(lines)
+
+
+def plot(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a figure with a panel for each column of numbers but the first, a bar for each row."""
+    first, *others = rows[0]
+    shown = [name for name in others if any(_is_number(row[name]) for row in rows)]
+    lines = -(-len(shown) // _PANELS)
+    size = (_PANELS * _INCHES, lines * _INCHES)
+    figure = charts.Figure(figsize=size, layout="constrained")
+    figure.suptitle(title)
+    for place, name in enumerate(shown, start=1):
+        axes = figure.add_subplot(lines, _PANELS, place)
+        bars = [row for row in rows if _is_number(row[name])]
+        axes.bar(range(len(bars)), [row[name] for row in bars])
+        axes.set_xticks(range(len(bars)), _cells({at: row[first] for at, row in enumerate(bars)}))
+        axes.tick_params(axis="x", labelrotation=20)
+        axes.set_title(name)
+    return figure
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _listed(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _cells(row: Mapping[Any, Any]) -> list[str]:
     return [f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()]
 
 
