@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ebbtide.memory.archive import Archive
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Event, Group, Owner, Tip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,16 @@ def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:
             part = said[first : first + size]
             last = first + size >= len(said)
             event = {"type": "concluded", "effort": name, "summary": talk.summaries[number]}
-            group = _group(tip.turn + 1, part, name, [event] if last else [])
-            tip = archive.commit(owner, tip, group).tip
+            turn = group(tip.turn + 1, part, name, [event] if last else [])
+            tip = archive.commit(owner, tip, turn).tip
             turns |= dict.fromkeys((one.id for one in part), tip.turn)
             efforts |= dict.fromkeys((one.id for one in part), name)
             texts[tip.turn] = tuple(one.text for one in part)
     return Replay(owner, tip, turns, efforts, texts)
 
 
-def _group(turn: int, said: tuple[Said, ...], effort: str, events: list[dict[str, str]]) -> Group:
+def group(turn: int, said: tuple[Said, ...], effort: str, events: Sequence[Event]) -> Group:
+    """Return utterances as a turn of an effort: a question, its answer."""
     roles = ("human", "ai")
     messages = tuple(
         {"type": roles[at % 2], "data": {"content": one.text}} for at, one in enumerate(said)

@@ -1,0 +1,107 @@
+"""The benchmarks, run as programs on data of a few lines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.talk import conversation
+from tests.examples.running import ROOT, run
+
+FOLDER = ROOT / "benchmarks"
+PLAIN = {
+    "true %": 66.7,
+    "false %": 33.3,
+    "AUC": 0.667,
+    "worst AUC": 0.667,
+    "left": 1.0,
+    "of": 2.0,
+    "left, each": "1 1",
+}
+WITHOUT_PLOTS = """
+import runpy
+import sys
+
+sys.modules["matplotlib.figure"] = None
+sys.path.insert(0, {folder!r})
+sys.argv = {argv!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write two conversations of the same words into a file."""
+    path = tmp_path_factory.mktemp("data") / "talks.json"
+    path.write_text(json.dumps([conversation("one"), conversation("two")]), encoding="utf-8")
+    return path
+
+
+def results(name: str, folder: Path, *arguments: str) -> dict[str, Any]:
+    """Run a benchmark in a folder, and return what it wrote there as JSON."""
+    done = run([str(FOLDER / f"{name}.py"), "--out", str(folder), *arguments], folder)
+    assert done.code == 0
+    return dict(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def test_references(tmp_path: Path, data: Path) -> None:
+    """The rules recognise two of three mentions; only the plain one takes two names for one.
+
+    Ordered by score, 12 of 18 pairs are right by the plain rule, 13 by the memory's, ties by half.
+    The second summary is mentioned in turn 10 and left in turn 24, the first one is not.
+    """
+    *plain, ours, goal = results("references", tmp_path, "--data", str(data))["rows"]
+
+    assert [{**row, "rule": ""} for row in plain] == [{"rule": "", **PLAIN}] * 2
+    assert ours == {
+        **PLAIN,
+        "rule": "distinctive keywords",
+        "false %": 0.0,
+        "AUC": 0.722,
+        "worst AUC": 0.722,
+    }
+    assert (goal["AUC"], goal["left"]) == (">= 0.87", "<= 8")
+
+
+def test_recall(tmp_path: Path, data: Path) -> None:
+    """The evidence of two of three questions is found, and one of them has enough for a hint."""
+    rows = results("recall", tmp_path, "--data", str(data))["rows"]
+
+    for size, row in zip("12", rows, strict=True):
+        assert row.pop("utterances to a turn") == size
+        assert (row.pop("hints, right"), row.pop("hints, false")) == (33.33, 33.33)
+        assert {*row.values()} == {66.67}
+
+
+def test_search_scale(tmp_path: Path) -> None:
+    """Every query finds the effort that it is from first, at every size."""
+    rows = results("search_scale", tmp_path, "3", "6")["rows"]
+
+    assert [row["efforts"] for row in rows] == [3, 6]
+    assert [row["found first %"] for row in rows] == [100, 100]
+
+
+def test_results_say_how_they_were_made(tmp_path: Path) -> None:
+    """The files name the command and the versions, and show the rows as a table and a plot."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+    made = results("search_scale", tmp_path, "3")
+    shown = (tmp_path / "search_scale.md").read_text(encoding="utf-8")
+
+    assert made["command"].endswith(f"search_scale.py --out {tmp_path} 3")
+    assert {"Python", "SQLite", "snowballstemmer"} <= made["versions"].keys()
+    assert shown.startswith("# Search at scale\n\n| efforts |")
+    assert all(said in shown for said in (made["command"], made["versions"]["SQLite"]))
+    assert (tmp_path / "search_scale.png").stat().st_size > 0
+
+
+def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
+    """Without matplotlib there are the figures and the table, and no plot."""
+    argv = [str(FOLDER / "search_scale.py"), "--out", str(tmp_path), "3"]
+    done = run(["-c", WITHOUT_PLOTS.format(folder=str(FOLDER), argv=argv)], tmp_path)
+
+    assert done.code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "search_scale.json",
+        "search_scale.md",
+    ]
