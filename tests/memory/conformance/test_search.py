@@ -232,3 +232,11 @@ def test_odd_turns_are_found(archive: Archive, said: Sequence[str]) -> None:
     tip = commit_all(archive, [Group(1, messages, "2026-01-01")])
 
     assert search(archive, tip, "zebras \ud800") == [None]
+
+
+def test_the_rare_words_of_a_long_text_count(archive: Archive) -> None:
+    """Of a text whose words mostly stand in many turns, the word is found that few have."""
+    common = " ".join(f"word{number}" for number in range(50))
+    tip = commit_all(archive, [*(turn(at, common) for at in (1, 2, 3)), turn(4, "Zebra.", ["zoo"])])
+
+    assert "zoo" in search(archive, tip, f"{common} zebra")
