@@ -8,14 +8,13 @@ count, so that a hint costs no more for a page than for a sentence or two.
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop
 from itertools import islice
 
 from ..archive import Found
 from ..record import Tip
-from ..search import Rare, Says, Scores, Topic, Turn, ranked, rarity, score, summed
+from ..search import Name, Rare, Says, Scores, Topic, Turn, ranked, rarity, score, summed
 from ..terms import asked
 from .index import Index
 from .search_rows import MESSAGES
@@ -39,25 +38,18 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
-    """What the visible headings of an effort say of a query, and the turn of the newest."""
-
-    says: Says
-    turn: int
-
-
-@dataclass(frozen=True, slots=True)
 class Search:
     """A query to an index: what its lineage sees, and which records and headings say what.
 
-    `said` has for each term, the rarest first, how many messages of each record say it.
+    `said` has for each term, the rarest first, how many messages of each record say it; `headed`
+    the turn of the newest visible heading of each effort that says it.
     """
 
     connection: sqlite3.Connection
     seen: Mapping[str, int]
     rare: Rare
     said: Mapping[str, Mapping[int, int]]
-    headed: Mapping[str, Heading]
+    headed: Mapping[str, Mapping[str, int]]
 
     def says(self, rows: Iterable[Row]) -> Mapping[int, Says]:
         """Return what the records of rows say, by record; none for those that say nothing."""
@@ -67,6 +59,10 @@ class Search:
             for record in records & times.keys():
                 says.setdefault(record, {})[term] = times[record]
         return says
+
+    def heading(self, effort: str) -> Says:
+        """Return what the headings of an effort say."""
+        return {term: 1 for term, efforts in self.headed.items() if effort in efforts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +128,19 @@ def _said(
 
 def _headed(
     connection: sqlite3.Connection, seen: Mapping[str, int], rare: Rare
-) -> dict[str, Heading]:
+) -> dict[str, dict[str, int]]:
     query = (
         "SELECT h.effort, h.branch, h.turn FROM headed f JOIN headings h ON h.id = f.rowid"
         " WHERE headed MATCH ? ORDER BY f.rowid DESC LIMIT ?"
     )
-    says: dict[str, dict[str, int]] = {}
-    turns: dict[str, int] = {}
+    found: dict[str, dict[str, int]] = {}
     for term in rare:
+        turns: dict[str, int] = {}
         for effort, branch, turn in connection.execute(query, (f'"{term}"', _HEADINGS_READ)):
             if turn <= seen.get(branch, 0):
-                says.setdefault(effort, {})[term] = 1
                 turns[effort] = max(turns.get(effort, 0), turn)
-    return {effort: Heading(said, turns[effort]) for effort, said in says.items()}
+        found[term] = turns
+    return found
 
 
 def _rows(asking: Search) -> list[Row]:
@@ -163,22 +159,24 @@ def _rows(asking: Search) -> list[Row]:
 
 def _strong(asking: Search) -> list[str]:
     """Return the efforts whose headings say most of the query."""
-    headed = asking.headed.items()
-    return ranked({name: _strength(head.says, asking.rare) for name, head in headed})[:_HEADINGS]
+    return ranked(_strengths(asking.headed, asking.rare))[:_HEADINGS]
 
 
-def _strength(says: Iterable[str], rare: Rare) -> float:
-    return sum(rare[term] for term in says)
+def _strengths(saying: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, float]:
+    """Return how rare the terms are that each one says, given by term who says it."""
+    total: dict[Name, float] = {}
+    for term, names in saying.items():
+        weight = rare[term]
+        for name in names:
+            total[name] = total.get(name, 0.0) + weight
+    return total
 
 
 def _candidates(asking: Search) -> list[int]:
     """Return the best visible records by the rarity of the terms that they say."""
-    first: dict[int, float] = {}
-    for term, records in asking.said.items():
-        weight = asking.rare[term]
-        for record in records:
-            first[record] = first.get(record, 0.0) + weight
-    order = _descending(first)
+    first = _strengths(asking.said, asking.rare)
+    newest = sorted(first, reverse=True)
+    order = iter(sorted(newest, key=first.__getitem__, reverse=True))
     query = (
         "SELECT r.id, r.branch, r.turn FROM json_each(?) j CROSS JOIN records r ON r.id = j.value"
     )
@@ -187,14 +185,6 @@ def _candidates(asking: Search) -> list[int]:
         rows = asking.connection.execute(query, (json.dumps(part),))
         best += [record for record, branch, turn in rows if turn <= asking.seen.get(branch, 0)]
     return best[:_CANDIDATES]
-
-
-def _descending(values: Mapping[int, float]) -> Iterator[int]:
-    """Yield records by their value, of equals the newest first; only what is taken is sorted."""
-    heap = [(-value, -record) for record, value in values.items()]
-    heapify(heap)
-    while heap:
-        yield -heappop(heap)[1]
 
 
 def _members(asking: Search, efforts: Sequence[str]) -> list[Row]:
@@ -247,13 +237,12 @@ def _topics(turns: Mapping[int, Turn], asking: Search) -> dict[str, Topic]:
     for turn in turns.values():
         if turn.effort is not None:
             groups.setdefault(turn.effort, []).append(turn)
-    return {name: _topic(asking.headed.get(name), group) for name, group in groups.items()}
+    return {name: _topic(asking.heading(name), group) for name, group in groups.items()}
 
 
-def _topic(heading: Heading | None, turns: Sequence[Turn]) -> Topic:
-    says = [turn.says for turn in turns]
-    own = [heading.says] if heading else []
-    return Topic(summed([*own, *says]), sum(turn.length for turn in turns))
+def _topic(heading: Says, turns: Sequence[Turn]) -> Topic:
+    says = summed([heading, *(turn.says for turn in turns)])
+    return Topic(says, sum(turn.length for turn in turns))
 
 
 def _found(asking: Search, ranking: Ranking) -> tuple[Found, ...]:
@@ -265,7 +254,7 @@ def _found(asking: Search, ranking: Ranking) -> tuple[Found, ...]:
     efforts = [
         Found(
             effort=name,
-            turn=best.get(name) or asking.headed[name].turn,
+            turn=best.get(name) or max(newest.get(name, 0) for newest in asking.headed.values()),
             score=value,
             said=frozenset(ranking.topics[name].says),
         )
