@@ -241,7 +241,7 @@ def _apart(measure: Callable[..., Any], rule: Rule, talk: Conversation) -> Any:
 
 
 def _desk(space: Workspace, view: View) -> Desk:
-    return Desk(space, view, Settings(), count, 0)
+    return Desk(space, view, Settings(), count, room=0, free=0)
 
 
 def _words(text: str) -> list[str]:

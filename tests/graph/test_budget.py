@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from ebbtide import Settings, create_memory_agent
 from ebbtide.memory.errors import SettingsError
-from ebbtide.memory.tokens import count_message, count_tools
+from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.transcript import rendered
 from ebbtide.nodes.plain import plain
 from tests.agents import Talk, talk
@@ -26,7 +26,7 @@ def look_up(key: str) -> str:
 
 def tokens(sent: Sent) -> int:
     """Count a request as it was sent: tool schemas and messages."""
-    return count_tools(sent.tools) + sum(map(count_message, plain(sent.messages)))
+    return REPLY_OVERHEAD + count_tools(sent.tools) + sum(map(count_message, plain(sent.messages)))
 
 
 def largest(here: Talk) -> int:

@@ -83,7 +83,7 @@ def test_a_restored_thread_is_nudged_as_it_would_have_been(
     here = talk(tmp_path / "two", ["Done."], checkpointer=InMemorySaver())
     restore(here.agent, THREAD)
 
-    found = After(here.say(question.said), here.last)
+    found = After(here.say(question.said), [here.last])
 
     assert nudges(found) == nudges(expected) != []
 
@@ -117,9 +117,9 @@ def test_a_branch_is_nudged_by_its_own_past(tmp_path: Path) -> None:
         if state.values.get("turn") == 3 and not state.next
     )
 
-    main = After(here.say(trains(1)[0].said), here.last)
-    fork = After(here.say(trains(1)[0].said, older), here.last)
-    again = After(here.say(trains(1)[0].said), here.last)
+    main = After(here.say(trains(1)[0].said), [here.last])
+    fork = After(here.say(trains(1)[0].said, older), [here.last])
+    again = After(here.say(trains(1)[0].said), [here.last])
 
     assert [len(nudges(after)) for after in (main, fork, again)] == [0, 0, 1]
 
@@ -130,7 +130,7 @@ def test_a_nudge_that_is_followed_is_gone(tmp_path: Path) -> None:
     here = begin(tmp_path, turns)
     for turn in turns:
         here.say(turn.said)
-    first, second = (After({}, call.messages) for call in here.model.sent[-2:])
+    first, second = (After({}, [call.messages]) for call in here.model.sent[-2:])
 
     assert nudges(first)[0].startswith(NUDGE)
     assert nudges(second) == []

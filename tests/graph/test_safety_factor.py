@@ -122,7 +122,7 @@ def expanded_tokens(root: Path, share: float) -> int:
     """Return the size of an expanded log that has to be cut, with a provider that reports so."""
     rounds = [call("open_effort", name="a"), *(reporting(share) for _ in range(9))]
     closing = [call("close_effort"), "Done.", call("expand_effort", effort_id="a"), "Shown."]
-    limits = Settings(context_budget=2_500, expanded_share=0.125)
+    limits = Settings(context_budget=4_000, expanded_share=0.08)
     here = talk(root, [*rounds, *closing], settings=limits)
     *_, state = [here.say(words) for words in [LONG] * 9 + ["a is done", "Show it."]]
     return int(state["context_report"]["tokens"]["expanded"])
