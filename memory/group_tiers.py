@@ -28,12 +28,16 @@ _LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A run of turns under a line that introduces them; `earlier` are turns that are not read."""
+    """A run of turns under a line that introduces them, of which those before `begin` are not read.
+
+    `turns` are the numbers of all its turns, `records` those that may be shown.
+    """
 
     intro: Message
     name: str = ""
     records: tuple[Record, ...] = ()
-    earlier: tuple[int, ...] = ()
+    turns: tuple[int, ...] = ()
+    begin: int = 0
 
 
 def open_tier(desk: Desk, cut: Cut) -> Tier:
@@ -59,7 +63,7 @@ def active_tier(desk: Desk, cut: Cut) -> Tier:
         _of_effort(desk, effort, cut, note(prompt("active_run", effort=effort.id)))
         for effort in desk.known([desk.space.active] if desk.space.active else [])
     ]
-    return _tier("active", desk, [one for one in sections if one.records or one.earlier], cut)
+    return _tier("active", desk, [one for one in sections if one.turns], cut)
 
 
 def ambient_turns(desk: Desk) -> tuple[int, ...]:
@@ -92,16 +96,17 @@ def _of_effort(desk: Desk, effort: Effort, cut: Cut, intro: Message) -> Section:
 
 def _section(desk: Desk, turns: Sequence[int], cut: Cut, empty: Section) -> Section:
     """Read the newest of these turns, as many as could fit into the context."""
-    numbers = [turn for turn in turns if turn >= cut.first][-_most(desk) :]
+    wanted = [turn for turn in turns if turn >= cut.first]
+    unread = wanted[-_most(desk) :]
     found: list[Record] = []
     free = desk.room
-    while numbers and free >= 0:
-        part = [r for r in desk.view.turns(numbers[-_CHUNK:]) if _stands_in(r, empty.name, desk)]
+    while unread and free >= 0:
+        part = [r for r in desk.view.turns(unread[-_CHUNK:]) if _stands_in(r, empty.name, desk)]
         free -= sum(_size(desk, record, cut.level(record.turn)) for record in part)
         found = [*part, *found]
-        numbers = numbers[:-_CHUNK]
-    begin = found[0].turn if found else desk.space.turn
-    return replace(empty, records=tuple(found), earlier=tuple(t for t in turns if t < begin))
+        unread = unread[:-_CHUNK]
+    begin = found[0].turn if found and (unread or len(wanted) > _most(desk)) else 0
+    return replace(empty, records=tuple(found), turns=tuple(turns), begin=begin)
 
 
 def _stands_in(record: Record, effort_id: str, desk: Desk) -> bool:
@@ -124,7 +129,7 @@ def _tier(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut) -> 
 
 
 def _shrunk(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut, target: int) -> Tier:
-    begin = max((one.records[0].turn for one in sections if one.earlier and one.records), default=0)
+    begin = max((section.begin for section in sections), default=0)
     sized = [
         Sized(record.turn, at, _sizes(desk, record))
         for at, section in enumerate(sections)
@@ -164,8 +169,8 @@ def _sizes(desk: Desk, record: Record) -> tuple[int, int, int]:
 def _left_out(sections: Sequence[Section], cut: Cut) -> dict[str, Any]:
     """Say which turns are missing, and which are shown with previews."""
     shown = [record.turn for one in sections for record in one.records]
-    earlier = [turn for one in sections for turn in one.earlier]
-    missing = sorted({*earlier, *(turn for turn in shown if turn < cut.first)})
+    turns = ((turn, max(cut.first, one.begin)) for one in sections for turn in one.turns)
+    missing = sorted({turn for turn, begin in turns if turn < begin})
     short = sorted({turn for turn in shown if turn >= cut.first and cut.level(turn)})
     said = {"turns": missing, "previews": short}
     return {key: ranges(turns)[:_LISTED] for key, turns in said.items() if turns}

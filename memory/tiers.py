@@ -25,7 +25,7 @@ class Tier:
     tokens: int
     cut: Any = None
     left_out: Mapping[str, Any] = field(default_factory=dict)
-    shrink: Callable[[int], "Tier"] | None = None
+    shrink: Callable[[int], "Tier"] | None = field(default=None, compare=False)
 
     def within(self, tokens: int) -> "Tier":
         """Return the tier cut to `tokens` at most."""

@@ -22,6 +22,7 @@ from ebbtide.memory.restoring import EMPTY
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.summary import EffortSummary, SummaryRequest
 from ebbtide.memory.tiers import WorkingContext
+from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.toolbox import Banner, Done, advance, run
 from ebbtide.memory.view import View
 from ebbtide.memory.workspace import Workspace
@@ -61,6 +62,16 @@ def call(tool_name: str, /, *, call_id: str = "", **args: Any) -> dict[str, Any]
     return {"name": tool_name, "args": args, "id": call_id, "type": "tool_call"}
 
 
+SYSTEM = "You remember."
+SCHEMAS = [{"name": "look_up"}]
+FIXED = (
+    REPLY_OVERHEAD
+    + count_message({"type": "system", "data": {"content": SYSTEM}}, count_words)
+    + count_tools(SCHEMAS, count_words)
+)
+"""Words of the system message and of the tool schemas, overheads included."""
+
+
 def identified(calls: Sequence[Message]) -> list[Message]:
     """Return the calls with an id each, where they have none."""
     return [{**asked, "id": asked["id"] or f"call-{at}"} for at, asked in enumerate(calls)]
@@ -96,12 +107,12 @@ class Conversation:
     @property
     def room(self) -> int:
         """What the budget leaves beside the system message and the tool schemas, in words."""
-        return self.settings.context_budget - 6 - 9
+        return self.settings.context_budget - FIXED
 
     @property
     def context(self) -> WorkingContext:
         """The working context of this moment."""
-        return assemble(self.desk, "You remember.", [{"name": "look_up"}])
+        return assemble(self.desk, SYSTEM, SCHEMAS)
 
     def set(self, **chosen: Any) -> None:
         """Change settings."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.tokens import count_message
-from tests.memory.desks import Conversation, call, conversation, count_words, tool
+from tests.memory.desks import FIXED, Conversation, call, conversation, count_words, tool
 
 SAID = st.builds(
     lambda words, times: " ".join(words * times),
@@ -38,7 +38,7 @@ def within_budget(talk: Conversation) -> list[Message]:
     context = talk.context
     talk.cuts = context.cuts
     messages = [*context.messages]
-    counted = sum(count_message(message, count_words) for message in messages) + 9
+    counted = sum(count_message(message, count_words) for message in messages[1:]) + FIXED
 
     assert counted == context.report["total"]
     assert counted <= talk.settings.context_budget
