@@ -5,6 +5,7 @@ EbbtideError
 ├── InputError              the input of a run holds nothing to answer
 ├── ToolError               a memory tool was called wrongly; the model reads the message
 ├── SummaryError            a model call that summarises failed
+├── EmbeddingError          the embedding model failed, or what it returned are no vectors
 └── ArchiveError            the archive cannot do what was asked
     ├── SessionNotFoundError    no such session for this owner
     ├── ArchiveLockedError      another process holds the session's lock
@@ -39,6 +40,10 @@ class ToolError(EbbtideError):
 
 class SummaryError(EbbtideError):
     """A model call that summarises failed."""
+
+
+class EmbeddingError(EbbtideError):
+    """The embedding model failed, or what it returned are no vectors."""
 
 
 class ArchiveError(EbbtideError):

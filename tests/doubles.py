@@ -5,9 +5,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
+from zlib import crc32
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
@@ -147,6 +149,42 @@ class ScriptedModel(BaseChatModel):
         if isinstance(answer, Exception):
             raise answer
         return answer if isinstance(answer, Broken) else _message(answer)
+
+
+class Concepts(Embeddings):
+    """Embeddings of a table: each group of synonyms is one concept, any other word one of its own.
+
+    It records what it is asked. `error`, if it is set, is raised; `bend` is applied to the vectors
+    of documents. `seed` makes another model, `size` is how many numbers a vector has.
+    """
+
+    def __init__(self, *synonyms: str, seed: int = 0, size: int = 256) -> None:
+        """Take groups of synonyms, their words apart by spaces."""
+        self.table = {word: group for group in synonyms for word in group.split()}
+        self.seed, self.size = seed, size
+        self.documents: list[str] = []
+        self.queries: list[str] = []
+        self.error: Exception | None = None
+        self.bend: Callable[[list[list[float]]], Any] = list
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return a vector for each text."""
+        self.documents += texts
+        return cast("list[list[float]]", self.bend([self._vector(text) for text in texts]))
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a query."""
+        self.queries.append(text)
+        return self._vector(text)
+
+    def _vector(self, text: str) -> list[float]:
+        if self.error is not None:
+            raise self.error
+        vector = [0.0] * self.size
+        for word in re.findall(r"\w+", text.lower()):
+            concept = f"{self.seed} {self.table.get(word, word)}"
+            vector[crc32(concept.encode()) % self.size] += 1.0
+        return vector
 
 
 def call(tool: str, /, **args: Any) -> AIMessage:

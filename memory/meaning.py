@@ -1,0 +1,138 @@
+"""What texts mean to an embedding model: vectors of length 1, whose products are cosines."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import EmbeddingError
+from .messages import clean
+
+Vector: TypeAlias = NDArray[np.float32]
+"""One vector of length 1."""
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""Vectors by row, of length 1, or of zeros for what has no meaning."""
+
+LONGEST = 4_000
+"""The characters of a text that are embedded; what is longer is cut."""
+
+_PROBE = "The quick brown fox jumps over the lazy dog."
+_SAME = 0.99
+
+
+@runtime_checkable
+class Embeddings(Protocol):
+    """A model that makes vectors of texts; LangChain's `Embeddings` is one."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return a vector for each text."""
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of what is searched for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meaning:
+    """What a query means to a model, and the probe by which the model's vectors are known.
+
+    `floor` is the cosine from which on something is found that shares no word with the query.
+    """
+
+    vector: Vector
+    probe: Vector
+    floor: float
+
+
+class Embedder:
+    """An embedding model whose vectors are checked, and which is known again by its probe.
+
+    Whatever the model raises, and whatever it returns that are no vectors, is an `EmbeddingError`.
+    """
+
+    def __init__(self, model: Embeddings) -> None:
+        """Ask nothing yet."""
+        self._model = model
+        self._probe: Vector | None = None
+
+    def probe(self) -> Vector:
+        """Return what the model makes of one fixed text; it is asked once."""
+        if self._probe is None:
+            self._probe = _one(_answer(self._model.embed_documents, [_PROBE]))
+        return self._probe
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        """Return a row for each text: zeros for a blank one, and where the model has no answer."""
+        size = len(self.probe())
+        found = np.zeros((len(texts), size), np.float32)
+        said = [(at, _cut(text)) for at, text in enumerate(texts) if text.strip()]
+        if said:
+            rows = _answer(self._model.embed_documents, [text for _, text in said])
+            if rows.shape != (len(said), size):
+                raise EmbeddingError(f"{len(said)} vectors of {size} expected, got {rows.shape}")
+            found[[at for at, _ in said]] = rows
+        return found
+
+    def meaning(self, query: str, floor: float) -> Meaning:
+        """Return what a query means; see `Meaning` for `floor`."""
+        vector = _one(_answer(lambda text: [self._model.embed_query(text)], _cut(query)))
+        probe = self.probe()
+        if vector.shape != probe.shape:
+            raise EmbeddingError(f"a query of {len(vector)} numbers, a text of {len(probe)}")
+        return Meaning(vector, probe, floor)
+
+
+def cosines(rows: Vectors, meant: Vector) -> NDArray[np.float32]:
+    """Return the cosine of each row with a vector.
+
+    Not by `@`, whose threads wait for each other where other processes need the processor.
+
+    >>> cosines(np.eye(2, dtype="f"), np.float32([0, 1])).tolist()
+    [0.0, 1.0]
+    """
+    found: NDArray[np.float32] = np.einsum("ij,j->i", rows, meant)
+    return found
+
+
+def same_model(probe: Vector, other: Vector) -> bool:
+    """Tell whether two probes are of one model: of one size, and hardly different.
+
+    >>> same_model(np.float32([1, 0]), np.float32([1, 0])), same_model(np.ones(1), np.ones(2))
+    (True, False)
+    """
+    return probe.shape == other.shape and float(probe @ other) >= _SAME
+
+
+def normalised(rows: NDArray[Any]) -> Vectors:
+    """Return rows with length 1; one that has no length, or is no number, becomes zeros.
+
+    >>> normalised(np.array([[3.0, 4.0], [0.0, 0.0], [np.nan, 1.0]])).round(1).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0], [0.0, 0.0]]
+    """
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    sound = np.isfinite(lengths) & (lengths > 0)
+    unit: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=sound)
+    return unit.astype(np.float32)
+
+
+def _answer(ask: Callable[[Any], Any], asked: Any) -> Vectors:
+    try:
+        rows = np.asarray(ask(asked), np.float64)
+    except Exception as error:
+        raise EmbeddingError(f"{type(error).__name__}: {str(error)[:200]}") from error
+    if rows.ndim != 2:  # noqa: PLR2004 (rows and columns)
+        raise EmbeddingError(f"a vector for each text expected, got an array of {rows.shape}")
+    return normalised(rows)
+
+
+def _one(rows: Vectors) -> Vector:
+    if len(rows) != 1 or not rows.any():
+        raise EmbeddingError(f"one vector expected, got {rows.shape}, or zeros, or no numbers")
+    return np.asarray(rows[0], np.float32)
+
+
+def _cut(text: str) -> str:
+    return str(clean(text[:LONGEST]))

@@ -1,0 +1,130 @@
+"""What texts mean to a model: vectors that are checked, whatever the model returns."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ebbtide.memory.errors import EmbeddingError
+from ebbtide.memory.meaning import LONGEST, Embedder, Embeddings, same_model
+from tests.doubles import Concepts
+
+
+def test_langchains_embeddings_fit() -> None:
+    """Any Embeddings of LangChain is one of ours."""
+    assert isinstance(Concepts(), Embeddings)
+
+
+def test_the_probe_is_asked_for_once() -> None:
+    """What the model makes of the fixed text is remembered."""
+    model = Concepts()
+    embedder = Embedder(model)
+
+    assert np.array_equal(embedder.probe(), embedder.probe())
+    assert len(model.documents) == 1
+
+
+def test_vectors_have_length_one() -> None:
+    """Whatever lengths a model returns, products of vectors are cosines."""
+    rows = Embedder(Concepts()).documents(["a cat", "a cat and a dog and a bird"])
+
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1])
+
+
+def test_blank_texts_are_not_sent() -> None:
+    """A text without a word has zeros, and costs nothing."""
+    model = Concepts()
+    rows = Embedder(model).documents(["", "cat", " \n"])
+
+    assert [bool(row.any()) for row in rows] == [False, True, False]
+    assert model.documents[1:] == ["cat"]
+
+
+def test_no_texts_are_no_vectors() -> None:
+    """Without a text there is nothing to ask."""
+    assert Embedder(Concepts(size=8)).documents([]).shape == (0, 8)
+
+
+def test_texts_are_cut_and_clean() -> None:
+    """A huge text is cut, and half a surrogate pair is replaced, in a text and in a query."""
+    model = Concepts()
+    embedder = Embedder(model)
+    embedder.documents(["x" * 100_000, "\ud800"])
+    embedder.meaning("y\ud800" + "y" * 100_000, 0.3)
+
+    assert [len(text) for text in (model.documents[1], *model.queries)] == [LONGEST, LONGEST]
+    assert (model.documents[2], model.queries[0][:2]) == ("\ufffd", "y\ufffd")
+
+
+@pytest.mark.parametrize("number", [0.0, float("nan"), float("inf"), 1e300])
+def test_what_is_no_vector_becomes_zeros(number: float) -> None:
+    """A vector without a length or a direction means nothing, and the others count."""
+    model = Concepts(size=4)
+    embedder = Embedder(model)
+    embedder.probe()
+    model.bend = lambda rows: [[number] * 4, *rows[1:]]
+    rows = embedder.documents(["cat", "dog"])
+
+    assert np.isfinite(rows).all()
+    assert rows[1].any()
+
+
+@pytest.mark.parametrize(
+    "bend",
+    [
+        lambda rows: rows[1:],
+        lambda rows: [*rows, rows[0]],
+        lambda rows: [row[1:] for row in rows],
+        lambda rows: [rows[0], rows[1][1:]],
+        lambda rows: rows[0],
+        lambda _: None,
+        lambda _: [["x"], ["y"]],
+        lambda _: [],
+    ],
+)
+def test_a_wrong_answer_is_an_error(bend: Callable[[list[list[float]]], Any]) -> None:
+    """Vectors that are too many, too few, too short or no vectors at all are refused."""
+    model = Concepts(size=4)
+    embedder = Embedder(model)
+    embedder.probe()
+    model.bend = bend
+
+    with pytest.raises(EmbeddingError):
+        embedder.documents(["cat", "dog"])
+
+
+def test_the_error_says_what_failed() -> None:
+    """Whatever the model raises is one kind of error, which quotes it."""
+    model = Concepts()
+    model.error = ConnectionError("no route to host")
+
+    with pytest.raises(EmbeddingError, match="ConnectionError: no route to host"):
+        Embedder(model).probe()
+
+
+@pytest.mark.parametrize("bend", [lambda _: [[0.0, 0.0]], lambda _: [[float("nan")]]])
+def test_a_model_without_a_probe_is_an_error(bend: Callable[[Any], Any]) -> None:
+    """A model that makes nothing of the fixed text cannot be known again."""
+    model = Concepts()
+    model.bend = bend
+
+    with pytest.raises(EmbeddingError, match="one vector expected"):
+        Embedder(model).probe()
+
+
+def test_a_query_of_another_size_is_an_error() -> None:
+    """A query's vector must be comparable with those of the texts."""
+    model = Concepts(size=4)
+    model.bend = lambda rows: [row[1:] for row in rows]
+
+    with pytest.raises(EmbeddingError, match="a query of 4 numbers, a text of 3"):
+        Embedder(model).meaning("The quick brown fox", 0.3)
+
+
+def test_another_model_is_told_by_its_probe() -> None:
+    """The same model is known again, another or one of another size is not."""
+    probes = [Embedder(model).probe() for model in (Concepts(), Concepts(seed=1), Concepts(size=8))]
+
+    assert [same_model(probes[0], probe) for probe in probes] == [True, False, False]
+    assert same_model(probes[0], Embedder(Concepts()).probe())
