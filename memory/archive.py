@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .efforts import Effort
+from .meaning import Embedder, Meaning
 from .record import Group, Owner, Record, Tip
 
 
@@ -33,7 +34,8 @@ class EffortList:
 class Found:
     """An effort that matches a query, with its best turn; or an ambient turn, of no effort.
 
-    `said` are the terms of the query that the effort, or the turn, says.
+    `said` are the terms of the query that the effort, or the turn, says. Scores of one search can
+    be compared, those of two cannot.
     """
 
     effort: str | None
@@ -74,11 +76,22 @@ class Archive(Protocol):
     def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
         """Return the `newest` visible efforts by their last status change, and the total."""
 
-    def search(self, owner: Owner, tip: Tip, query: str, limit: int) -> tuple[Found, ...]:
+    def search(
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
+    ) -> tuple[Found, ...]:
         """Return the visible efforts and ambient turns that match a query, best first.
 
         What the turns say counts, and the ids, goals, summaries and keywords of efforts. A query
-        of stop words only finds nothing. Up to `limit` are returned.
+        of stop words only finds nothing. Up to `limit` are returned. With the `meaning` of the
+        query a ranking by cosine joins, for what has a vector of the same model, and what is as
+        near as the meaning's floor is found without a shared word.
+        """
+
+    def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
+        """Compute missing vectors of up to `limit` turns, newest first; return of how many.
+
+        Vectors are kept, so that each is computed once; those of another model are thrown away.
+        Raises `EmbeddingError` if the model fails; nothing is then changed.
         """
 
     def newest(self, owner: Owner) -> Tip | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from .archive import Archive, EffortList, Found
 from .efforts import Effort, changes, newest
+from .meaning import Meaning
 from .messages import Message
 from .recall import restored
 from .record import Event, Group, Owner, Record, Tip
@@ -49,9 +50,9 @@ class View:
         """Return the newest efforts of the archive, and how many there are."""
         return self.archive.efforts(self.owner, self.tip, limit)
 
-    def search(self, query: str, limit: int) -> tuple[Found, ...]:
+    def search(self, query: str, limit: int, meaning: Meaning | None = None) -> tuple[Found, ...]:
         """Return the committed efforts and ambient turns that match a query, best first."""
-        return self.archive.search(self.owner, self.tip, query, limit)
+        return self.archive.search(self.owner, self.tip, query, limit, meaning)
 
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""

@@ -9,10 +9,13 @@ from typing import Self
 from ..archive import EffortList, Finding, Found
 from ..efforts import Effort
 from ..errors import SessionNotFoundError
+from ..meaning import Embedder, Meaning
 from ..messages import clean
 from ..record import Group, Owner, Record, Tip
 from . import committing, verification
+from .embedding import embed
 from .export import export
+from .index import Place
 from .reading import records
 from .records_cache import RecordsCache
 from .search import search
@@ -103,12 +106,26 @@ class DiskArchive:
         nothing = EffortList((), 0)
         return self._sessions.get(owner).read(lambda o: o.index.efforts(tip, newest), nothing)
 
-    def search(self, owner: Owner, tip: Tip, query: str, limit: int) -> tuple[Found, ...]:
-        """Return the visible efforts and ambient turns that match a query, best first."""
+    def search(
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
+    ) -> tuple[Found, ...]:
+        """Return the visible efforts and ambient turns that match a query; see `Archive.search`."""
         asked = clean(query)
+
+        def ask(opened: Opened) -> tuple[Found, ...]:
+            return search(opened.index, tip, asked, meaning)
+
         nothing: tuple[Found, ...] = ()
-        found = self._sessions.get(owner).read(lambda o: search(o.index, tip, asked), nothing)
-        return found[:limit]
+        return self._sessions.get(owner).read(ask, nothing)[:limit]
+
+    def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
+        """Compute missing vectors, newest first; see `Archive.embed`."""
+        session = self._sessions.get(owner)
+
+        def read(opened: Opened, places: Sequence[Place]) -> tuple[Record, ...]:
+            return records(session.folder, places, self._cache, opened.generation)
+
+        return embed(session, embedder, limit, read)
 
     def newest(self, owner: Owner) -> Tip | None:
         """Return the tip of the branch that was committed to last, read as it stands in its log."""

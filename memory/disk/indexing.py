@@ -46,6 +46,7 @@ def add(connection: sqlite3.Connection, record: Record, place: Place, said: Sequ
     _add_members(connection, record)
     _add_changes(connection, listed)
     add_said(connection, row or 0, said)
+    connection.execute("INSERT INTO unembedded VALUES (?)", (row,))
     add_headed(connection, listed)
     return True
 

@@ -44,12 +44,19 @@ CREATE VIRTUAL TABLE headed USING fts5(
     terms, content='', detail=none, columnsize=0, tokenize='ascii');
 INSERT INTO said(said, rank) VALUES ('automerge', 2);
 INSERT INTO headed(headed, rank) VALUES ('automerge', 2);
+CREATE TABLE probe(vector BLOB NOT NULL);
+CREATE TABLE vectors(record INTEGER PRIMARY KEY, vector BLOB NOT NULL);
+CREATE TABLE heading_vectors(
+    id INTEGER PRIMARY KEY, branch TEXT NOT NULL, turn INTEGER NOT NULL, effort TEXT NOT NULL,
+    vector BLOB NOT NULL, UNIQUE(branch, turn, effort));
+CREATE TABLE unembedded(record INTEGER PRIMARY KEY);
 CREATE TABLE files(name TEXT PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE pending(name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE manifest(size INTEGER, modified INTEGER, appendable INTEGER);
 """
 # `ambient` and `efforts` of a record count those that a state sees whose tip it is. `at` and `last`
-# of a branch are the time and the turn of its newest record.
+# of a branch are the time and the turn of its newest record. All vectors are of the model of `probe`;
+# `unembedded` are the records that have none yet.
 
 
 def connect(path: Path, *, durable: bool) -> sqlite3.Connection:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ..archive import Found
+from ..meaning import Meaning
 from ..record import Tip
 from ..search import Name, Rare, Says, Scores, Topic, Turn, ranked, rarity, score, summed
 from ..terms import asked
 from .index import Index
+from .nearness import Nearness, joined, nearness
 from .search_rows import MESSAGES
 
 _TERMS = 64
@@ -42,7 +44,8 @@ class Search:
     """A query to an index: what its lineage sees, and which records and headings say what.
 
     `said` has for each term, the rarest first, how many messages of each record say it; `headed`
-    the turn of the newest visible heading of each effort that says it.
+    the turn of the newest visible heading of each effort that says it. `near` is what is near to
+    its meaning, if that is known.
     """
 
     connection: sqlite3.Connection
@@ -50,6 +53,7 @@ class Search:
     rare: Rare
     said: Mapping[str, Mapping[int, int]]
     headed: Mapping[str, Mapping[str, int]]
+    near: Nearness | None
 
     def says(self, rows: Iterable[Row]) -> Mapping[int, Says]:
         """Return what the records of rows say, by record; none for those that say nothing."""
@@ -67,22 +71,25 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What was scored: the rows, the topics and their scores."""
+    """What was scored: the rows, the topics and their scores; `near` are rows near in meaning."""
 
     rows: Sequence[Row]
     topics: Mapping[str, Topic]
     scores: Scores
+    near: frozenset[int] = frozenset()
 
 
-def search(index: Index, tip: Tip, query: str) -> tuple[Found, ...]:
+def search(index: Index, tip: Tip, query: str, meaning: Meaning | None = None) -> tuple[Found, ...]:
     """Return the visible efforts and ambient turns that match a query, best first."""
-    asking = _asking(index, tip, asked(query)[:_TERMS])
+    asking = _asking(index, tip, asked(query)[:_TERMS], meaning)
     return _found(asking, _ranking(asking))
 
 
-def turns_found(index: Index, tip: Tip, query: str) -> tuple[int, ...]:
+def turns_found(
+    index: Index, tip: Tip, query: str, meaning: Meaning | None = None
+) -> tuple[int, ...]:
     """Return the visible turns that match a query, best first, whichever effort they belong to."""
-    ranking = _ranking(_asking(index, tip, asked(query)[:_TERMS]))
+    ranking = _ranking(_asking(index, tip, asked(query)[:_TERMS], meaning))
     return tuple(dict.fromkeys(ranking.rows[key].turn for key in ranked(ranking.scores.turns)))
 
 
@@ -90,10 +97,15 @@ def _ranking(asking: Search) -> Ranking:
     rows = _rows(asking)
     turns = _turns(rows, asking)
     topics = _topics(turns, asking)
-    return Ranking(rows, topics, score(turns, topics, asking.rare))
+    scores = score(turns, topics, asking.rare)
+    if asking.near is None:
+        return Ranking(rows, topics, scores)
+    records = [row.record for row in rows]
+    both = joined(asking.connection, asking.near, records, turns, scores)
+    return Ranking(rows, topics, both.scores, both.near)
 
 
-def _asking(index: Index, tip: Tip, wanted: Sequence[str]) -> Search:
+def _asking(index: Index, tip: Tip, wanted: Sequence[str], meaning: Meaning | None) -> Search:
     connection = index.connection
     seen = {part.branch: part.upto for part in index.lineage(tip)}
     total = connection.execute("SELECT max(id) FROM records").fetchone()[0] or 1
@@ -102,7 +114,8 @@ def _asking(index: Index, tip: Tip, wanted: Sequence[str]) -> Search:
     counts = [(count, term) for count, term in every if count or headed[term]][:_RAREST]
     rare = {term: rarity(total, min(total, max(1, count, headed[term]))) for count, term in counts}
     said = _said(connection, counts)
-    return Search(connection, seen, rare, said, _headed(connection, seen, rare))
+    near = nearness(connection, seen, meaning) if meaning and wanted else None
+    return Search(connection, seen, rare, said, _headed(connection, seen, rare), near)
 
 
 def _count(connection: sqlite3.Connection, table: str, term: str) -> int:
@@ -145,14 +158,15 @@ def _headed(
 
 def _rows(asking: Search) -> list[Row]:
     """Return the turns to be scored: all of the efforts of the best, and around ambient ones."""
-    best = _candidates(asking)
+    near = asking.near.records if asking.near else ()
+    best = list(dict.fromkeys([*_candidates(asking), *near]))
     query = (
         "SELECT m.effort, r.turn FROM json_each(?) j CROSS JOIN records r ON r.id = j.value"
         " LEFT JOIN members m ON m.branch = r.branch AND m.turn = r.turn"
     )
     placed = asking.connection.execute(query, (json.dumps(best),)).fetchall()
     named = (effort for effort, _ in placed if effort)
-    efforts = list(dict.fromkeys([*named, *_strong(asking)]))
+    efforts = list(dict.fromkeys([*named, *_headings(asking)]))
     around = {turn + step for effort, turn in placed if not effort for step in (-1, 0, 1)}
     return [*_members(asking, efforts), *_ambient(asking, sorted(around))]
 
@@ -170,6 +184,11 @@ def _strengths(saying: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, f
         for name in names:
             total[name] = total.get(name, 0.0) + weight
     return total
+
+
+def _headings(asking: Search) -> list[str]:
+    """Return the efforts whose headings say most of the query, and are nearest to its meaning."""
+    return [*_strong(asking), *(asking.near.efforts if asking.near else ())]
 
 
 def _candidates(asking: Search) -> list[int]:
@@ -233,7 +252,7 @@ def _turns(rows: Sequence[Row], asking: Search) -> dict[int, Turn]:
 
 
 def _topics(turns: Mapping[int, Turn], asking: Search) -> dict[str, Topic]:
-    groups: dict[str, list[Turn]] = {name: [] for name in _strong(asking)}
+    groups: dict[str, list[Turn]] = {name: [] for name in _headings(asking)}
     for turn in turns.values():
         if turn.effort is not None:
             groups.setdefault(turn.effort, []).append(turn)
@@ -254,7 +273,7 @@ def _found(asking: Search, ranking: Ranking) -> tuple[Found, ...]:
     efforts = [
         Found(
             effort=name,
-            turn=best.get(name) or max(newest.get(name, 0) for newest in asking.headed.values()),
+            turn=best.get(name) or _heading_turn(asking, name),
             score=value,
             said=frozenset(ranking.topics[name].says),
         )
@@ -262,9 +281,15 @@ def _found(asking: Search, ranking: Ranking) -> tuple[Found, ...]:
     ]
     says = asking.says(row for row in rows if row.effort is None)
     ambient = [
-        Found(None, row.turn, turns[key], frozenset(says[row.record]))
+        Found(None, row.turn, turns[key], frozenset(says.get(row.record, ())))
         for key, row in enumerate(rows)
-        if row.effort is None and row.record in says
+        if row.effort is None and (row.record in says or key in ranking.near)
     ]
     matching = (found for found in (*efforts, *ambient) if found.score > 0)
     return tuple(sorted(matching, key=lambda one: (-one.score, -one.turn, one.effort or "")))
+
+
+def _heading_turn(asking: Search, name: str) -> int:
+    if asking.near and name in asking.near.headings.turns:
+        return asking.near.headings.turns[name]
+    return max(newest.get(name, 0) for newest in asking.headed.values())

@@ -1,0 +1,244 @@
+"""Search by meaning: what has a vector, what is found by it, and what is not."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from ebbtide.memory.archive import Archive, Found
+from ebbtide.memory.errors import EmbeddingError
+from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.record import Group, Owner, Tip
+from tests.doubles import Concepts
+from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
+
+SYNONYMS = ("login signin", "bug problem", "cat kitten", "grey ashen")
+FLOOR = 0.3
+
+
+def embedded(archive: Archive, model: Concepts | None = None, limit: int = 1_000) -> int:
+    """Compute the missing vectors of the session, and return of how many turns."""
+    return archive.embed(OWNER, Embedder(model or Concepts(*SYNONYMS)), limit)
+
+
+def found(
+    archive: Archive,
+    tip: Tip,
+    query: str,
+    model: Concepts | None = None,
+    owner: Owner = OWNER,
+) -> tuple[Found, ...]:
+    """Return what a query finds by words and by meaning."""
+    meaning = Embedder(model or Concepts(*SYNONYMS)).meaning(query, FLOOR)
+    return archive.search(owner, tip, query, 5, meaning)
+
+
+def names(finds: Sequence[Found]) -> list[str | None]:
+    """Return the efforts that were found, None for an ambient turn."""
+    return [one.effort for one in finds]
+
+
+def short(number: int, text: str, *efforts: str) -> Group:
+    """Return a turn that says only this."""
+    return Group(number, (human(text), answer("Yes.")), f"2026-01-01T00:00:{number:02}Z", efforts)
+
+
+def populate(archive: Archive) -> Tip:
+    """Write an effort about a login, an ambient turn about a cat, and one about a train."""
+    events = [opened("login-bug", goal=""), concluded("login-bug", "Renewed the token.")]
+    first = Group(1, (human("login bug"), answer("")), "2026-01-01", ("login-bug",), tuple(events))
+    return commit_all(archive, [first, short(2, "grey cat"), short(3, "train to Rome")])
+
+
+def test_synonyms_are_found(archive: Archive) -> None:
+    """What means the same is found without a shared word, an effort and a turn of no effort."""
+    tip = populate(archive)
+    embedded(archive)
+    (effort,) = found(archive, tip, "signin problem")
+    (ambient,) = found(archive, tip, "ashen kitten")
+
+    assert (effort.effort, effort.turn, effort.said) == ("login-bug", 1, frozenset())
+    assert (ambient.effort, ambient.turn) == (None, 2)
+    assert effort.score > 0
+    assert ambient.score > 0
+
+
+def test_a_heading_is_found(archive: Archive) -> None:
+    """An effort is found by what its summary means, although no turn of it says so."""
+    event = concluded("pets", "kitten kitten kitten")
+    tip = commit_all(archive, [turn(1, "Done with it.", ["pets"], [event])])
+    embedded(archive)
+
+    assert names(found(archive, tip, "cat")) == ["pets"]
+
+
+def test_the_newest_heading_counts(archive: Archive) -> None:
+    """What an effort was about before its summary was written anew is not what it is about now."""
+    events = [concluded("pets", summary) for summary in ("kitten kitten kitten", "train train")]
+    tips = [archive.commit(OWNER, START, turn(1, "a", ["pets"], events[:1])).tip]
+    tips.append(archive.commit(OWNER, tips[0], turn(2, "b", ["pets"], events[1:])).tip)
+    embedded(archive)
+
+    assert [names(found(archive, tip, "cat")) for tip in tips] == [["pets"], []]
+
+
+def test_without_a_meaning_words_alone_count(archive: Archive) -> None:
+    """A search that is given no meaning finds what it found before there were vectors."""
+    tip = populate(archive)
+    before = archive.search(OWNER, tip, "login cat", 5)
+    embedded(archive)
+
+    assert archive.search(OWNER, tip, "login cat", 5) == before
+    assert archive.search(OWNER, tip, "signin", 5) == ()
+
+
+def test_without_vectors_words_alone_count(archive: Archive) -> None:
+    """A meaning is of no use as long as nothing was embedded."""
+    tip = populate(archive)
+
+    assert found(archive, tip, "login cat") == archive.search(OWNER, tip, "login cat", 5)
+
+
+def test_what_has_no_vector_is_found_by_its_words(archive: Archive) -> None:
+    """Of turns only some of which have vectors the others are found as before."""
+    tip = populate(archive)
+    embedded(archive, limit=1)
+
+    assert names(found(archive, tip, "train")) == [None]
+    assert names(found(archive, tip, "login bug")) == ["login-bug"]
+    assert found(archive, tip, "signin problem") == ()
+
+
+def test_what_is_near_to_nothing_is_not_found(archive: Archive) -> None:
+    """A query that shares no word, and whose cosines are below the floor, finds nothing."""
+    tip = populate(archive)
+    embedded(archive)
+
+    assert found(archive, tip, "capital of France") == ()
+
+
+@pytest.mark.parametrize("query", ["", "?!", "continue", "What was that about?"])
+def test_a_query_without_content_finds_nothing(archive: Archive, query: str) -> None:
+    """Stop words are not looked for by their meaning either."""
+    tip = commit_all(archive, [turn(1, query or "x")])
+    embedded(archive)
+    meaning = Embedder(Concepts()).meaning("question x", FLOOR)
+
+    assert archive.search(OWNER, tip, query, 5, meaning) == ()
+
+
+def test_meaning_decides_between_equal_words(archive: Archive) -> None:
+    """Of two turns that share as many words with the query the one that means the same leads."""
+    tip = commit_all(
+        archive, [short(1, "lamp ashen kitten", "a"), short(2, "lamp iron rails", "b")]
+    )
+    embedded(archive)
+
+    assert names(found(archive, tip, "lamp grey cat")) == ["a", "b"]
+
+
+def test_each_turn_is_embedded_once(archive: Archive) -> None:
+    """A second round finds nothing to do, and a new turn is all that the next one computes."""
+    tip, model = populate(archive), Concepts()
+    counts = [embedded(archive, model), embedded(archive, model)]
+    archive.commit(OWNER, tip, short(4, "new"))
+    counts.append(embedded(archive, model))
+
+    assert counts == [3, 0, 1]
+    assert sum("cat" in text for text in model.documents) == 1
+
+
+def test_the_newest_come_first(archive: Archive) -> None:
+    """An old session catches up from its end, so many turns at a time."""
+    tip, model = populate(archive), Concepts(*SYNONYMS)
+
+    assert [embedded(archive, model, limit=1) for _ in range(4)] == [1, 1, 1, 0]
+    assert [text[:5] for text in model.documents if not text.startswith("The quick")] == [
+        *("train", "grey ", "login", "login"),
+    ]
+    assert names(found(archive, tip, "ashen kitten")) == [None]
+
+
+def test_a_session_that_does_not_exist(archive: Archive) -> None:
+    """Where nothing was committed nothing is embedded, and no session begins."""
+    assert embedded(archive) == 0
+    assert archive.sessions("ann") == ()
+
+
+def test_a_failing_model_changes_nothing(archive: Archive) -> None:
+    """The error is raised, what was there stays, and the next round catches up."""
+    tip, model = populate(archive), Concepts(*SYNONYMS)
+    embedded(archive, limit=1)
+    model.error = TimeoutError("too slow")
+    with pytest.raises(EmbeddingError, match="too slow"):
+        embedded(archive, model)
+    model.error = None
+
+    assert embedded(archive, model) == 2
+    assert names(found(archive, tip, "signin problem")) == ["login-bug"]
+
+
+@pytest.mark.parametrize("other", [Concepts(*SYNONYMS, seed=1), Concepts(*SYNONYMS, size=300)])
+def test_vectors_of_another_model_are_thrown_away(archive: Archive, other: Concepts) -> None:
+    """Two models are never mixed: the other one is not compared with, and replaces all vectors."""
+    tip = populate(archive)
+    embedded(archive)
+
+    assert found(archive, tip, "signin problem", other) == ()
+    assert embedded(archive, other) == 3
+    assert names(found(archive, tip, "signin problem", other)) == ["login-bug"]
+    assert found(archive, tip, "signin problem") == ()
+
+
+@pytest.mark.parametrize("number", [0.0, float("nan")])
+def test_a_vector_that_is_none_is_not_computed_again(archive: Archive, number: float) -> None:
+    """What a model can make nothing of is found by its words, and not asked for again."""
+    model = Concepts(size=8)
+    embedder = Embedder(model)
+    embedder.probe()
+    tip = populate(archive)
+    model.bend = lambda rows: [[number] * 8 for _ in rows]
+
+    assert [archive.embed(OWNER, embedder, 9) for _ in range(2)] == [3, 0]
+    assert names(found(archive, tip, "train", Concepts(size=8))) == [None]
+
+
+def test_odd_turns_are_embedded(archive: Archive) -> None:
+    """Turns without a word, very long ones and odd characters get their vectors."""
+    said = ["", "x" * 100_000, "\x00\ud800 x", "cat"]
+    tip = commit_all(archive, [short(at, text) for at, text in enumerate(said, 1)])
+
+    assert embedded(archive) == 4
+    assert [one.turn for one in found(archive, tip, "kitten")] == [4]
+
+
+def test_a_branch_does_not_find_its_siblings(archive: Archive) -> None:
+    """After a fork each side finds by meaning what it sees itself, common past included."""
+    first = commit_all(archive, [short(1, "cat", "past")])
+    left = archive.commit(OWNER, first, short(2, "cat bug", "left")).tip
+    right = archive.commit(OWNER, first, short(2, "cat login", "right")).tip
+    embedded(archive)
+
+    assert set(names(found(archive, left, "kitten"))) == {"past", "left"}
+    assert set(names(found(archive, right, "kitten"))) == {"past", "right"}
+    assert names(found(archive, first, "kitten")) == ["past"]
+
+
+def test_an_effort_of_one_name_on_two_branches(archive: Archive) -> None:
+    """The same name on two branches is two efforts, each with a heading of its own."""
+    events = [concluded("pet", summary) for summary in ("cat cat cat", "train train train")]
+    tips = [
+        archive.commit(OWNER, START, turn(1, f"{at}", ["pet"], [event])).tip
+        for at, event in enumerate(events)
+    ]
+    embedded(archive)
+
+    assert [names(found(archive, tip, "kitten")) for tip in tips] == [["pet"], []]
+
+
+@pytest.mark.parametrize("owner", [Owner("bob", "t1"), Owner("ann", "t2"), Owner("ann", "t1", "x")])
+def test_another_owner_finds_nothing(archive: Archive, owner: Owner) -> None:
+    """Neither another user, nor another thread, nor another namespace sees what is stored."""
+    tip = populate(archive)
+    embedded(archive)
+
+    assert found(archive, tip, "ashen kitten", owner=owner) == ()
