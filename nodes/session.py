@@ -128,7 +128,16 @@ def desk(state: MemoryState, runtime: Runtime[Settings], collaborators: Collabor
         settings.context_budget - report.get("total", 0),
         int(settings.turn_share * space_left) - turn,
     )
-    return Desk(space, view, settings, collaborators.count, space_left, free, state.get("cuts", {}))
+    return Desk(
+        space,
+        view,
+        settings,
+        collaborators.count,
+        room=space_left,
+        free=free,
+        cuts=state.get("cuts", {}),
+        embedder=collaborators.embedder,
+    )
 
 
 def _sized(settings: Settings, state: MemoryState) -> Settings:

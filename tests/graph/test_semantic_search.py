@@ -1,0 +1,152 @@
+"""An agent with embeddings: turns get vectors, searches go by meaning, failures are mended."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import DiskArchive, SettingsError, create_memory_agent
+from ebbtide.graph.offline_model import OfflineModel
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import Concepts, ScriptedModel, call
+
+PROBE = 1
+CAT = "My cat is called Minka."
+ASKED = [call("search_efforts", query="What was the kitten named?"), "Minka."]
+WORDS = "cat kitten", "called named"
+
+
+class Slow(Concepts):
+    """Embeddings that take their time."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return a vector for each text, a while later."""
+        time.sleep(0.3)
+        return super().embed_documents(texts)
+
+
+def found(here: Talk) -> str:
+    """Return what the model was told by its last tool call."""
+    return here.last[-1].text
+
+
+def test_a_turn_is_found_by_its_meaning(tmp_path: Path) -> None:
+    """A later turn finds what was said, although the question shares no word with it."""
+    model = Concepts(*WORDS)
+    here = talk(tmp_path, ["Nice.", *ASKED], embeddings=model)
+    here.say(CAT)
+    here.say("What was the kitten named?")
+
+    assert CAT in found(here)
+    assert model.queries == ["What was the kitten named?"]
+
+
+def test_without_embeddings_it_is_not(tmp_path: Path) -> None:
+    """Words alone do not know that a kitten is a cat."""
+    here = talk(tmp_path, ["Nice.", *ASKED])
+    here.say(CAT)
+    here.say("What was the kitten named?")
+
+    assert '"results":[]' in found(here).replace(" ", "")
+
+
+def test_a_turn_is_embedded_once(tmp_path: Path) -> None:
+    """Each turn costs a text or two, whatever came before, and hints cost none."""
+    model = Concepts()
+    here = talk(tmp_path, ["Yes."] * 20, embeddings=model)
+    counts = []
+    for number in range(20):
+        here.say(f"Minka has {number} kittens.")
+        counts.append(len(model.documents))
+
+    assert counts == [PROBE + number for number in range(1, 21)]
+    assert model.queries == []
+
+
+def test_a_failing_model_fails_no_turn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The turn is answered and committed, the failure logged, and the next turn catches up."""
+    model = Concepts(*WORDS)
+    model.error = ConnectionError("no route to host")
+    here = talk(tmp_path, ["Nice.", "Yes.", *ASKED], embeddings=model)
+    first = here.say(CAT)
+    model.error = None
+    here.say("And so on.")
+    here.say("What was the kitten named?")
+
+    assert here.said(first) == [CAT]
+    assert caplog.text.count("turns without a vector: ConnectionError: no route to host") == 1
+    assert CAT in found(here)
+
+
+def test_an_old_session_catches_up_by_and_by(tmp_path: Path) -> None:
+    """So many turns are embedded at the end of each turn, the newest first."""
+    archive, saver = DiskArchive(tmp_path, durable=False), InMemorySaver()
+    before = talk(tmp_path, ["Yes."] * 5, archive=archive, checkpointer=saver)
+    for number in range(5):
+        before.say(f"This is {number}.")
+    model = Concepts()
+    after = talk(tmp_path, ["Yes."] * 3, archive=archive, checkpointer=saver, embeddings=model)
+    counts = []
+    for number in range(3):
+        after.say(f"That is {number}.", context={"embedded_turns": 3})
+        counts.append(len(model.documents) - PROBE)
+
+    assert counts == [3, 6, 8]
+
+
+def test_a_fork_finds_its_own_past_by_meaning(tmp_path: Path) -> None:
+    """What was said on the branch that was left is not found, the common past is."""
+    here = talk(tmp_path, ["Yes.", "Yes.", *ASKED], embeddings=Concepts(*WORDS))
+    here.say(CAT)
+    first = next(s for s in here.agent.get_state_history(THREAD) if not s.next)
+    here.say("The kitten was named Mog.")
+    here.say("What was the kitten named?", first.config)
+
+    assert "Minka" in found(here)
+    assert "Mog" not in found(here)
+
+
+async def test_the_event_loop_is_not_blocked(tmp_path: Path) -> None:
+    """While a slow model embeds, other tasks run."""
+    model = ScriptedModel(answers=["Nice."])
+    agent = create_memory_agent(
+        model, archive=DiskArchive(tmp_path, durable=False), embeddings=Slow()
+    )
+    running = asyncio.create_task(agent.ainvoke({"messages": [("user", CAT)]}))
+    gaps, last = [], time.monotonic()
+    while not running.done():
+        await asyncio.sleep(0.005)
+        gaps.append(time.monotonic() - last)
+        last = time.monotonic()
+
+    assert len((await running)["messages"]) == 2
+    assert len(gaps) > 10
+
+
+@pytest.mark.parametrize("name", ["maxilm", ""])
+def test_an_unknown_name_is_an_error(tmp_path: Path, name: str) -> None:
+    """One model is known by name, and the error says which."""
+    with pytest.raises(SettingsError, match='the only one is "minilm"'):
+        create_memory_agent(OfflineModel(), archive=DiskArchive(tmp_path), embeddings=name)
+
+
+def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
+    """Something that makes no vectors is refused when the agent is built."""
+    wrong: object = 5
+    with pytest.raises(SettingsError, match="must be a LangChain Embeddings"):
+        create_memory_agent(
+            OfflineModel(),
+            archive=DiskArchive(tmp_path),
+            embeddings=wrong,  # type: ignore[arg-type]
+        )
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the extra the error says what to install."""
+    monkeypatch.setitem(sys.modules, "langchain_huggingface", None)
+
+    with pytest.raises(SettingsError, match=r"pip install 'ebbtide\[semantic\]'"):
+        create_memory_agent(OfflineModel(), archive=DiskArchive(tmp_path), embeddings="minilm")
