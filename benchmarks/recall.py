@@ -1,6 +1,7 @@
 """Is it still there? What search finds of the evidence for LoCoMo's questions, with no model.
 
 python benchmarks/recall.py --data locomo.json --out results
+python benchmarks/recall.py --data locomo.json --out results --embeddings minilm
 
 A cell is the share of a question's evidence that is found, the mean over all questions, in percent.
 """
@@ -15,11 +16,14 @@ from locomo import Conversation, Question, Replay, load, replayed
 from report import write
 
 from ebbtide import DiskArchive
+from ebbtide.graph.embeddings import choose_embedder
 from ebbtide.memory.disk.folder import Folder, session_folder
 from ebbtide.memory.disk.index import Index
 from ebbtide.memory.disk.schema import connect
 from ebbtide.memory.disk.search import turns_found
 from ebbtide.memory.hints import CANDIDATES, clearly
+from ebbtide.memory.meaning import Embedder, Meaning
+from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 
 _MESSAGE_TOKENS = 4
@@ -34,14 +38,14 @@ class Asked:
     replay: Replay
     index: Index
 
-    def efforts(self, text: str) -> list[str]:
+    def efforts(self, text: str, meaning: Meaning | None) -> list[str]:
         """Return the efforts that a question finds, best first."""
-        found = self.archive.search(self.replay.owner, self.replay.tip, text, _MANY)
+        found = self.archive.search(self.replay.owner, self.replay.tip, text, _MANY, meaning)
         return [one.effort for one in found if one.effort]
 
-    def turns(self, text: str) -> tuple[int, ...]:
+    def turns(self, text: str, meaning: Meaning | None) -> tuple[int, ...]:
         """Return the turns that a question finds, best first."""
-        return turns_found(self.index, self.replay.tip, text)
+        return turns_found(self.index, self.replay.tip, text, meaning)
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a message would be given a hint at."""
@@ -51,10 +55,11 @@ class Asked:
         return best.effort if best else None
 
 
-def judged(asked: Asked, question: Question) -> dict[str, float]:
+def judged(asked: Asked, question: Question, embedder: Embedder | None) -> dict[str, float]:
     """Return the share of the evidence that is found, by how it is looked for."""
     replay = asked.replay
-    efforts, turns = asked.efforts(question.text), asked.turns(question.text)
+    meaning = embedder.meaning(question.text, Settings().semantic_floor) if embedder else None
+    efforts, turns = asked.efforts(question.text, meaning), asked.turns(question.text, meaning)
     sessions = {replay.efforts[one] for one in question.evidence}
     wanted = {replay.turns[one] for one in question.evidence}
     return {
@@ -90,22 +95,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--embeddings", choices=["minilm"])
     options = parser.parse_args()
-    talks = load(options.data)
-    rows = [_row(talks, size) for size in (1, 2)]
-    write(options.out, "recall", "Is it still there?", rows)
+    talks, embedder = load(options.data), choose_embedder(options.embeddings)
+    rows = [_row(talks, size, embedder) for size in (1, 2)]
+    name = f"recall_{options.embeddings}" if options.embeddings else "recall"
+    write(options.out, name, "Is it still there?", rows)
 
 
-def _row(talks: Sequence[Conversation], size: int) -> dict[str, str | float]:
+def _row(
+    talks: Sequence[Conversation], size: int, embedder: Embedder | None
+) -> dict[str, str | float]:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
         asked = []
         for talk in talks:
             replay = replayed(archive, talk, size)
+            if embedder:
+                archive.embed(replay.owner, embedder, replay.tip.turn)
             index = Folder(session_folder(Path(folder), replay.owner)).index
             asked.append(Asked(archive, replay, Index(connect(index, durable=False))))
             print(f"{talk.id}: {replay.tip.turn} turns replayed", flush=True)
         found = [
-            judged(one, question)
+            judged(one, question, embedder)
             for one, talk in zip(asked, talks, strict=True)
             for question in talk.questions
         ]

@@ -1,9 +1,11 @@
 """Search at scale: how long searching, opening and appending take, and how large the index gets.
 
 python benchmarks/search_scale.py --out results 1000 10000
+python benchmarks/search_scale.py --out results --semantic 1000 10000
 
 Made-up efforts of two turns each, half of their words from a vocabulary of 50,000 in Zipf's
-proportions. A query is five words of one turn; "found first" is how often its effort leads.
+proportions. A query is five words of one turn; "found first" is how often its effort leads. With
+--semantic every turn and every heading has a vector of 384 numbers, which mean nothing.
 """
 
 import argparse
@@ -16,11 +18,15 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, TypeVar
+from zlib import crc32
 
+import numpy as np
 from report import write
 
 from ebbtide import DiskArchive
+from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.settings import Settings
 
 T = TypeVar("T")
 
@@ -31,6 +37,7 @@ _WORDS = 50_000
 _QUERIES = 200
 _APPENDS = 200
 _OFTEN = 1_000
+_NUMBERS = 384
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,18 @@ class Built:
     tip: Tip
     queries: Sequence[tuple[str, str]]
     appends: Sequence[float]
+
+
+class Noise:
+    """Embeddings of 384 numbers drawn at random, always the same ones for a text."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return a vector for each text."""
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return a vector."""
+        return np.random.default_rng(crc32(text.encode())).normal(size=_NUMBERS).tolist()
 
 
 def word(rank: int) -> str:
@@ -92,15 +111,20 @@ def timed(do: Callable[[], T]) -> tuple[float, T]:
     return (perf_counter() - begun) * 1_000, result
 
 
-def measured(folder: Path, efforts: int) -> dict[str, Any]:
+def measured(folder: Path, efforts: int, embedder: Embedder | None) -> dict[str, Any]:
     """Return the row of one size."""
     with DiskArchive(folder, durable=False) as archive:
         made = built(archive, efforts)
+        while embedder and archive.embed(_OWNER, embedder, _OFTEN):
+            pass
     with DiskArchive(folder, durable=False) as archive:
         opened, _ = timed(lambda: archive.newest(_OWNER))
         times, first = [], 0
         for name, query in made.queries:
-            took, found = timed(lambda query=query: archive.search(_OWNER, made.tip, query, 5))
+            meant = embedder.meaning(query, Settings().semantic_floor) if embedder else None
+            took, found = timed(
+                lambda query=query, meant=meant: archive.search(_OWNER, made.tip, query, 5, meant)
+            )
             times.append(took)
             first += bool(found) and found[0].effort == name
     raw = sum(path.stat().st_size for path in folder.rglob("*.jsonl"))
@@ -121,13 +145,16 @@ def main() -> None:
     """Measure each size that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--semantic", action="store_true")
     parser.add_argument("efforts", type=int, nargs="+")
     options = parser.parse_args()
     rows = []
     for efforts in options.efforts:
         with TemporaryDirectory() as folder:
-            rows.append(measured(Path(folder), efforts))
-    write(options.out, "search_scale", "Search at scale", rows)
+            embedder = Embedder(Noise()) if options.semantic else None
+            rows.append(measured(Path(folder), efforts, embedder))
+    name = "search_scale_semantic" if options.semantic else "search_scale"
+    write(options.out, name, "Search at scale", rows)
 
 
 def _group(turn: int, said: Sequence[str], effort: str, events: list[dict[str, str]]) -> Group:
