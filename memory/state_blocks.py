@@ -1,0 +1,210 @@
+"""State blocks in what a model says: found line by line, also while the text still comes in.
+
+A block is what stands between `---STATE---` and `---END STATE---`, each alone on its line. Markers
+inside code fences, quotes of the memory and running text do not count.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+START, END = "---STATE---", "---END STATE---"
+
+_CODE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
+_QUOTE = re.compile(r'<(?P<tag>\w+)(?: [^<>]*)? key="(?P<key>[0-9a-f]{16})">\s*$')
+_INDENT = 3
+"""Spaces that may stand before a marker; with more, Markdown shows code."""
+
+
+class Cutter:
+    r"""Takes a text in pieces and gives it back without its blocks, as early as it can.
+
+    However the text is divided, the pieces given back are the same when put together. What turns
+    out to be no block is given back late. Blank lines around a block become those of one side.
+
+    >>> cutter = Cutter()
+    >>> [cutter.feed(piece) for piece in ("Done.\n", "\n---ST", "ATE---\nGoal: x\n")]
+    ['Done.', '', '']
+    >>> cutter.feed("---END STATE---") + cutter.end(), cutter.blocks
+    ('', ['Goal: x\n'])
+    """
+
+    def __init__(self) -> None:
+        """Begin before the first character."""
+        self.blocks: list[str] = []
+        self._line, self._given = "", 0
+        self._fence: Callable[[str], bool] | None = None
+        self._block: list[str] | None = None
+        self._gap, self._before = "", ""
+        self._cut = self._said = False
+
+    def feed(self, text: str) -> str:
+        """Take the next piece; return what can be shown by now."""
+        *lines, rest = (self._line + text).split("\n")
+        shown = "".join(self._ended(line + "\n") for line in lines)
+        self._line = rest
+        return shown + self._begun(rest)
+
+    def end(self) -> str:
+        """Return what was held back; no more text may follow."""
+        shown = self._ended(self._line) if self._line else ""
+        if self._block is not None:
+            shown += self._released()
+        rest, self._line, self._gap = "" if self._cut else self._gap, "", ""
+        return shown + rest
+
+    def _begun(self, line: str) -> str:
+        """Return what can be shown of a line that may go on."""
+        held = self._block is not None or not line.strip()
+        if held or (not self._given and self._fence is None and _may_be(START, line)):
+            return ""
+        return self._text(line.rstrip("\r"))
+
+    def _ended(self, line: str) -> str:
+        fenced = self._fenced(line)
+        if not fenced and _is(START, line):
+            shown = self._released() if self._block is not None else ""
+            self._block = [line]
+            return shown
+        if self._block is None:
+            return self._plain(line)
+        self._block.append(line)
+        if not fenced and _is(END, line):
+            self._closed(self._block, line)
+        return ""
+
+    def _closed(self, block: list[str], last: str) -> None:
+        self.blocks.append("".join(block[1:-1]))
+        self._before = max(self._before, self._gap, key=_breaks)
+        self._gap, self._cut, self._block = "\n" * last.endswith("\n"), True, None
+
+    def _released(self) -> str:
+        """Show the lines held so far: no end came, so they were no block."""
+        lines, self._block = self._block or [], None
+        return "".join(map(self._plain, lines))
+
+    def _plain(self, line: str) -> str:
+        """Show a whole line, but hold back its end."""
+        body = line.rstrip("\r\n")
+        if not body.strip() and not self._given:
+            self._gap += line
+            return ""
+        shown = self._text(body)
+        self._gap, self._given = line[len(body) :], 0
+        return shown
+
+    def _text(self, line: str) -> str:
+        """Show what is new of a line that says something, after the blank lines before it."""
+        blank = self._separator() if not self._given else ""
+        shown, self._given, self._said = line[self._given :], len(line), True
+        return blank + shown
+
+    def _separator(self) -> str:
+        between = max(self._before, self._gap, key=_breaks) if self._cut else self._gap
+        blank = between if self._said or not self._cut else ""
+        self._gap, self._before, self._cut = "", "", False
+        return blank
+
+    def _fenced(self, line: str) -> bool:
+        """Tell whether a line is a part of a fenced text, its fences included."""
+        if self._fence is not None:
+            if self._fence(line):
+                self._fence = None
+            return True
+        self._fence = _opened(line)
+        return self._fence is not None
+
+
+def cut(text: str) -> str:
+    r"""Return a text without its blocks; the same text if it has none.
+
+    >>> cut("Done.\n\n---STATE---\nGoal: x\n---END STATE---\n")
+    'Done.'
+    """
+    return str(cut_content(text))
+
+
+def blocks(content: Any) -> tuple[str, ...]:
+    r"""Return what stands in the blocks of a message's content, in order.
+
+    >>> blocks("Done.\n---STATE---\nGoal: x\n---END STATE---")
+    ('Goal: x\n',)
+    """
+    cutter = Cutter()
+    passed(cutter, content)
+    cutter.end()
+    return tuple(cutter.blocks)
+
+
+def cut_content(content: Any) -> Any:
+    """Return the content of a message, a text or content blocks, without its state blocks."""
+    cutter = Cutter()
+    shown = passed(cutter, content)
+    shown = appended(shown, cutter.end())
+    if not cutter.blocks:
+        return content
+    return shown if isinstance(shown, str) else [item for item in shown if _text_of(item) != ""]
+
+
+def passed(cutter: Cutter, content: Any) -> Any:
+    """Return content whose texts went through the cutter; the other parts stay as they are."""
+    if isinstance(content, str):
+        return cutter.feed(content)
+    return [_with_text(item, cutter.feed) for item in content]
+
+
+def appended(content: Any, text: str) -> Any:
+    """Return content with a text at its end, in its last text block if it has one."""
+    if not text:
+        return content
+    if isinstance(content, str):
+        return content + text
+    at = max((n for n, item in enumerate(content) if _text_of(item) is not None), default=None)
+    if at is None:
+        return [*content, {"type": "text", "text": text}]
+    return [*content[:at], _with_text(content[at], lambda said: said + text), *content[at + 1 :]]
+
+
+def _with_text(item: Any, change: Callable[[str], str]) -> Any:
+    text = _text_of(item)
+    if text is None:
+        return item
+    return change(text) if isinstance(item, str) else {**item, "text": change(text)}
+
+
+def _text_of(item: Any) -> str | None:
+    if isinstance(item, str):
+        return item
+    is_text = isinstance(item, Mapping) and item.get("type") == "text"
+    return str(item.get("text", "")) if is_text else None
+
+
+def _opened(line: str) -> Callable[[str], bool] | None:
+    """Return what tells the last line of the fenced text that begins here, None if none does."""
+    if code := _CODE.match(line):
+        fence = code["fence"]
+        return None if "`" in code["rest"] and fence[0] == "`" else _closing(fence)
+    if quote := _QUOTE.search(line):
+        closing = f"</{quote['tag']} {quote['key']}>"
+        return lambda line: line.startswith(closing)
+    return None
+
+
+def _closing(fence: str) -> Callable[[str], bool]:
+    pattern = re.compile(rf" {{0,3}}{re.escape(fence)}{re.escape(fence[0])}*\s*")
+    return lambda line: pattern.fullmatch(line) is not None
+
+
+def _is(marker: str, line: str) -> bool:
+    return line.strip() == marker and _may_be(marker, line)
+
+
+def _may_be(marker: str, line: str) -> bool:
+    """Tell whether a line that may go on can become a marker."""
+    said = line.lstrip(" ")
+    indent = len(line) - len(said)
+    return indent <= _INDENT and (marker.startswith(said) or said.rstrip() == marker)
+
+
+def _breaks(blank: str) -> int:
+    return blank.count("\n")

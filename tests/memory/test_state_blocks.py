@@ -1,0 +1,149 @@
+"""Blocks are found on lines of their own, however the text comes in, and nothing else is cut."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.state_blocks import END, START, Cutter, blocks, cut, cut_content
+
+BLOCK = f"{START}\nGoal: x\n{END}"
+QUOTE = f'<log key="0123456789abcdef">\n{BLOCK}\n</log 0123456789abcdef>'
+LINES = st.sampled_from(
+    [
+        *(START, END, f"  {START} ", f"    {START}", f"> {START}", "---ST", "Goal: x", "说 中文"),
+        *("", "  ", "```", "````py", "~~~"),
+        *('<log key="0123456789abcdef">', "</log 0123456789abcdef>"),
+    ]
+)
+ENDS = st.sampled_from(["\n", "\r\n", "\n\n", ""])
+TEXTS = st.lists(st.tuples(LINES, ENDS), max_size=12).map(
+    lambda lines: "".join(line + end for line, end in lines)
+)
+"""Texts of lines that begin and end blocks and fences, or nearly so; some run into the next."""
+
+TABLE = [
+    ("alone", BLOCK, "", ["Goal: x\n"]),
+    ("at the end", f"Done.\n\n{BLOCK}\n", "Done.", ["Goal: x\n"]),
+    ("in the middle", f"A\n\n{BLOCK}\n\nB", "A\n\nB", ["Goal: x\n"]),
+    ("close to text", f"A\n{BLOCK}\nB\n", "A\nB\n", ["Goal: x\n"]),
+    ("blank lines after it only", f"A\n{BLOCK}\n\n\nB", "A\n\n\nB", ["Goal: x\n"]),
+    ("before all else", f"\n{BLOCK}\n\nB", "B", ["Goal: x\n"]),
+    ("two blocks", f"A\n{BLOCK}\n\n{START}\nb\n{END}\nC", "A\n\nC", ["Goal: x\n", "b\n"]),
+    ("two blocks at the end", f"A\n\n{BLOCK}\n{BLOCK}", "A", ["Goal: x\n", "Goal: x\n"]),
+    ("empty", f"A\n{START}\n{END}", "A", [""]),
+    ("blank", f"A\n{START}\n \n{END}", "A", [" \n"]),
+    ("unclosed", f"A\n\n{START}\nGoal: x\n", f"A\n\n{START}\nGoal: x\n", []),
+    ("begun twice", f"{START}\na\n{BLOCK}\nB", f"{START}\na\nB", ["Goal: x\n"]),
+    ("only an end", f"A\n{END}\n", f"A\n{END}\n", []),
+    ("in a code fence", f"A\n```\n{BLOCK}\n```\nB", f"A\n```\n{BLOCK}\n```\nB", []),
+    ("in tildes", f"~~~text\n{BLOCK}\n~~~", f"~~~text\n{BLOCK}\n~~~", []),
+    ("in a longer fence", f"````\n```\n{BLOCK}\n````", f"````\n```\n{BLOCK}\n````", []),
+    ("in a fence without end", f"```\n{BLOCK}", f"```\n{BLOCK}", []),
+    ("after a fence", f"```\ncode\n```\n{BLOCK}", "```\ncode\n```", ["Goal: x\n"]),
+    ("after inline code", f"```a```\n{BLOCK}", "```a```", ["Goal: x\n"]),
+    ("a fence inside", f"{START}\n```\n{END}\n```\n{END}", "", [f"```\n{END}\n```\n"]),
+    ("in a quote of the memory", f"A\n{QUOTE}\nB", f"A\n{QUOTE}\nB", []),
+    ("after a quote", f"{QUOTE}\n{BLOCK}", QUOTE, ["Goal: x\n"]),
+    ("quoted with >", f"> {START}\n> Goal: x\n> {END}", f"> {START}\n> Goal: x\n> {END}", []),
+    ("inline mention", f"Write {START} and {END}.\n", f"Write {START} and {END}.\n", []),
+    ("with words after it", f"{START} now\n{END}", f"{START} now\n{END}", []),
+    ("as indented code", f"    {START}\n    {END}", f"    {START}\n    {END}", []),
+    ("indented a little", f"  {START}\nGoal: x\n {END}  ", "", ["Goal: x\n"]),
+    ("lower case", f"{START.lower()}\n{END}", f"{START.lower()}\n{END}", []),
+    ("CRLF", f"A\r\n\r\n{START}\r\nGoal: x\r\n{END}\r\n", "A", ["Goal: x\r\n"]),
+    ("CRLF around it", f"A\r\n{START}\r\n{END}\r\nB\r\n", "A\r\nB\r\n", [""]),
+    ("Chinese", f"好。\n{START}\nGoal: 修复登录\n{END}", "好。", ["Goal: 修复登录\n"]),
+    ("no block", "A\n\n  B \r\n\n", "A\n\n  B \r\n\n", []),
+    ("only blank lines", " \n\n", " \n\n", []),
+    ("nothing", "", "", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "found"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_blocks_are_cut_out(text: str, shown: str, found: list[str]) -> None:
+    """The text is shown without its blocks, the blank lines around them tidied."""
+    assert cut(text) == shown
+    assert list(blocks(text)) == found
+
+
+def fed(pieces: list[str]) -> tuple[str, list[str]]:
+    """Return what is shown of a text that comes in pieces, and its blocks."""
+    cutter = Cutter()
+    shown = "".join(map(cutter.feed, pieces)) + cutter.end()
+    return shown, cutter.blocks
+
+
+@pytest.mark.parametrize("text", [row[1] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_every_division_into_two_gives_the_same(text: str) -> None:
+    """Wherever a text is divided, the same is shown and the same blocks are found."""
+    found = [fed([text[:at], text[at:]]) for at in range(len(text) + 1)]
+
+    assert found == [(cut(text), list(blocks(text)))] * (len(text) + 1)
+
+
+@given(TEXTS, st.lists(st.integers(0, 300), max_size=8))
+def test_any_division_gives_the_same(text: str, places: list[int]) -> None:
+    """However often a text is divided, the same is shown and the same blocks are found."""
+    ends = sorted({*(min(place, len(text)) for place in places), len(text)})
+    pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    assert fed(pieces) == (cut(text), list(blocks(text)))
+    assert fed([*text]) == (cut(text), list(blocks(text)))
+
+
+@given(TEXTS)
+def test_nothing_is_lost(text: str) -> None:
+    """What is shown and what stands in the blocks are all lines that say something."""
+    found = blocks(text)
+    markers = [START, END] * len(found)
+    kept = [*cut(text).split("\n"), *(line for one in found for line in one.split("\n")), *markers]
+
+    assert sorted(filter(None, (line.strip() for line in kept))) == sorted(
+        filter(None, (line.strip() for line in text.split("\n")))
+    )
+
+
+@given(st.text())
+def test_a_text_without_blocks_is_unchanged(text: str) -> None:
+    """What has no block is shown to the last character."""
+    assert cut(text) == text
+
+
+def test_nothing_of_a_block_shows_early() -> None:
+    """Fed by characters, a text is shown as it comes, up to what may begin a block."""
+    cutter = Cutter()
+
+    shown = [cutter.feed(character) for character in f"Hi.\n--x\n{BLOCK}"]
+
+    assert "".join(shown[:3]) == "Hi."
+    assert "".join(shown[3:7]) == "\n--x"
+    assert set(shown[7:]) == {""}
+
+
+CONTENT: list[tuple[Any, Any, list[str]]] = [
+    ([{"type": "text", "text": f"A\n{BLOCK}"}], [{"type": "text", "text": "A"}], ["Goal: x\n"]),
+    (
+        [{"type": "text", "text": "A\n---ST"}, {"type": "text", "text": f"{BLOCK[5:]}\nB"}],
+        [{"type": "text", "text": "A"}, {"type": "text", "text": "\nB"}],
+        ["Goal: x\n"],
+    ),
+    (
+        ["A", f"\n{BLOCK}", {"type": "image", "url": "u"}],
+        ["A", {"type": "image", "url": "u"}],
+        ["Goal: x\n"],
+    ),
+    ([{"type": "text", "text": BLOCK}], [], ["Goal: x\n"]),
+    ([{"type": "text", "text": "A"}, {"a": 1}], [{"type": "text", "text": "A"}, {"a": 1}], []),
+    ([{"type": "think", "text": BLOCK}], [{"type": "think", "text": BLOCK}], []),
+]
+
+
+@pytest.mark.parametrize(("content", "shown", "found"), CONTENT)
+def test_content_blocks(content: Any, shown: Any, found: list[str]) -> None:
+    """Text blocks are read as one text; the other blocks, and content without blocks, stay."""
+    assert cut_content(content) == shown
+    assert list(blocks(content)) == found
