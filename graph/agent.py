@@ -11,7 +11,6 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from ..memory.archive import Archive
-from ..memory.context import instructions
 from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
 from ..memory.meaning import Embeddings
@@ -90,12 +89,12 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         archive=DiskArchive("sessions") if archive is None else archive,
         settings=_defaults(settings),
         count=count if token_counter is None else _counter(token_counter),
-        system=instructions(system_prompt),
+        system=system_prompt,
         tools=named,
         embedder=choose_embedder(embeddings),
         schemas=(*schemas(), *(convert_to_openai_tool(item) for item in named.values())),
     )
-    checked(collaborators.settings, *sizes(collaborators))
+    checked(collaborators.settings, *sizes(collaborators, collaborators.settings))
     return build(collaborators)
 
 

@@ -21,6 +21,9 @@ from ..nodes.state import AgentState, MemoryState
 from .compiled import MemoryAgent
 from .routing import route_calls
 
+_HIDDEN = frozenset({"raw_answers"})
+"""What no stream and no snapshot of the state shows: users see answers without state blocks."""
+
 
 class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
     """The uncompiled graph; it knows its collaborators, for `restore` and for the commands."""
@@ -39,6 +42,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         """Compile as LangGraph does; it has no place for a class of our own."""
         agent = super().compile(*args, **kwargs)
         agent.__class__ = MemoryAgent
+        agent.stream_channels = [name for name in agent.stream_channels_list if name not in _HIDDEN]
         return cast("MemoryAgent", agent)
 
 

@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Overwrite
 
+from ..memory.anchor import shown
 from ..memory.archive import Archive
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.record import Owner, Record, Tip
@@ -59,7 +60,7 @@ def _restored(
 def _values(archive: Archive, owner: Owner, tip: Tip, window: int) -> dict[str, Any]:
     records = _records(archive, owner, tip)
     view = past(archive, owner, tip)
-    turns = [_identified(real(view.messages(record))) for record in records[-window:]]
+    turns = [_identified(real(shown(view.messages(record)))) for record in records[-window:]]
     return {
         **packed(replay(records)),
         "messages": Overwrite([message for turn in turns for message in turn]),

@@ -3,7 +3,7 @@
 import re
 
 BANNER = re.compile(r"^--- [A-Z][a-z -]* effort: .* ---$", re.MULTILINE)
-"""The line that every banner begins with."""
+"""The line that every banner of an effort begins with."""
 
 
 def started(effort_id: str) -> str:
@@ -57,6 +57,15 @@ def evicted(effort_id: str) -> str:
 def returned(effort_id: str) -> str:
     """Return the banner of a summary that came back to the context."""
     return f"--- Returned effort: {effort_id} ---"
+
+
+def anchor_cut(tokens: int, limit: int) -> str:
+    """Return the banner of a state block that was longer than it may be.
+
+    >>> anchor_cut(512, 400)
+    '--- Shortened state block: 512 tokens, of which 400 may be kept ---'
+    """
+    return f"--- Shortened state block: {tokens} tokens, of which {limit} may be kept ---"
 
 
 def goal_updated(effort_id: str) -> str:

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..prompts.loader import text as prompt
+from .anchor import keeping
 from .desk import Desk
 from .expanded_tier import expanded_tier
-from .group_tiers import active_tier, ambient_tier, open_tier
+from .group_tiers import active_tier, ambient_tier, open_tier, seen
 from .groups import cut_of
 from .memory_tier import memory_tier
 from .messages import Message, fingerprint
 from .notes_tier import LEFT_OUT_TOKENS, notes_tier, with_left_out
+from .settings import Settings
 from .shares import shares
 from .shortening import within
 from .tiers import Tier, WorkingContext
@@ -47,9 +49,9 @@ def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> W
     return WorkingContext(tiers, {"key": key, **cuts} if cuts else {})
 
 
-def instructions(application: str) -> str:
+def instructions(application: str, settings: Settings) -> str:
     """Return the system message: Ebbtide's instructions, then the application's own."""
-    return "\n\n".join(filter(None, (prompt("system"), application.strip())))
+    return "\n\n".join(filter(None, (prompt("system"), keeping(settings), application.strip())))
 
 
 def _parts(desk: Desk, cuts: Mapping[str, Any]) -> Parts:
@@ -76,7 +78,7 @@ def _fitting(parts: Parts, desk: Desk, free: int) -> Parts:
 
 def _turn(desk: Desk, limit: int) -> Tier:
     running = desk.view.running
-    shown = within(running.turn, running.messages, limit, desk.count)
+    shown = within(running, seen(desk, running.messages), limit, desk.count)
     left_out = {"previews": shown.how, "turn": running.turn} if shown.how else {}
     tokens = sum(count_message(message, desk.count) for message in shown.messages)
     return Tier("turn", shown.messages, tokens, left_out=left_out)

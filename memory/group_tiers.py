@@ -6,13 +6,14 @@ from functools import partial
 from typing import Any
 
 from ..prompts.loader import text as prompt
+from .anchor import shown
 from .desk import Desk
 from .efforts import Effort
 from .groups import Cut, Sized, cut_to, listed
 from .messages import Message
 from .numbers import ranges
 from .preview import Limits, previewed
-from .record import Record
+from .record import Group, Record
 from .tiers import Tier, TierName
 from .tokens import count_message
 from .wellformed import note, wellformed
@@ -85,6 +86,11 @@ def one_line(written: str) -> str:
     return " ".join(written.split())
 
 
+def seen(desk: Desk, messages: Sequence[Message]) -> Sequence[Message]:
+    """Return real messages without the state blocks of the model, which stand in the notes."""
+    return messages if desk.settings.anchor == "off" else shown(messages)
+
+
 def _most(desk: Desk) -> int:
     return max(1, desk.room // _SMALLEST_GROUP)
 
@@ -143,10 +149,10 @@ def _shrunk(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut, t
 
 def _messages(desk: Desk, sections: Sequence[Section], cut: Cut) -> Iterator[Message]:
     for section in sections:
-        shown = [record for record in section.records if record.turn >= cut.first]
-        if shown or not cut.first:
+        records = [record for record in section.records if record.turn >= cut.first]
+        if records or not cut.first:
             yield section.intro
-        for record in shown:
+        for record in records:
             yield from _at(desk, record, cut.level(record.turn))
 
 
@@ -154,8 +160,8 @@ def _at(desk: Desk, record: Record, level: int) -> tuple[Message, ...]:
     """Return a turn as it is sent: whole, with previews of long results, or of all that is long."""
     limit = desk.settings.preview_tokens
     limits = (Limits(), Limits(limit), Limits(limit, limit, limit))[level]
-    said = desk.view.messages(record)
-    return wellformed(previewed(said, record.turn, limits, desk.count))
+    said = Group(record.turn, desk.view.messages(record), record.at)
+    return wellformed(previewed(said, seen(desk, said.messages), limits, desk.count))
 
 
 def _size(desk: Desk, record: Record, level: int) -> int:
@@ -168,9 +174,9 @@ def _sizes(desk: Desk, record: Record) -> tuple[int, int, int]:
 
 def _left_out(sections: Sequence[Section], cut: Cut) -> dict[str, Any]:
     """Say which turns are missing, and which are shown with previews."""
-    shown = [record.turn for one in sections for record in one.records]
+    read = [record.turn for one in sections for record in one.records]
     turns = ((turn, max(cut.first, one.begin)) for one in sections for turn in one.turns)
     missing = sorted({turn for turn, begin in turns if turn < begin})
-    short = sorted({turn for turn in shown if turn >= cut.first and cut.level(turn)})
+    short = sorted({turn for turn in read if turn >= cut.first and cut.level(turn)})
     said = {"turns": missing, "previews": short}
     return {key: ranges(turns)[:_LISTED] for key, turns in said.items() if turns}

@@ -1,9 +1,10 @@
-"""The notes before the current turn: the goal, hints, and what was left out."""
+"""The notes before the current turn: goal, anchor, hints, a nudge, what was left out."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..prompts.loader import text as prompt
+from .anchor import anchor_note, limited
 from .desk import Desk
 from .group_tiers import ambient_turns, purpose
 from .hints import hints
@@ -25,7 +26,7 @@ def notes_tier(desk: Desk) -> Tier:
     """Return the notes, shortened to their share of the room; the last ones give way first."""
     limit = int(desk.room * NOTES_SHARE) - LEFT_OUT_TOKENS
     kept: list[Message] = []
-    for message in _notes(desk):
+    for message in _notes(desk, limit):
         short = _within(message, limit, desk)
         limit -= count_message(short, desk.count)
         if limit < 0:
@@ -44,10 +45,12 @@ def with_left_out(notes: Tier, left_out: Mapping[str, Mapping[str, Any]], desk: 
     return Tier("notes", (*notes.messages, message), tokens)
 
 
-def _notes(desk: Desk) -> Iterator[Message]:
+def _notes(desk: Desk, limit: int) -> Iterator[Message]:
     """Say the goal here and not before the log: it may change, and the prefix may not."""
     for effort in desk.known([desk.space.active] if desk.space.active else []):
         yield note(prompt("active_goal", **purpose(effort)))
+    anchor = limited(desk.space.anchor, limit // 2, desk.count)
+    yield from anchor_note(anchor, desk.settings)
     lines = hints(desk, ambient_turns(desk))
     if lines:
         yield note(prompt("hints", lines="\n".join(lines)))

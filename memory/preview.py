@@ -10,7 +10,7 @@ from .messages import Message, text
 from .recall import recalled, shortened
 from .slices import fit, fit_end
 from .tokens import TokenCounter
-from .transcript import Place, places
+from .transcript import Logged, Place, places
 
 _HEAD_SHARE = 0.7
 
@@ -51,14 +51,17 @@ def preview(said: str, limit: int, turn: int, offset: int, count: TokenCounter) 
 
 
 def previewed(
-    messages: Sequence[Message], turn: int, limits: Limits, count: TokenCounter
+    said: Logged, seen: Sequence[Message], limits: Limits, count: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the messages of a turn with previews of all contents over the limits."""
+    """Return the messages of a turn with previews of all contents over the limits.
+
+    `seen` are the messages of `said` as they are shown; pointers count in what was said.
+    """
     if limits == Limits():
-        return tuple(messages)
+        return tuple(seen)
     return tuple(
-        _shown(message, _Pointer(turn, place, count), limits)
-        for message, place in zip(messages, places(messages), strict=True)
+        _shown(message, _Pointer(said.turn, place, count), limits)
+        for message, place in zip(seen, places(said.messages), strict=True)
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from . import banners
+from .anchor import shown
 from .desk import Desk
 from .keywords import KeywordCache, keywords_of
 from .mentions import mentionable, own_words
@@ -21,7 +22,7 @@ def referenced(desk: Desk, cache: KeywordCache) -> Workspace:
 
     A mentioned effort whose summary was evicted returns. What is only listed is no reference.
     """
-    texts = [own_words(said) for said in statements(desk.view.running.messages)]
+    texts = [own_words(said) for said in statements(shown(desk.view.running.messages))]
     named = frozenset[str]().union(*(mentionable(said) for said in texts))
     space = _returned(desk, named)
     using = {event["effort"] for event in space.events if event["type"] in _USING}
@@ -51,13 +52,13 @@ def _returned(desk: Desk, named: Iterable[str]) -> Workspace:
 
 def _by_keywords(desk: Desk, texts: Iterable[str], cache: KeywordCache) -> frozenset[str]:
     """Weigh keywords by the newest efforts of the session and those in the context."""
-    shown = desk.known(list(dict.fromkeys([*desk.space.open, *desk.space.summaries])))
-    if not shown:
+    near = desk.known(list(dict.fromkeys([*desk.space.open, *desk.space.summaries])))
+    if not near:
         return frozenset()
     newest = desk.view.efforts(desk.settings.weighed_efforts).efforts
-    efforts = {effort.id: effort for effort in (*newest, *shown)}
+    efforts = {effort.id: effort for effort in (*newest, *near)}
     known = {name: keywords_of(desk, effort, cache) for name, effort in efforts.items()}
-    ids = [effort.id for effort in shown]
+    ids = [effort.id for effort in near]
     found = (about(content(said), known, ids, desk.settings) for said in texts)
     return frozenset[str]().union(*found)
 

@@ -1,7 +1,7 @@
 """Every number of the design, as one frozen model: the graph's context schema."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -109,6 +109,12 @@ class Settings(BaseModel):
     )
     summary_input_tokens: int = Field(
         12_000, ge=500, le=1_000_000, description="Log that one summary call reads, in tokens"
+    )
+    anchor: Literal["on-change", "always", "off"] = Field(
+        "on-change", description="When the model is told to write the state block that it keeps"
+    )
+    anchor_max_tokens: int = Field(
+        400, ge=40, le=10_000, description="Length of that block at most, in tokens"
     )
     user_id: str | None = Field(
         None, description="Whose memory this is; only a run may set it, never the agent"

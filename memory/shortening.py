@@ -8,7 +8,7 @@ from ..prompts.loader import text as prompt
 from .messages import Message, calls
 from .preview import Limits, preview, previewed
 from .tokens import TokenCounter, count_message
-from .transcript import places, rendered
+from .transcript import Logged, places, rendered
 from .wellformed import note, wellformed
 
 LEAST = 32
@@ -25,29 +25,31 @@ class Shortened:
     how: str = ""
 
 
-def within(turn: int, messages: Sequence[Message], limit: int, count: TokenCounter) -> Shortened:
+def within(
+    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+) -> Shortened:
     """Return the running turn within `limit` tokens, shortened no more than needed.
 
-    In this order: previews of results, of texts and images, of arguments; the oldest rounds of
+    `messages` are those of `said` as they are shown. In this order: previews of results, of texts and images, of arguments; the oldest rounds of
     tools as one note; at last the head and tail of its log.
     """
     whole = wellformed(messages)
     if size(whole, count) <= limit:
         return Shortened(whole)
     for limits, how in _limits(limit):
-        shown = wellformed(previewed(messages, turn, limits, count))
+        shown = wellformed(previewed(said, messages, limits, count))
         if size(shown, count) <= limit:
             return Shortened(shown, how)
     rounds = [at for at, message in enumerate(messages) if calls(message)]
     folds = range(1, len(rounds) + 1)
 
     def folded(gone: int) -> tuple[Message, ...]:
-        return _folded(turn, messages, rounds[:gone], count)
+        return _folded(said, messages, rounds[:gone], count)
 
     at = bisect_left(folds, -limit, key=lambda gone: -size(folded(gone), count))
     if at < len(folds):
         return Shortened(folded(folds[at]), "folded")
-    return Shortened(_log(turn, messages, limit, count), "log")
+    return Shortened(_log(said, limit, count), "log")
 
 
 def size(messages: Sequence[Message], count: TokenCounter) -> int:
@@ -79,15 +81,15 @@ def _limits(limit: int) -> Iterator[tuple[Limits, str]]:
 
 
 def _folded(
-    turn: int, messages: Sequence[Message], gone: Sequence[int], count: TokenCounter
+    said: Logged, messages: Sequence[Message], gone: Sequence[int], count: TokenCounter
 ) -> tuple[Message, ...]:
     """Return the turn as previews, with the rounds that begin at `gone` folded into a note."""
-    short = previewed(messages, turn, Limits(LEAST, LEAST, LEAST), count)
+    short = previewed(said, messages, Limits(LEAST, LEAST, LEAST), count)
     begin = gone[0]
     later = (at for at in range(gone[-1] + 1, len(messages)) if messages[at]["type"] == "ai")
     end = next(later, len(messages))
-    offset = places(messages)[begin].text
-    left_out = note(_left_out(turn, offset, messages[begin:end]))
+    offset = places(said.messages)[begin].text
+    left_out = note(_left_out(said.turn, offset, messages[begin:end]))
     return wellformed((*short[:begin], left_out, *short[end:]))
 
 
@@ -98,11 +100,9 @@ def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
     return prompt("rounds_left_out", calls=len(named), names=names, turn=turn, offset=offset)
 
 
-def _log(
-    turn: int, messages: Sequence[Message], limit: int, count: TokenCounter
-) -> tuple[Message, ...]:
+def _log(said: Logged, limit: int, count: TokenCounter) -> tuple[Message, ...]:
     """Return the log of the turn as one message, as much of it as fits."""
-    log = rendered(messages)
+    log, turn = rendered(said.messages), said.turn
     for tokens in ladder(limit):
         shown = (note(prompt("turn_left_out", log=preview(log, tokens, turn, 0, count))),)
         if size(shown, count) <= limit:

@@ -94,6 +94,10 @@ def _referenced(space: Workspace, event: Event) -> Workspace:
     )
 
 
+def _anchored(space: Workspace, event: Event) -> Workspace:
+    return replace(space, anchor=dict(event["anchor"]))
+
+
 def _renewed(entries: Mapping[str, Any], name: str, turn: int) -> dict[str, Any]:
     if name not in entries:
         return dict(entries)
@@ -110,4 +114,5 @@ _TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
     "evicted": _hidden,
     "returned": _shown,
     "referenced": _referenced,
+    "anchored": _anchored,
 }

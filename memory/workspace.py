@@ -1,7 +1,7 @@
 """The part of the graph's state that the memory tools change, as a frozen value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .record import Event
@@ -13,7 +13,7 @@ class Workspace:
 
     `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
     `expanded`: id -> expanded_turn, last_referenced_turn, turns. `summaries`: id ->
-    last_referenced_turn, in the order in which they came.
+    last_referenced_turn, in the order in which they came. `anchor`: field -> text.
     """
 
     turn: int
@@ -21,6 +21,7 @@ class Workspace:
     open: Mapping[str, Mapping[str, int]]
     expanded: Mapping[str, Mapping[str, Any]]
     summaries: Mapping[str, int]
+    anchor: Mapping[str, str] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     banners: tuple[str, ...] = ()
 

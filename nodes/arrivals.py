@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
+from ..memory.anchor import shown
 from ..memory.archive import Archive
 from ..memory.errors import InputError
 from ..memory.incoming import Marks, Message, incoming
@@ -96,7 +97,7 @@ def _with_repeated(found: Arrivals, state: MemoryState, view: View) -> Arrivals:
     persisted, settled = state.get("persisted", 0), len(found.past)
     edited = 1 if found.new and found.last is not None else 0
     records = view.turns(range(persisted - settled + 1, persisted - edited + 1))
-    turns = [real(view.messages(record)) for record in records]
+    turns = [real(shown(view.messages(record))) for record in records]
     known = {message.id: message for turn in turns for message in turn}
     repeated = [
         message

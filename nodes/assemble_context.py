@@ -4,21 +4,22 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.context import assemble
+from ..memory.context import assemble, instructions
 from ..memory.prefix import prefix_tokens, sent, shared
 from ..memory.settings import Settings
 from .collaborators import Collaborators
 from .plain import real
 from .session import desk
-from .state import MemoryState
+from .state import AgentState
 
 
 def assemble_context(
-    state: MemoryState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Return the working context of this moment, and its report; the same state, the same bytes."""
     here = desk(state, runtime, collaborators)
-    context = assemble(here, collaborators.system, collaborators.schemas)
+    system = instructions(collaborators.system, here.settings)
+    context = assemble(here, system, collaborators.schemas)
     now = sent(context.messages)
     cached = prefix_tokens(context, shared(state.get("sent", ""), now), here.count)
     factor = state.get("safety_factor", 1.0)

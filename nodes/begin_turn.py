@@ -12,11 +12,11 @@ from .arrivals import arrivals, kept_turns
 from .collaborators import Collaborators, sizes
 from .session import owner_of, packed, workspace
 from .settling import settle
-from .state import MemoryState
+from .state import AgentState
 
 
 def begin_turn(
-    state: MemoryState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Commit what an earlier run left behind, then count the turn and accept its messages.
 
@@ -25,7 +25,7 @@ def begin_turn(
     archive raises when it cannot commit.
     """
     settings = resolve(runtime.context, collaborators.settings)
-    checked(settings, *sizes(collaborators))
+    checked(settings, *sizes(collaborators, settings))
     owner = owner_of(state, runtime, settings)
     arrived = arrivals(state, owner, collaborators.archive)
     settled = settle(state, owner, arrived, collaborators.archive)

@@ -5,15 +5,17 @@ from typing import Any
 
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import Runtime
 
 from ..memory.settings import Settings, resolve
+from .anchoring import anchored
 from .answers import accepted, cut_short, rounds
 from .assemble_context import assemble_context
 from .binding import bound
 from .collaborators import Collaborators
 from .session import running
+from .showing import showing
 from .state import AgentState
 from .usage import heeded
 
@@ -26,10 +28,11 @@ def call_model(
     if "context" not in state:
         update = assemble_context(state, runtime, collaborators=collaborators)
     context = update.get("context") or state["context"]
-    model, limit = _model(state, runtime, collaborators)
-    answer = model.invoke(context["messages"])
+    model, limit, config = _model(state, runtime, collaborators)
+    answer = model.invoke(context["messages"], config)
     update |= _heeded(state, update, answer, collaborators)
-    return {**update, "messages": _answers(state, answer, limit)}
+    answer, kept = _accepted(state, runtime, answer, collaborators)
+    return {**update, **kept, "messages": _answers(answer, limit)}
 
 
 async def acall_model(
@@ -42,19 +45,21 @@ async def acall_model(
             assemble_context, state, runtime, collaborators=collaborators
         )
     context = update.get("context") or state["context"]
-    model, limit = _model(state, runtime, collaborators)
-    answer = await model.ainvoke(context["messages"])
+    model, limit, config = _model(state, runtime, collaborators)
+    answer = await model.ainvoke(context["messages"], config)
     update |= _heeded(state, update, answer, collaborators)
-    return {**update, "messages": _answers(state, answer, limit)}
+    answer, kept = _accepted(state, runtime, answer, collaborators)
+    return {**update, **kept, "messages": _answers(answer, limit)}
 
 
 def _model(
     state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators
-) -> tuple[Runnable[LanguageModelInput, AIMessage], int | None]:
-    """Return the model with its tools, and the limit of rounds if it is reached, else None."""
-    limit = resolve(runtime.context, collaborators.settings).max_tool_rounds
+) -> tuple[Runnable[LanguageModelInput, AIMessage], int | None, RunnableConfig | None]:
+    """Return the model with its tools, the limit of rounds if it is reached, how to call it."""
+    settings = resolve(runtime.context, collaborators.settings)
+    limit = settings.max_tool_rounds
     last = rounds(running(state)) >= limit
-    return bound(collaborators, last=last), limit if last else None
+    return bound(collaborators, last=last), limit if last else None, showing(settings)
 
 
 def _heeded(
@@ -64,6 +69,13 @@ def _heeded(
     return heeded(state, report, answer, collaborators.model)
 
 
-def _answers(state: AgentState, answer: AIMessage, limit: int | None) -> list[BaseMessage]:
+def _accepted(
+    state: AgentState, runtime: Runtime[Settings], answer: AIMessage, collaborators: Collaborators
+) -> tuple[AIMessage, dict[str, Any]]:
+    """Return the answer as it is kept in `messages`, and the update of what else it says."""
     message = accepted(answer, [message.id for message in state["messages"]])
-    return [message] if limit is None else cut_short(message, limit)
+    return anchored(state, runtime, message, collaborators=collaborators)
+
+
+def _answers(answer: AIMessage, limit: int | None) -> list[BaseMessage]:
+    return [answer] if limit is None else cut_short(answer, limit)

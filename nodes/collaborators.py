@@ -8,6 +8,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
 from ..memory.archive import Archive
+from ..memory.context import instructions
 from ..memory.keywords import KeywordCache
 from ..memory.meaning import Embedder
 from ..memory.messages import Message
@@ -17,7 +18,10 @@ from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_t
 
 @dataclass(frozen=True, slots=True)
 class Collaborators:
-    """The agent's parts. `schemas`: all tools as the provider sees them; `system`: its text."""
+    """The agent's parts. `schemas`: all tools as the provider sees them.
+
+    `system` is the application's own part of the system message.
+    """
 
     model: BaseChatModel
     summary_model: BaseChatModel
@@ -31,8 +35,9 @@ class Collaborators:
     keywords: KeywordCache = field(default_factory=KeywordCache)
 
 
-def sizes(collaborators: Collaborators) -> tuple[int, int]:
+def sizes(collaborators: Collaborators, settings: Settings) -> tuple[int, int]:
     """Return the tokens of the system message and of the tool schemas."""
-    system: Message = {"type": "system", "data": {"content": collaborators.system}}
+    said = instructions(collaborators.system, settings)
+    system: Message = {"type": "system", "data": {"content": said}}
     count = collaborators.count
     return REPLY_OVERHEAD + count_message(system, count), count_tools(collaborators.schemas, count)

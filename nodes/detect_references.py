@@ -9,11 +9,11 @@ from ..memory.references import referenced
 from ..memory.settings import Settings
 from .collaborators import Collaborators
 from .session import desk, packed
-from .state import MemoryState
+from .state import AgentState
 
 
 def detect_references(
-    state: MemoryState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Renew the counters of the efforts that were mentioned; evicted ones return."""
     here = desk(state, runtime, collaborators)

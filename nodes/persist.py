@@ -9,13 +9,13 @@ from ..memory.metrics import cost
 from ..memory.settings import Settings, resolve
 from .collaborators import Collaborators
 from .embedding import embed
-from .session import committed, group, owner_of, running, tip_of, workspace
+from .session import committed, group, owner_of, running, tip_of
 from .settling import commit, commit_again
-from .state import MemoryState
+from .state import AgentState
 
 
 def persist(
-    state: MemoryState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Commit the running turn; a failed archive raises after retries and nothing changes.
 
@@ -24,7 +24,7 @@ def persist(
     settings = resolve(runtime.context, collaborators.settings)
     messages = running(state)
     owner = owner_of(state, runtime, settings)
-    turn, tip = group(workspace(state), messages), tip_of(state)
+    turn, tip = group(state, messages), tip_of(state)
     if "context_report" in state:
         spent = cost(state["context_report"]["tokens"], turn.messages, collaborators.count)
         turn = replace(turn, events=(*turn.events, spent))

@@ -10,9 +10,10 @@ from langchain_core.messages import BaseMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
+from ..memory.anchor import with_blocks
 from ..memory.desk import Desk
 from ..memory.errors import InputError, SessionNotFoundError
-from ..memory.messages import answered, clean
+from ..memory.messages import Message, answered, clean
 from ..memory.recall import stored
 from ..memory.record import Group, Owner, Record, Tip, memberships
 from ..memory.safety import effective_budget
@@ -22,7 +23,7 @@ from ..memory.view import View
 from ..memory.workspace import Workspace
 from .collaborators import Collaborators, sizes
 from .plain import plain
-from .state import MemoryState
+from .state import AgentState, MemoryState
 
 DEFAULT_USER = "default"
 _LEAST_FREE = 256
@@ -64,6 +65,7 @@ def workspace(state: MemoryState) -> Workspace:
         open=state.get("open_efforts", {}),
         expanded=state.get("expanded", {}),
         summaries=state.get("summaries", {}),
+        anchor=state.get("anchor", {}),
         events=tuple(state.get("events", ())),
         banners=tuple(state.get("banners", ())),
     )
@@ -76,6 +78,7 @@ def packed(space: Workspace) -> dict[str, Any]:
         "open_efforts": dict(space.open),
         "expanded": dict(space.expanded),
         "summaries": dict(space.summaries),
+        "anchor": dict(space.anchor),
         "events": list(space.events),
         "banners": list(space.banners),
     }
@@ -84,7 +87,7 @@ def packed(space: Workspace) -> dict[str, Any]:
 def committed(record: Record, last: str) -> dict[str, Any]:
     """Return the update that says what is in the archive; `last` is the id of its last message."""
     tip = {"branch": record.branch, "persisted": record.turn, "tip": record.digest}
-    return {**tip, "archived": last, "events": []}
+    return {**tip, "archived": last, "events": [], "raw_answers": {}}
 
 
 def running(state: MemoryState) -> list[BaseMessage]:
@@ -98,9 +101,10 @@ def running(state: MemoryState) -> list[BaseMessage]:
     return messages[start:]
 
 
-def group(space: Workspace, messages: Sequence[BaseMessage]) -> Group:
+def group(state: AgentState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages as a group of the running turn, as the archive keeps it."""
-    kept = tuple(stored(message) for message in plain(messages))
+    space = workspace(state)
+    kept = tuple(stored(message) for message in said(state, messages))
     return Group(
         turn=space.turn,
         messages=kept,
@@ -111,16 +115,21 @@ def group(space: Workspace, messages: Sequence[BaseMessage]) -> Group:
     )
 
 
-def desk(state: MemoryState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
+def said(state: AgentState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
+    """Return messages of the running turn as they were said, with what users do not see."""
+    return with_blocks(plain(messages), state.get("raw_answers", {}))
+
+
+def desk(state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
     """Return what the memory tools and the context work on in this run."""
     settings = _sized(resolve(runtime.context, collaborators.settings), state)
     space = workspace(state)
-    messages = plain(running(state))
+    messages = said(state, running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
     owner = owner_of(state, runtime, settings)
     view = View(collaborators.archive, owner, before(state), now)
     report = state.get("context_report", {})
-    fixed = sum(sizes(collaborators))
+    fixed = sum(sizes(collaborators, settings))
     space_left = room(settings.context_budget, fixed)
     turn = report.get("tokens", {}).get("turn", 0)
     free = max(

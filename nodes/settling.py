@@ -1,17 +1,19 @@
 """Committing what an earlier run left behind: an edited turn, an unfinished turn."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from ..memory.anchor import with_blocks
 from ..memory.archive import Archive
 from ..memory.errors import ArchiveLockedError
-from ..memory.messages import digest
+from ..memory.messages import Message, digest
 from ..memory.record import Group, Owner, Record, Tip
 from .arrivals import Arrivals
-from .session import committed, group, tip_of, workspace
-from .state import MemoryState
+from .session import committed, group, tip_of
+from .state import AgentState
 
 
 @retry(
@@ -25,23 +27,26 @@ def commit(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Record:
     return archive.commit(owner, tip, turn)
 
 
-def settle(state: MemoryState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
+def settle(state: AgentState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
     """Commit an edited last turn and an unfinished turn; return what state says of it then."""
     tip = _settle_edit(state, owner, arrived, archive)
     update: dict[str, Any] = {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
     if arrived.left:
-        record = commit(archive, owner, tip, group(workspace(state), arrived.left))
+        record = commit(archive, owner, tip, group(state, arrived.left))
         update = committed(record, str(arrived.left[-1].id))
     return {**update, "events": []}
 
 
-def _settle_edit(state: MemoryState, owner: Owner, arrived: Arrivals, archive: Archive) -> Tip:
+def _settle_edit(state: AgentState, owner: Owner, arrived: Arrivals, archive: Archive) -> Tip:
     """Commit the last archived turn again if its messages were edited: a new branch begins."""
     tip = tip_of(state)
     if arrived.last is None:
         return tip
-    edited = group(workspace(state), arrived.last)
+    edited = group(state, arrived.last)
     if digest(edited.messages) == tip.digest:
+        return tip
+    said = _as_said(edited.messages, archive.turns(owner, tip, [tip.turn]))
+    if digest(said) == tip.digest:
         return tip
     return commit_again(archive, owner, tip, replace(edited, events=())).tip
 
@@ -61,8 +66,15 @@ def commit_again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Recor
     again = replace(
         turn,
         turn=original.turn,
+        messages=_as_said(turn.messages, [original]),
         events=events,
         efforts=tuple(dict.fromkeys(efforts)) if turn.events else original.efforts,
         status=original.status if not turn.events else turn.status,
     )
     return commit(archive, owner, parent, again)
+
+
+def _as_said(messages: Sequence[Message], records: Sequence[Record]) -> tuple[Message, ...]:
+    """Return messages that were archived with the state blocks that users do not see."""
+    archived = (message["data"] for record in records for message in record.messages)
+    return with_blocks(messages, {data.get("id"): data.get("content") for data in archived})

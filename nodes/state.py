@@ -20,6 +20,7 @@ class MemoryState(TypedDict, total=False):
     open_efforts: dict[str, dict[str, int]]
     expanded: dict[str, dict[str, Any]]
     summaries: dict[str, int]
+    anchor: dict[str, str]
     banners: list[str]
     context_report: dict[str, Any]
     cuts: dict[str, Any]
@@ -42,6 +43,11 @@ class AssembledContext(TypedDict):
 
 
 class AgentState(MemoryState, total=False):
-    """What the nodes see: the state, and the assembled context, which is never checkpointed."""
+    """What the nodes see: the state, and what runs do not return.
 
+    `raw_answers` are what the model said in the running turn where users see it without a state
+    block: message id -> content. `context` is the assembled prompt, which is never checkpointed.
+    """
+
+    raw_answers: dict[str, Any]
     context: Annotated[AssembledContext, UntrackedValue]

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.memory.anchor import keeping
 from ebbtide.memory.context import instructions
 from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.settings import Settings
 from ebbtide.memory.summary import EffortSummary
 from ebbtide.memory.transcript import transcript
 from ebbtide.memory.wellformed import NAME, wellformed
@@ -135,11 +137,20 @@ def test_the_same_state_gives_the_same_bytes(full: Conversation) -> None:
 @pytest.mark.parametrize("application", ["", "  ", "Speak like a pirate.\n"])
 def test_the_application_speaks_after_the_instructions(application: str) -> None:
     """The system message is Ebbtide's instructions, then the application's if it has any."""
-    system = instructions(application)
+    system = instructions(application, Settings(anchor="off"))
 
     assert system.startswith(prompt("system"))
     assert system.removeprefix(prompt("system")).strip() == application.strip()
     assert system == system.strip()
+
+
+def test_the_state_block_is_explained_between_them() -> None:
+    """A model that keeps a state block is told so, before the application speaks."""
+    settings = Settings(anchor="always", anchor_max_tokens=77)
+
+    system = instructions("Be brief.", settings)
+
+    assert system == f"{prompt('system')}\n\n{keeping(settings)}\n\nBe brief."
 
 
 def test_an_expanded_log_is_the_original_byte_for_byte(talk: Conversation) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message, text
 from ebbtide.memory.preview import Limits, preview, previewed
+from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count
 from ebbtide.memory.transcript import places, rendered
 from tests.memory.desks import Conversation, ai, call, count_words, human, tool
@@ -58,10 +59,15 @@ MESSAGES: list[Message] = [
 ]
 
 
+def previews(messages: list[Message], limits: Limits) -> tuple[Message, ...]:
+    """Return the messages of turn 5 with previews."""
+    return previewed(Group(5, tuple(messages), ""), messages, limits, count)
+
+
 @pytest.mark.parametrize("at", [0, 2, 4])
 def test_a_pointer_resolves_in_the_log(at: int) -> None:
     """At the offset that a preview names, the log of the turn goes on with what was left out."""
-    shown = text(previewed(MESSAGES, 5, Limits(32, 32, 32), count)[at])
+    shown = text(previews(MESSAGES, Limits(32, 32, 32))[at])
     found = POINTER.search(shown)
 
     assert found
@@ -70,7 +76,7 @@ def test_a_pointer_resolves_in_the_log(at: int) -> None:
 
 def test_a_pointer_of_arguments_resolves_in_the_log() -> None:
     """Arguments stand in the log as JSON, and their preview points into it."""
-    asked = previewed(MESSAGES, 5, Limits(32, 32, 32), count)[1]["data"]["tool_calls"][0]
+    asked = previews(MESSAGES, Limits(32, 32, 32))[1]["data"]["tool_calls"][0]
     found = POINTER.search(asked["args"]["preview"])
 
     assert found
@@ -91,7 +97,7 @@ def test_places_are_where_texts_and_arguments_stand() -> None:
 
 def test_results_are_shortened_alone() -> None:
     """With a limit for results, what the user and the assistant said stays whole."""
-    shown = previewed(MESSAGES, 5, Limits(results=32), count)
+    shown = previews(MESSAGES, Limits(results=32))
 
     assert [before == after for before, after in zip(MESSAGES, shown, strict=True)] == [
         *(True, True, False, True, True)
@@ -102,7 +108,7 @@ def test_arguments_stay_valid() -> None:
     """Shortened arguments are still an object, of invalid calls still a text."""
     asked = ai("", call("look_up", call_id="1", key=LONG))
     broken = ai("", invalid_tool_calls=[{"name": "look_up", "args": "{" + LONG, "id": "2"}])
-    shown = previewed([asked, broken], 5, Limits(arguments=32), count)
+    shown = previews([asked, broken], Limits(arguments=32))
 
     assert [*shown[0]["data"]["tool_calls"][0]["args"]] == ["preview"]
     assert isinstance(shown[1]["data"]["invalid_tool_calls"][0]["args"], str)
@@ -111,7 +117,7 @@ def test_arguments_stay_valid() -> None:
 def test_images_become_placeholders() -> None:
     """Where texts are limited, an image is named instead of sent."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    shown = previewed([human([{"type": "text", "text": "See: "}, picture])], 5, Limits(9, 9), count)
+    shown = previews([human([{"type": "text", "text": "See: "}, picture])], Limits(9, 9))
 
     assert shown[0]["data"]["content"] == "See: [image_url]"
 
@@ -122,7 +128,8 @@ def test_what_was_read_says_where_it_reads_on(talk: Conversation) -> None:
     talk.turn(LONG)
     talk.ask("Read it.")
     whole = talk.call("read_log", turn=1)
-    (shown,) = previewed(talk.messages[-1:], 2, Limits(results=40), count_words)
+    said = talk.desk.view.running
+    *_, shown = previewed(said, said.messages, Limits(results=40), count_words)
     short = json.loads(text(shown))
 
     assert whole["text"].startswith(short["text"])

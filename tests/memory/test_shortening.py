@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.record import Group
 from ebbtide.memory.shortening import size, within
 from tests.memory.desks import ai, call, count_words, human, tool
 
@@ -34,7 +35,7 @@ def looked_up(times: int, result: str, **args: Any) -> list[Message]:
 )
 def test_a_turn_is_shortened_in_steps(messages: list[Message], limit: int, how: str) -> None:
     """Complaint row 13: results give way first, then texts, arguments, rounds; something stays."""
-    shown = within(7, messages, limit, count_words)
+    shown = within(Group(7, tuple(messages), ""), messages, limit, count_words)
 
     assert shown.how == how
     assert 0 < size(shown.messages, count_words) <= limit
@@ -43,7 +44,7 @@ def test_a_turn_is_shortened_in_steps(messages: list[Message], limit: int, how: 
 def test_the_newest_rounds_stay() -> None:
     """Of many rounds the oldest are folded into one note that says where they are."""
     messages = [human("hello"), *looked_up(2, "found it") * 30]
-    shown = within(7, messages, 300, count_words).messages
+    shown = within(Group(7, tuple(messages), ""), messages, 300, count_words).messages
 
     assert text(shown[0]) == "hello"
     assert "tool calls of this turn are left out here (look_up). read_log(turn=7, offset=" in text(
@@ -57,14 +58,14 @@ def test_nothing_is_shortened_without_need() -> None:
     """A turn that fits is sent as it is, to the last byte."""
     messages = [human("hello"), *looked_up(2, LONG)]
 
-    assert within(7, messages, 20_000, count_words).messages == tuple(messages)
+    assert within(Group(7, tuple(messages), ""), messages, 20_000, count_words).messages == tuple(messages)
 
 
 def test_previews_are_as_long_as_there_is_room() -> None:
     """With more room, more of a long result is shown."""
     messages = [human("hello"), *looked_up(1, LONG)]
     sizes = [
-        size(within(7, messages, limit, count_words).messages, count_words)
+        size(within(Group(7, tuple(messages), ""), messages, limit, count_words).messages, count_words)
         for limit in (200, 400, 800, 1_600)
     ]
 

@@ -146,8 +146,8 @@ def test_a_turn_that_was_removed_is_an_error() -> None:
 )
 def test_a_group_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str) -> None:
     """A group knows its turn, its efforts, and whether it has been answered."""
-    space = workspace({"turn": 3}).activated("a")
+    state: Any = {"turn": 3, **packed(workspace({"turn": 3}).activated("a"))}
 
-    found = group(space, [MESSAGES[0], last])
+    found = group(state, [MESSAGES[0], last])
 
     assert (found.turn, found.efforts, found.status) == (3, ("a",), status)

@@ -1,0 +1,142 @@
+"""The anchor: the small block of state that the model keeps, for facts that outlive every cut."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ..prompts.loader import text as prompt
+from .messages import Message
+from .quotes import fenced
+from .settings import Settings
+from .state_blocks import blocks, cut_content
+from .tokens import TokenCounter, cut_at_sentence
+from .wellformed import note
+
+Anchor: TypeAlias = Mapping[str, str]
+"""Field -> text, in the order in which the model wrote them; "" is what stood before the first."""
+
+FIELDS = ("Goal", "Context", "Resolved", "Technical Anchors")
+"""The fields that the model is told to use; others are kept as well."""
+
+_KNOWN = {name.lower(): name for name in FIELDS}
+_FIELD = re.compile(r"\**(?P<name>[^\W\d][\w -]{0,39}?)\**(?::(?=[\s*]|$)|：)\**\s*(?P<text>.*)")
+_LEAST = 4
+"""Tokens that a field is cut to at least; if there are too many for that, some are left out."""
+
+
+def parsed(block: str) -> dict[str, str]:
+    r"""Return the fields of a block; a line that begins none goes on with the one before.
+
+    >>> parsed("Goal: ship 1.2\nTechnical Anchors: port 8443\n  host db-1\nOwner: Ann")
+    {'Goal': 'ship 1.2', 'Technical Anchors': 'port 8443\n  host db-1', 'Owner': 'Ann'}
+    """
+    fields: dict[str, list[str]] = {}
+    name = ""
+    for line in block.replace("\r\n", "\n").split("\n"):
+        said = line
+        if field := _FIELD.fullmatch(line):
+            name, said = _KNOWN.get(field["name"].lower(), field["name"]), field["text"]
+        fields.setdefault(name, []).append(said)
+    texts = {name: "\n".join(lines).strip() for name, lines in fields.items()}
+    return {name: text for name, text in texts.items() if text}
+
+
+def newest(content: Any) -> dict[str, str] | None:
+    """Return the last complete block of a message's content that says something, else None."""
+    said = [fields for block in blocks(content) if (fields := parsed(block))]
+    return said[-1] if said else None
+
+
+def rendered(anchor: Anchor) -> str:
+    r"""Return the anchor as text, a field on each line.
+
+    >>> rendered({"Goal": "ship 1.2", "Owner": "Ann"})
+    'Goal: ship 1.2\nOwner: Ann'
+    """
+    return "\n".join(f"{name}: {text}" if name else text for name, text in anchor.items())
+
+
+def limited(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
+    """Return the anchor within `limit` tokens: long fields are cut, all to the same length.
+
+    Where even that is not enough, fields are left out, those that nobody asked for first.
+
+    >>> limited({"Goal": "one two three four five", "Owner": "Ann"}, 7, lambda s: len(s.split()))
+    {'Goal': 'one two three four…', 'Owner': 'Ann'}
+    """
+    kept = dict(anchor)
+    while kept and count(rendered(kept)) > limit:
+        cut = _cut_evenly(kept, limit, count)
+        if cut is not None:
+            return cut
+        kept.pop(_least_wanted(kept))
+    return kept
+
+
+def anchor_note(anchor: Anchor, settings: Settings) -> Iterator[Message]:
+    """Yield the note that shows the anchor to the model, quoted; nothing if there is none."""
+    if anchor and settings.anchor != "off":
+        yield note(prompt("anchor_note", quote=fenced("state", rendered(anchor))))
+
+
+def keeping(settings: Settings) -> str:
+    """Return what the model is told about keeping the anchor; empty if it keeps none."""
+    if settings.anchor == "off":
+        return ""
+    when = prompt("anchor_always" if settings.anchor == "always" else "anchor_on_change")
+    return prompt("anchor", when=when, limit=settings.anchor_max_tokens)
+
+
+def shown(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages as users see them: those of the model without their blocks."""
+    return tuple(_shown(message) for message in messages)
+
+
+def with_blocks(messages: Sequence[Message], said: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Return messages with their blocks again; `said` is what the model said, by message id.
+
+    A message that is not what was shown of it was edited: it stays as it is.
+    """
+    return tuple(_raw(message, said) for message in messages)
+
+
+def _cut_evenly(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str] | None:
+    """Return the anchor with each field cut to the same most tokens, None if too few are left."""
+    low, high = _LEAST - 1, limit + 1
+    found: dict[str, str] | None = None
+    while high - low > 1:
+        middle = (low + high) // 2
+        cut = {name: _cut(text, middle, count) for name, text in anchor.items()}
+        if count(rendered(cut)) <= limit:
+            low, found = middle, cut
+        else:
+            high = middle
+    return found
+
+
+def _cut(text: str, limit: int, count: TokenCounter) -> str:
+    return text if count(text) <= limit else cut_at_sentence(text, limit, count)
+
+
+def _least_wanted(anchor: Anchor) -> str:
+    last_first = list(anchor)[::-1]
+    return next((name for name in last_first if name not in FIELDS), last_first[0])
+
+
+def _shown(message: Message) -> Message:
+    content = message["data"].get("content")
+    if message["type"] != "ai" or not content:
+        return message
+    seen = cut_content(content)
+    return message if seen is content else _saying(message, seen)
+
+
+def _raw(message: Message, said: Mapping[str, Any]) -> Message:
+    content = said.get(message["data"].get("id") or "")
+    if not content or cut_content(content) != message["data"].get("content", ""):
+        return message
+    return _saying(message, content)
+
+
+def _saying(message: Message, content: Any) -> Message:
+    return {**message, "data": {**message["data"], "content": content}}

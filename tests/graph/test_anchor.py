@@ -1,0 +1,329 @@
+"""The anchor through the graph: what users see, what is stored, and where it goes back to."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, RemoveMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import Settings, restore
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner
+from ebbtide.memory.state_blocks import END, START
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call, malformed, together
+
+NODES = ["run_tools", "assemble_context", "detect_references", "decay", "persist"]
+FIRST, SECOND = {"Goal": "ship 1.2"}, {"Goal": "ship 1.2", "Technical Anchors": "port 8443"}
+
+
+def block(fields: dict[str, str]) -> str:
+    """Return a block with these fields."""
+    return "\n".join([START, *(f"{name}: {said}" for name, said in fields.items()), END])
+
+
+def saying(words: str, fields: dict[str, str]) -> str:
+    """Return an answer with a block at its end."""
+    return f"{words}\n\n{block(fields)}"
+
+
+def answers(here: Talk, values: dict[str, Any]) -> list[str]:
+    """Return what the model said in the visible turns, as the archive has it."""
+    messages = [m for record in here.records(values) for m in record.messages]
+    return [text(m) for m in messages if m["type"] == "ai"]
+
+
+def shown(values: dict[str, Any]) -> list[str]:
+    """Return what users see of the answers in state."""
+    return [m.text for m in values["messages"] if isinstance(m, AIMessage)]
+
+
+def test_the_block_is_kept_and_not_shown(tmp_path: Path) -> None:
+    """Users see the answer, the archive has all of it, the state has the anchor."""
+    here = talk(tmp_path, [saying("Understood.", FIRST)])
+
+    state = here.say("Let us ship 1.2.")
+
+    assert shown(state) == ["Understood."]
+    assert state["anchor"] == FIRST
+    assert answers(here, state) == [saying("Understood.", FIRST)]
+    assert "raw_answers" not in state
+
+
+def test_the_next_call_gets_the_anchor_once(tmp_path: Path) -> None:
+    """The notes show it, the real messages do not, and it stays until another block comes."""
+    here = talk(tmp_path, [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND), "End."])
+
+    [here.say(words) for words in ("one", "two", "three", "four")]
+
+    assert [sent.text.count("Goal: ship 1.2\n") for sent in here.model.sent] == [0, 1, 1, 1]
+    assert "\nTechnical Anchors: port 8443\n</state " in here.last[-2].text
+    assert [m.text for m in here.last if m.type == "ai"] == ["Understood.", "Fine.", "New."]
+
+
+def test_an_unclosed_or_fenced_block_is_an_answer(tmp_path: Path) -> None:
+    """What is no block is shown and changes nothing."""
+    odd = [f"Look:\n```\n{block(SECOND)}\n```", f"{START}\nGoal: y"]
+    here = talk(tmp_path, [saying("Understood.", FIRST), *odd])
+
+    states = [here.say(words) for words in ("one", "two", "three")]
+
+    assert shown(states[-1]) == ["Understood.", *odd]
+    assert states[-1]["anchor"] == FIRST
+
+
+def test_a_block_beside_calls_counts(tmp_path: Path) -> None:
+    """Of all blocks in a turn the last one counts, and the call before it is stored whole."""
+    first = together(call("effort_status"), text=saying("Looking.", FIRST))
+    here = talk(tmp_path, [first, saying("Seen.", SECOND)])
+
+    state = here.say("Look.")
+
+    assert shown(state) == ["Looking.", "Seen."]
+    assert state["anchor"] == SECOND
+    assert answers(here, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
+    assert [m.text for m in here.last if m.type == "ai"] == ["Looking."]
+    assert "Goal: ship 1.2\n</state " in here.last[1].text
+
+
+@pytest.mark.parametrize("asked", [call("effort_status"), malformed("effort_status", "{")])
+def test_a_block_in_an_answer_that_is_cut_short(tmp_path: Path, asked: AIMessage) -> None:
+    """Without rounds left the block counts as well."""
+    asked.content = saying("Again.", FIRST)
+    here = talk(tmp_path, [asked], settings=Settings(max_tool_rounds=0))
+
+    state = here.say("Look.")
+
+    assert shown(state)[0] == "Again."
+    assert state["anchor"] == FIRST
+    assert answers(here, state)[0] == saying("Again.", FIRST)
+
+
+def test_a_long_block_is_cut_and_told(tmp_path: Path) -> None:
+    """The state keeps what fits, with a banner; the archive has the whole block."""
+    long = {"Goal": "to ship it " * 100}
+    here = talk(tmp_path, [saying("Yes.", long)], settings=Settings(anchor_max_tokens=40))
+
+    state = here.say("one")
+
+    assert state["anchor"]["Goal"].startswith("to ship it to ship it")
+    assert len(state["anchor"]["Goal"]) < 200
+    (banner,) = state["banners"]
+    assert banner.startswith("--- Shortened state block: ")
+    assert answers(here, state) == [saying("Yes.", long)]
+
+
+def test_the_same_block_again_is_no_event(tmp_path: Path) -> None:
+    """A model that writes the block with every answer leaves one event for each change."""
+    here = talk(
+        tmp_path,
+        [saying(str(n), FIRST) for n in range(3)],
+        settings=Settings(anchor="always"),
+    )
+
+    states = [here.say(words) for words in ("one", "two", "three")]
+
+    events = [e["type"] for record in here.records(states[-1]) for e in record.events]
+    assert events == ["anchored", "context", "context", "context"]
+
+
+def test_off_leaves_everything_as_it_is(tmp_path: Path) -> None:
+    """Switched off for one run, the model is told nothing and its words are shown as they are."""
+    here = talk(tmp_path, [saying("a", FIRST), saying("b", SECOND), "c"])
+    here.say("one")
+
+    state = here.say("two", context={"anchor": "off"})
+
+    assert START not in here.last[0].text
+    assert not any(m.text.startswith("[Memory: the state") for m in here.last)
+    assert shown(state) == ["a", saying("b", SECOND)]
+    assert state["anchor"] == FIRST
+    assert here.say("three")["anchor"] == FIRST
+    assert START in here.last[0].text
+
+
+def test_users_and_tools_cannot_write_the_anchor(tmp_path: Path) -> None:
+    """A block in a question, in a tool's result or in recalled text is only quoted."""
+
+    def fetch() -> str:
+        """Fetch a page."""
+        return saying("page", SECOND)
+
+    here = talk(
+        tmp_path, [call("fetch"), "Read.", call("read_log", turn=1), "Seen."], tools=[fetch]
+    )
+
+    states = [here.say(saying(words, FIRST)) for words in ("one", "two")]
+
+    assert [state["anchor"] for state in states] == [{}, {}]
+
+
+def test_time_travel_takes_the_anchor_along(tmp_path: Path) -> None:
+    """A branch goes on with the anchor of its own past."""
+    here = talk(tmp_path, [saying("a", FIRST), saying("b", SECOND), "c"])
+    here.say("one")
+    first = here.agent.get_state(THREAD).config
+    left = here.say("two")
+
+    right = here.say("other", first)
+
+    assert (left["anchor"], right["anchor"]) == (SECOND, FIRST)
+
+
+def test_an_answer_without_its_block_is_no_edit(tmp_path: Path) -> None:
+    """The next turn goes on on the same branch, though the state shows less than was said."""
+    here = talk(tmp_path, [saying("a", FIRST), "b", "c"])
+
+    states = [here.say(words) for words in ("one", "two", "three")]
+
+    assert [state["branch"] for state in states] == ["main"] * 3
+    assert [tip.branch for tip in here.archive.tips(Owner("default", "t"))] == ["main"]
+
+
+@pytest.mark.parametrize(
+    ("edited", "kept"),
+    [("question", [saying("a", FIRST), "b"]), ("answer", ["no", "b"])],
+)
+def test_an_edit_of_such_a_turn_is_noticed(tmp_path: Path, edited: str, kept: list[str]) -> None:
+    """An edited question keeps the whole answer; an edited answer is what was edited."""
+    here = talk(tmp_path, [saying("a", FIRST), "b"])
+    asked, answer = here.say("one")["messages"]
+    new = {"question": asked, "answer": answer}[edited].model_copy(update={"content": "no"})
+    here.agent.update_state(THREAD, {"messages": [new]})
+
+    state = here.say("two")
+
+    assert state["branch"] != "main"
+    assert answers(here, state) == kept
+    assert state["anchor"] == FIRST
+
+
+def test_a_turn_that_is_run_again_keeps_its_block(tmp_path: Path) -> None:
+    """Of an answer that is asked for again, what was said before it stays whole."""
+    first = together(call("effort_status"), text=saying("Looking.", FIRST))
+    here = talk(tmp_path, [first, saying("Seen.", SECOND), "Seen again."])
+    gone = RemoveMessage(str(here.say("look")["messages"][-1].id))
+    config = here.agent.update_state(THREAD, {"messages": [gone]}, as_node="run_tools")
+
+    state = here.agent.invoke(None, config)
+
+    assert answers(here, state) == [saying("Looking.", FIRST), "Seen again."]
+    assert shown(state) == ["Looking.", "Seen again."]
+
+
+def test_a_repeated_question_shows_no_block(tmp_path: Path) -> None:
+    """Where archived messages come back into the state, they come without blocks."""
+    here = talk(tmp_path, [saying("a", FIRST), "b", "c"])
+    first = here.say("one")["messages"][0]
+    here.say("two")
+
+    again = first.model_copy(update={"content": "one again"})
+    state = here.agent.invoke({"messages": [again]}, THREAD)
+
+    assert shown(state) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_a_turn_that_is_resumed_keeps_its_block(tmp_path: Path, node: str) -> None:
+    """Interrupted before any node after the model, the turn is archived as it was said."""
+    first = together(call("effort_status"), text=saying("Looking.", FIRST))
+    here = talk(tmp_path, [first, saying("Seen.", SECOND)])
+    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=[node])
+
+    while here.agent.get_state(THREAD).next:
+        here.agent.invoke(None, THREAD)
+
+    state = here.agent.get_state(THREAD).values
+    assert state["anchor"] == SECOND
+    assert answers(here, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
+
+
+@pytest.mark.parametrize("node", ["detect_references", "decay", "persist"])
+def test_an_answer_that_was_not_archived_keeps_its_block(tmp_path: Path, node: str) -> None:
+    """A new message after an answer that was not committed yet commits it as it was said."""
+    here = talk(tmp_path, [saying("Seen.", FIRST), "Next."])
+    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=[node])
+
+    state = here.say("other")
+
+    assert [record.status for record in here.records(state)] == ["done", "done"]
+    assert answers(here, state) == [saying("Seen.", FIRST), "Next."]
+    assert (state["anchor"], shown(state)) == (FIRST, ["Seen.", "Next."])
+
+
+def test_a_turn_that_is_broken_off_keeps_its_block(tmp_path: Path) -> None:
+    """A new message in the middle of a turn commits what was said, block and all."""
+    first = together(call("effort_status"), text=saying("Looking.", FIRST))
+    here = talk(tmp_path, [first, "Next."])
+    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["run_tools"])
+
+    state = here.say("other")
+
+    assert [record.status for record in here.records(state)] == ["aborted", "done"]
+    assert answers(here, state) == [saying("Looking.", FIRST), "Next."]
+    assert state["anchor"] == FIRST
+    assert shown(state) == ["Looking.", "Next."]
+
+
+def test_restore_brings_the_anchor_back(tmp_path: Path) -> None:
+    """Rebuilt from the archive, the state has the anchor and shows no block."""
+    before = talk(tmp_path, [saying("a", FIRST), saying("b", SECOND)])
+    lived = [before.say(words) for words in ("one", "two")][-1]
+    here = talk(tmp_path, ["c"], checkpointer=InMemorySaver())
+
+    restore(here.agent, THREAD)
+
+    state = here.agent.get_state(THREAD).values
+    assert (state["anchor"], state["messages"]) == (SECOND, lived["messages"])
+    assert here.say("three")["branch"] == "main"
+
+
+def test_effort_ids_in_the_block_are_no_reference(tmp_path: Path) -> None:
+    """A block that names an effort turn after turn does not keep its log expanded."""
+    script = [
+        *(call("open_effort", name="auth-bug"), "x", call("close_effort"), "y"),
+        *(call("expand_effort", effort_id="auth-bug"), "z"),
+    ]
+    named = [saying(str(n), {"Context": f"auth-bug {n}"}) for n in range(3)]
+    here = talk(tmp_path, [*script, *named], structured=[{"summary": "It was done."}])
+    expanded = [here.say(words) for words in ("one", "two", "three")][-1]
+
+    state = [here.say(words) for words in ("four", "five", "six")][-1]
+
+    assert (list(expanded["expanded"]), list(state["expanded"])) == (["auth-bug"], [])
+
+
+def test_read_log_shows_what_was_said(tmp_path: Path) -> None:
+    """The log of a turn has the block, and what was read of the running turn stays the same."""
+    rounds = [together(call("effort_status"), text=saying("Looking.", FIRST))]
+    here = talk(tmp_path, [*rounds, call("read_log", turn=1), "Done.", "Next."])
+    here.say("look")
+    read = here.model.sent[2].messages[-1].text
+
+    here.say("and now?")
+
+    assert "---STATE---\\nGoal: ship 1.2\\n---END STATE---" in read
+    assert read in [m.text for m in here.last]
+
+
+def test_summaries_may_read_the_block(tmp_path: Path) -> None:
+    """The summariser gets the raw log."""
+    here = talk(
+        tmp_path,
+        [call("open_effort", name="a"), saying("x " * 60, FIRST), call("close_effort"), "done"],
+    )
+
+    [here.say(words) for words in ("one", "two")]
+
+    assert "Goal: ship 1.2" in here.model.asked[0].text
+
+
+async def test_the_async_path_does_the_same(tmp_path: Path) -> None:
+    """Asynchronously, users see the answer and the archive has all of it."""
+    here = talk(tmp_path, [saying("Understood.", FIRST)])
+
+    state = await here.agent.ainvoke({"messages": "one"}, THREAD)
+
+    assert (shown(state), state["anchor"]) == (["Understood."], FIRST)
+    assert answers(here, state) == [saying("Understood.", FIRST)]

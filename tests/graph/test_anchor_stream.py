@@ -1,0 +1,272 @@
+"""The `messages` stream shows answers without their blocks, however they come in."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import CallbackManagerForLLMRun, get_usage_metadata_callback
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START as BEGIN
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from pydantic import Field
+
+from ebbtide import DiskArchive, Settings, build_memory_graph, create_memory_agent
+from ebbtide.memory.state_blocks import END, START
+from ebbtide.nodes.state import MemoryState
+from tests.agents import THREAD
+from tests.doubles import Broken, ScriptedModel, call
+
+BLOCK = f"{START}\nGoal: 修复\n{END}"
+SAID = f"Yes.\n\n---\n```\n{START}\n```\n{BLOCK}\n\nBye."
+SHOWN = f"Yes.\n\n---\n```\n{START}\n```\n\nBye."
+USAGE: Any = {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}
+Agent = CompiledStateGraph[Any, Any, Any, Any]
+
+
+class Streaming(ScriptedModel):
+    """A scripted model that streams each answer in these chunks."""
+
+    chunks: list[Any] = Field(default_factory=list)
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 (the base class's signature)
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        self._next(messages, kwargs)
+        for chunk in self.chunks:
+            yield ChatGenerationChunk(message=chunk.model_copy(deep=True))
+
+
+def pieces(*contents: Any, **last: Any) -> list[AIMessageChunk]:
+    """Return chunks with these contents, the last of them with what else there is."""
+    *others, final = contents
+    return [
+        *(AIMessageChunk(content=part) for part in others),
+        AIMessageChunk(content=final, **last),
+    ]
+
+
+def agent(root: Path, chunks: Sequence[AIMessageChunk], **options: Any) -> Agent:
+    """Return an agent whose model streams these chunks and then has nothing more to say."""
+    model = Streaming(answers=["-"] * 9, chunks=[*chunks], tags=options.pop("tags", None))
+    archive = DiskArchive(root, durable=False)
+    return create_memory_agent(model, archive=archive, checkpointer=InMemorySaver(), **options)
+
+
+def streamed(here: Agent, **options: Any) -> list[Any]:
+    """Return what the stream of messages shows of a turn."""
+    return [*here.stream({"messages": "hi"}, THREAD, stream_mode="messages", **options)]
+
+
+def said(found: Sequence[Any]) -> str:
+    """Return the text of what was streamed."""
+    return "".join(str(chunk.text) for chunk, _ in found)
+
+
+def written(event: Any) -> str:
+    """Return what an event shows, as text with line breaks; the assembled prompt is left out."""
+    prompt = isinstance(event, dict) and "assemble_context" in event
+    return "" if prompt else repr(event).replace("\\n", "\n")
+
+
+@pytest.mark.parametrize("at", range(len(SAID) + 1))
+def test_every_division(tmp_path: Path, at: int) -> None:
+    """Wherever the answer is divided, nothing of the block is seen and the rest is."""
+    here = agent(tmp_path, pieces(SAID[:at], SAID[at:]))
+
+    found = streamed(here)
+
+    assert said(found) == SHOWN
+    assert here.get_state(THREAD).values["messages"][-1].text == SHOWN
+
+
+@pytest.mark.parametrize("at", range(len(SAID) + 1))
+async def test_every_division_async(tmp_path: Path, at: int) -> None:
+    """The same holds asynchronously."""
+    here = agent(tmp_path, pieces(SAID[:at], SAID[at:]))
+
+    stream = here.astream({"messages": "hi"}, THREAD, stream_mode="messages")
+
+    assert said([event async for event in stream]) == SHOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (SAID, SHOWN),
+        (f"{START}\nGoal: never closed", f"{START}\nGoal: never closed"),
+        (f"A\n\n{START}\n", f"A\n\n{START}\n"),
+        (BLOCK, ""),
+        ("plain\n", "plain\n"),
+    ],
+)
+def test_character_by_character(tmp_path: Path, text: str, shown: str) -> None:
+    """What is no block after all is shown in the end, and all pieces are of one message."""
+    here = agent(tmp_path, pieces(*text))
+
+    found = streamed(here)
+
+    assert said(found) == shown
+    assert len({chunk.id for chunk, _ in found}) == 1
+
+
+def test_text_is_shown_as_it_comes(tmp_path: Path) -> None:
+    """Nothing is held back that cannot begin a block."""
+    here = agent(tmp_path, pieces("One ", "two.", "\nThree", f"\n\n{BLOCK}"))
+
+    assert [chunk.text for chunk, _ in streamed(here)][:3] == ["One ", "two.", "\nThree"]
+
+
+@pytest.mark.parametrize("at", range(len(SAID) + 1))
+def test_content_blocks(tmp_path: Path, at: int) -> None:
+    """Providers that stream lists of content blocks are read as those that stream text."""
+    texts = [[{"type": "text", "text": part, "index": 0}] for part in (SAID[:at], SAID[at:])]
+    thought = [{"type": "thinking", "thinking": "hm", "index": 1}]
+    here = agent(tmp_path, pieces(texts[0], thought, texts[1], "", chunk_position="last"))
+
+    found = streamed(here)
+
+    assert said(found) == SHOWN
+    assert [chunk.content for chunk, _ in found if chunk.content == thought] == [thought]
+    assert here.get_state(THREAD).values["messages"][-1].text == SHOWN
+
+
+def test_metadata_survives(tmp_path: Path) -> None:
+    """Usage and response metadata are in the stream and in the state, and counted once."""
+    told: dict[str, Any] = {"usage_metadata": USAGE, "response_metadata": {"model_name": "m"}}
+    here = agent(tmp_path, pieces(SAID, "", **told, chunk_position="last"))
+
+    with get_usage_metadata_callback() as counted:
+        found = streamed(here)
+
+    answer = here.get_state(THREAD).values["messages"][-1]
+    assert [chunk.usage_metadata for chunk, _ in found] == [None, USAGE]
+    assert found[-1][0].response_metadata == {"model_name": "m"}
+    assert (answer.usage_metadata, answer.response_metadata) == (USAGE, {"model_name": "m"})
+    assert counted.usage_metadata == {"m": USAGE}
+
+
+def test_tool_calls_stream(tmp_path: Path) -> None:
+    """The pieces of calls pass, a block before them does not."""
+    asked = {"name": "effort_status", "args": "{}", "id": "c1", "index": 0}
+    part: Any = {**asked, "type": "tool_call_chunk"}
+    here = agent(tmp_path, pieces(f"See.\n{BLOCK}\n", "", tool_call_chunks=[part]))
+
+    found = streamed(here, interrupt_before=["run_tools"])
+
+    values = here.get_state(THREAD).values
+    assert said(found) == "See."
+    assert [one["name"] for chunk, _ in found for one in chunk.tool_call_chunks] == [asked["name"]]
+    assert values["messages"][-1].tool_calls[0]["name"] == "effort_status"
+    assert values["anchor"] == {"Goal": "修复"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"disable_streaming": True}, {"disable_streaming": "tool_calling"}]
+)
+def test_a_model_that_does_not_stream(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Its answer comes whole, without the block."""
+    model = ScriptedModel(answers=[SAID], **options)
+    here = create_memory_agent(
+        model, archive=DiskArchive(tmp_path, durable=False), checkpointer=InMemorySaver()
+    )
+
+    found = streamed(here)
+
+    assert [chunk.text for chunk, _ in found] == [SHOWN]
+
+
+def test_off_streams_everything(tmp_path: Path) -> None:
+    """Switched off, the model is called as any other, and its words are shown."""
+    here = agent(tmp_path, pieces(SAID), settings=Settings(anchor="off"))
+
+    found = streamed(here)
+
+    assert said(found) == SAID
+    assert here.get_state(THREAD).values["messages"][-1].text == SAID
+
+
+def test_a_piece_says_where_it_comes_from(tmp_path: Path) -> None:
+    """Pieces come with the metadata that LangGraph gives them without anchor, tags included."""
+    chunks = pieces("Hi ", "there", chunk_position="last")
+    whens: list[Any] = ["off", "on-change"]
+    here = [agent(tmp_path / w, chunks, tags=["mine"], settings=Settings(anchor=w)) for w in whens]
+
+    plain, own = (streamed(one)[0][1] for one in here)
+
+    assert plain["tags"] == ["mine"]
+    assert plain.keys() == own.keys()
+    assert {key for key in plain if plain[key] != own[key]} <= {
+        *("langgraph_checkpoint_ns", "checkpoint_ns", "lc_versions"),
+    }
+
+
+@pytest.mark.parametrize(("subgraphs", "shown"), [(True, SHOWN), (False, "")])
+def test_inside_a_larger_graph(tmp_path: Path, subgraphs: bool, shown: str) -> None:  # noqa: FBT001
+    """The stream of a parent shows the pieces of an embedded agent if it asks for subgraphs."""
+    model = Streaming(answers=["-"], chunks=pieces(*SAID))
+    graph = build_memory_graph(model, archive=DiskArchive(tmp_path, durable=False))
+    parent = StateGraph(MemoryState)
+    parent.add_node("agent", graph.compile())
+    parent.add_edge(BEGIN, "agent")
+    here = parent.compile(checkpointer=InMemorySaver())
+
+    found = streamed(here, subgraphs=subgraphs)
+
+    pushed = [event[1] if subgraphs else event for event in found]
+    inner = [event for event in pushed if isinstance(event[0], AIMessageChunk)]
+    assert said(inner) == shown
+    assert here.get_state(THREAD).values["messages"][-1].text == SHOWN
+
+
+@pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom"])
+async def test_no_mode_shows_the_block(tmp_path: Path, mode: Any) -> None:
+    """No stream that users see shows the block, the prompt aside (complaint row 10)."""
+    here = agent(tmp_path, pieces(*SAID))
+    other: RunnableConfig = {"configurable": {"thread_id": "other"}}
+    sync = [*here.stream({"messages": "hi"}, THREAD, stream_mode=mode)]
+    stream = here.astream({"messages": "hi"}, other, stream_mode=mode)
+
+    found = [*sync, *[event async for event in stream]]
+
+    assert BLOCK not in "".join(written(event) for event in found)
+
+
+def test_tools_reach_the_model(tmp_path: Path) -> None:
+    """The tools, and that the last call of a turn may not use them, are bound as ever."""
+    model = ScriptedModel(answers=[call("effort_status"), "Seen."])
+    here = create_memory_agent(
+        model,
+        archive=DiskArchive(tmp_path, durable=False),
+        settings=Settings(max_tool_rounds=1),
+    )
+
+    here.invoke({"messages": "look"})
+
+    assert [sent.tool_choice for sent in model.sent] == [None, "none"]
+    assert all("effort_status" in sent.tool_names for sent in model.sent)
+
+
+def test_a_stream_that_breaks_off(tmp_path: Path) -> None:
+    """What was held back when the provider failed is not shown, and the turn can be resumed."""
+    broken = Broken(f"Yes.\n{START}\nGoal: x", ConnectionError("gone"))
+    here = create_memory_agent(
+        ScriptedModel(answers=[broken, SAID]),
+        archive=DiskArchive(tmp_path, durable=False),
+        checkpointer=InMemorySaver(),
+    )
+    before: list[Any] = []
+    with pytest.raises(ConnectionError):
+        before.extend(here.stream({"messages": "hi"}, THREAD, stream_mode="messages"))
+
+    after = [*here.stream(None, THREAD, stream_mode="messages")]
+
+    assert (said(before), said(after)) == ("Yes.", SHOWN)
