@@ -47,7 +47,13 @@ def answer(messages: list[BaseMessage]) -> AIMessage:
             return call("open_effort", name=f"work {turn}")
         if turn % 4 == 3:
             return call("close_effort")
-    return AIMessage(f"answer to {turn}: {random.random()} é中😀\x85")  # noqa: S311
+    new = f"answer to {turn}: {random.random()} é中😀\x85"  # noqa: S311
+    return AIMessage(new + block(turn))
+
+
+def block(turn: int) -> str:
+    """Return the state block with which the answer of a turn ends, now and then."""
+    return f"\n\n---STATE---\nGoal: answer {turn}\n---END STATE---" if turn % 3 == 0 else ""
 
 
 @contextmanager
@@ -118,7 +124,9 @@ def report(root: Path, durability: Durability) -> dict[str, int]:
     answers = dict(lines(root / "answered"))
     kept = {number(said): text(one.messages[-1]) for one in records for said in asked_in(one)}
     misheard = sum(said != question(number(said)) for said in questions)
-    misquoted = sum(kept[turn] != said for turn, said in answers.items() if turn in kept)
+    misquoted = sum(
+        kept[turn] != said + block(turn) for turn, said in answers.items() if turn in kept
+    )
     return {
         "turns": len(records),
         "answered": len(answers),
