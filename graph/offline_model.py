@@ -3,7 +3,8 @@
 It reads only the messages it is given. It calls the memory tools on plain requests ("let's work
 on …", "that's done", "what did we decide about …"), an application's tools on "use tool NAME with
 key=value", and otherwise quotes the best matching sentence of its prompt. So what it can answer
-shows what the context holds. It understands nothing and invents nothing.
+shows what the context holds. It keeps ports, versions and addresses in a state block if it is told
+of one. It understands nothing and invents nothing.
 """
 
 import json
@@ -25,6 +26,7 @@ from pydantic import BaseModel, Field
 
 from ..memory.messages import fingerprint
 from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count, count_message, count_tools
+from .offline_anchor import with_block
 from .offline_reply import Reply, reply
 from .offline_summary import as_json, filled, summarised
 
@@ -96,6 +98,8 @@ class OfflineModel(BaseChatModel):
         answer = Reply() if schema and not known else reply(messages, known, choice)
         if schema and not answer.calls:
             answer = Reply(as_json(filled(schema, summarised(messages))))
+        elif not answer.calls:
+            answer = Reply(with_block(answer.text, messages))
         message = _message(answer, messages)
         message.usage_metadata = self._usage(messages, tools, message)
         return message

@@ -14,7 +14,7 @@ MEMORY = "ebbtide"
 """The name of user-role messages that the memory wrote."""
 
 _END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
-_OPENING = re.compile(r'<\w+(?P<attributes>(?: [\w-]+="[^"]*")*) key="[^"]+">')
+_OPENING = re.compile(r'<(?P<tag>\w+)(?P<attributes>(?: [\w-]+="[^"]*")*) key="[^"]+">')
 _CLOSING = re.compile(r"</\w+ [0-9a-f]+>")
 _ID = re.compile(r' id="(?P<id>[^"]+)"')
 _TURN = re.compile(r"\[turn (?P<turn>\d+)\]")
@@ -135,7 +135,8 @@ def _of_text(text: str, outside: Sentence) -> Iterator[Sentence]:
         opening = _OPENING.fullmatch(line)
         if opening:
             named = _ID.search(opening["attributes"])
-            fence = Sentence("", "memory", effort=named["id"] if named else "", source="the log")
+            source = "the state block" if opening["tag"] == "state" else "the log"
+            fence = Sentence("", "memory", effort=named["id"] if named else "", source=source)
         elif fence is not None and _CLOSING.fullmatch(line):
             fence = None
         elif fence is not None:
