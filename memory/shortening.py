@@ -25,13 +25,11 @@ class Shortened:
     how: str = ""
 
 
-def within(
-    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
-) -> Shortened:
+def within(said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter) -> Shortened:
     """Return the running turn within `limit` tokens, shortened no more than needed.
 
-    `messages` are those of `said` as they are shown. In this order: previews of results, of texts and images, of arguments; the oldest rounds of
-    tools as one note; at last the head and tail of its log.
+    `messages` are those of `said` as they are shown. In this order: previews of results, of texts
+    and images, of arguments; the oldest rounds of tools as one note; the head and tail of the log.
     """
     whole = wellformed(messages)
     if size(whole, count) <= limit:

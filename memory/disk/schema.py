@@ -55,8 +55,8 @@ CREATE TABLE pending(name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE manifest(size INTEGER, modified INTEGER, appendable INTEGER);
 """
 # `ambient` and `efforts` of a record count those that a state sees whose tip it is. `at` and `last`
-# of a branch are the time and the turn of its newest record. All vectors are of the model of `probe`;
-# `unembedded` are the records that have none yet.
+# of a branch are the time and the turn of its newest record. All vectors are of the model of
+# `probe`; `unembedded` are the records that have none yet.
 
 
 def connect(path: Path, *, durable: bool) -> sqlite3.Connection:

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.record import Group
-from ebbtide.memory.shortening import size, within
+from ebbtide.memory.shortening import Shortened, size, within
 from tests.memory.desks import ai, call, count_words, human, tool
 
 LONG = "word " * 5_000
@@ -16,6 +16,11 @@ def looked_up(times: int, result: str, **args: Any) -> list[Message]:
     """Return one round of so many calls with their results."""
     asked = [call("look_up", call_id=f"c{at}", **args) for at in range(times)]
     return [ai("", *asked), *(tool(f"c{at}", result) for at in range(times))]
+
+
+def shortened(messages: list[Message], limit: int) -> Shortened:
+    """Return the messages as those of turn 7 within a limit."""
+    return within(Group(7, tuple(messages), ""), messages, limit, count_words)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +40,7 @@ def looked_up(times: int, result: str, **args: Any) -> list[Message]:
 )
 def test_a_turn_is_shortened_in_steps(messages: list[Message], limit: int, how: str) -> None:
     """Complaint row 13: results give way first, then texts, arguments, rounds; something stays."""
-    shown = within(Group(7, tuple(messages), ""), messages, limit, count_words)
+    shown = shortened(messages, limit)
 
     assert shown.how == how
     assert 0 < size(shown.messages, count_words) <= limit
@@ -44,7 +49,7 @@ def test_a_turn_is_shortened_in_steps(messages: list[Message], limit: int, how: 
 def test_the_newest_rounds_stay() -> None:
     """Of many rounds the oldest are folded into one note that says where they are."""
     messages = [human("hello"), *looked_up(2, "found it") * 30]
-    shown = within(Group(7, tuple(messages), ""), messages, 300, count_words).messages
+    shown = shortened(messages, 300).messages
 
     assert text(shown[0]) == "hello"
     assert "tool calls of this turn are left out here (look_up). read_log(turn=7, offset=" in text(
@@ -58,14 +63,17 @@ def test_nothing_is_shortened_without_need() -> None:
     """A turn that fits is sent as it is, to the last byte."""
     messages = [human("hello"), *looked_up(2, LONG)]
 
-    assert within(Group(7, tuple(messages), ""), messages, 20_000, count_words).messages == tuple(messages)
+    assert shortened(messages, 20_000).messages == tuple(messages)
 
 
 def test_previews_are_as_long_as_there_is_room() -> None:
     """With more room, more of a long result is shown."""
     messages = [human("hello"), *looked_up(1, LONG)]
     sizes = [
-        size(within(Group(7, tuple(messages), ""), messages, limit, count_words).messages, count_words)
+        size(
+            shortened(messages, limit).messages,
+            count_words,
+        )
         for limit in (200, 400, 800, 1_600)
     ]
 
