@@ -31,6 +31,7 @@ def close_effort(desk: Desk, args: Close) -> Generator[SummaryRequest, EffortSum
         keywords=tuple(answer.keywords),
         importance=answer.importance,
         tokens=desk.count(transcript(log)),
+        stale=False,
     )
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
     return desk.put(_concluded(desk, concluded)), result

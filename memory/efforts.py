@@ -22,6 +22,7 @@ class Effort:
     """An effort as its newest status change left it.
 
     `turn` is the turn of that change; `tokens` is the size of its raw log when it was concluded.
+    `stale` marks a summary that was redacted because a turn it was made from was erased.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Effort:
     importance: int = 50
     tokens: int = 0
     turn: int = 0
+    stale: bool = False
 
 
 def snapshot(effort: Effort) -> dict[str, Any]:
@@ -40,7 +42,8 @@ def snapshot(effort: Effort) -> dict[str, Any]:
     said = {field.name: getattr(effort, field.name) for field in fields(effort)}
     said["effort"] = said.pop("id")
     said["constraints"], said["keywords"] = list(effort.constraints), list(effort.keywords)
-    return {key: value for key, value in said.items() if key not in {"status", "turn"}}
+    left_out = {"status", "turn"} if effort.stale else {"status", "turn", "stale"}
+    return {key: value for key, value in said.items() if key not in left_out}
 
 
 def changed(event: Event, turn: int) -> Effort | None:
@@ -58,6 +61,7 @@ def changed(event: Event, turn: int) -> Effort | None:
         importance=event.get("importance", 50),
         tokens=event.get("tokens", 0),
         turn=turn,
+        stale=event.get("stale", False),
     )
 
 

@@ -8,6 +8,8 @@ EbbtideError
 ├── EmbeddingError          the embedding model failed, or what it returned are no vectors
 └── ArchiveError            the archive cannot do what was asked
     ├── SessionNotFoundError    no such session for this owner
+    ├── TurnNotFoundError       no such turn in what this state sees
+    ├── TurnRunningError        a turn of the thread is not finished, so nothing can be erased
     ├── ArchiveLockedError      another process holds the session's lock
     └── ArchiveFormatError      the stored format is newer or damaged
 """
@@ -56,6 +58,26 @@ class SessionNotFoundError(ArchiveError, LookupError):
     def __init__(self, thread: str) -> None:
         """Name the thread as it was asked for, and nothing about other owners."""
         super().__init__(f"session {thread!r} not found: check the thread id and the user id")
+
+
+class TurnNotFoundError(ArchiveError, LookupError):
+    """A state does not see a turn of this number."""
+
+    def __init__(self, turn: int, newest: int) -> None:
+        """Name the turns that there are."""
+        there = f"the turns are 1-{newest}" if newest else "there is none"
+        super().__init__(f"turn {turn} not found on this branch: {there}")
+
+
+class TurnRunningError(ArchiveError):
+    """A turn of the thread is not finished; erasing would lose what it has done."""
+
+    def __init__(self, thread: str, turn: int) -> None:
+        """Name the turn and say how it is finished."""
+        super().__init__(
+            f"turn {turn} of thread {thread!r} is not finished: finish it by invoking with None, "
+            "or send a new message, then erase; nothing was changed"
+        )
 
 
 class ArchiveLockedError(ArchiveError, TimeoutError):

@@ -89,6 +89,7 @@ def fields(entry: Entry) -> dict[str, Any]:
         "turn": effort.turn,
         "branch": entry.branch,
         "at": entry.at,
+        **({"stale": True} if effort.stale else {}),
     }
 
 
@@ -112,6 +113,7 @@ def entry_of(item: Any) -> Entry | None:
         importance=min(max(_number(item.get("importance"), 50), 0), 100),
         tokens=_number(item.get("tokens"), 0),
         turn=item["turn"],
+        stale=item.get("stale") is True,
     )
     return Entry(effort, _text(item["branch"]), _text(item.get("at")))
 

@@ -48,6 +48,8 @@ def read_log(desk: Desk, args: ReadLog) -> tuple[Desk, Mapping[str, Any], Recall
     """Return the text of a visible turn from an offset on, as much as the free budget allows."""
     log = desk.view.render(args.turn)
     if not log:
+        if desk.view.erased(args.turn):
+            raise ToolError(f"turn {args.turn} was erased: its text cannot be read any more")
         raise ToolError(f"turn {args.turn} is not there; the turns are 1-{desk.view.running.turn}")
     if not 0 <= args.offset < len(log):
         raise ToolError(f"offset {args.offset} is outside turn {args.turn}: 0-{len(log) - 1}")

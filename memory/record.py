@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from .messages import Message, digest, fingerprint
 
 Event: TypeAlias = Mapping[str, Any]
-Status: TypeAlias = Literal["done", "aborted"]
+Status: TypeAlias = Literal["done", "aborted", "erased"]
 
 MAIN = "main"
 
@@ -47,7 +47,8 @@ class Record:
     """A committed group with its place: branch, parent digest, and where its branch began.
 
     `origin` is `(parent branch, last turn of it that this branch sees)` in the first record of
-    a branch, else None. `gap` marks that the record before it is missing from the archive.
+    a branch, else None. `gap` marks that the record before it is missing from the archive. An
+    `erased` record is a tombstone: it keeps its place and its digest, and has no text.
     """
 
     turn: int

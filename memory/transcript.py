@@ -5,14 +5,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ..prompts.loader import text as prompt
 from .messages import Message, calls, text
 from .recall import recalled
+from .record import Status
 
 _SPEAKERS = {"human": "user", "ai": "assistant"}
 
 
 class Logged(Protocol):
-    """Anything that has a turn number and the messages of that turn."""
+    """Anything that has a turn number, the messages of that turn and its status."""
 
     @property
     def turn(self) -> int:
@@ -21,6 +23,10 @@ class Logged(Protocol):
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages of the turn, in order."""
+
+    @property
+    def status(self) -> Status:
+        """How the turn ended, or that it was erased."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,11 @@ class Place:
 
 
 def transcript(turns: Iterable[Logged]) -> str:
-    """Render turns as text, one after the other, each under a line with its number."""
-    return "\n\n".join(f"[turn {turn.turn}]\n{rendered(turn.messages)}" for turn in turns)
+    """Render turns as text, one after the other, each under a line with its number.
+
+    An erased turn says that it was erased.
+    """
+    return "\n\n".join(f"[turn {turn.turn}]\n{_shown(turn)}" for turn in turns)
 
 
 def rendered(messages: Sequence[Message]) -> str:
@@ -79,6 +88,10 @@ def places(messages: Sequence[Message]) -> tuple[Place, ...]:
             at = begin + len(line.said) + 1
         found.append(Place(said, tuple(asked)))
     return tuple(found)
+
+
+def _shown(turn: Logged) -> str:
+    return prompt("erased_turn") if turn.status == "erased" else rendered(turn.messages)
 
 
 def _lines(message: Message) -> list[Line]:

@@ -35,6 +35,10 @@ class View:
             return rendered(self.running.messages)
         return "".join(rendered(record.messages) for record in self.turns([turn]))
 
+    def erased(self, turn: int) -> bool:
+        """Tell whether a visible turn was erased."""
+        return any(record.status == "erased" for record in self.turns([turn]))
+
     def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
         """Return an effort as `events` of the running turn, or the archive, left it."""
         changed = newest(changes(events, self.running.turn), effort_id)

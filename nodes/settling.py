@@ -69,7 +69,7 @@ def commit_again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Recor
         messages=_as_said(turn.messages, [original]),
         events=events,
         efforts=tuple(dict.fromkeys(efforts)) if turn.events else original.efforts,
-        status=original.status if not turn.events else turn.status,
+        status=turn.status if turn.events or original.status == "erased" else original.status,
     )
     return commit(archive, owner, parent, again)
 

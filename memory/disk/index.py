@@ -17,7 +17,7 @@ from .damage import IndexDamagedError, checked
 
 _Kinds: TypeAlias = tuple[type | UnionType, ...]
 _PLACE = (str, int, str, str, int, int)
-_NAMES = tuple(fields(Entry(Effort("", "open"), "", "")))
+_NAMES = tuple(fields(Entry(Effort("", "open", stale=True), "", "")))
 
 _ORIGINS = """
 WITH RECURSIVE chain(branch, origin, upto) AS (
@@ -209,7 +209,9 @@ def packed(item: Entry) -> str:
 def entry(text: str) -> Entry:
     """Return the entry that a row of `changes` or `edits` holds."""
     try:
-        found = entry_of(dict(zip(_NAMES, json.loads(text), strict=True)))
+        values = json.loads(text)
+        names = _NAMES[: max(len(values), len(_NAMES) - 1)]  # the last is there if it is true
+        found = entry_of(dict(zip(names, values, strict=True)))
     except (ValueError, TypeError, RecursionError):
         found = None
     if found is None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ..messages import Message, clean, unserialisable
-from ..record import Group, Record
+from ..record import Group, Record, Status
 
 VERSION = 1
+_STATUSES: Mapping[Any, Status] = {"aborted": "aborted", "erased": "erased"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def _record(body: Mapping[str, Any]) -> Record:
         origin=None if origin is None else (_text(origin[0]), _whole(origin[1])),
         efforts=tuple(_text(effort) for effort in body["efforts"]),
         events=tuple(body["events"]),
-        status="aborted" if body["status"] == "aborted" else "done",
+        status=_STATUSES.get(body["status"], "done"),
         gap=body.get("gap", False) is True,
     )
 

@@ -1,0 +1,204 @@
+"""Erasing a turn: what stays of its record, and what in other records was made from it."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from ..prompts.loader import text as prompt
+from .efforts import Effort
+from .messages import Message, digest
+from .record import Event, Record
+from .retelling import retold, without_summaries
+from .wording import Sought, held, leaves, said, sought, text_fields
+
+Place: TypeAlias = tuple[str, int]
+"""A branch and the number of a turn on it."""
+
+Blanks: TypeAlias = Mapping[int, tuple[str, ...]]
+"""What loses its text, by its place: fields of events, efforts of which messages tell."""
+
+_SUMMARY = frozenset({"summary", "keywords"})
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What an archive erased, and what it found on the way.
+
+    `places` are the records that became tombstones, `quoted` those of other turns that say some
+    of the same and stay as they are. `stale` are the efforts whose summary was redacted, `named`
+    those that the turn opened, whose names stay. `sought` is what was looked for, empty if the
+    turn had been erased before; `gone` is the part of it that no other turn says; `summaries` are
+    those that were redacted. `left` names files of the session that still hold what is `gone`.
+    """
+
+    turn: int
+    digest: str
+    places: tuple[Place, ...]
+    quoted: tuple[Place, ...] = ()
+    stale: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    sought: Sought = field(default=(), repr=False)
+    gone: Sought = field(default=(), repr=False)
+    summaries: Sought = field(default=(), repr=False)
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What erasing changes in one record: events lose text, a buried record all messages too.
+
+    `retold` are the messages, by their place, that lose copies of the summaries of some efforts;
+    `content` is then the digest of what is left, while the record keeps its own.
+    """
+
+    branch: str
+    turn: int
+    digest: str
+    blanks: Blanks
+    buried: bool = False
+    retold: Blanks = field(default_factory=dict)
+    content: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Branch and turn of the record."""
+        return self.branch, self.turn
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The turn that is to be erased, as all records of its session are compared with it.
+
+    `before` tells how an effort stood right before the turn; `sees` whether a record comes after
+    the turn, or a copy of it, in its own past.
+    """
+
+    record: Record
+    before: Callable[[str], Effort | None]
+    sees: Callable[[Record], bool]
+    sought: Sought
+
+    def is_copy(self, record: Record) -> bool:
+        """Tell whether a record is the turn itself, on this branch or on another."""
+        mine = self.record
+        return (record.turn, record.digest) == (mine.turn, mine.digest)
+
+
+def wording(record: Record) -> Sought:
+    """Return the sentences of a turn, those that its events quote included."""
+    events = (leaves(event[key]) for event in record.events for key in text_fields(event))
+    return sought([*said(record.messages), *(text for texts in events for text in texts)])
+
+
+def changed(record: Record, found: Cut) -> Record:
+    """Return the record as it is after a cut; again, it changes nothing more."""
+    events = tuple(
+        blanked(event, found.blanks.get(number, ())) for number, event in enumerate(record.events)
+    )
+    if found.buried:
+        return replace(record, messages=(), events=events, status="erased")
+    return replace(record, events=events, messages=_without_copies(record, found.retold))
+
+
+def retelling(record: Record, found: Cut | None, copies: Callable[[str, str], bool]) -> Cut | None:
+    """Return the cut with what tools retold in that record.
+
+    `copies` tells of an effort and a summary whether it is a redacted one.
+    """
+    told = {
+        number: tuple(sorted({effort for effort, text in retold(message) if copies(effort, text)}))
+        for number, message in enumerate(record.messages)
+    }
+    told = {number: efforts for number, efforts in told.items() if efforts}
+    if not told:
+        return found
+    bare = found or Cut(record.branch, record.turn, record.digest, {})
+    return replace(bare, retold=told, content=digest(_without_copies(record, told)))
+
+
+def blanked(event: Event, fields: Iterable[str]) -> Event:
+    """Return an event without the text of these fields; a summary says that it was redacted.
+
+    >>> blanked({"type": "opened", "effort": "a", "goal": "g", "tokens": 3}, ["goal"])
+    {'type': 'opened', 'effort': 'a', 'goal': '', 'tokens': 3}
+    """
+    emptied = {**event, **{key: type(event[key])() for key in fields}}
+    if "summary" in fields:
+        return {**emptied, "summary": prompt("erased_summary"), "stale": True}
+    return emptied
+
+
+def cut(record: Record, target: Target) -> Cut | None:
+    """Return what erasing the target changes in a record, None if nothing."""
+    buried = target.is_copy(record)
+    fields = _own if buried else _derived
+    listed = enumerate(fields(record, target))
+    blanks = {number: tuple(sorted(names)) for number, names in listed if names}
+    if not buried and not blanks:
+        return None
+    return Cut(record.branch, record.turn, record.digest, blanks, buried)
+
+
+def _without_copies(record: Record, told: Blanks) -> tuple[Message, ...]:
+    return tuple(
+        without_summaries(message, told[number]) if number in told else message
+        for number, message in enumerate(record.messages)
+    )
+
+
+def _own(record: Record, target: Target) -> Iterator[frozenset[str]]:
+    """Yield for each event of the erased turn its texts, those left out that are older."""
+    for event in record.events:
+        effort = target.before(event.get("effort", ""))
+        older = frozenset() if effort is None else _unchanged(event, effort)
+        made_here = _SUMMARY if event["type"] == "concluded" else frozenset()
+        yield text_fields(event) - (older - made_here)
+
+
+def _derived(record: Record, target: Target) -> Iterator[frozenset[str]]:
+    """Yield for each event of another turn the texts that were made from the erased one."""
+    if not any(map(text_fields, record.events)):
+        return
+    given = _given(target.record) if target.sees(record) else None
+    own = held("\n".join(leaves([one["data"] for one in record.messages])), target.sought)
+    for event in record.events:
+        found = {key for key in text_fields(event) if _quotes(event, key, target.sought, own)}
+        if given is not None:
+            found |= _repeated(event, given)
+        if given is not None and event.get("effort") in target.record.efforts:
+            found |= {"summary"} & text_fields(event)
+        yield frozenset(found | (_SUMMARY & text_fields(event) if "summary" in found else set()))
+
+
+def _repeated(event: Event, given: Collection[tuple[str, ...]]) -> set[str]:
+    """Return the fields of an event that say what the erased turn said of the same effort."""
+    name = event.get("effort", "")
+    return {key for key in text_fields(event) if (name, key, *leaves(event[key])) in given}
+
+
+def _quotes(event: Event, key: str, pieces: Sought, own: frozenset[str]) -> bool:
+    """Tell whether a field has text of the erased turn that the record's own turn does not say.
+
+    A summary always counts: the call that made it has it as its result.
+    """
+    found = held("\n".join(leaves(event[key])), pieces)
+    return bool(found if key == "summary" else found - own)
+
+
+def _unchanged(event: Event, effort: Effort) -> frozenset[str]:
+    """Return the fields that an event only repeats of its effort."""
+    return frozenset(
+        key
+        for key in text_fields(event)
+        if [*leaves(event[key])] == [*leaves(getattr(effort, key, None))]
+    )
+
+
+def _given(record: Record) -> frozenset[tuple[str, ...]]:
+    """Return what the events of a turn say of each effort, as later events may repeat it."""
+    return frozenset(
+        (event["effort"], key, *leaves(event[key]))
+        for event in record.events
+        if "effort" in event
+        for key in text_fields(event)
+    )
