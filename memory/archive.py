@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .efforts import Effort
+from .erasing import Erased
 from .meaning import Embedder, Meaning
 from .record import Group, Owner, Record, Tip
 
@@ -45,7 +46,7 @@ class Found:
 
 
 class Archive(Protocol):
-    """Storage of the turns of many sessions, append-only, fork-safe, exactly once."""
+    """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
 
     def commit(self, owner: Owner, tip: Tip, group: Group) -> Record:
         """Store a group after `tip`, once, and return its record.
@@ -92,6 +93,22 @@ class Archive(Protocol):
 
         Vectors are kept, so that each is computed once; those of another model are thrown away.
         Raises `EmbeddingError` if the model fails; nothing is then changed.
+        """
+
+    def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
+        """Erase a visible turn for good, on every branch that holds it, and say what was done.
+
+        A tombstone keeps its place, so that what follows stays where it is. What was made from
+        the turn goes too: summaries that it went into are redacted and marked `stale`. Other
+        turns that say the same are named and stay. Cut off by a crash, it is finished when the
+        session is opened next. A turn that is erased already is no error. Raises
+        `SessionNotFoundError`, `TurnNotFoundError`.
+        """
+
+    def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
+        """Store a visible effort's summary, keywords and importance in place of redacted ones.
+
+        Does nothing if the effort's last change is not stale.
         """
 
     def newest(self, owner: Owner) -> Tip | None:

@@ -40,6 +40,11 @@ class KeywordCache:
                 self._held.popitem(last=False)
         return made
 
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        with self._lock:
+            self._held.clear()
+
 
 def keywords(heading: Iterable[str], log: Iterable[str], limit: int) -> tuple[str, ...]:
     """Return up to `limit` keywords: those of the heading, then of the log the most repeated.

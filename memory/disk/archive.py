@@ -8,11 +8,12 @@ from typing import Self
 
 from ..archive import EffortList, Finding, Found
 from ..efforts import Effort
+from ..erasing import Erased
 from ..errors import SessionNotFoundError
 from ..meaning import Embedder, Meaning
 from ..messages import clean
 from ..record import Group, Owner, Record, Tip
-from . import committing, verification
+from . import committing, erasing, verification
 from .embedding import embed
 from .export import export
 from .index import Place
@@ -126,6 +127,18 @@ class DiskArchive:
             return records(session.folder, places, self._cache, opened.generation)
 
         return embed(session, embedder, limit, read)
+
+    def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
+        """Erase a visible turn for good; see `Archive.erase`."""
+        session = self._existing(owner)
+        try:
+            return erasing.erase(session, tip, turn)
+        finally:
+            self._cache.clear()
+
+    def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
+        """Store the summary of a stale effort, written again; see `Archive.resummarised`."""
+        erasing.resummarised(self._existing(owner), tip, effort)
 
     def newest(self, owner: Owner) -> Tip | None:
         """Return the tip of the branch that was committed to last, read as it stands in its log."""

@@ -47,6 +47,20 @@ class Folder:
         """The format's version and the owner in clear."""
         return self.path / "session.json"
 
+    @property
+    def erasing(self) -> Path:
+        """The erasure that is under way; there is none if the file is missing."""
+        return self.path / "erasing.json"
+
+    @property
+    def erased(self) -> Path:
+        """The turns that were erased, without their text."""
+        return self.path / "erased.json"
+
+    def files(self) -> tuple[Path, ...]:
+        """Return all files of the session."""
+        return tuple(path for path in sorted(self.path.rglob("*")) if path.is_file())
+
     def sizes(self) -> dict[str, int]:
         """Return the size of every log by its name within the folder."""
         sizes = {name: size for name, size in _files(self.path) if name == RAW}

@@ -1,11 +1,14 @@
-"""The logs of a session: files of lines that only ever grow."""
+"""The logs of a session: files of lines that grow, and are rewritten when a turn is erased."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from .lines import Line, decode
+
+UNFINISHED = ".new"
+"""The end of the name of a file that is being written in the place of another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,15 @@ def file_size(path: Path) -> int:
 
 def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
     """Write a file as a whole: afterwards it is the old one or the new one, never half of it."""
-    temporary = path.with_name(f"{path.name}.new")
+    replace_lines(path, (data,), durable=durable)
+
+
+def replace_lines(path: Path, lines: Iterable[bytes], *, durable: bool) -> None:
+    """Do what `replace_file` does with what is made line by line, perhaps from the old file."""
+    temporary = path.with_name(f"{path.name}{UNFINISHED}")
     try:
         with temporary.open("wb") as file:
-            file.write(data)
+            file.writelines(lines)
             file.flush()
             if durable:
                 os.fsync(file.fileno())

@@ -1,4 +1,4 @@
-"""The records read last, up to a number of bytes; records never change, so they stay valid."""
+"""The records read last, up to a number of bytes; what changes one opens the index anew."""
 
 from collections import OrderedDict
 from threading import Lock
@@ -26,6 +26,12 @@ class RecordsCache:
                 return None
             self._held.move_to_end(place)
             return self._held[place][0]
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        with self._lock:
+            self._held.clear()
+            self._size = 0
 
     def put(self, place: Place, record: Record, size: int) -> None:
         """Hold a record whose line has `size` bytes, in place of those used longest ago."""

@@ -37,16 +37,19 @@ def current(folder: Folder) -> sqlite3.Connection | None:
     said = description(folder)
     if (said is not None and said["format"] != FORMAT) or not folder.index.exists():
         return None
+    if folder.erasing.exists():
+        return None
     return _opened(folder, _says_what_the_files_say)
 
 
 def behind(folder: Folder, connection: sqlite3.Connection, names: Iterable[str]) -> bool:
     """Tell whether the files say more than the index, or other things, before these logs grow.
 
-    A commit was cut off, the manifest was edited, or one of the logs has another size.
+    A commit or an erasure was cut off, the manifest was edited, or a log has another size.
     """
     return (
         bool(intents(connection))
+        or folder.erasing.exists()
         or touched(folder, connection)
         or any(known_size(connection, name) != file_size(folder.path / name) for name in names)
     )

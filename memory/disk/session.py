@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ..record import Owner
 from .damage import IndexDamagedError, noticed
+from .erasures import finish
 from .folder import Folder
 from .index import Index
 from .lock import SessionLock
@@ -144,6 +145,7 @@ class Session:
     def _repaired(self) -> Opened:
         self.close()
         migrate(self.folder, self.owner)
+        finish(self.folder)
         anew = self._file() is None
         connection = repaired(self.folder)
         return self._install(connection, self._file() or (0, 0), anew=anew)

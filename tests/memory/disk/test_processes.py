@@ -156,3 +156,21 @@ def test_closed_archive_opens_again(archive: DiskArchive) -> None:
 
     assert visible(archive, tip) == ["question 1"]
     assert archive.turns(OWNER, START, [1]) == ()
+
+
+def test_two_erase_at_once(archive: DiskArchive, root: Path) -> None:
+    """Turns that are erased at the same time, while others are committed, are all gone."""
+    tip = commit_all(archive, [turn(n) for n in range(1, 9)])
+
+    def erase(number: int) -> tuple[tuple[str, int], ...]:
+        with DiskArchive(root, durable=False) as other:
+            return other.erase(OWNER, tip, number).places
+
+    with ThreadPoolExecutor(4) as pool:
+        erased = [*pool.map(erase, (2, 4, 6, 8))]
+        tip = commit_all(archive, [turn(n) for n in range(9, 12)], tip)
+
+    assert erased == [(("main", number),) for number in (2, 4, 6, 8)]
+    records = archive.turns(OWNER, tip, range(1, 12))
+    assert [one.turn for one in records if one.status == "erased"] == [2, 4, 6, 8]
+    assert [finding.fatal for finding in archive.verify(OWNER)] == [False]

@@ -1,0 +1,227 @@
+"""Erasing a turn from a session: what it touches is found out, then done under the lock."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from ..efforts import Effort
+from ..erasing import Cut, Erased, Target, changed, cut, retelling, wording
+from ..erasing import Place as TurnPlace
+from ..errors import TurnNotFoundError
+from ..manifest import fields
+from ..record import Record, Tip
+from ..wording import Sought, held, leaves
+from .erasures import Filed, Noted, Plan, begin, done, mend, rewrite
+from .folder import Folder
+from .index import Place
+from .log import read
+from .projection import read_manifest
+from .reading import records
+from .records_cache import RecordsCache
+from .schema import delete
+from .session import Opened, Session
+from .tracing import holding
+
+Told: TypeAlias = tuple[str, str]
+"""An effort and what a summary says of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """Which other turns say some of what is erased, and what of it they say."""
+
+    places: tuple[TurnPlace, ...]
+    said: frozenset[str]
+
+
+def erase(session: Session, tip: Tip, turn: int) -> Erased:
+    """Erase a turn that `tip` sees; see `Archive.erase`."""
+    erased = session.write(_logs(session), lambda one: _begun(session.folder, one, tip, turn))
+    session.write((), lambda _: None)  # what was written down is finished when opening
+    left = holding(session.folder.files(), erased.gone)
+    names = (path.relative_to(session.folder.path).as_posix() for path in left)
+    return replace(erased, left=tuple(names))
+
+
+def resummarised(session: Session, tip: Tip, effort: Effort) -> None:
+    """Store a summary that was written again; see `Archive.resummarised`.
+
+    The manifest says it first: cut off there, it counts as edited by hand.
+    """
+
+    def write(opened: Opened) -> None:
+        for place in opened.index.places(tip, [effort.turn]):
+            for record in _read(session.folder, opened, [place]):
+                _replace(session, place.file, record, _with_summary(record, effort))
+
+    session.write(_logs(session), write)
+    session.write((), lambda _: None)
+
+
+def _replace(session: Session, name: str, record: Record, after: Record) -> None:
+    if after == record:
+        return
+    folder = session.folder
+    session.close()
+    delete(folder.index)
+    mend(folder, [after], [(after.branch, after.turn)])
+    path = folder.path / name
+    rewrite(path, lambda one: after if one == record else one, durable=folder.durable)
+
+
+def _logs(session: Session) -> tuple[str, ...]:
+    return tuple(session.folder.sizes())
+
+
+def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
+    """Find out what erasing a turn touches, and write it down."""
+    record = _visible(folder, opened, tip, turn)
+    known = [(one.branch, one.turn) for one in done(folder) if _is(one, record)]
+    if record.status == "erased":
+        return Erased(turn, record.digest, tuple(known))
+    target = _target(opened, record)
+    filed = [
+        Filed(name, changes)
+        for name, one in _records(folder)
+        if (changes := cut(one, target)) is not None
+    ]
+    redacted = frozenset(_redacted(folder, filed))
+    summaries = sorted({text for _, text in redacted})
+    filed = [*_with_copies(folder, filed, lambda *told: _goes(told, redacted, target.sought))]
+    quotes = _quotes(folder, filed, target.sought)
+    edited = _edited(folder, filed, (*target.sought, *summaries))
+    aside = folder.manifest.with_name(f"{folder.manifest.name}.damaged")
+    dropped = tuple(path.name for path in holding([aside], (*summaries, *target.sought)))
+    begin(folder, Plan(turn, _now(), (*filed, *edited), dropped))
+    return Erased(
+        turn=turn,
+        digest=record.digest,
+        places=tuple(one.cut.place for one in filed if one.cut.buried),
+        quoted=quotes.places,
+        stale=tuple(sorted({effort for effort, _ in redacted})),
+        named=_named(record),
+        sought=target.sought,
+        gone=tuple(piece for piece in target.sought if piece not in quotes.said),
+        summaries=tuple(summaries),
+    )
+
+
+def _visible(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Record:
+    found = _read(folder, opened, opened.index.places(tip, [turn]))
+    if not found:
+        raise TurnNotFoundError(turn, tip.turn)
+    return found[0]
+
+
+def _read(folder: Folder, opened: Opened, places: Sequence[Place]) -> tuple[Record, ...]:
+    """Return the records of places, none of them from a cache and none another than was indexed."""
+    return records(folder, places, RecordsCache(0), opened.generation)
+
+
+def _target(opened: Opened, record: Record) -> Target:
+    index, before = opened.index, Tip(record.branch, record.turn - 1)
+
+    def sees(other: Record) -> bool:
+        return other.turn > record.turn and any(
+            (slot := index.slot(part.branch, record.turn)) is not None
+            and slot.digest == record.digest
+            and part.upto >= record.turn
+            for part in index.lineage(other.tip)
+        )
+
+    return Target(record, lambda name: index.effort(before, name), sees, wording(record))
+
+
+def _records(folder: Folder) -> Iterator[tuple[str, Record]]:
+    for name in sorted(folder.sizes()):
+        for stored in read(folder.path / name):
+            if isinstance(stored.line, Record):
+                yield name, stored.line
+
+
+def _redacted(folder: Folder, filed: Iterable[Filed]) -> Iterator[Told]:
+    """Yield the summaries that are redacted: results of tools in other turns may retell them."""
+    cuts = {one.cut.place: one.cut for one in filed}
+    for _, record in _records(folder):
+        found = cuts.get((record.branch, record.turn))
+        for number, names in found.blanks.items() if found else ():
+            event = record.events[number]
+            if "summary" in names:
+                yield event["effort"], event["summary"]
+
+
+def _goes(told: Told, redacted: Collection[Told], pieces: Sought) -> bool:
+    return told in redacted or bool(held(told[1], pieces))
+
+
+def _with_copies(
+    folder: Folder, filed: Iterable[Filed], copies: Callable[[str, str], bool]
+) -> Iterator[Filed]:
+    """Yield the cuts with what results of tools in all other turns retell of redacted summaries."""
+    cuts = {one.cut.place: one.cut for one in filed}
+    for name, record in _records(folder):
+        found = cuts.get((record.branch, record.turn))
+        if found is None or not found.buried:
+            found = retelling(record, found, copies)
+        if found is not None:
+            yield Filed(name, found)
+
+
+def _quotes(folder: Folder, filed: Iterable[Filed], pieces: Sought) -> Quotes:
+    """Return which turns still say some of the pieces when all is done."""
+    cuts = {one.cut.place: one.cut for one in filed}
+    places: list[TurnPlace] = []
+    said: frozenset[str] = frozenset()
+    for _, record in _records(folder):
+        found = cuts.get((record.branch, record.turn))
+        kept = record if found is None else changed(record, found)
+        texts = leaves([message["data"] for message in kept.messages])
+        here = held("\n".join(texts), pieces)
+        said |= here
+        places += [(record.branch, record.turn)] if here else []
+    return Quotes(tuple(sorted(places)), said)
+
+
+def _edited(folder: Folder, filed: Iterable[Filed], pieces: Sought) -> list[Filed]:
+    """Return further turns of which the manifest says, edited by hand, what is to be erased."""
+    known = {one.cut.place for one in filed}
+    entries = read_manifest(folder).entries
+    texts: dict[TurnPlace, list[str]] = {}
+    for entry in entries:
+        said = texts.setdefault((entry.branch, entry.effort.turn), [])
+        said += leaves(fields(entry), ("id", "status", "branch", "at"))
+    places = {place for place, said in texts.items() if held("\n".join(said), pieces)} - known
+    return [
+        Filed(name, Cut(record.branch, record.turn, record.digest, {}))
+        for name, record in (_records(folder) if places else ())
+        if (record.branch, record.turn) in places
+    ]
+
+
+def _named(record: Record) -> tuple[str, ...]:
+    """Return the efforts that a turn opened: their names stay."""
+    return tuple(event["effort"] for event in record.events if event["type"] == "opened")
+
+
+def _with_summary(record: Record, effort: Effort) -> Record:
+    said = {
+        "summary": effort.summary,
+        "keywords": [*effort.keywords],
+        "importance": effort.importance,
+    }
+    events = tuple(
+        {**{key: event[key] for key in event if key != "stale"}, **said}
+        if event.get("stale") and event.get("effort") == effort.id and event["type"] == "concluded"
+        else event
+        for event in record.events
+    )
+    return replace(record, events=events)
+
+
+def _is(noted: Noted, record: Record) -> bool:
+    return (noted.turn, noted.digest, noted.content) == (record.turn, record.digest, "")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,225 @@
+"""Erasing: a turn is gone from wherever it was kept, its place stays, and nothing else changes."""
+
+import pytest
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.errors import SessionNotFoundError, TurnNotFoundError
+from ebbtide.memory.record import Owner, Tip
+from tests.memory.turns import OWNER, commit_all, concluded, opened, turn, visible
+
+SAID = "The safe opens with seven left, nine right."
+
+
+def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
+    """The record stays where it was, with its digest, and has no messages."""
+    tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
+    (before,) = archive.turns(OWNER, tip, [2])
+
+    erased = archive.erase(OWNER, tip, 2)
+
+    (after,) = archive.turns(OWNER, tip, [2])
+    assert (after.status, after.messages, after.digest) == ("erased", (), before.digest)
+    assert (erased.places, erased.digest) == ((("main", 2),), before.digest)
+    assert (erased.quoted, erased.left) == ((), ())
+
+
+def test_other_turns_stay_and_the_session_goes_on(archive: Archive) -> None:
+    """What came before and after is unchanged, and the next turn follows on the same branch."""
+    tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
+    others = archive.turns(OWNER, tip, [1, 3])
+
+    archive.erase(OWNER, tip, 2)
+
+    record = archive.commit(OWNER, tip, turn(4))
+    assert archive.turns(OWNER, tip, [1, 3]) == others
+    assert (record.branch, record.parent, record.gap) == ("main", tip.digest, False)
+
+
+def test_retry_of_an_erased_turn_does_not_bring_it_back(archive: Archive) -> None:
+    """The turn committed once more finds its place taken by the tombstone."""
+    first = commit_all(archive, [turn(1)])
+    tip = commit_all(archive, [turn(2, SAID)], first)
+    archive.erase(OWNER, tip, 2)
+
+    again = archive.commit(OWNER, first, turn(2, SAID))
+
+    assert (again.status, again.messages, again.tip) == ("erased", (), tip)
+
+
+def test_erased_last_turn_can_be_gone_on_from(archive: Archive) -> None:
+    """A tip that was erased is a place to go on from and to fork from."""
+    tip = commit_all(archive, [turn(1), turn(2, SAID)])
+    archive.erase(OWNER, tip, 2)
+
+    record = archive.commit(OWNER, tip, turn(3))
+    forked = archive.commit(OWNER, tip, turn(3, "another"))
+
+    assert (record.branch, forked.origin) == ("main", ("main", 2))
+
+
+def test_search_does_not_find_it(archive: Archive) -> None:
+    """What only the erased turn said is not found any more."""
+    tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
+    assert [found.turn for found in archive.search(OWNER, tip, "safe", 9)] == [2]
+
+    archive.erase(OWNER, tip, 2)
+
+    assert archive.search(OWNER, tip, "safe opens seven", 9) == ()
+
+
+def test_same_turn_on_another_branch_goes_too(archive: Archive) -> None:
+    """A turn committed with the same content on two branches is erased from both."""
+    left = commit_all(archive, [turn(1)])
+    right = archive.commit(OWNER, Tip(), turn(1, "another start")).tip
+    ends = [commit_all(archive, [turn(2, SAID)], start) for start in (left, right)]
+
+    erased = archive.erase(OWNER, ends[0], 2)
+
+    assert len(erased.places) == 2
+    statuses = [archive.turns(OWNER, end, [2])[0].status for end in ends]
+    assert statuses == ["erased", "erased"]
+
+
+def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
+    """An edited version of the turn, and a later one that quotes it, are named and not touched."""
+    first = commit_all(archive, [turn(1)])
+    tip = commit_all(archive, [turn(2, SAID), turn(3, f'You said: "{SAID}" Why?')], first)
+    edited = archive.commit(OWNER, first, turn(2, f"{SAID} Please."))
+
+    erased = archive.erase(OWNER, tip, 2)
+
+    assert sorted(erased.quoted) == sorted([("main", 3), (edited.branch, 2)])
+    assert visible(archive, edited.tip)[-1] == f"{SAID} Please."
+    assert archive.turns(OWNER, tip, [3])[0].status == "done"
+
+
+def test_same_words_in_another_turn_are_another_turn(archive: Archive) -> None:
+    """Another turn of the very same content is named, not erased."""
+    tip = commit_all(archive, [turn(1, SAID), turn(2, SAID)])
+
+    erased = archive.erase(OWNER, tip, 1)
+
+    assert (erased.places, erased.quoted) == ((("main", 1),), (("main", 2),))
+    assert archive.turns(OWNER, tip, [2])[0].status == "done"
+
+
+def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
+    """A summary that the turn went into is redacted, however it says it; one of another stays."""
+    other = [opened("b"), concluded("b", "All about cables.")]
+    groups = [
+        turn(1, SAID, ["a"], [opened("a", goal=SAID)]),
+        turn(2, "", ["a"], [concluded("a", "How a lock is opened.", goal=SAID)]),
+        turn(3, "", ["b"], other),
+    ]
+    tip = commit_all(archive, groups)
+
+    erased = archive.erase(OWNER, tip, 1)
+
+    kept = archive.efforts(OWNER, tip, 9).efforts
+    assert [(one.id, one.summary, one.goal, one.stale) for one in kept] == [
+        ("b", "All about cables.", "", False),
+        ("a", "(redacted: a turn of this effort was erased)", "", True),
+    ]
+    assert (erased.stale, erased.named) == (("a",), ("a",))
+
+
+def test_summary_of_another_effort_that_quotes_it_is_redacted(archive: Archive) -> None:
+    """A summary that holds a sentence of the turn is redacted, whichever effort it is of."""
+    quoting = [opened("b"), concluded("b", f"Noted. {SAID}", keywords=["safe"])]
+    tip = commit_all(archive, [turn(1, SAID), turn(2, "", ["b"], quoting)])
+
+    archive.erase(OWNER, tip, 1)
+
+    effort = archive.effort(OWNER, tip, "b")
+    assert effort is not None
+    assert (effort.stale, effort.keywords) == (True, ())
+    assert archive.search(OWNER, tip, "safe", 9) == ()
+
+
+def test_summary_of_what_was_before_stays(archive: Archive) -> None:
+    """A summary that was made before the turn was said is as it was, also where it is repeated."""
+    early = concluded("a", "Nothing but cables.", goal="Count cables")
+    again = {"type": "reopened", "effort": "a", "summary": "Nothing but cables."}
+    groups = [
+        turn(1, "", ["a"], [opened("a", goal="Count cables"), early]),
+        turn(2, SAID, ["a"], [{**again, "goal": "Count cables"}]),
+    ]
+    tip = commit_all(archive, groups)
+
+    archive.erase(OWNER, tip, 2)
+
+    effort = archive.effort(OWNER, tip, "a")
+    assert effort is not None
+    assert (effort.summary, effort.goal, effort.stale) == (
+        *("Nothing but cables.", "Count cables"),
+        False,
+    )
+
+
+def test_summary_written_again_is_no_longer_stale(archive: Archive) -> None:
+    """A stale summary is replaced by one that was made from what remains."""
+    groups = [turn(1, SAID, ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", SAID)])]
+    tip = commit_all(archive, groups)
+    archive.erase(OWNER, tip, 1)
+    stale = archive.effort(OWNER, tip, "a")
+    assert stale is not None
+
+    archive.resummarised(OWNER, tip, type(stale)("a", "concluded", summary="New.", turn=stale.turn))
+
+    fresh = archive.effort(OWNER, tip, "a")
+    assert fresh is not None
+    assert (fresh.summary, fresh.stale, fresh.turn) == ("New.", False, 2)
+
+
+def test_summary_that_is_not_stale_is_not_replaced(archive: Archive) -> None:
+    """What a conclusion says is only replaced after an erasure."""
+    tip = commit_all(archive, [turn(1, "", ["a"], [opened("a"), concluded("a", "Kept.")])])
+    effort = archive.effort(OWNER, tip, "a")
+    assert effort is not None
+
+    archive.resummarised(OWNER, tip, type(effort)("a", "concluded", summary="New.", turn=1))
+
+    assert archive.effort(OWNER, tip, "a") == effort
+
+
+def test_erasing_again_is_no_error(archive: Archive) -> None:
+    """A turn that is erased already is named as erased, and nothing changes."""
+    tip = commit_all(archive, [turn(1, SAID), turn(2)])
+    first = archive.erase(OWNER, tip, 1)
+
+    again = archive.erase(OWNER, tip, 1)
+
+    assert (again.places, again.sought) == (first.places, ())
+
+
+def test_unknown_turn_changes_nothing(archive: Archive) -> None:
+    """A turn that the state does not see is an error, also if another branch has it."""
+    first = commit_all(archive, [turn(1)])
+    tip = commit_all(archive, [turn(2), turn(3)], first)
+
+    with pytest.raises(TurnNotFoundError, match=r"turn 3 not found on this branch: .* 1-1"):
+        archive.erase(OWNER, first, 3)
+
+    assert visible(archive, tip) == ["question 1", "question 2", "question 3"]
+
+
+def test_session_of_another_owner_is_not_found(archive: Archive) -> None:
+    """Another user's session cannot be erased from, nor is one made by trying."""
+    tip = commit_all(archive, [turn(1, SAID)])
+
+    with pytest.raises(SessionNotFoundError, match="'t1'"):
+        archive.erase(Owner("bob", "t1"), tip, 1)
+
+    assert visible(archive, tip) == [SAID]
+    assert archive.sessions("bob") == ()
+
+
+def test_erased_session_verifies_and_says_how_many(archive: Archive) -> None:
+    """A session with tombstones is sound; how many there are is said."""
+    tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
+    archive.erase(OWNER, tip, 2)
+    archive.erase(OWNER, tip, 3)
+
+    findings = archive.verify(OWNER)
+
+    assert [(found.what, found.fatal) for found in findings] == [("2 turns erased", False)]
