@@ -1,6 +1,7 @@
 """Ebbtide: a LangGraph agent whose working memory manages itself."""
 
 from .graph.agent import build_memory_graph, create_memory_agent
+from .graph.erasing import ErasureReport, aerase, erase
 from .graph.restore import arestore, restore
 from .memory.archive import Archive, EffortList, Finding
 from .memory.disk.archive import DiskArchive
@@ -13,6 +14,8 @@ from .memory.errors import (
     InputError,
     SessionNotFoundError,
     SettingsError,
+    TurnNotFoundError,
+    TurnRunningError,
 )
 from .memory.record import Group, Owner, Record, Tip
 from .memory.settings import Settings
@@ -27,6 +30,7 @@ __all__ = [
     "EbbtideError",
     "Effort",
     "EffortList",
+    "ErasureReport",
     "Finding",
     "Group",
     "InputError",
@@ -37,8 +41,12 @@ __all__ = [
     "Settings",
     "SettingsError",
     "Tip",
+    "TurnNotFoundError",
+    "TurnRunningError",
+    "aerase",
     "arestore",
     "build_memory_graph",
     "create_memory_agent",
+    "erase",
     "restore",
 ]

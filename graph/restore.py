@@ -13,12 +13,15 @@ from langgraph.types import Overwrite
 from ..memory.anchor import shown
 from ..memory.archive import Archive
 from ..memory.errors import SessionNotFoundError, SettingsError
+from ..memory.messages import digest
 from ..memory.record import Owner, Record, Tip
 from ..memory.restoring import replay
 from ..memory.view import past
+from ..nodes.erased_state import marks
 from ..nodes.plain import real
 from ..nodes.session import DEFAULT_USER, packed
 from .build import MemoryGraph
+from .checkpoints import LAST_NODE
 
 _CHUNK = 500
 
@@ -31,7 +34,7 @@ def restore(
     `config` names the thread, and the user if there is one. Raises `SessionNotFoundError` if the
     archive holds no such session, `SettingsError` if the graph is not one of Ebbtide's.
     """
-    return agent.update_state(config, _restored(agent, config), as_node="persist")
+    return agent.update_state(config, _restored(agent, config), as_node=LAST_NODE)
 
 
 async def arestore(
@@ -39,7 +42,7 @@ async def arestore(
 ) -> RunnableConfig:
     """Do what `restore` does with an asynchronous checkpointer."""
     values = await asyncio.to_thread(_restored, agent, config)
-    return await agent.aupdate_state(config, values, as_node="persist")
+    return await agent.aupdate_state(config, values, as_node=LAST_NODE)
 
 
 def _restored(
@@ -61,19 +64,23 @@ def _values(archive: Archive, owner: Owner, tip: Tip, window: int) -> dict[str, 
     records = _records(archive, owner, tip)
     view = past(archive, owner, tip)
     turns = [_identified(real(shown(view.messages(record)))) for record in records[-window:]]
+    kept = marks([turn for turn in turns if turn], gone=_changed(records[-1]))
     return {
         **packed(replay(records)),
-        "messages": Overwrite([message for turn in turns for message in turn]),
+        **kept,
+        "messages": Overwrite(kept["messages"]),
         "session": asdict(owner),
         "turn": tip.turn,
         "branch": tip.branch,
         "persisted": tip.turn,
         "tip": tip.digest,
-        "turn_starts": [turn[0].id for turn in turns],
-        "archived": turns[-1][-1].id,
-        "accepted": turns[-1][0].id,
         "safety_factor": 1.0,
     }
+
+
+def _changed(record: Record) -> bool:
+    """Tell whether a record lost text since it was committed."""
+    return digest(record.messages) != record.digest
 
 
 def _records(archive: Archive, owner: Owner, tip: Tip) -> list[Record]:

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide import DiskArchive, Settings, create_memory_agent, erase
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
@@ -248,6 +248,22 @@ def test_recalled_text_is_stored_once(tmp_path: Path) -> None:
     assert any("stands once" in m.text for m in here.last if isinstance(m, ToolMessage))
     raw = next((tmp_path / "default").glob("*/raw.jsonl")).read_text()
     assert raw.count("a sentence that stands once") == 1
+
+
+def test_deletion_reaches_all_tiers(tmp_path: Path) -> None:
+    """Row 23: an erased turn stands in no log, manifest, index or checkpoint, and in no prompt."""
+    script = [call("open_effort", name="a", goal=LONG), "x", call("close_effort"), "y", "z"]
+    with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
+        structured = [{"summary": LONG}, {"summary": "Nothing is left of it."}]
+        here = talk(tmp_path / "archive", script, structured, checkpointer=saver)
+        [here.say(words) for words in (LONG, "done")]
+
+        erase(here.agent, THREAD, 1)
+
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert [path.name for path in files if LONG.encode() in path.read_bytes()] == []
+        here.say("and now?")
+    assert LONG not in here.model.sent[-1].text
 
 
 def test_topics_do_not_mix(tmp_path: Path) -> None:

@@ -1,0 +1,277 @@
+"""Replacing the checkpoints of a thread by one, so that nothing older can be read from them.
+
+What is done is a generator of steps, which a synchronous or an asynchronous caller takes.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Overwrite
+
+from ..memory.disk.tracing import holding
+
+Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
+
+LAST_NODE = "persist"
+"""The node after which a turn has ended, as which a whole state is written."""
+
+_ASIDE = ":erasing"
+"""Ends the name of the thread that holds the state while the thread itself has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A thread's newest state, empty if it has none, and the nodes that would run next."""
+
+    values: dict[str, Any]
+    following: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A step: write a whole state as the newest of a thread."""
+
+    thread: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A step: delete all checkpoints of a thread."""
+
+    thread: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """A step: delete all checkpoints of a thread but the newest."""
+
+    thread: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """A step: run a statement in a SQLite database, and return its rows."""
+
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A step: return the files of these that hold any of the pieces of text."""
+
+    paths: tuple[Path, ...]
+    pieces: tuple[str, ...]
+
+
+Step: TypeAlias = Seed | Delete | Prune | Sql | Look
+Steps: TypeAlias = Generator[Step, list[Any], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread with its checkpointer, and the state that is to remain of it."""
+
+    agent: Agent
+    saver: BaseCheckpointSaver[Any]
+    config: RunnableConfig
+    values: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The id of the thread."""
+        return str(self.config["configurable"]["thread_id"])
+
+    def seeded(self, step: Seed) -> tuple[RunnableConfig, dict[str, Any], str]:
+        """Return the arguments of `update_state` for a step."""
+        config = _of(self.config, step.thread)
+        return config, {**self.values, "messages": Overwrite(self.values["messages"])}, LAST_NODE
+
+
+def state_of(agent: Agent, config: RunnableConfig) -> Found:
+    """Return the newest state of a thread, or the one that an interrupted erasure set aside."""
+    if _saver(agent) is None:
+        return Found({})
+    name = str(config["configurable"]["thread_id"])
+    for thread in (name, name + _ASIDE):
+        found = agent.get_state(_of(config, thread))
+        if found.values:
+            return Found(found.values, found.next)
+    return Found({})
+
+
+async def astate_of(agent: Agent, config: RunnableConfig) -> Found:
+    """Do what `state_of` does with an asynchronous checkpointer."""
+    if _saver(agent) is None:
+        return Found({})
+    name = str(config["configurable"]["thread_id"])
+    for thread in (name, name + _ASIDE):
+        found = await agent.aget_state(_of(config, thread))
+        if found.values:
+            return Found(found.values, found.next)
+    return Found({})
+
+
+def replace_all(
+    agent: Agent, config: RunnableConfig, values: dict[str, Any], gone: Sequence[str]
+) -> tuple[str, ...]:
+    """Leave `values` as the only state of a thread; say what may still hold the text `gone`."""
+    saver = _saver(agent)
+    if saver is None:
+        return ()
+    thread = Thread(agent, saver, config, values)
+    steps = _steps(thread, gone, ("prune", "delete_thread"))
+    try:
+        step = next(steps)
+        while True:
+            try:
+                rows = _taken(thread, step)
+            except sqlite3.Error as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(rows)
+    except StopIteration as end:
+        left: tuple[str, ...] = end.value
+        return left
+
+
+async def areplace_all(
+    agent: Agent, config: RunnableConfig, values: dict[str, Any], gone: Sequence[str]
+) -> tuple[str, ...]:
+    """Do what `replace_all` does with an asynchronous checkpointer."""
+    saver = _saver(agent)
+    if saver is None:
+        return ()
+    thread = Thread(agent, saver, config, values)
+    steps = _steps(thread, gone, ("aprune", "adelete_thread"))
+    try:
+        step = next(steps)
+        while True:
+            try:
+                rows = await _ataken(thread, step)
+            except sqlite3.Error as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(rows)
+    except StopIteration as end:
+        left: tuple[str, ...] = end.value
+        return left
+
+
+def _steps(thread: Thread, gone: Sequence[str], names: tuple[str, str]) -> Steps:
+    sqlite = isinstance(thread.saver, SqliteSaver | AsyncSqliteSaver)
+    before = (yield Sql("PRAGMA secure_delete"))[0][0] if sqlite else 0
+    if sqlite:
+        yield Sql("PRAGMA secure_delete=ON")
+    left = yield from _replacing(thread, *names)
+    if sqlite:
+        left += yield from _compacting(gone)
+        yield Sql(f"PRAGMA secure_delete={before}")
+    return left
+
+
+def _replacing(thread: Thread, prune: str, delete: str) -> Steps:
+    name, kind = thread.name, type(thread.saver).__name__
+    if _has(thread.saver, prune):
+        yield Seed(name)
+        yield Prune(name)
+    elif _has(thread.saver, delete):
+        aside = name + _ASIDE
+        yield Seed(aside)
+        yield Delete(name)
+        yield Seed(name)
+        yield Delete(aside)
+    else:
+        yield Seed(name)
+        return (f"older checkpoints of thread {name!r}: {kind} can neither prune nor delete them",)
+    if isinstance(thread.saver, InMemorySaver | SqliteSaver | AsyncSqliteSaver):
+        return ()
+    return (f"what the database of {kind} keeps of deleted rows until it reclaims their space",)
+
+
+def _compacting(gone: Sequence[str]) -> Steps:
+    """Write a SQLite database anew, without the pages that deleted rows left."""
+    left: tuple[str, ...] = ()
+    rows = yield Sql("PRAGMA database_list")
+    path = next((str(row[2]) for row in rows if row[1] == "main"), "")
+    try:
+        yield Sql("VACUUM")
+        busy = (yield Sql("PRAGMA wal_checkpoint(TRUNCATE)"))[0][0]
+    except sqlite3.Error as error:
+        left += (f"free pages of {path!r}: they could not be reclaimed ({error})",)
+        busy = 0
+    if busy:
+        left += (f"the WAL of {path!r}: another connection is reading it",)
+    files = tuple(Path(path + end) for end in ("", "-wal", "-journal") if path)
+    if (yield Look(files, tuple(gone))):
+        left += (f"{path!r} holds text of it: another thread there may say the same",)
+    return left
+
+
+def _taken(thread: Thread, step: Step) -> list[Any]:
+    match step:
+        case Seed():
+            config, values, node = thread.seeded(step)
+            thread.agent.update_state(config, values, as_node=node)
+        case Delete(name):
+            thread.saver.delete_thread(name)
+        case Prune(name):
+            thread.saver.prune([name])
+        case Sql(statement):
+            return _rows(thread.saver, statement)
+        case Look(paths, pieces):
+            return [*holding(paths, pieces)]
+    return []
+
+
+async def _ataken(thread: Thread, step: Step) -> list[Any]:
+    match step:
+        case Seed():
+            config, values, node = thread.seeded(step)
+            await thread.agent.aupdate_state(config, values, as_node=node)
+        case Delete(name):
+            await thread.saver.adelete_thread(name)
+        case Prune(name):
+            await thread.saver.aprune([name])
+        case Sql(statement):
+            return await _arows(thread.saver, statement)
+        case Look(paths, pieces):
+            return [*await asyncio.to_thread(holding, paths, pieces)]
+    return []
+
+
+def _rows(saver: Any, statement: str) -> list[Any]:
+    if isinstance(saver, AsyncSqliteSaver):
+        return asyncio.run_coroutine_threadsafe(_arows(saver, statement), saver.loop).result()
+    with saver.lock:
+        return [*saver.conn.execute(statement)]
+
+
+async def _arows(saver: Any, statement: str) -> list[Any]:
+    async with saver.lock:
+        return [*await saver.conn.execute_fetchall(statement)]
+
+
+def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:
+    return agent.checkpointer if isinstance(agent.checkpointer, BaseCheckpointSaver) else None
+
+
+def _has(saver: BaseCheckpointSaver[Any], name: str) -> bool:
+    """Tell whether a checkpointer has an operation, which LangGraph's own class only names."""
+    return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
+
+
+def _of(config: RunnableConfig, thread: str) -> RunnableConfig:
+    """Return the configuration of the newest state of a thread."""
+    chosen = config["configurable"].items()
+    kept = {key: value for key, value in chosen if not key.startswith("checkpoint_")}
+    return {"configurable": {**kept, "thread_id": thread}}

@@ -1,0 +1,141 @@
+"""Erase a turn of a thread for good: from the archive, the state and the checkpoints."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+
+from ..memory.archive import Archive
+from ..memory.erasing import Erased, Place
+from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
+from ..memory.record import Owner, Tip
+from ..memory.view import past
+from ..nodes.collaborators import Collaborators
+from ..nodes.erased_state import without_turn
+from ..nodes.resummarising import resummarise
+from ..nodes.session import DEFAULT_USER, tip_of
+from ..nodes.state import MemoryState
+from .build import MemoryGraph
+from .checkpoints import Agent, Found, areplace_all, astate_of, replace_all, state_of
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureReport:
+    """What erasing a turn did.
+
+    `erased` are the places, branch and turn, whose text is gone; `quoted` those of other turns
+    that say some of the same and were not touched. `resummarised` are efforts whose summary was
+    redacted and written again from what remains, `stale` those whose summary is still to be.
+    `not_erased` says, in sentences, what could not be erased.
+    """
+
+    turn: int
+    erased: tuple[Place, ...]
+    quoted: tuple[Place, ...]
+    resummarised: tuple[str, ...]
+    stale: tuple[str, ...]
+    not_erased: tuple[str, ...]
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The branches whose record of the turn was erased."""
+        return tuple(branch for branch, _ in self.erased)
+
+
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    """A thread that is at rest: its session, what it sees, and its state, None if it has none."""
+
+    collaborators: Collaborators
+    owner: Owner
+    tip: Tip
+    values: dict[str, Any] | None
+
+
+def erase(
+    agent: Agent, config: RunnableConfig, turn: int, *, branch: str | None = None
+) -> ErasureReport:
+    """Erase a turn of the thread that `config` names, with its user, and say what was done.
+
+    The thread goes on from its newest state; its older checkpoints are removed, so that nobody can
+    go back in it. `branch` names another branch of the session to erase from, by default it is the
+    thread's own. Interrupted at any point, it is completed by erasing again. No turn of the thread
+    may run meanwhile. Raises `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and
+    `SettingsError` if the graph is not one of Ebbtide's; nothing is then changed.
+    """
+    thread = _opened(agent, config, state_of(agent, config))
+    erased, written = _from_archive(thread, turn, branch)
+    left: tuple[str, ...] = ()
+    if thread.values is not None:
+        left = replace_all(agent, config, _rest(thread, erased), erased.gone)
+    return _report(erased, written, left)
+
+
+async def aerase(
+    agent: Agent, config: RunnableConfig, turn: int, *, branch: str | None = None
+) -> ErasureReport:
+    """Do what `erase` does with an asynchronous checkpointer."""
+    found = await astate_of(agent, config)
+    thread = await asyncio.to_thread(_opened, agent, config, found)
+    erased, written = await asyncio.to_thread(_from_archive, thread, turn, branch)
+    left: tuple[str, ...] = ()
+    if thread.values is not None:
+        kept = await asyncio.to_thread(_rest, thread, erased)
+        left = await areplace_all(agent, config, kept, erased.gone)
+    return _report(erased, written, left)
+
+
+def _opened(agent: Agent, config: RunnableConfig, found: Found) -> _Thread:
+    graph = agent.builder
+    if not isinstance(graph, MemoryGraph):
+        raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
+    chosen = config.get("configurable", {})
+    user, thread = str(chosen.get("user_id") or DEFAULT_USER), str(chosen["thread_id"])
+    if "session" not in found.values:
+        owner = Owner(user, thread)
+        tip = graph.collaborators.archive.newest(owner)
+        if tip is None:
+            raise SessionNotFoundError(thread)
+        return _Thread(graph.collaborators, owner, tip, None)
+    owner = Owner(**found.values["session"])
+    if owner.user != user:
+        raise SessionNotFoundError(owner.thread)
+    if found.following:
+        raise TurnRunningError(thread, found.values["turn"])
+    tip = tip_of(cast("MemoryState", found.values))
+    return _Thread(graph.collaborators, owner, tip, found.values)
+
+
+def _from_archive(thread: _Thread, turn: int, branch: str | None) -> tuple[Erased, dict[str, bool]]:
+    """Erase a turn from the archive; return which stale efforts were summarised again."""
+    parts, owner = thread.collaborators, thread.owner
+    tip = thread.tip if branch is None else _tip_named(parts.archive, owner, branch)
+    erased = parts.archive.erase(owner, tip, turn)
+    parts.keywords.clear()
+    return erased, resummarise(parts, owner)
+
+
+def _tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
+    tips = {tip.branch: tip for tip in archive.tips(owner)}
+    if branch not in tips:
+        raise SettingsError(f"no branch {branch!r}: use one of {', '.join(tips)}")
+    return tips[branch]
+
+
+def _rest(thread: _Thread, erased: Erased) -> dict[str, Any]:
+    view = past(thread.collaborators.archive, thread.owner, thread.tip)
+    return without_turn(thread.values or {}, erased, view)
+
+
+def _report(erased: Erased, written: dict[str, bool], left: tuple[str, ...]) -> ErasureReport:
+    names = (f"the name of effort {name!r}, which the turn opened" for name in erased.named)
+    files = (f"{name} of the session still holds text of it" for name in erased.left)
+    return ErasureReport(
+        turn=erased.turn,
+        erased=erased.places,
+        quoted=erased.quoted,
+        resummarised=tuple(name for name, done in written.items() if done),
+        stale=tuple(name for name, done in written.items() if not done),
+        not_erased=(*names, *files, *left),
+    )

@@ -1,0 +1,90 @@
+"""The state of a thread without the text of a turn that was erased."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from langchain_core.messages import BaseMessage, ToolMessage
+
+from ..memory.erasing import Erased
+from ..memory.record import Record
+from ..memory.view import View
+from ..memory.wording import SHORTEST, Sought, figures, held, said, sought, without_text
+from .plain import plain, real
+
+GONE = ""
+"""Stands in `turn_starts` for the last archived turn when its messages are not in the state."""
+
+_OF_THE_TURN = ("banners", "events")
+_NEAR = 50
+"""How many turns back messages in the state are looked for in the archive."""
+
+
+def without_turn(values: Mapping[str, Any], erased: Erased, view: View) -> dict[str, Any]:
+    """Return the state without the messages of erased turns, and without text that quotes this one.
+
+    Turns are known by the id of their first message, which a tombstone has not. The anchor loses
+    each field that says, or is said by, the turn, and each with one of its figures. If the turn had
+    been erased before and its messages are not in the state either, it loses all fields.
+    """
+    last = values.get("persisted", 0)
+    records = view.turns(range(max(1, last - _NEAR), last + 1))
+    known = {one.messages[0]["data"].get("id"): one for one in records if one.messages}
+    turns = [*_turns(values)]
+    gone = [turn for turn in turns if turn[0].id not in known]
+    pieces = erased.sought or sought(text for turn in gone for text in said(plain(turn)))
+    quoted = (*pieces, *(one for one in erased.summaries if len(one) >= SHORTEST))
+    rest = {key: value for key, value in values.items() if key not in {"messages", "anchor"}}
+    state = {key: without_text(value, quoted) for key, value in rest.items()}
+    if "anchor" in values:
+        state["anchor"] = _anchor(values["anchor"], pieces)
+    if values.get("turn") == erased.turn:
+        state |= {key: [] for key in _OF_THE_TURN if key in values}
+    kept = [_kept(turn, known[turn[0].id], view) for turn in turns if turn[0].id in known]
+    same = bool(kept) and kept[-1] == turns[-1]
+    return {**state, **marks(kept, gone=not same)}
+
+
+def _kept(turn: list[BaseMessage], record: Record, view: View) -> list[BaseMessage]:
+    """Return a turn; results of tools that recalled or retold what is erased say what is left."""
+    archived = {message.id: message.content for message in real(view.messages(record))}
+    return [
+        message.model_copy(update={"content": archived.get(message.id, message.content)})
+        if isinstance(message, ToolMessage)
+        else message
+        for message in turn
+    ]
+
+
+def marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, Any]:
+    """Return messages and marks of archived turns; `gone`: the last one is not as it was committed.
+
+    An id that no message has then keeps any other from being taken for it, or it for edited.
+    """
+    starts = [turn[0].id for turn in turns]
+    return {
+        "messages": [message for turn in turns for message in turn],
+        "turn_starts": [*starts, GONE] if gone else starts,
+        "archived": turns[-1][-1].id if turns else GONE,
+        "accepted": turns[-1][0].id if turns else GONE,
+    }
+
+
+def _turns(values: Mapping[str, Any]) -> Iterator[list[BaseMessage]]:
+    messages, starts = values.get("messages", []), values.get("turn_starts", ())
+    firsts = [at for at, message in enumerate(messages) if message.id in starts]
+    for begin, end in pairwise([*firsts, len(messages)]):
+        yield messages[begin:end]
+
+
+def _anchor(anchor: Mapping[str, str], pieces: Sought) -> dict[str, str]:
+    if not pieces:
+        return {}
+    told = figures(pieces)
+    return {
+        name: text
+        for name, text in anchor.items()
+        if not held(text, pieces)
+        and not told & figures([text])
+        and not any(held(piece, sought([text])) for piece in pieces)
+    }

@@ -1,0 +1,135 @@
+"""The state of a thread after a turn was erased."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from ebbtide.memory.disk.archive import DiskArchive
+from ebbtide.memory.erasing import Erased
+from ebbtide.memory.record import Group, Tip
+from ebbtide.memory.view import View, past
+from ebbtide.nodes.erased_state import without_turn
+from ebbtide.nodes.plain import plain
+from tests.memory.turns import OWNER, START
+
+SAID = "Use port 8080 of db-7.local, and tell nobody."
+
+
+def turn(number: int, said: str) -> list[BaseMessage]:
+    """Return the messages of a turn."""
+    return [HumanMessage(said, id=f"h{number}"), AIMessage("Well.", id=f"a{number}")]
+
+
+TURNS = [turn(1, "Hello there."), turn(2, SAID), turn(3, "And what else?")]
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> Iterator[View]:
+    """Yield an archive in which the three turns are committed."""
+    with DiskArchive(tmp_path, durable=False) as archive:
+        tip = START
+        for number, messages in enumerate(TURNS, start=1):
+            tip = archive.commit(OWNER, tip, Group(number, plain(messages), "")).tip
+        yield past(archive, OWNER, tip)
+
+
+def values(tip: Tip, **more: Any) -> dict[str, Any]:
+    """Return the state after the three turns."""
+    return {
+        "messages": [message for messages in TURNS for message in messages],
+        "turn_starts": ["h1", "h2", "h3"],
+        "archived": "a3",
+        "accepted": "h3",
+        "turn": 3,
+        "persisted": 3,
+        "tip": tip.digest,
+        **more,
+    }
+
+
+def ids(state: dict[str, Any]) -> list[str]:
+    """Return the ids of the messages in a state."""
+    return [message.id for message in state["messages"]]
+
+
+def test_messages_of_the_turn_are_gone(view: View) -> None:
+    """Its messages go, the others stay, and the last turn is still known as the last."""
+    erased = view.archive.erase(OWNER, view.tip, 2)
+
+    state = without_turn(values(view.tip), erased, view)
+
+    assert ids(state) == ["h1", "a1", "h3", "a3"]
+    assert (state["turn_starts"], state["archived"], state["accepted"]) == (
+        ["h1", "h3"],
+        "a3",
+        "h3",
+    )
+
+
+def test_last_turn_leaves_a_mark(view: View) -> None:
+    """If the last turn goes, no other is taken for the last one."""
+    erased = view.archive.erase(OWNER, view.tip, 3)
+
+    state = without_turn(values(view.tip, banners=["b"], events=[{"x": 1}]), erased, view)
+
+    assert ids(state) == ["h1", "a1", "h2", "a2"]
+    assert (state["turn_starts"], state["archived"]) == (["h1", "h2", ""], "a2")
+    assert (state["banners"], state["events"]) == ([], [])
+
+
+def test_texts_that_quote_it_are_emptied(view: View) -> None:
+    """Whatever else the state holds loses texts that say a sentence of the turn."""
+    erased = view.archive.erase(OWNER, view.tip, 2)
+    more = {"banners": [f"Done: {SAID}", "Opened."], "answer": {"raw": SAID}, "branch": "main"}
+
+    state = without_turn(values(view.tip, **more), erased, view)
+
+    assert (state["banners"], state["answer"]) == (["", "Opened."], {"raw": ""})
+    assert (state["branch"], state["tip"]) == ("main", view.tip.digest)
+
+
+def test_anchor_loses_fields_that_tell(view: View) -> None:
+    """A field of the anchor goes if it says a sentence of the turn or one of its figures."""
+    erased = view.archive.erase(OWNER, view.tip, 2)
+    telling = {"Context": f"note: {SAID}", "Resolved": "and tell nobody.", "Ports": "port 8080"}
+    anchor = {"Goal": "tidy up", **telling}
+
+    state = without_turn(values(view.tip, anchor=anchor), erased, view)
+
+    assert state["anchor"] == {"Goal": "tidy up"}
+
+
+def test_answers_shown_otherwise_than_archived(view: View) -> None:
+    """Turns are told apart by ids, so that answers may be shown without what the archive has."""
+    erased = view.archive.erase(OWNER, view.tip, 2)
+    shown = values(view.tip)
+    shown["messages"][3] = AIMessage("Well", id="a2")
+    shown["messages"][5] = AIMessage("Well", id="a3")
+
+    state = without_turn(shown, erased, view)
+
+    assert ids(state) == ["h1", "a1", "h3", "a3"]
+    assert state["messages"][-1].text == "Well"
+
+
+def test_anchor_of_a_turn_erased_before(view: View) -> None:
+    """What the turn said is read from the state's messages, or else the anchor loses all."""
+    view.archive.erase(OWNER, view.tip, 2)
+    again = view.archive.erase(OWNER, view.tip, 2)
+    anchor = {"Goal": "tidy up", "Technical Anchors": "port 8080"}
+    first = without_turn(values(view.tip, anchor=anchor), again, view)
+
+    second = without_turn(first, again, view)
+
+    assert again.sought == ()
+    assert (first["anchor"], second["anchor"]) == ({"Goal": "tidy up"}, {})
+
+
+def test_state_without_messages_is_left_alone(view: View) -> None:
+    """A state whose messages an application removed has none afterwards either."""
+    state = without_turn({"turn": 3, "persisted": 3}, Erased(9, "no digest", ()), view)
+
+    assert (state["messages"], state["archived"], state["turn"]) == ([], "", 3)
