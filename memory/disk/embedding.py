@@ -1,7 +1,7 @@
 """Embedding what has no vector yet: read, embedded without a lock, kept if it is still the same."""
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from ..sayings import sayings
 from .index import Place
 from .schema import transaction
 from .session import Opened, Session
-from .vectors import begin, fits, put, waiting
+from .vectors import begin, fits, places, put, waiting
 
 Read: TypeAlias = Callable[[Opened, Sequence[Place]], tuple[Record, ...]]
 
@@ -51,7 +51,12 @@ def embed(session: Session, embedder: Embedder, limit: int, read: Read) -> int:
     vectors = embedder.documents([text for one in texts for text in one.all])
     if not texts:
         return 0
-    return session.write((), lambda opened: _kept(opened.connection, probe, texts, vectors))
+
+    def keep(opened: Opened) -> int:
+        there = read(opened, places(opened.connection, [one.record for one in texts]))
+        return _kept(opened.connection, probe, _embedded(texts, vectors), there)
+
+    return session.write((), keep)
 
 
 def texts_of(record: Record) -> Texts:
@@ -69,16 +74,28 @@ def _begun(connection: sqlite3.Connection, probe: Vector) -> None:
         begin(connection, probe)
 
 
+def _embedded(texts: Sequence[Texts], vectors: Vectors) -> Iterator[tuple[Texts, Vectors]]:
+    """Yield each record's texts with their vectors."""
+    at = 0
+    for one in texts:
+        yield one, vectors[at : at + len(one.all)]
+        at += len(one.all)
+
+
 def _kept(
-    connection: sqlite3.Connection, probe: Vector, texts: Sequence[Texts], vectors: Vectors
+    connection: sqlite3.Connection,
+    probe: Vector,
+    embedded: Iterable[tuple[Texts, Vectors]],
+    there: Sequence[Record],
 ) -> int:
-    """Keep the vectors, unless another process has begun with another model meanwhile."""
-    kept, at = 0, 0
+    """Keep the vectors of what is still there as it was read, unless the model is another now."""
+    same = {(record.branch, record.turn): record for record in there}
+    kept = 0
     with transaction(connection):
         if not fits(connection, probe):
             return 0
-        for one in texts:
-            said, *rest = vectors[at : at + len(one.all)]
-            at += len(one.all)
-            kept += put(connection, one.record, said, dict(zip(one.headings, rest, strict=True)))
+        for one, (said, *rest) in embedded:
+            if same.get((one.record.branch, one.record.turn)) == one.record:
+                headings = dict(zip(one.headings, rest, strict=True))
+                kept += put(connection, one.record, said, headings)
     return kept

@@ -19,6 +19,7 @@ from .index import Place
 from .packing import blob, vectors
 
 _CHUNK = 2_000
+_PLACE = (str, int, str, str, int, int)
 _BYTES = 8 * 1024 * 1024
 _LONGEST = 1.01
 """Lengths and cosines are at most 1, give or take what is lost by storing."""
@@ -41,13 +42,22 @@ def waiting(connection: sqlite3.Connection, limit: int) -> list[Place]:
         "SELECT r.branch, r.turn, r.digest, r.file, r.offset, r.length FROM unembedded u"
         " JOIN records r ON r.id = u.record ORDER BY u.record DESC LIMIT ?"
     )
-    kinds = (str, int, str, str, int, int)
     found: list[Place] = []
     for row in connection.execute(query, (limit,)):
-        found.append(Place(*checked(row, *kinds)))
+        found.append(Place(*checked(row, *_PLACE)))
         if sum(place.length for place in found) >= _BYTES:
             break
     return found
+
+
+def places(connection: sqlite3.Connection, records: Sequence[Record]) -> list[Place]:
+    """Return where records stand now."""
+    query = (
+        "SELECT branch, turn, digest, file, offset, length FROM records"
+        " WHERE branch = ? AND turn = ?"
+    )
+    found = (connection.execute(query, (one.branch, one.turn)).fetchone() for one in records)
+    return [Place(*checked(row, *_PLACE)) for row in found if row is not None]
 
 
 def fits(connection: sqlite3.Connection, probe: Vector) -> bool:

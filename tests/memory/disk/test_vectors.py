@@ -156,6 +156,19 @@ def test_a_record_that_is_another_by_now_gets_no_vector(archive: DiskArchive, fo
     assert rows(folder, "unembedded") == 1
 
 
+def test_a_turn_that_is_erased_meanwhile_gets_no_vector(archive: DiskArchive) -> None:
+    """What was read before an erasure leaves no trace of it in the index."""
+    tip = populate(archive)
+    model = Waits("cat kitten")
+    embedder = Embedder(model)
+    embedder.probe()
+    model.before = lambda: archive.erase(OWNER, tip, 1)
+    archive.embed(OWNER, embedder, 9)
+    archive.embed(OWNER, embedder, 9)
+
+    assert found(archive, tip) == []
+
+
 def test_long_records_are_embedded_in_parts(archive: DiskArchive) -> None:
     """A round reads a bounded number of bytes, and one record in any case."""
     commit_all(archive, [turn(at, "word " * 1_000_000) for at in (1, 2, 3)])
