@@ -20,6 +20,9 @@ from .demo_page import WIDTH, Page
 from .demo_script import SCRIPT
 from .place import Place, Setup
 
+_FORGOTTEN = 8
+"""Turns without a mention that evict a summary here, so that a short day shows it."""
+
 _STOPPED = "✂ Stopped: the model has called close_effort, and the tool has not run."
 _RESUMED = "↻ A new agent on the same files resumes the turn."
 
@@ -34,7 +37,7 @@ def demo(root: Path | None) -> None:
     thread = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     began = perf_counter()
     with _folder(root) as folder:
-        setup = Setup(Place(folder), Settings(), "offline")
+        setup = Setup(Place(folder), Settings(summary_eviction_threshold=_FORGOTTEN), "offline")
         page.opening(str(folder))
         sizes = _play(setup, thread, page)
         results = [*_results(setup, thread, sizes), ("Time", f"{perf_counter() - began:.1f} s")]

@@ -151,6 +151,32 @@ SCRIPT = (
     Line("Elif decided to come on Friday night, because the last train leaves at 22:40."),
     Line("Wrap up the team trip."),
     Line("Which machine does the rehearsal of the database migration happen on?"),
-    Line("Collapse the database migration. Thank you, see you tomorrow."),
+    Line(
+        "The bakery on the corner opens at six now.",
+        "What nobody mentions leaves by itself",
+    ),
+    Line("My bicycle needs a new chain."),
+    Line(
+        "The neighbours have a second cat.",
+        note="Three turns without a word about it: the log collapsed by itself.",
+    ),
+    Line("There is soup left from yesterday."),
+    Line("The lift is out of order again."),
+    Line("The library is closed on Fridays."),
+    Line("Somebody left a red scarf in the hall."),
+    Line(
+        "The tram was late this morning.",
+        note="Eight turns without a word: the summaries have left (here after 8 turns, not 20).",
+    ),
+    Line(
+        "Until when does our ferry run?",
+        "Found again",
+        "The context did not know. The search found it in the log, word for word, with its turn.",
+    ),
+    Line(
+        "Expand the auth bug.",
+        note="Back in the context: the summary, and the log as it was.",
+    ),
+    Line("Collapse the auth bug. Thank you, see you tomorrow."),
 )
 """The turns, in order; the offline model follows them by its rules."""
