@@ -81,7 +81,7 @@ def _turn(desk: Desk, limit: int) -> Tier:
     shown = within(running, seen(desk, running.messages), limit, desk.count)
     left_out = {"previews": shown.how, "turn": running.turn} if shown.how else {}
     tokens = sum(count_message(message, desk.count) for message in shown.messages)
-    return Tier("turn", shown.messages, tokens, left_out=left_out)
+    return Tier("turn", shown.messages, tokens, left_out=left_out, turns=(running.turn,))
 
 
 def _sum(parts: Parts) -> int:

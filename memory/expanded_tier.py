@@ -30,6 +30,7 @@ def expanded_tier(desk: Desk, cuts: Cuts) -> Tier:
         sum(count_message(message, desk.count) for message in messages),
         cut=cut or None,
         left_out=_left_out(desk, cut),
+        turns=tuple(_turns(desk, cuts)),
         shrink=partial(_shrunk, desk, cuts),
     )
 
@@ -59,11 +60,20 @@ def _steps(desk: Desk, cuts: Cuts) -> Iterator[Cuts]:
 
 def _quoted(desk: Desk, name: str, cuts: Cuts) -> Message | None:
     first, longest = cuts.get(name, (0, share(desk)))
-    numbers = [turn for turn in desk.space.expanded[name]["turns"] if turn >= first]
-    efforts, turns = desk.known([name]), desk.view.turns(numbers)
+    efforts, turns = desk.known([name]), desk.view.turns(_shown(desk, name, cuts))
     if not efforts or not (turns or not first):
         return None
     return note(prompt("expanded", quote=quote(efforts[0], turns, longest, desk.count)))
+
+
+def _shown(desk: Desk, name: str, cuts: Cuts) -> list[int]:
+    first, _ = cuts.get(name, (0, 0))
+    return [turn for turn in desk.space.expanded[name]["turns"] if turn >= first]
+
+
+def _turns(desk: Desk, cuts: Cuts) -> list[int]:
+    """Return the turns that are shown, ascending, each once."""
+    return sorted({turn for name in desk.space.expanded for turn in _shown(desk, name, cuts)})
 
 
 def _left_out(desk: Desk, cuts: Cuts) -> dict[str, str]:

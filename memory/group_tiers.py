@@ -130,6 +130,7 @@ def _tier(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut) -> 
         sum(count_message(message, desk.count) for message in messages),
         cut=listed(cut) if cut != Cut() else None,
         left_out=_left_out(sections, cut),
+        turns=_turns(sections, cut),
         shrink=partial(_shrunk, name, desk, sections, cut),
     )
 
@@ -170,6 +171,12 @@ def _size(desk: Desk, record: Record, level: int) -> int:
 
 def _sizes(desk: Desk, record: Record) -> tuple[int, int, int]:
     return _size(desk, record, 0), _size(desk, record, 1), _size(desk, record, 2)
+
+
+def _turns(sections: Sequence[Section], cut: Cut) -> tuple[int, ...]:
+    """Return the turns that are shown, ascending."""
+    shown = (record.turn for one in sections for record in one.records)
+    return tuple(sorted(turn for turn in shown if turn >= cut.first))
 
 
 def _left_out(sections: Sequence[Section], cut: Cut) -> dict[str, Any]:

@@ -16,8 +16,8 @@ class Tier:
     """One part of the working context: its messages and their size in tokens.
 
     `cut` is what the state remembers of how it was cut, plain data, None if it is whole.
-    `left_out` says what is missing and where it is. `shrink` returns the tier cut to a number of
-    tokens at most.
+    `left_out` says what is missing and where it is, `turns` which turns are shown. `shrink` returns
+    the tier cut to a number of tokens at most.
     """
 
     name: TierName
@@ -25,6 +25,7 @@ class Tier:
     tokens: int
     cut: Any = None
     left_out: Mapping[str, Any] = field(default_factory=dict)
+    turns: tuple[int, ...] = ()
     shrink: Callable[[int], "Tier"] | None = field(default=None, compare=False)
 
     def within(self, tokens: int) -> "Tier":
