@@ -4,14 +4,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..memory.archive import Archive
 from ..memory.errors import SessionNotFoundError
 from ..memory.metrics import Report, TurnTokens, report
-from ..memory.record import Owner, Record, Tip
+from ..memory.record import Tip
+from ..memory.view import every_turn
 from .place import Place
 from .printable import printable
 
-_CHUNK = 500
 _ROWS = 20
 _SERIES = "turns"
 
@@ -24,26 +23,20 @@ def stats(place: Place, session: str | None) -> None:
         if session is not None and not owners:
             raise SessionNotFoundError(session)
         for owner in owners:
-            found = report(_records(archive, owner))
-            console.print(_metrics(owner, found), _series(found))
+            found = report(every_turn(archive, owner, archive.newest(owner) or Tip()))
+            console.print(metrics(owner.thread, found), series(found))
 
 
-def _records(archive: Archive, owner: Owner) -> list[Record]:
-    """Return the turns of the newest branch."""
-    tip = archive.newest(owner) or Tip()
-    chunks = (range(first, first + _CHUNK) for first in range(1, tip.turn + 1, _CHUNK))
-    return [record for chunk in chunks for record in archive.turns(owner, tip, chunk)]
-
-
-def _metrics(owner: Owner, found: Report) -> Table:
-    table = Table("Metric", "Value", title=Text(printable(owner.thread)))
+def metrics(thread: str, found: Report) -> Table:
+    """Return a row for each metric of a thread."""
+    table = Table("Metric", "Value", title=Text(printable(thread)))
     for name in Report.__dataclass_fields__:
         if name != _SERIES:
             table.add_row(name.replace("_", " "), _written(getattr(found, name)))
     return table
 
 
-def _series(found: Report) -> Table:
+def series(found: Report) -> Table:
     """Return a row for each of the newest turns that have one."""
     table = Table("Turn", "Context", "Expanded", "Always expanded", "Full history", "Saved")
     for turn in found.turns[-_ROWS:]:

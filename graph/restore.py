@@ -16,14 +16,12 @@ from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.messages import digest
 from ..memory.record import Owner, Record, Tip
 from ..memory.restoring import replay
-from ..memory.view import past
+from ..memory.view import every_turn, past
 from ..nodes.erased_state import marks
 from ..nodes.plain import real
 from ..nodes.session import DEFAULT_USER, packed
 from .build import MemoryGraph
 from .checkpoints import LAST_NODE
-
-_CHUNK = 500
 
 
 def restore(
@@ -61,7 +59,7 @@ def _restored(
 
 
 def _values(archive: Archive, owner: Owner, tip: Tip, window: int) -> dict[str, Any]:
-    records = _records(archive, owner, tip)
+    records = every_turn(archive, owner, tip)
     view = past(archive, owner, tip)
     turns = [_identified(real(shown(view.messages(record)))) for record in records[-window:]]
     kept = marks([turn for turn in turns if turn], gone=_changed(records[-1]))
@@ -81,15 +79,6 @@ def _values(archive: Archive, owner: Owner, tip: Tip, window: int) -> dict[str, 
 def _changed(record: Record) -> bool:
     """Tell whether a record lost text since it was committed."""
     return digest(record.messages) != record.digest
-
-
-def _records(archive: Archive, owner: Owner, tip: Tip) -> list[Record]:
-    chunks = range(1, tip.turn + 1, _CHUNK)
-    return [
-        record
-        for first in chunks
-        for record in archive.turns(owner, tip, range(first, min(first + _CHUNK, tip.turn + 1)))
-    ]
 
 
 def _identified(messages: list[BaseMessage]) -> list[BaseMessage]:

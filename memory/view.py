@@ -11,6 +11,8 @@ from .recall import restored
 from .record import Event, Group, Owner, Record, Tip
 from .transcript import Logged, rendered
 
+_CHUNK = 500
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -83,3 +85,9 @@ class View:
 def past(archive: Archive, owner: Owner, tip: Tip) -> View:
     """Return the view of a state in which no turn is running."""
     return View(archive, owner, tip, Group(turn=0, messages=(), at=""))
+
+
+def every_turn(archive: Archive, owner: Owner, tip: Tip) -> list[Record]:
+    """Return all turns that a tip sees, oldest first."""
+    chunks = (range(first, first + _CHUNK) for first in range(1, tip.turn + 1, _CHUNK))
+    return [record for chunk in chunks for record in archive.turns(owner, tip, chunk)]
