@@ -11,24 +11,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ebbtide import DiskArchive
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
 from tests.doubles import Broken, call
+from tests.faults.disks import FullDisk
 
 OWNER = Owner("default", "t")
-
-
-class FullDisk(DiskArchive):
-    """An archive whose disk is full for the next `failures` commits."""
-
-    failures = 0
-
-    def commit(self, owner: Owner, tip: Tip, group: Group) -> Record:
-        """Fail as a full disk does, or commit."""
-        if self.failures:
-            self.failures -= 1
-            raise OSError(28, "No space left on device")
-        return super().commit(owner, tip, group)
 
 
 def test_failing_archive_raises_and_keeps_the_turn(tmp_path: Path) -> None:
