@@ -1,5 +1,8 @@
 """Ebbtide: a LangGraph agent whose working memory manages itself."""
 
+import sys
+
+from .cli import commands
 from .graph.agent import build_memory_graph, create_memory_agent
 from .graph.erasing import ErasureReport, aerase, erase
 from .graph.restore import arestore, restore
@@ -10,6 +13,7 @@ from .memory.errors import (
     ArchiveError,
     ArchiveFormatError,
     ArchiveLockedError,
+    CommandError,
     EbbtideError,
     InputError,
     SessionNotFoundError,
@@ -26,6 +30,7 @@ __all__ = [
     "ArchiveError",
     "ArchiveFormatError",
     "ArchiveLockedError",
+    "CommandError",
     "DiskArchive",
     "EbbtideError",
     "Effort",
@@ -50,3 +55,5 @@ __all__ = [
     "erase",
     "restore",
 ]
+
+sys.modules[f"{__name__}.commands"] = commands  # so that `import ebbtide.commands` finds it as well

@@ -52,8 +52,8 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     tools = collaborators.tools
     graph.add_node("begin_turn", partial(begin_turn, collaborators=collaborators))
     graph.add_node("assemble_context", partial(assemble_context, collaborators=collaborators))
-    graph.add_node("call_model", _both(call_model, acall_model, collaborators))
-    graph.add_node("run_tools", _both(run_tools, arun_tools, collaborators))
+    graph.add_node("call_model", both(call_model, acall_model, collaborators))
+    graph.add_node("run_tools", both(run_tools, arun_tools, collaborators))
     graph.add_node("detect_references", partial(detect_references, collaborators=collaborators))
     graph.add_node("decay", partial(decay, collaborators=collaborators))
     graph.add_node("persist", partial(persist, collaborators=collaborators))
@@ -74,7 +74,7 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     return graph
 
 
-def _both(sync: Any, async_: Any, collaborators: Collaborators) -> RunnableLambda[Any, Any]:
+def both(sync: Any, async_: Any, collaborators: Collaborators) -> RunnableLambda[Any, Any]:
     """Return one node of a sync and an async path."""
 
     def run(state: AgentState) -> Any:

@@ -6,10 +6,11 @@ EbbtideError
 ├── ToolError               a memory tool was called wrongly; the model reads the message
 ├── SummaryError            a model call that summarises failed
 ├── EmbeddingError          the embedding model failed, or what it returned are no vectors
+├── CommandError            a command cannot be done; nothing was changed
 └── ArchiveError            the archive cannot do what was asked
     ├── SessionNotFoundError    no such session for this owner
     ├── TurnNotFoundError       no such turn in what this state sees
-    ├── TurnRunningError        a turn of the thread is not finished, so nothing can be erased
+    ├── TurnRunningError        a turn of the thread is not finished
     ├── ArchiveLockedError      another process holds the session's lock
     └── ArchiveFormatError      the stored format is newer or damaged
 """
@@ -48,6 +49,10 @@ class EmbeddingError(EbbtideError):
     """The embedding model failed, or what it returned are no vectors."""
 
 
+class CommandError(EbbtideError):
+    """A command cannot be done; the message says why, and nothing was changed."""
+
+
 class ArchiveError(EbbtideError):
     """The archive cannot do what was asked."""
 
@@ -70,13 +75,13 @@ class TurnNotFoundError(ArchiveError, LookupError):
 
 
 class TurnRunningError(ArchiveError):
-    """A turn of the thread is not finished; erasing would lose what it has done."""
+    """A turn of the thread is not finished."""
 
     def __init__(self, thread: str, turn: int) -> None:
         """Name the turn and say how it is finished."""
         super().__init__(
             f"turn {turn} of thread {thread!r} is not finished: finish it by invoking with None, "
-            "or send a new message, then erase; nothing was changed"
+            "or send a new message, then try again; nothing was changed"
         )
 
 

@@ -29,7 +29,8 @@ def effort_status(desk: Desk, _args: Nothing) -> Outcome:
 
 
 def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:
-    running = effort.id in memberships(desk.space.active, desk.space.events)
+    now = desk.view.running.turn
+    running = bool(now) and effort.id in memberships(desk.space.active, desk.space.events)
     log = desk.view.log(effort.id, running=running) if effort.status == "open" else ()
     turns = [*desk.view.log_turns(effort.id), *([desk.space.turn] if running else [])]
     return {

@@ -37,7 +37,7 @@ class Arrivals:
 
 def arrivals(state: MemoryState, owner: Owner, archive: Archive) -> Arrivals:
     """Tell the messages in state apart; raises `InputError` if nothing is new."""
-    found = _told_apart(state)
+    found = told_apart(state)
     if not found.new and found.left and not answered(plain(found.left)):
         return replace(found, new=_renamed(m for m in found.left if isinstance(m, HumanMessage)))
     found = _with_repeated(found, state, past(archive, owner, tip_of(state)))
@@ -46,13 +46,8 @@ def arrivals(state: MemoryState, owner: Owner, archive: Archive) -> Arrivals:
     return found
 
 
-def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
-    """Return the earlier turns that stay in `messages`."""
-    turns = tuple(filter(None, (*arrived.past, arrived.left)))
-    return turns[max(0, len(turns) - window) :]
-
-
-def _told_apart(state: MemoryState) -> Arrivals:
+def told_apart(state: MemoryState) -> Arrivals:
+    """Tell the messages in state apart by their ids; there may be nothing new among them."""
     messages: list[BaseMessage] = [*state.get("messages", [])]
     parts = incoming(
         [Message(message.id or "", message.type) for message in messages], _marks(state)
@@ -64,6 +59,12 @@ def _told_apart(state: MemoryState) -> Arrivals:
         left=_closed(messages[parts.left : parts.new]),
         new=[with_ids(cleaned(message)) for message in messages[parts.new :]],
     )
+
+
+def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
+    """Return the earlier turns that stay in `messages`."""
+    turns = tuple(filter(None, (*arrived.past, arrived.left)))
+    return turns[max(0, len(turns) - window) :]
 
 
 def _marks(state: MemoryState) -> Marks:

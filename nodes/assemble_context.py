@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 from ..memory.context import assemble, instructions
 from ..memory.prefix import prefix_tokens, sent, shared
 from ..memory.settings import Settings
+from ..memory.tiers import WorkingContext
 from .collaborators import Collaborators
 from .plain import real
 from .session import desk
@@ -17,11 +18,9 @@ def assemble_context(
     state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Return the working context of this moment, and its report; the same state, the same bytes."""
-    here = desk(state, runtime, collaborators)
-    system = instructions(collaborators.system, here.settings)
-    context = assemble(here, system, collaborators.schemas)
+    context = working_context(state, runtime, collaborators)
     now = sent(context.messages)
-    cached = prefix_tokens(context, shared(state.get("sent", ""), now), here.count)
+    cached = prefix_tokens(context, shared(state.get("sent", ""), now), collaborators.count)
     factor = state.get("safety_factor", 1.0)
     return {
         "context": {"messages": real(context.messages)},
@@ -29,3 +28,12 @@ def assemble_context(
         "cuts": dict(context.cuts),
         "sent": now,
     }
+
+
+def working_context(
+    state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators
+) -> WorkingContext:
+    """Return what the next model call is sent, tier by tier."""
+    here = desk(state, runtime, collaborators)
+    system = instructions(collaborators.system, here.settings)
+    return assemble(here, system, collaborators.schemas)

@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 
 from ..memory.metrics import cost
 from ..memory.settings import Settings, resolve
+from .by_hand import by_hand
 from .collaborators import Collaborators
 from .embedding import embed
 from .session import committed, group, owner_of, running, tip_of
@@ -25,7 +26,7 @@ def persist(
     messages = running(state)
     owner = owner_of(state, runtime, settings)
     turn, tip = group(state, messages), tip_of(state)
-    if "context_report" in state:
+    if "context_report" in state and not by_hand(messages):
         spent = cost(state["context_report"]["tokens"], turn.messages, collaborators.count)
         turn = replace(turn, events=(*turn.events, spent))
     keep = commit if turn.turn > tip.turn else commit_again

@@ -122,7 +122,7 @@ def said(state: AgentState, messages: Sequence[BaseMessage]) -> tuple[Message, .
 
 def desk(state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
     """Return what the memory tools and the context work on in this run."""
-    settings = _sized(resolve(runtime.context, collaborators.settings), state)
+    settings = _windowed(_sized(resolve(runtime.context, collaborators.settings), state), state)
     space = workspace(state)
     messages = said(state, running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
@@ -153,6 +153,12 @@ def _sized(settings: Settings, state: MemoryState) -> Settings:
     """Return the settings with the budget that contexts are built for."""
     budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
     return settings.model_copy(update={"context_budget": budget})
+
+
+def _windowed(settings: Settings, state: MemoryState) -> Settings:
+    """Return the settings with the ambient window that was chosen for the thread, if one was."""
+    window = state.get("window")
+    return settings if window is None else settings.model_copy(update={"ambient_window": window})
 
 
 def _user(runtime: Runtime[Settings], settings: Settings) -> str:

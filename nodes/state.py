@@ -12,6 +12,7 @@ class MemoryState(TypedDict, total=False):
     """What is checkpointed. Mix it into the schema of a parent graph to embed the agent.
 
     `messages` holds this turn and the last few for chat UIs; the context is not built from it.
+    `window` is the ambient window of this thread, None for what the settings say.
     """
 
     messages: Annotated[list[AnyMessage], add_messages]
@@ -26,6 +27,7 @@ class MemoryState(TypedDict, total=False):
     cuts: dict[str, Any]
     sent: str
     safety_factor: float
+    window: int | None
     session: dict[str, str]
     branch: str
     persisted: int

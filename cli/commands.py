@@ -1,0 +1,69 @@
+"""The commands of `ebbtide chat` as functions for applications: the module `ebbtide.commands`.
+
+Each takes the agent and the config of a run, which names the thread, the user if there is one
+(`configurable.user_id`), and perhaps an older checkpoint. What begins with `a` is for asynchronous
+checkpointers. While one that changes something works, no turn of the thread may run.
+"""
+
+from ..graph.effort_commands import (
+    aclose_effort,
+    acollapse_effort,
+    aexpand_effort,
+    aopen_effort,
+    areopen_effort,
+    aswitch_effort,
+    close_effort,
+    collapse_effort,
+    expand_effort,
+    open_effort,
+    reopen_effort,
+    switch_effort,
+)
+from ..graph.looking import (
+    aefforts,
+    amessages,
+    asearch,
+    astats,
+    efforts,
+    messages,
+    search,
+    stats,
+)
+from ..graph.order_tools import Commanded
+from ..graph.show_context import ShownContext, ashow_context, show_context
+from ..graph.undoing import aundo, undo
+from ..graph.windowing import aset_window, set_window
+from ..memory.turn_lines import TurnLine, TurnPage
+
+__all__ = [
+    "Commanded",
+    "ShownContext",
+    "TurnLine",
+    "TurnPage",
+    "aclose_effort",
+    "acollapse_effort",
+    "aefforts",
+    "aexpand_effort",
+    "amessages",
+    "aopen_effort",
+    "areopen_effort",
+    "asearch",
+    "aset_window",
+    "ashow_context",
+    "astats",
+    "aswitch_effort",
+    "aundo",
+    "close_effort",
+    "collapse_effort",
+    "efforts",
+    "expand_effort",
+    "messages",
+    "open_effort",
+    "reopen_effort",
+    "search",
+    "set_window",
+    "show_context",
+    "stats",
+    "switch_effort",
+    "undo",
+]

@@ -1,0 +1,112 @@
+"""The memory tools by hand.
+
+A command is a turn of its own: the command is its user message, the tool's call and result stand in
+it, and a line that no model wrote is its answer. So its events are archived with it, once, and a
+thread that is rebuilt from the archive, forked or taken back treats it like any other turn; the
+model sees what the user did. Events that waited in the state for the next turn would be lost with
+the checkpoints, and the effort that was closed would claim the turn that told of it.
+
+The tool first runs on a copy of the state: if it fails, nothing was changed. Then the whole turn is
+written in one step, and the agent's own nodes end it. Whatever is killed between is a turn that was
+left unfinished with its answer there: it is ended by resuming, or by the next message.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import START, StateGraph
+from langgraph.types import Overwrite, StateSnapshot
+
+from ..memory.errors import CommandError
+from ..memory.settings import Settings
+from ..nodes.begin_turn import begin_turn
+from ..nodes.by_hand import Order, answering, calling, question
+from ..nodes.collaborators import Collaborators
+from ..nodes.run_tools import arun_tools, run_tools
+from ..nodes.state import AgentState, MemoryState
+from .build import both
+from .threads import Agent, collaborators_of, newest, opened
+
+
+@dataclass(frozen=True, slots=True)
+class Commanded:
+    """What a command did: the turn that it is, the tool's result, the banners of the turn."""
+
+    turn: int
+    result: dict[str, Any]
+    banners: tuple[str, ...]
+
+
+def order(agent: Agent, config: RunnableConfig, what: Order, context: object = None) -> Commanded:
+    """Run a tool by hand, as a turn.
+
+    Raises `CommandError` if the tool does, `TurnRunningError` if a turn is not finished, and what a
+    turn raises. No turn of the thread may run meanwhile.
+    """
+    collaborators = collaborators_of(agent)
+    values = _asked(agent, config, agent.get_state(config), what, context)
+    ran = _rehearsal(collaborators, what).invoke(
+        values, newest(config), context=cast("Any", context)
+    )
+    result = _result(ran)
+    agent.update_state(config, _ended(ran, result), as_node="call_model")
+    state = agent.invoke(None, newest(config), context=cast("Any", context), durability="sync")
+    return Commanded(state["turn"], result, tuple(state["banners"]))
+
+
+async def aorder(
+    agent: Agent, config: RunnableConfig, what: Order, context: object = None
+) -> Commanded:
+    """Do what `order` does with an asynchronous checkpointer, holding no thread meanwhile."""
+    collaborators = collaborators_of(agent)
+    values = _asked(agent, config, await agent.aget_state(config), what, context)
+    ran = await _rehearsal(collaborators, what).ainvoke(
+        values, newest(config), context=cast("Any", context)
+    )
+    result = _result(ran)
+    await agent.aupdate_state(config, _ended(ran, result), as_node="call_model")
+    state = await agent.ainvoke(
+        None, newest(config), context=cast("Any", context), durability="sync"
+    )
+    return Commanded(state["turn"], result, tuple(state["banners"]))
+
+
+def _asked(
+    agent: Agent, config: RunnableConfig, found: StateSnapshot, what: Order, context: object
+) -> dict[str, Any]:
+    """Return the state with the command as its new message."""
+    values = opened(agent, config, found, context).at_rest().values
+    return {**values, "messages": [*values.get("messages", []), question(what)]}
+
+
+def _rehearsal(collaborators: Collaborators, what: Order) -> Any:
+    """Return the graph that runs the tool, and writes nothing."""
+    graph = StateGraph(AgentState, context_schema=Settings)
+    graph.add_node("begin_turn", partial(begin_turn, collaborators=collaborators))
+    graph.add_node("call_model", lambda _: {"messages": [calling(what)]})
+    graph.add_node("run_tools", both(run_tools, arun_tools, collaborators))
+    graph.add_edge(START, "begin_turn")
+    graph.add_edge("begin_turn", "call_model")
+    graph.add_edge("call_model", "run_tools")
+    return graph.compile(checkpointer=False)
+
+
+def _result(ran: dict[str, Any]) -> dict[str, Any]:
+    """Return what the tool answered; its error is raised."""
+    message = ran["messages"][-1]
+    if not isinstance(message, ToolMessage):
+        raise TypeError(f"a tool answers with its result, not {type(message).__name__}")
+    result: dict[str, Any] = json.loads(message.text)
+    if "error" in result:
+        raise CommandError(result["error"])
+    return result
+
+
+def _ended(ran: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """Return the update that holds the whole turn."""
+    kept = {key: ran[key] for key in MemoryState.__annotations__ if key in ran}
+    return {**kept, "messages": Overwrite([*ran["messages"], answering(result)])}

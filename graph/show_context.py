@@ -1,0 +1,116 @@
+"""What the next call would send, found out without writing anything."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ..memory.settings import Settings
+from ..memory.tiers import Tier
+from ..nodes.assemble_context import working_context
+from ..nodes.begin_turn import begin_turn
+from ..nodes.collaborators import Collaborators
+from ..nodes.plain import real
+from ..nodes.state import AgentState
+from .threads import Agent, Thread, collaborators_of, newest, opened
+
+
+@dataclass(frozen=True, slots=True)
+class ShownContext:
+    """A working context: the tiers in the order in which they are sent, and the tool schemas.
+
+    `turn` is the turn of the call. `unfinished` tells that it has begun already: then this is what
+    resuming sends, without the results of tools that are still to run.
+    """
+
+    turn: int
+    tiers: tuple[Tier, ...]
+    tools: tuple[dict[str, Any], ...]
+    unfinished: bool
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages, as the model is given them."""
+        return real([message for tier in self.tiers for message in tier.messages])
+
+    @property
+    def total(self) -> int:
+        """The size of it all in tokens."""
+        return sum(tier.tokens for tier in self.tiers)
+
+
+class _Looking(AgentState, total=False):
+    tiers: tuple[Tier, ...]
+
+
+def show_context(
+    agent: Agent,
+    config: RunnableConfig,
+    message: str | BaseMessage | None = None,
+    *,
+    context: object = None,
+) -> ShownContext:
+    """Return exactly what the next call of the model would be sent, if the user said `message`.
+
+    Without one it is all that stands before the user's words; of a turn that is not finished, what
+    resuming it sends. `context` is the context of that run. Raises `TurnRunningError` if there is a
+    message while a turn is not finished, and what beginning a turn raises.
+    """
+    collaborators_of(agent)
+    thread = opened(agent, config, agent.get_state(config), context)
+    return _shown(thread, config, message, context)
+
+
+async def ashow_context(
+    agent: Agent,
+    config: RunnableConfig,
+    message: str | BaseMessage | None = None,
+    *,
+    context: object = None,
+) -> ShownContext:
+    """Do what `show_context` does with an asynchronous checkpointer."""
+    collaborators_of(agent)
+    thread = opened(agent, config, await agent.aget_state(config), context)
+    return await asyncio.to_thread(_shown, thread, config, message, context)
+
+
+def _shown(
+    thread: Thread, config: RunnableConfig, message: str | BaseMessage | None, context: object
+) -> ShownContext:
+    """Run the nodes that a turn begins with on a copy of the state, without a checkpointer."""
+    resumed = bool(thread.following)
+    if message is not None:
+        thread.at_rest()
+    begins = not resumed or thread.following == ("begin_turn",)
+    values = dict(thread.values)
+    if not resumed:
+        said = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
+        values["messages"] = [*values.get("messages", []), said]
+    graph = _looking(thread.collaborators, begins=begins)
+    found = graph.invoke(values, newest(config), context=cast("Any", context))
+    tiers = found["tiers"]
+    if message is None and not resumed:
+        tiers = tuple(tier for tier in tiers if tier.name != "turn")
+    return ShownContext(found["turn"], tiers, thread.collaborators.schemas, resumed)
+
+
+def _looking(collaborators: Collaborators, *, begins: bool) -> Any:
+    graph = StateGraph(_Looking, context_schema=Settings)
+    graph.add_node("begin_turn", partial(begin_turn, collaborators=collaborators))
+    graph.add_node("look", partial(_look, collaborators=collaborators))
+    graph.add_edge(START, "begin_turn" if begins else "look")
+    graph.add_edge("begin_turn", "look")
+    graph.add_edge("look", END)
+    return graph.compile(checkpointer=False)
+
+
+def _look(
+    state: _Looking, runtime: Runtime[Settings], *, collaborators: Collaborators
+) -> dict[str, Any]:
+    tiers = working_context(state, runtime, collaborators).tiers
+    return {"tiers": tuple(replace(tier, shrink=None) for tier in tiers)}

@@ -1,0 +1,110 @@
+"""A thread as a command finds it: its session, its state, and whether it is at rest."""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot
+
+from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
+from ..memory.record import Owner, Tip
+from ..memory.settings import Settings, resolve
+from ..memory.view import View, past
+from ..nodes.collaborators import Collaborators
+from ..nodes.session import DEFAULT_USER, tip_of
+from ..nodes.state import MemoryState
+from .build import MemoryGraph
+
+Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
+
+_NOT_COUNTED = {(START,), ("begin_turn",)}
+"""What follows in a turn that has a message and no number yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread with what its agent works with.
+
+    `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints.
+    """
+
+    collaborators: Collaborators
+    owner: Owner
+    settings: Settings
+    values: dict[str, Any]
+    following: tuple[str, ...]
+    kept: bool
+
+    @property
+    def state(self) -> MemoryState:
+        """The state as the nodes see it."""
+        return cast("MemoryState", self.values)
+
+    @property
+    def turn(self) -> int:
+        """The turn that was begun last; an unfinished one may not have been counted yet."""
+        return int(self.values.get("turn", 0)) + (self.following in _NOT_COUNTED)
+
+    @property
+    def tip(self) -> Tip:
+        """What the state has committed; without checkpoints the newest branch of the archive.
+
+        Raises `SessionNotFoundError` if nothing was said yet.
+        """
+        if "persisted" in self.values:
+            return tip_of(self.state)
+        tip = None if self.kept else self.collaborators.archive.newest(self.owner)
+        if tip is None:
+            raise SessionNotFoundError(self.owner.thread)
+        return tip
+
+    @property
+    def view(self) -> View:
+        """The archive as this state sees it."""
+        return past(self.collaborators.archive, self.owner, self.tip)
+
+    def at_rest(self) -> "Thread":
+        """Return the thread; raises `TurnRunningError` if its last turn is not finished."""
+        if self.following:
+            raise TurnRunningError(self.owner.thread, self.turn)
+        return self
+
+
+def collaborators_of(agent: Agent) -> Collaborators:
+    """Return what an agent works with; raises `SettingsError` if it keeps no memory of threads."""
+    graph = agent.builder
+    if not isinstance(graph, MemoryGraph):
+        raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
+    if not agent.checkpointer:
+        raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
+    return graph.collaborators
+
+
+def opened(
+    agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object = None
+) -> Thread:
+    """Return the thread that `config` names, as `found` has it; `context` is that of a run.
+
+    Raises `SessionNotFoundError` if it belongs to another user.
+    """
+    collaborators, chosen = collaborators_of(agent), config.get("configurable", {})
+    settings = resolve(context, collaborators.settings)
+    user = settings.user_id or chosen.get("user_id") or DEFAULT_USER
+    owner = Owner(str(user), str(chosen["thread_id"]))
+    if "session" in found.values:
+        kept = Owner(**found.values["session"])
+        if kept.user != owner.user:
+            raise SessionNotFoundError(kept.thread)
+        owner = kept
+    return Thread(
+        collaborators, owner, settings, found.values, found.next, found.created_at is not None
+    )
+
+
+def newest(config: RunnableConfig) -> RunnableConfig:
+    """Return the config of the newest state of the thread, whichever state `config` names."""
+    chosen = config.get("configurable", {})
+    kept = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
+    return {**config, "configurable": kept}

@@ -1,0 +1,90 @@
+"""Go back one turn: a fork, so that nothing is lost."""
+
+import asyncio
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.types import StateSnapshot
+
+from ..memory.errors import CommandError, SettingsError
+from ..nodes.arrivals import told_apart
+from ..nodes.settling import settle
+from ..nodes.state import AgentState
+from .threads import Agent, Thread, collaborators_of, opened
+
+_AS = "persist"
+"""The node after which a thread is at rest."""
+
+
+def undo(agent: Agent, config: RunnableConfig) -> int:
+    """Make the state before the last turn the newest of the thread; return its turn, 0 for none.
+
+    The turn stays where it is, in the archive and in the checkpoints; what is said next begins a
+    branch beside it. A turn that is not finished is archived as aborted and left behind. Raises
+    `CommandError` if there is no turn, or no older checkpoint to go back to.
+    """
+    collaborators_of(agent)
+    older = agent.get_state(config)
+    thread = _begun(opened(agent, config, older))
+    while not _precedes(older, thread):
+        older = agent.get_state(_parent(older, thread))
+    _keep(thread, _saver(agent).get_tuple(config))
+    agent.update_state(older.config, {}, as_node=_AS)
+    return _turn(older)
+
+
+async def aundo(agent: Agent, config: RunnableConfig) -> int:
+    """Do what `undo` does with an asynchronous checkpointer."""
+    collaborators_of(agent)
+    older = await agent.aget_state(config)
+    thread = _begun(opened(agent, config, older))
+    while not _precedes(older, thread):
+        older = await agent.aget_state(_parent(older, thread))
+    await asyncio.to_thread(_keep, thread, await _saver(agent).aget_tuple(config))
+    await agent.aupdate_state(older.config, {}, as_node=_AS)
+    return _turn(older)
+
+
+def _saver(agent: Agent) -> BaseCheckpointSaver[Any]:
+    if not isinstance(agent.checkpointer, BaseCheckpointSaver):
+        raise SettingsError("the agent's checkpointer is not its own: pass the outermost graph")
+    return agent.checkpointer
+
+
+def _begun(thread: Thread) -> Thread:
+    if not thread.turn:
+        raise CommandError("there is no turn to undo")
+    return thread
+
+
+def _precedes(older: StateSnapshot, thread: Thread) -> bool:
+    """Tell whether a state is from before the last turn: at rest, or the very first of all."""
+    if older.next:
+        return older.parent_config is None and not older.values.get("messages")
+    return _turn(older) < thread.turn
+
+
+def _parent(older: StateSnapshot, thread: Thread) -> RunnableConfig:
+    if older.parent_config is None:
+        raise CommandError(
+            f"turn {thread.turn} cannot be undone: the thread has no checkpoint from before it, "
+            "since it was rebuilt from the archive, something was erased, or none was written"
+        )
+    return older.parent_config
+
+
+def _keep(thread: Thread, kept: CheckpointTuple | None) -> None:
+    """Archive what there is of an unfinished turn, so that none of its messages is lost.
+
+    `kept` has what snapshots of the state do not show: what the model said beside its answers.
+    """
+    if thread.following and thread.values.get("turn", 0) > thread.values.get("persisted", 0):
+        hidden = kept.checkpoint["channel_values"].get("raw_answers") if kept else None
+        state = cast("AgentState", {**thread.values, "raw_answers": hidden or {}})
+        settle(state, thread.owner, told_apart(state), thread.collaborators.archive)
+
+
+def _turn(found: StateSnapshot) -> int:
+    values: dict[str, Any] = found.values
+    return int(values.get("turn", 0))

@@ -1,0 +1,155 @@
+"""The commands that only look."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from ebbtide import CommandError, SessionNotFoundError, SettingsError, commands
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
+
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
+SCRIPT = [
+    *("hello", call("open_effort", name="auth bug"), "opened", call("close_effort"), "closed"),
+    *(call("open_effort", name="css"), "opened"),
+]
+
+
+def lived(root: Path, **options: Any) -> Talk:
+    """Return an agent after a turn outside, one effort concluded and one open."""
+    here = talk(root, SCRIPT, **options)
+    for words in ("hi", LONG, "done", "The sidebar overlaps."):
+        here.say(words)
+    return here
+
+
+def test_messages_lists_the_turns_newest_first(tmp_path: Path) -> None:
+    """Each turn has its number, its efforts and how the user began it."""
+    here = lived(tmp_path)
+
+    found = commands.messages(here.agent, THREAD)
+
+    assert [(line.turn, line.efforts, line.said) for line in found.lines] == [
+        (4, ("css",), "The sidebar overlaps."),
+        (3, ("auth-bug",), "done"),
+        (2, ("auth-bug",), f"{LONG[:60]}…"),
+        (1, (), "hi"),
+    ]
+    assert (found.page, found.pages) == (1, 1)
+
+
+def test_messages_has_pages(tmp_path: Path) -> None:
+    """Twenty turns stand on a page; a page that is not there is an error that says which are."""
+    here = talk(tmp_path, ["yes"] * 21)
+    for turn in range(1, 22):
+        here.say(f"number {turn}")
+
+    found = commands.messages(here.agent, THREAD, 2)
+
+    assert [line.said for line in found.lines] == ["number 1"]
+    with pytest.raises(CommandError, match="no page 3: the pages are 1-2"):
+        commands.messages(here.agent, THREAD, 3)
+
+
+def test_messages_of_a_fork_are_its_own(tmp_path: Path) -> None:
+    """A state sees the turns of its lineage only."""
+    here = talk(tmp_path, ["one", "two", "three"])
+    here.say("first")
+    first = here.agent.get_state(THREAD).config
+    here.say("second")
+    here.say("other", first)
+
+    found = commands.messages(here.agent, THREAD)
+
+    assert [line.said for line in found.lines] == ["other", "first"]
+
+
+def test_efforts_are_what_the_tool_says(tmp_path: Path) -> None:
+    """Status, activity and turns of each effort, each turn once."""
+    here = lived(tmp_path)
+
+    found = commands.efforts(here.agent, THREAD)["efforts"]
+
+    listed = [(one["id"], one["status"], one["active"], one["turns"]) for one in found]
+    assert listed == [("css", "open", True, "4"), ("auth-bug", "concluded", False, "2-3")]
+
+
+def test_search_finds_and_counts_no_search(tmp_path: Path) -> None:
+    """What is stored is found, and the metrics do not know of it."""
+    here = lived(tmp_path)
+
+    found = commands.search(here.agent, THREAD, "refresh token")
+
+    assert (found["results"][0]["id"], found["results"][0]["turn"]) == ("auth-bug", 2)
+    assert commands.stats(here.agent, THREAD).searches == 0
+
+
+def test_stats_are_of_the_lineage(tmp_path: Path) -> None:
+    """A turn that was undone does not count."""
+    here = lived(tmp_path)
+    before = commands.stats(here.agent, THREAD)
+    commands.undo(here.agent, THREAD)
+
+    after = commands.stats(here.agent, THREAD)
+
+    assert after.turns == before.turns[:-1]
+
+
+@pytest.mark.parametrize("look", [commands.messages, commands.stats])
+def test_a_thread_without_checkpoints_is_read_from_the_archive(tmp_path: Path, look: Any) -> None:
+    """What the archive holds of a thread can be looked at before it is restored."""
+    here = lived(tmp_path)
+    again = talk(tmp_path, [], checkpointer=InMemorySaver())
+
+    found = look(again.agent, THREAD)
+
+    assert found == look(here.agent, THREAD)
+
+
+@pytest.mark.parametrize("look", [commands.messages, commands.efforts, commands.stats])
+def test_a_thread_on_which_nothing_was_said_is_not_found(tmp_path: Path, look: Any) -> None:
+    """There is no session yet, and the error says so."""
+    here = talk(tmp_path, [])
+
+    with pytest.raises(SessionNotFoundError, match="'t' not found"):
+        look(here.agent, THREAD)
+
+
+def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
+    """Nobody reads what somebody else said."""
+    here = lived(tmp_path)
+
+    with pytest.raises(SessionNotFoundError):
+        commands.messages(here.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
+
+
+def test_a_foreign_graph_is_refused() -> None:
+    """A graph that is none of Ebbtide's has no such commands."""
+    graph = StateGraph(MessagesState)
+    graph.add_node("n", lambda _: {})
+    graph.add_edge(START, "n")
+
+    with pytest.raises(SettingsError, match="StateGraph"):
+        commands.messages(graph.compile(checkpointer=InMemorySaver()), THREAD)
+
+
+async def test_looking_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
+    """With checkpoints in SQLite, read asynchronously, everything is found."""
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
+        here = talk(tmp_path / "kept", SCRIPT, checkpointer=saver)
+        for words in ("hi", LONG):
+            await here.agent.ainvoke({"messages": [("user", words)]}, THREAD)
+
+        turns = await commands.amessages(here.agent, THREAD)
+        efforts = await commands.aefforts(here.agent, THREAD)
+        found = await commands.asearch(here.agent, THREAD, "refresh token")
+        stats = await commands.astats(here.agent, THREAD)
+
+    assert [line.turn for line in turns.lines] == [2, 1]
+    assert [one["id"] for one in efforts["efforts"]] == ["auth-bug"]
+    assert found["results"][0]["turn"] == 2
+    assert len(stats.turns) == 2

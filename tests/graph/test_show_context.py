@@ -1,0 +1,218 @@
+"""What `show_context` says is what the next call sends, byte for byte, and nothing is written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.chat_models import init_chat_model
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from ebbtide import (
+    DiskArchive,
+    SessionNotFoundError,
+    Settings,
+    SettingsError,
+    TurnRunningError,
+    commands,
+    create_memory_agent,
+)
+from tests.agents import SUMMARY, THREAD, talk
+from tests.doubles import call
+from tests.openai_server import Answer, Body, Say, Structured, serving
+
+PAGE = "The refresh token expires after 3600 seconds, and nobody renews it. " * 20
+LIVED = [
+    "Hello 你好 🙂",
+    f"open_effort auth: {PAGE}",
+    "read_log: what was said first?",
+    "close_effort: that is done",
+    "expand_effort auth: show me",
+    *(f"number {number}: {PAGE}" for number in range(4)),
+    f"open_effort sidebar: {PAGE}",
+    f"open_effort footer: {PAGE}",
+    "How long does a token live?",
+]
+
+
+def answer(body: Body) -> Answer:
+    """Call the tool that the user's message begins with, else answer."""
+    if "response_format" in body:
+        return Structured(SUMMARY)
+    last = body["messages"][-1]
+    tool, _, name = str(last["content"]).partition(":")[0].partition(" ")
+    arguments: dict[str, Body] = {
+        "open_effort": {"name": name, "goal": "it works again"},
+        "read_log": {"turn": 1},
+        "close_effort": {},
+        "expand_effort": {"effort_id": name},
+    }
+    if last["role"] == "user" and tool in arguments:
+        return Say(calls=[(tool, arguments[tool])])
+    return Say(f"Very well. {PAGE}")
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Return every file of an archive, its index aside."""
+    found = (p for p in sorted(root.rglob("*")) if p.is_file() and "index" not in p.name)
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize("budget", [5_000, 16_000])
+def test_it_is_what_the_server_receives(tmp_path: Path, budget: int) -> None:
+    """Over a conversation with each tier in use, cut or not, both requests have the same bytes."""
+    with serving(by=answer) as server:
+        model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x")
+        agent = create_memory_agent(
+            model,
+            archive=DiskArchive(tmp_path, durable=False),
+            checkpointer=InMemorySaver(),
+            settings=Settings(context_budget=budget, ambient_window=2),
+        )
+        used, cut = {"open"}, False
+        for words in LIVED:
+            shown = commands.show_context(agent, THREAD, words)
+            begin = len(server.requests)
+            agent.invoke({"messages": [("user", words)]}, THREAD)
+            model.bind_tools([*shown.tools]).invoke(shown.messages)
+
+            said, told = server.requests[begin], server.requests[-1]
+            cut = cut or any(tier.left_out for tier in shown.tiers)
+            used |= {tier.name for tier in shown.tiers if tier.tokens}
+            assert json.dumps(said.body) == json.dumps(told.body)
+            assert shown.total <= budget
+
+    assert used == {tier.name for tier in shown.tiers}
+    assert cut == (budget == 5_000)
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    """Neither the archive nor the checkpoints change, nor what is sent afterwards."""
+    here = talk(tmp_path, ["one", "two"])
+    here.say("hi")
+    before = files(tmp_path), here.agent.get_state(THREAD)
+
+    shown = commands.show_context(here.agent, THREAD, HumanMessage("and now?", id="mine"))
+
+    assert (files(tmp_path), here.agent.get_state(THREAD)) == before
+    here.say("and now?")
+    assert [message.content for message in shown.messages] == [m.content for m in here.last]
+
+
+def test_tiers_name_their_turns_and_tokens(tmp_path: Path) -> None:
+    """Each tier says how large it is and which turns stand in it; the sum is the report's."""
+    here = talk(tmp_path, ["one", call("open_effort", name="a"), "two", "three"])
+    here.say("hi")
+    here.say("work")
+
+    shown = commands.show_context(here.agent, THREAD, "go on")
+
+    report = here.say("go on")["context_report"]
+    assert {tier.name: tier.tokens for tier in shown.tiers} == report["tokens"]
+    assert shown.total == report["total"]
+    turns = {tier.name: tier.turns for tier in shown.tiers if tier.turns}
+    assert turns == {"ambient": (1,), "active": (2,), "turn": (3,)}
+
+
+def test_expanded_logs_name_their_turns(tmp_path: Path) -> None:
+    """The turns of an expanded log are those that are quoted."""
+    script = [call("open_effort", name="a"), "o", call("close_effort"), "c"]
+    here = talk(tmp_path, [*script, call("expand_effort", effort_id="a"), "e"])
+    for words in ("work", "done", "show"):
+        here.say(words)
+
+    shown = commands.show_context(here.agent, THREAD, "next")
+
+    assert {tier.name: tier.turns for tier in shown.tiers}["expanded"] == (1, 2)
+
+
+def test_without_a_message_it_is_what_stands_before_one(tmp_path: Path) -> None:
+    """The tiers are the same, and the current turn is not there."""
+    here = talk(tmp_path, ["one"])
+    here.say("hi")
+
+    bare = commands.show_context(here.agent, THREAD)
+    asked = commands.show_context(here.agent, THREAD, "well?")
+
+    assert bare.tiers == asked.tiers[:-1]
+    assert (asked.tiers[-1].name, bare.turn, bare.unfinished) == ("turn", 2, False)
+
+
+def test_a_new_thread_can_be_shown(tmp_path: Path) -> None:
+    """Before the first turn it is the instructions and the message."""
+    here = talk(tmp_path, ["one"])
+
+    shown = commands.show_context(here.agent, THREAD, "hi")
+
+    here.say("hi")
+    assert [m.content for m in shown.messages] == [m.content for m in here.last]
+
+
+def broken(root: Path, *answers: Any) -> Any:
+    """Return an agent whose turn was left unfinished by its model."""
+    here = talk(root, [*answers, ConnectionError("gone"), "here"])
+    with pytest.raises(ConnectionError):
+        here.say("question")
+    return here
+
+
+@pytest.mark.parametrize("answers", [(), (call("effort_status"),)])
+def test_an_unfinished_turn_is_shown_as_resuming_sends_it(tmp_path: Path, answers: Any) -> None:
+    """What has been done of it stands there; the next call is sent just that."""
+    here = broken(tmp_path, *answers)
+
+    shown = commands.show_context(here.agent, THREAD)
+
+    here.agent.invoke(None, THREAD)
+    assert (shown.unfinished, shown.turn) == (True, 1)
+    assert [m.content for m in shown.messages] == [m.content for m in here.last]
+
+
+def test_a_message_beside_an_unfinished_turn_is_refused(tmp_path: Path) -> None:
+    """What a new message would send is not known before the turn is settled."""
+    here = broken(tmp_path)
+
+    with pytest.raises(TurnRunningError, match="turn 1 of thread 't' is not finished"):
+        commands.show_context(here.agent, THREAD, "other")
+
+
+def test_the_context_of_a_run_counts(tmp_path: Path) -> None:
+    """Settings of a run shape what is shown as they shape the run."""
+    here = talk(tmp_path, ["one", "two"], settings=Settings(window_step=1))
+    here.say("hi")
+    here.say("ho")
+
+    shown = commands.show_context(here.agent, THREAD, context={"ambient_window": 1})
+
+    assert {tier.name: tier.turns for tier in shown.tiers}["ambient"] == (2,)
+
+
+def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
+    """A thread that belongs to somebody else does not exist for a user."""
+    here = talk(tmp_path, ["one"])
+    here.say("hi")
+
+    with pytest.raises(SessionNotFoundError):
+        commands.show_context(here.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
+
+
+def test_an_agent_without_checkpointer_has_no_threads(tmp_path: Path) -> None:
+    """It is refused with what to do."""
+    here = talk(tmp_path, [], checkpointer=None)
+
+    with pytest.raises(SettingsError, match="no checkpointer"):
+        commands.show_context(here.agent, THREAD)
+
+
+async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
+    """With checkpoints in SQLite, read asynchronously, it is the same."""
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
+        here = talk(tmp_path / "kept", ["one", "two"], checkpointer=saver)
+        await here.agent.ainvoke({"messages": [("user", "hi")]}, THREAD)
+
+        shown = await commands.ashow_context(here.agent, THREAD, "ho")
+
+        await here.agent.ainvoke({"messages": [("user", "ho")]}, THREAD)
+    assert [m.content for m in shown.messages] == [m.content for m in here.last]

@@ -1,0 +1,230 @@
+"""Going back one turn: a fork, so that nothing is lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from ebbtide import CommandError, SessionNotFoundError, commands, restore
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
+from tests.faults.disks import FullDisk
+
+OWNER = Owner("default", "t")
+
+
+def lived(root: Path, turns: int = 3, **options: Any) -> Talk:
+    """Return an agent after some turns."""
+    here = talk(root, ["yes"] * 20, **options)
+    for turn in range(1, turns + 1):
+        here.say(f"number {turn}")
+    return here
+
+
+def stored(here: Talk) -> set[str]:
+    """Return what the user said in any turn of any branch."""
+    tips = here.archive.tips(OWNER)
+    records = [r for tip in tips for r in here.archive.turns(OWNER, tip, range(1, tip.turn + 1))]
+    return {text(m) for r in records for m in r.messages if m["type"] == "human"}
+
+
+def test_the_last_turn_is_gone_from_the_thread(tmp_path: Path) -> None:
+    """The state is that of the turn before, at rest, and the archive has all."""
+    here = lived(tmp_path)
+
+    turn = commands.undo(here.agent, THREAD)
+
+    state = here.agent.get_state(THREAD)
+    assert (turn, state.values["turn"], state.next) == (2, 2, ())
+    assert here.said(state.values) == ["number 1", "number 2"]
+    assert stored(here) == {"number 1", "number 2", "number 3"}
+
+
+def test_talking_on_begins_a_branch(tmp_path: Path) -> None:
+    """The new turn has the number of the one undone, on a branch of its own."""
+    here = lived(tmp_path)
+    commands.undo(here.agent, THREAD)
+
+    state = here.say("instead")
+
+    assert (state["turn"], state["branch"] == "main") == (3, False)
+    assert here.said(state) == ["number 1", "number 2", "instead"]
+    assert stored(here) == {"number 1", "number 2", "number 3", "instead"}
+
+
+def test_it_goes_back_turn_by_turn_to_the_beginning(tmp_path: Path) -> None:
+    """Each undo takes one turn, the first one too; then there is none."""
+    here = lived(tmp_path)
+
+    turns = [commands.undo(here.agent, THREAD) for _ in range(3)]
+
+    assert turns == [2, 1, 0]
+    with pytest.raises(CommandError, match="no turn to undo"):
+        commands.undo(here.agent, THREAD)
+    state = here.say("anew")
+    assert (state["turn"], here.said(state)) == (1, ["anew"])
+    assert stored(here) == {"number 1", "number 2", "number 3", "anew"}
+
+
+def test_after_an_undo_it_follows_the_new_branch(tmp_path: Path) -> None:
+    """Turns of the branch that was left are not met again."""
+    here = lived(tmp_path)
+    commands.undo(here.agent, THREAD)
+    commands.undo(here.agent, THREAD)
+    here.say("two again")
+    here.say("three again")
+
+    turns = [commands.undo(here.agent, THREAD), commands.undo(here.agent, THREAD)]
+
+    assert turns == [2, 1]
+    assert here.said(here.agent.get_state(THREAD).values) == ["number 1"]
+
+
+def test_it_follows_the_lineage_and_not_the_clock(tmp_path: Path) -> None:
+    """States of other branches that are newer are no past of this one."""
+    here = lived(tmp_path)
+    third = here.agent.get_state(THREAD).config
+    first = next(one for one in here.agent.get_state_history(THREAD) if one.values["turn"] == 1)
+    here.say("other", first.config)
+    here.say("number 4", third)
+
+    commands.undo(here.agent, THREAD)
+
+    said = here.said(here.agent.get_state(THREAD).values)
+    assert said == ["number 1", "number 2", "number 3"]
+
+
+def test_efforts_go_back_as_well(tmp_path: Path) -> None:
+    """An effort that was concluded in the turn is open again, for search and for the model."""
+    here = talk(tmp_path, [call("open_effort", name="a"), "o", call("close_effort"), "c"])
+    here.say("work")
+    here.say("done")
+
+    commands.undo(here.agent, THREAD)
+
+    (found,) = commands.efforts(here.agent, THREAD)["efforts"]
+    assert (found["status"], found["active"]) == ("open", True)
+
+
+def test_a_command_is_undone_like_a_turn(tmp_path: Path) -> None:
+    """What was closed by hand is open again."""
+    here = lived(tmp_path, 1)
+    commands.open_effort(here.agent, THREAD, "a")
+    commands.close_effort(here.agent, THREAD)
+
+    turn = commands.undo(here.agent, THREAD)
+
+    assert (turn, here.agent.get_state(THREAD).values["active_effort"]) == (2, "a")
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_an_unfinished_turn_is_archived_and_left_behind(tmp_path: Path, before: int) -> None:
+    """What was said in it is kept as aborted on a branch, and the thread is at rest before it."""
+    here = talk(tmp_path, [*["yes"] * before, ConnectionError("gone"), "instead"])
+    for turn in range(1, before + 1):
+        here.say(f"number {turn}")
+    with pytest.raises(ConnectionError):
+        here.say("question")
+
+    turn = commands.undo(here.agent, THREAD)
+
+    assert (turn, here.agent.get_state(THREAD).next) == (before, ())
+    state = here.say("other")
+    assert here.said(state)[before:] == ["other"]
+    assert "question" in stored(here)
+
+
+def test_a_turn_that_only_waits_for_the_archive_is_kept_whole(tmp_path: Path) -> None:
+    """A turn with its answer is archived as done before it is left behind."""
+    here = lived(tmp_path, 1, archive=FullDisk(tmp_path, durable=False))
+    assert isinstance(here.archive, FullDisk)
+    here.archive.failures = 3
+    with pytest.raises(OSError, match="No space left"):
+        here.say("number 2")
+
+    turn = commands.undo(here.agent, THREAD)
+
+    tip = here.archive.newest(OWNER)
+    assert tip is not None
+    assert turn == 1
+    assert [r.status for r in here.archive.turns(OWNER, tip, [2])] == ["done"]
+
+
+def test_a_message_whose_turn_could_not_begin_is_left_behind(tmp_path: Path) -> None:
+    """Where the turn was never counted, the thread goes back to its last turn."""
+    here = lived(tmp_path, 2)
+    here.agent.update_state(THREAD, {"messages": [("user", "late")]}, as_node="__start__")
+
+    turn = commands.undo(here.agent, THREAD)
+
+    assert (turn, here.said(here.say("on"))) == (2, ["number 1", "number 2", "on"])
+
+
+def test_without_older_checkpoints_it_says_so(tmp_path: Path) -> None:
+    """A thread that was rebuilt cannot go behind the turn it was rebuilt at."""
+    lived(tmp_path)
+    again = talk(tmp_path, ["yes"], checkpointer=InMemorySaver())
+    restore(again.agent, THREAD)
+    again.say("number 4")
+
+    turn = commands.undo(again.agent, THREAD)
+
+    assert turn == 3
+    with pytest.raises(CommandError, match="turn 3 cannot be undone: the thread has no checkpoint"):
+        commands.undo(again.agent, THREAD)
+
+
+def test_it_goes_back_where_only_the_ends_of_turns_are_kept(tmp_path: Path) -> None:
+    """With durability `exit` there is a checkpoint for each turn, which is enough."""
+    here = talk(tmp_path, ["yes"] * 3)
+    for words in ("one", "two", "three"):
+        here.say(words, durability="exit")
+
+    turns = [commands.undo(here.agent, THREAD) for _ in range(2)]
+
+    assert turns == [2, 1]
+    with pytest.raises(CommandError, match="turn 1 cannot be undone"):
+        commands.undo(here.agent, THREAD)
+
+
+def test_at_the_beginning_nothing_is_known(tmp_path: Path) -> None:
+    """A thread that went back to its beginning shows none of the turns that the archive has."""
+    here = lived(tmp_path, 1)
+
+    commands.undo(here.agent, THREAD)
+
+    with pytest.raises(SessionNotFoundError):
+        commands.messages(here.agent, THREAD)
+
+
+def test_a_new_thread_has_nothing_to_undo(tmp_path: Path) -> None:
+    """Where nothing was said there is no turn."""
+    here = talk(tmp_path, [])
+
+    with pytest.raises(CommandError, match="no turn to undo"):
+        commands.undo(here.agent, THREAD)
+
+
+def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
+    """Nobody undoes what somebody else said."""
+    here = lived(tmp_path)
+
+    with pytest.raises(SessionNotFoundError):
+        commands.undo(here.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
+
+
+async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
+    """With checkpoints in SQLite, read and written asynchronously, it goes back as well."""
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
+        here = talk(tmp_path / "kept", ["one", "two"], checkpointer=saver)
+        for words in ("hi", "ho"):
+            await here.agent.ainvoke({"messages": [("user", words)]}, THREAD)
+
+        turns = [await commands.aundo(here.agent, THREAD) for _ in range(2)]
+
+        assert turns == [1, 0]
+        assert (await here.agent.aget_state(THREAD)).next == ()
