@@ -4,17 +4,14 @@ import os
 
 from rich.console import Console
 
+from ..memory.errors import SessionNotFoundError
+from .chat_commands import COMPLETED, in_commands, obeyed
 from .conversation import Conversation, conversation
 from .faults import one_line
 from .lines import ReadLine, lines
 from .place import Setup
 from .screen import Screen
 
-_HELP = """\
-Say what you want; the memory manages itself.
-/help   show this
-/quit   leave, as does Ctrl-D; the conversation goes on where it was
-Ctrl-C  stop the running turn; Enter then resumes it"""
 _SHOWN = 60
 
 
@@ -23,7 +20,7 @@ def chat(setup: Setup, thread: str) -> None:
     screen = Screen(Console(highlight=False), setup.settings.context_budget)
     with conversation(setup, thread) as talk:
         _greet(talk, screen, f"Thread {thread} in {setup.place.root}")
-        _Chat(talk, screen).talk(lines(setup.place.history()))
+        _Chat(talk, screen).talk(lines(setup.place.history(), COMPLETED))
 
 
 class _Chat:
@@ -35,18 +32,28 @@ class _Chat:
 
     def talk(self, read: ReadLine) -> None:
         self._offer("The last turn was left unfinished")
-        while (line := read()) is not None and line != "/quit":
+        while (line := read()) is not None:
             if line.startswith("/"):
-                self._command(line)
+                if not self._command(line):
+                    return
             elif line or self._talk.unfinished() is not None:
-                self._turn(line or None)
+                self._turn(line.lstrip() or None)
 
-    def _command(self, line: str) -> None:
-        if line == "/help":
-            self._screen.notice(_HELP)
-        else:
-            command = line.split(maxsplit=1)[0]
-            self._screen.notice(f"{command} is no command here; /help lists them", "red")
+    def _command(self, line: str) -> bool:
+        """Do what a command says; return whether the chat goes on."""
+        try:
+            obeyed(self._talk, self._screen, line)
+        except EOFError:
+            return False
+        except KeyboardInterrupt:
+            self._screen.notice("Stopped.", "yellow")
+            self._offer("A turn is not finished")
+        except SessionNotFoundError:
+            self._screen.notice("Nothing was said on this thread yet.")
+        except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
+            self._screen.notice(in_commands(one_line(error, os.environ)), "red")
+            self._offer("A turn is not finished")
+        return True
 
     def _turn(self, said: str | None) -> None:
         """Run a turn, or the rest of one."""

@@ -1,10 +1,10 @@
 """A thread with its agent, its checkpoints and its event loop, open for a while."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
@@ -19,6 +19,8 @@ from .place import Setup
 Show: TypeAlias = Callable[[str, Any], None]
 """Takes a stream mode and one event of it."""
 
+Result = TypeVar("Result")
+
 
 class Conversation:
     """One thread of one user. Turns run to their end, or until Ctrl-C cancels them."""
@@ -29,6 +31,7 @@ class Conversation:
         """Take what `conversation` opened."""
         self._runner = runner
         self._agent = agent
+        self.thread = owner.thread
         self.restored = False
         self._config: RunnableConfig = {
             "configurable": {"thread_id": owner.thread, "user_id": owner.user}
@@ -53,6 +56,16 @@ class Conversation:
         Raises whatever the model's provider or the archive raises, KeyboardInterrupt on Ctrl-C.
         """
         self._runner.run(self._run(said, show))
+
+    def command(
+        self, function: Callable[..., Coroutine[Any, Any, Result]], *arguments: object
+    ) -> Result:
+        """Run one of the asynchronous functions of `ebbtide.commands` on this thread."""
+        return self._runner.run(function(self._agent, self._config, *arguments))
+
+    def is_new(self) -> bool:
+        """Tell whether the thread has no checkpoints."""
+        return self._state().created_at is None
 
     def restore(self) -> None:
         """Rebuild the thread from the archive."""
@@ -88,7 +101,7 @@ def conversation(setup: Setup, thread: str) -> Iterator[Conversation]:
             model, checkpointer=saver, archive=archive, settings=setup.settings
         )
         talk = Conversation(runner, agent, owner)
-        if talk.turn == 0 and archive.newest(owner) is not None:
+        if talk.is_new() and archive.newest(owner) is not None:
             talk.restore()
         yield talk
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from .budget import spent
@@ -23,7 +23,7 @@ class Screen:
     def __init__(self, console: Console, budget: int) -> None:
         """Print to `console`; `budget` is the size the context aims at, in tokens."""
         self._console = console
-        self._budget = budget
+        self.budget = budget
         self._message: str | None = None
         self._printed = ""
         self._report: dict[str, Any] = {}
@@ -41,12 +41,21 @@ class Screen:
         """End a turn: say how large its context was."""
         self._break()
         if self._report:
-            self._console.print(spent(self._report, self._budget), soft_wrap=True)
+            self._console.print(spent(self._report, self.budget), soft_wrap=True)
         self._report = {}
 
     def notice(self, text: str, style: str = "dim") -> None:
         """Print one line that is not part of the conversation."""
         self._line(Text(printable(text), style=style))
+
+    def page(self, *parts: RenderableType) -> None:
+        """Print what a command shows, each part on lines of its own; a `str` as it is, tabs too."""
+        self._break()
+        for part in parts:
+            if isinstance(part, str):
+                self._console.file.write(f"{printable(part)}\n")
+            else:
+                self._console.print(part, soft_wrap=isinstance(part, Text))
 
     def _said(self, message: Any, origin: dict[str, Any]) -> None:
         if origin.get("langgraph_node") != "call_model" or not isinstance(message, AIMessage):

@@ -25,7 +25,11 @@ class Terminal:
 
     def type(self, text: str) -> None:
         """Type a line and press Enter."""
-        os.write(self.screen, f"{text}\r".encode())
+        self.press(f"{text}\r")
+
+    def press(self, keys: str) -> None:
+        """Press keys one after the other."""
+        os.write(self.screen, keys.encode())
 
     def see(self, text: str) -> None:
         """Wait until a text is shown, and forget what was shown up to it."""

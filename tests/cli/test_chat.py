@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ebbtide import DiskArchive
+from ebbtide.cli.chat_commands import COMMANDS
 from ebbtide.cli.main import app
 from ebbtide.memory.record import Owner
 from tests.cli.terminal import terminal
@@ -87,11 +88,11 @@ def test_markup_and_control_characters_are_printed_not_obeyed() -> None:
 
 def test_commands_are_listed_and_unknown_ones_named() -> None:
     """/help lists the commands, another slash command is said to be unknown, blanks do nothing."""
-    result = chat("/help", "/nonsense 3", "", "/quit")
+    result = chat("/help", "/nonsense 3", "", "/quit", "never read")
 
-    assert "/quit   leave" in result.stdout
-    assert "/nonsense is no command here" in result.stdout
-    assert "tokens" not in result.stdout
+    assert all(f"\n{entry.usage} " in result.stdout for entry in COMMANDS.values())
+    assert "/nonsense is no command here; /help lists them." in result.stdout
+    assert " of 16,000 tokens" not in result.stdout
 
 
 def test_without_a_key_the_offline_model_is_used_and_said_so(
@@ -148,7 +149,7 @@ def test_an_archive_that_fails_is_one_line_and_the_chat_goes_on() -> None:
     assert result.exit_code == 0, result.output
     assert "raw.jsonl" in result.stdout
     assert 'The turn is not finished: "Hello!". Enter resumes it' in result.stdout
-    assert "/quit   leave" in result.stdout
+    assert "/quit  " in result.stdout
 
 
 def test_a_new_message_takes_the_place_of_an_unfinished_turn() -> None:

@@ -1,0 +1,193 @@
+"""The slash commands of `ebbtide chat`: one table of what each is called, takes and does."""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..memory.errors import CommandError
+from . import commands
+from .conversation import Conversation
+from .pages import context_page, efforts_page, found_page, turns_page
+from .screen import Screen
+from .stats import metrics, series
+
+Action: TypeAlias = Callable[[Conversation, Screen, str], None]
+"""Takes the thread, where to show things, and what stands after the command's name."""
+
+_TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
+_TURNS = re.compile(r"\s+([0-9][0-9,\s–-]*)$")
+_OTHERS = {"effort_status": "/efforts", "search_efforts": "/search"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command: how it is written, what it does in a few words, and how."""
+
+    usage: str
+    does: str
+    act: Action
+
+
+def obeyed(talk: Conversation, screen: Screen, line: str) -> None:
+    """Do what a line that begins with a slash says; raises `CommandError` if there is no such."""
+    words = line.split(maxsplit=1)
+    name, rest = words[0], words[1].strip() if len(words) > 1 else ""
+    if name not in COMMANDS:
+        raise CommandError(_unknown(name))
+    COMMANDS[name].act(talk, screen, rest)
+
+
+def in_commands(said: str) -> str:
+    """Return an error of a tool in the words of the commands.
+
+    >>> in_commands("use reopen_effort to go on; effort_status lists them")
+    'use /reopen to go on; /efforts lists them'
+    """
+    said = _TOOL.sub(r"/\1", said)
+    for tool, command in _OTHERS.items():
+        said = said.replace(tool, command)
+    return said
+
+
+def _unknown(name: str) -> str:
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return (
+        f"{name} is no command here; {meant}/help lists them. "
+        "To send such a line as a message, begin it with a space"
+    )
+
+
+def _context(talk: Conversation, screen: Screen, rest: str) -> None:
+    verb, _, more = rest.partition(" ")
+    if verb == "show":
+        shown = talk.command(commands.ashow_context, more.strip() or None)
+        screen.page(*context_page(shown, screen.budget))
+    elif verb == "window":
+        window = _whole(more, "/context window")
+        talk.command(commands.aset_window, window)
+        screen.notice(f"ambient window: {window or 'all'} turns, on this thread")
+    else:
+        raise CommandError(f"write {COMMANDS['/context'].usage}")
+
+
+def _messages(talk: Conversation, screen: Screen, rest: str) -> None:
+    page = _whole(rest, "/messages") if rest else 1
+    screen.page(*turns_page(talk.command(commands.amessages, page)))
+
+
+def _efforts(talk: Conversation, screen: Screen, rest: str) -> None:
+    _nothing(rest, "/efforts")
+    screen.page(*efforts_page(talk.command(commands.aefforts)))
+
+
+def _search(talk: Conversation, screen: Screen, rest: str) -> None:
+    screen.page(*found_page(talk.command(commands.asearch, _named(rest, "/search"))))
+
+
+def _stats(talk: Conversation, screen: Screen, rest: str) -> None:
+    _nothing(rest, "/stats")
+    found = talk.command(commands.astats)
+    screen.page(metrics(talk.thread, found), series(found))
+
+
+def _undo(talk: Conversation, screen: Screen, rest: str) -> None:
+    _nothing(rest, "/undo")
+    turn = talk.command(commands.aundo)
+    back = f"back at turn {turn}" if turn else "back at the beginning"
+    screen.notice(f"{back}; what was undone stays in the archive, on a branch of its own")
+
+
+def _open(talk: Conversation, screen: Screen, rest: str) -> None:
+    name, _, goal = _named(rest, "/open").partition(":")
+    _told(screen, talk.command(commands.aopen_effort, name.strip(), goal.strip()))
+
+
+def _close(talk: Conversation, screen: Screen, rest: str) -> None:
+    _told(screen, talk.command(commands.aclose_effort, rest or None))
+
+
+def _switch(talk: Conversation, screen: Screen, rest: str) -> None:
+    _told(screen, talk.command(commands.aswitch_effort, _named(rest, "/switch")))
+
+
+def _reopen(talk: Conversation, screen: Screen, rest: str) -> None:
+    _told(screen, talk.command(commands.areopen_effort, _named(rest, "/reopen")))
+
+
+def _expand(talk: Conversation, screen: Screen, rest: str) -> None:
+    turns = _TURNS.search(_named(rest, "/expand"))
+    effort = rest[: turns.start()] if turns else rest
+    _told(screen, talk.command(commands.aexpand_effort, effort, turns[1] if turns else ""))
+
+
+def _collapse(talk: Conversation, screen: Screen, rest: str) -> None:
+    _told(screen, talk.command(commands.acollapse_effort, _named(rest, "/collapse")))
+
+
+def _help(_talk: Conversation, screen: Screen, _rest: str) -> None:
+    width = max(len(entry.usage) for entry in COMMANDS.values())
+    listed = [f"{entry.usage:<{width}}  {entry.does}" for entry in COMMANDS.values()]
+    screen.notice("\n".join(["Say what you want; the memory manages itself.", *listed, *_KEYS]))
+
+
+def _quit(_talk: Conversation, _screen: Screen, _rest: str) -> None:
+    raise EOFError
+
+
+def _told(screen: Screen, done: commands.Commanded) -> None:
+    """Show what a tool did."""
+    for text in done.banners:
+        screen.show("custom", {"banner": text})
+    if not done.banners:
+        screen.notice(f"{done.result['effort_id']}: {done.result['status']}")
+
+
+def _named(rest: str, command: str) -> str:
+    if not rest:
+        raise CommandError(f"write {COMMANDS[command].usage}")
+    return rest
+
+
+def _nothing(rest: str, command: str) -> None:
+    if rest:
+        raise CommandError(f"{command} takes nothing after it; {rest!r} was given")
+
+
+def _whole(written: str, command: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", written.strip()):
+        raise CommandError(f"{command} takes a whole number; {written!r} was given")
+    return int(written)
+
+
+_KEYS = (
+    "Ctrl-C stops the running turn, Enter then resumes it. Tab completes a command.",
+    "A line that begins with a space is sent as it is, also if a slash follows.",
+)
+
+COMMANDS: Mapping[str, Entry] = {
+    "/context": Entry(
+        "/context show [MESSAGE] | /context window N",
+        "what the next call would send; ambient turns to keep, 0 = all",
+        _context,
+    ),
+    "/messages": Entry("/messages [PAGE]", "the turns so far, the newest first", _messages),
+    "/efforts": Entry("/efforts", "the efforts and where they stand", _efforts),
+    "/open": Entry("/open NAME[: GOAL]", "begin an effort", _open),
+    "/close": Entry("/close [EFFORT]", "conclude one, by default the active one", _close),
+    "/switch": Entry("/switch EFFORT", "make another open one active", _switch),
+    "/reopen": Entry("/reopen EFFORT", "go on with a concluded one", _reopen),
+    "/expand": Entry("/expand EFFORT [TURNS]", "put its log back into the context", _expand),
+    "/collapse": Entry("/collapse EFFORT", "take its log out again", _collapse),
+    "/search": Entry("/search WORDS", "search efforts and turns", _search),
+    "/stats": Entry("/stats", "what the memory did, and what the context cost", _stats),
+    "/undo": Entry("/undo", "go back one turn; nothing is lost", _undo),
+    "/help": Entry("/help", "show this", _help),
+    "/quit": Entry("/quit", "leave, as does Ctrl-D; the conversation goes on where it was", _quit),
+}
+"""The commands by name, in the order in which /help lists them."""
+
+COMPLETED: Sequence[str] = ("/context show", "/context window", *list(COMMANDS)[1:])
+"""What Tab completes."""

@@ -1,0 +1,94 @@
+"""What commands show of a thread, as text: its context, its turns, its efforts, what was found."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.text import Text
+
+from ..graph.show_context import ShownContext
+from ..memory.messages import Message, calls
+from ..memory.numbers import ranges
+from ..memory.tiers import Tier
+from ..memory.turn_lines import TurnLine, TurnPage
+from .budget import STYLES
+from .printable import printable
+
+_ROLES = {"human": "user", "ai": "assistant"}
+
+
+def context_page(shown: ShownContext, budget: int) -> Iterator[Text | str]:
+    """Yield a working context, every character of it: a line for each tier, then what it sends."""
+    rest = ", what resuming it sends" if shown.unfinished else ""
+    total = f"turn {shown.turn}{rest}: {shown.total:,} of {budget:,} tokens"
+    yield Text(total, style="bold")
+    for tier in shown.tiers:
+        yield Text(_head(tier), style=f"bold {STYLES[tier.name]}")
+        if tier.name == "tools":
+            yield from (_json(one) for one in shown.tools)
+        for message in tier.messages:
+            yield from _message(message)
+
+
+def turns_page(found: TurnPage) -> Iterator[Text | str]:
+    """Yield a line for each turn, the newest first, and which page it is."""
+    for line in found.lines:
+        yield _turn(line)
+    yield Text(f"page {found.page} of {found.pages}", style="dim")
+
+
+def efforts_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
+    """Yield a line for each effort, and how many more there are."""
+    for effort in found["efforts"]:
+        yield _effort(effort)
+    if not found["efforts"]:
+        yield Text("no efforts yet; /open NAME begins one", style="dim")
+    if more := found.get("more"):
+        yield Text(f"{more} more; /search WORDS finds them", style="dim")
+
+
+def found_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
+    """Yield two lines for each result of a search: where it is, and what it says."""
+    for one in found["results"]:
+        name = f"{one['id']} ({one['status']})" if one["id"] else "outside of efforts"
+        yield Text(printable(f"turn {one['turn']}, {name}"), style="cyan")
+        yield f"  {' '.join(one['excerpt'].split())}"
+    if not found["results"]:
+        yield Text(printable(found.get("why", "nothing found")), style="dim")
+
+
+def _head(tier: Tier) -> str:
+    turns = f", turns {ranges(tier.turns)}" if tier.turns else ""
+    left = f", left out: {json.dumps(tier.left_out)}" if tier.left_out else ""
+    return f"== {tier.name}: {tier.tokens:,} tokens{turns}{left}"
+
+
+def _message(message: Message) -> Iterator[Text | str]:
+    """Yield who speaks, what is said, and each call, as they are sent."""
+    data, kind = message["data"], str(message["type"])
+    role = _ROLES.get(kind, kind)
+    names = [str(data[key]) for key in ("name", "tool_call_id") if data.get(key)]
+    yield Text(printable(" ".join(["--", role, *names])), style="dim")
+    content = data.get("content")
+    if content:
+        yield content if isinstance(content, str) else _json(content)
+    for call in calls(message):
+        yield f"{call['id']} {call['name']} {_json(call['args'])}"
+
+
+def _turn(line: TurnLine) -> str:
+    efforts = ", ".join(line.efforts) or "-"
+    aborted = "" if line.status == "done" else f" ({line.status})"
+    at = line.at[:16].replace("T", " ")
+    return f"{line.turn:>5}  {at} UTC  {efforts}  {line.said}{aborted}"
+
+
+def _effort(effort: Mapping[str, Any]) -> str:
+    marks = [effort["status"], *(mark for mark in ("active", "expanded") if effort[mark])]
+    said = f": {' '.join(effort['summary'].split())}" if effort["summary"] else ""
+    turns = f" turns {effort['turns']}," if effort["turns"] else ""
+    return f"{effort['id']} ({', '.join(marks)}){turns} {effort['raw_tokens']:,} tokens{said}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

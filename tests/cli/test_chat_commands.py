@@ -1,0 +1,189 @@
+"""The slash commands of `ebbtide chat`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ebbtide.cli.chat_commands import COMMANDS, COMPLETED
+from tests.cli.terminal import terminal
+from tests.cli.test_chat import KEY, MODEL, asked, chat, statuses
+from tests.openai_server import Fail, Say, serving
+
+LONG = "word " * 100
+OPENED = ("/open auth bug: sign-in works", "The refresh token expires after 3600 s.")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run each test in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_context_show_prints_what_the_server_receives() -> None:
+    """Each message and each tool of the next request stands on the page, in order, unchanged."""
+    reads = Say(calls=[("read_log", {"turn": 1})])
+    with serving(
+        Say(f"Hello 你好.\n\tIndented.  {LONG}  "), reads, Say("Read."), Say("Yes.")
+    ) as server:
+        lines = ("Hello", "What was it?", "/context show And [bold]now[/]?", "And [bold]now[/]?")
+        page = asked(*lines, "/quit", url=server.url)
+
+    sent = server.requests[-1].body
+    place = page.index("== system")
+    for message in sent["messages"]:
+        written = [message["content"], *calls_of(message)]
+        for text in filter(None, written):
+            place = page.index(f"\n{text}\n", place)
+    assert all(f"\n{json.dumps(tool, ensure_ascii=False)}\n" in page for tool in sent["tools"])
+    assert "== ambient: " in page
+    assert " tokens, turns 1-2\n" in page
+
+
+def calls_of(message: dict[str, object]) -> list[str]:
+    """Return the calls of a message as the page shows them."""
+    found: list[str] = []
+    for call in message.get("tool_calls") or ():  # type: ignore[attr-defined]
+        function = call["function"]
+        found.append(f"{call['id']} {function['name']} {function['arguments']}")
+    return found
+
+
+def test_efforts_by_hand() -> None:
+    """Opened, listed, concluded, expanded, collapsed and reopened, each is said."""
+    verbs = ("/close", "/expand auth bug 2", "/collapse auth-bug", "/reopen auth-bug", "/efforts")
+    result = chat(*OPENED, "/efforts", *verbs, "/open css", "/switch auth-bug", "/switch auth-bug")
+
+    said = ("Started", "Concluded", "Expanded", "Collapsed", "Reopened", "Switched to")
+    assert [f"--- {what} effort: " in result.stdout for what in said] == [True] * 6
+    assert "auth-bug (open, active) turns 1-2, " in result.stdout
+    assert "auth-bug: switched" in result.stdout
+    assert result.stdout.count(" of 16,000 tokens") == 1
+
+
+def test_errors_speak_of_commands() -> None:
+    """What a tool answers wrongly named efforts is said in the words of the commands."""
+    result = chat(*OPENED, "/close nope", "/expand auth-bug", "/open auth-bug", "/efforts")
+
+    assert "no effort 'nope'. In the context: auth-bug. /efforts lists them" in result.stdout
+    assert "use /switch to make it active or /close to conclude it" in result.stdout
+    assert "use /switch to go on with it, or choose another name" in result.stdout
+    assert "auth-bug (open, active)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/stat", "/stat is no command here; did you mean /stats? /help lists them."),
+        ("/etc/hosts is broken", "/etc/hosts is no command here; /help lists them."),
+        ("/context", "write /context show [MESSAGE] | /context window N"),
+        ("/context window", "/context window takes a whole number; '' was given"),
+        ("/context window -1", "/context window takes a whole number; '-1' was given"),
+        ("/context window 10001", "ambient_window: Input should be less than or equal to 10000"),
+        ("/messages two", "/messages takes a whole number; 'two' was given"),
+        ("/messages 9", "there is no page 9: the pages are 1-1"),
+        ("/open", "write /open NAME[: GOAL]"),
+        ("/switch", "write /switch EFFORT"),
+        ("/expand nope x 3-5", "no effort 'nope-x'"),
+        ("/search", "write /search WORDS"),
+        ("/search the", "The query holds only words that say nothing of a topic."),
+        ("/undo 3", "/undo takes nothing after it; '3' was given"),
+    ],
+)
+def test_what_is_wrong_is_said(line: str, said: str) -> None:
+    """Each mistake is named in one line, and nothing is sent."""
+    result = chat("Hello!", line)
+
+    assert said in result.stdout
+    assert result.stdout.count(" of 16,000 tokens") == 1
+
+
+@pytest.mark.parametrize("line", ["/messages", "/efforts", "/search token", "/stats"])
+def test_before_anything_was_said_there_is_nothing_to_show(line: str) -> None:
+    """A new thread is no error."""
+    result = chat(line)
+
+    assert "Nothing was said on this thread yet." in result.stdout
+
+
+def test_a_line_with_a_space_before_its_slash_is_sent() -> None:
+    """So a path at the beginning of a message can be sent."""
+    result = chat(" /etc/hosts is broken")
+
+    assert "Noted: /etc/hosts is broken" in result.stdout
+
+
+def test_looking_back() -> None:
+    """Turns, results and figures are shown, and text of others is not obeyed."""
+    result = chat("The [red]port[/] is 8123.", *OPENED, "/messages", "/search port", "/stats")
+
+    assert "    1  " in result.stdout
+    assert " UTC  -  The [red]port[/] is 8123.\npage 1 of 1\n" in result.stdout
+    assert "auth-bug  /open auth bug: sign-in works" in result.stdout
+    assert "turn 1, outside of efforts\n  " in result.stdout
+    assert "savings vs full history" in result.stdout
+
+
+def test_undo_and_talking_on() -> None:
+    """A turn that was undone is not known any more, and is kept in the archive."""
+    result = chat("The port is 8123.", "The port is 9000.", "/undo", "Which port is it?")
+
+    assert "back at turn 1; what was undone stays in the archive" in result.stdout
+    assert "8123" in result.stdout.splitlines()[-2]
+    assert statuses("sessions") == ["done", "done"]
+
+
+def test_what_was_undone_to_the_beginning_stays_undone() -> None:
+    """The next chat does not take it for lost checkpoints."""
+    chat("The port is 8123.", "/undo")
+
+    result = chat("/efforts", "/messages", "Which port is it?")
+
+    assert "restored" not in result.stdout
+    assert "8123" not in result.stdout
+
+
+def test_the_window_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next chat still has the window that was chosen."""
+    monkeypatch.setenv("EBBTIDE_WINDOW_STEP", "1")
+    chat("One.", "Two.", "Three.", "/context window 1")
+
+    result = chat("/context show")
+
+    assert "== ambient: " in result.stdout
+    assert ", turns 3\n" in result.stdout
+
+
+def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
+    """The context is that of the turn, a command is refused, and Enter still resumes."""
+    with serving(Fail(400), Say("Here it is.")) as server:
+        page = asked("What is it?", "/context show", "/open a", "", "/quit", url=server.url)
+
+    assert "turn 1, what resuming it sends: " in page
+    assert "turn 1 of thread 'default' is not finished" in page
+    assert 'A turn is not finished: "What is it?". Enter resumes it' in page
+    assert "Here it is." in page
+    assert statuses("kept") == ["done"]
+
+
+def test_tab_completes_a_command(folder: Path) -> None:
+    """At a terminal the rest of a command's name need not be typed."""
+    with (
+        serving() as server,
+        terminal(MODEL, folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}) as person,
+    ):
+        person.see("> ")
+        person.press("/eff\t")
+        person.see("/efforts")
+        person.type("")
+        person.see("Nothing was said on this thread yet.")
+        person.see("> ")
+        person.type("/quit")
+
+        assert person.leave() == 0
+
+
+def test_what_tab_completes_are_commands() -> None:
+    """Each completion begins with the name of a command, and each command has one."""
+    assert {line.split()[0] for line in COMPLETED} == COMMANDS.keys()

@@ -1,0 +1,53 @@
+"""The module `ebbtide.commands`: found under its name, and complete."""
+
+import subprocess
+import sys
+
+import pytest
+
+import ebbtide.commands
+from ebbtide import commands
+from ebbtide.cli.chat_commands import COMMANDS
+
+ASYNCHRONOUS = [name for name in commands.__all__ if f"a{name}" in commands.__all__]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import ebbtide.commands; ebbtide.commands.undo",
+        "from ebbtide import commands; commands.undo",
+        "from ebbtide.commands import undo",
+    ],
+)
+def test_it_is_imported_in_every_way(statement: str) -> None:
+    """Each form of import finds it, in a process that has imported nothing else."""
+    ran = subprocess.run([sys.executable, "-c", statement], check=False, capture_output=True)
+
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_it_is_one_module() -> None:
+    """Both names lead to the same module."""
+    assert ebbtide.commands is commands
+
+
+def test_its_surface_is_what_all_names() -> None:
+    """`__all__` is sorted, and names all that is there."""
+    there = sorted(name for name in vars(commands) if not name.startswith("_"))
+
+    assert commands.__all__ == there
+
+
+@pytest.mark.parametrize("name", ["show_context", "set_window", "undo", "messages", "stats"])
+def test_every_command_has_an_asynchronous_form(name: str) -> None:
+    """A function without one would not work with the checkpointer of the chat."""
+    assert name in ASYNCHRONOUS
+
+
+def test_every_command_is_a_function_too() -> None:
+    """What the chat does, an application can do; help and quit are the chat's own."""
+    verbs = {name.partition("_")[0] for name in ASYNCHRONOUS}
+    functions = verbs | {"context"}
+
+    assert {name[1:] for name in COMMANDS} - {"help", "quit"} <= functions
