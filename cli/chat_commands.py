@@ -69,6 +69,10 @@ def _context(talk: Conversation, screen: Screen, rest: str) -> None:
         window = _whole(more, "/context window")
         talk.command(commands.aset_window, window)
         screen.notice(f"ambient window: {window or 'all'} turns, on this thread")
+    elif rest in {"rebuild", "rebuild --model"}:
+        done = talk.command(commands.arebuild_anchor, model=rest != "rebuild")
+        screen.notice(_SOURCES[done.source])
+        screen.page(*(f"{name}: {text}" if name else text for name, text in done.anchor.items()))
     else:
         raise CommandError(f"write {COMMANDS['/context'].usage}")
 
@@ -162,6 +166,11 @@ def _whole(written: str, command: str) -> int:
     return int(written)
 
 
+_SOURCES: Mapping[str, str] = {
+    "block": "anchor rebuilt from the newest state block in view",
+    "model": "anchor rebuilt by a call of the model",
+    "none": "no state block in view and none from the model: the old anchor stays",
+}
 _KEYS = (
     "Ctrl-C stops the running turn, Enter then resumes it. Tab completes a command.",
     "A line that begins with a space is sent as it is, also if a slash follows.",
@@ -169,8 +178,8 @@ _KEYS = (
 
 COMMANDS: Mapping[str, Entry] = {
     "/context": Entry(
-        "/context show [MESSAGE] | /context window N",
-        "what the next call would send; ambient turns to keep, 0 = all",
+        "/context show [MESSAGE] | window N | rebuild [--model]",
+        "what the next call would send; ambient turns to keep, 0 = all; the anchor anew",
         _context,
     ),
     "/messages": Entry("/messages [PAGE]", "the turns so far, the newest first", _messages),
@@ -189,5 +198,10 @@ COMMANDS: Mapping[str, Entry] = {
 }
 """The commands by name, in the order in which /help lists them."""
 
-COMPLETED: Sequence[str] = ("/context show", "/context window", *list(COMMANDS)[1:])
+COMPLETED: Sequence[str] = (
+    "/context show",
+    "/context window",
+    "/context rebuild",
+    *list(COMMANDS)[1:],
+)
 """What Tab completes."""

@@ -30,6 +30,7 @@ from ..graph.looking import (
     stats,
 )
 from ..graph.order_tools import Commanded
+from ..graph.rebuilding import Rebuilt, arebuild_anchor, rebuild_anchor
 from ..graph.show_context import ShownContext, ashow_context, show_context
 from ..graph.undoing import aundo, undo
 from ..graph.windowing import aset_window, set_window
@@ -37,6 +38,7 @@ from ..memory.turn_lines import TurnLine, TurnPage
 
 __all__ = [
     "Commanded",
+    "Rebuilt",
     "ShownContext",
     "TurnLine",
     "TurnPage",
@@ -46,6 +48,7 @@ __all__ = [
     "aexpand_effort",
     "amessages",
     "aopen_effort",
+    "arebuild_anchor",
     "areopen_effort",
     "asearch",
     "aset_window",
@@ -59,6 +62,7 @@ __all__ = [
     "expand_effort",
     "messages",
     "open_effort",
+    "rebuild_anchor",
     "reopen_effort",
     "search",
     "set_window",

@@ -58,10 +58,10 @@ class Conversation:
         self._runner.run(self._run(said, show))
 
     def command(
-        self, function: Callable[..., Coroutine[Any, Any, Result]], *arguments: object
+        self, function: Callable[..., Coroutine[Any, Any, Result]], *args: object, **named: object
     ) -> Result:
         """Run one of the asynchronous functions of `ebbtide.commands` on this thread."""
-        return self._runner.run(function(self._agent, self._config, *arguments))
+        return self._runner.run(function(self._agent, self._config, *args, **named))
 
     def is_new(self) -> bool:
         """Tell whether the thread has no checkpoints."""

@@ -63,7 +63,7 @@ def show_context(
     """
     collaborators_of(agent)
     thread = opened(agent, config, agent.get_state(config), context)
-    return _shown(thread, config, message, context)
+    return shown(thread, config, message, context)
 
 
 async def ashow_context(
@@ -76,10 +76,10 @@ async def ashow_context(
     """Do what `show_context` does with an asynchronous checkpointer."""
     collaborators_of(agent)
     thread = opened(agent, config, await agent.aget_state(config), context)
-    return await asyncio.to_thread(_shown, thread, config, message, context)
+    return await asyncio.to_thread(shown, thread, config, message, context)
 
 
-def _shown(
+def shown(
     thread: Thread, config: RunnableConfig, message: str | BaseMessage | None, context: object
 ) -> ShownContext:
     """Run the nodes that a turn begins with on a copy of the state, without a checkpointer."""

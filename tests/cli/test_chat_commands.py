@@ -77,7 +77,7 @@ def test_errors_speak_of_commands() -> None:
     [
         ("/stat", "/stat is no command here; did you mean /stats? /help lists them."),
         ("/etc/hosts is broken", "/etc/hosts is no command here; /help lists them."),
-        ("/context", "write /context show [MESSAGE] | /context window N"),
+        ("/context", "write /context show [MESSAGE] | window N | rebuild [--model]"),
         ("/context window", "/context window takes a whole number; '' was given"),
         ("/context window -1", "/context window takes a whole number; '-1' was given"),
         ("/context window 10001", "ambient_window: Input should be less than or equal to 10000"),
@@ -153,6 +153,20 @@ def test_the_window_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert "== ambient: " in result.stdout
     assert ", turns 3\n" in result.stdout
+
+
+def test_the_anchor_is_rebuilt() -> None:
+    """From a block in view it is set and shown; without one the chat says that the old stays."""
+    block = "Hello.\n\n---STATE---\nGoal: greet [b]everyone[/b]\n---END STATE---"
+    with serving(Say(block), Fail(400)) as server:
+        lines = ("Hello", "/context rebuild", "/context rebuild --model", "/context rebuild x")
+        page = asked(*lines, "/quit", url=server.url)
+    bare = chat("Hello!", "/context rebuild", options=("--thread", "other"))
+
+    told = "anchor rebuilt from the newest state block in view\nGoal: greet [b]everyone[/b]\n"
+    assert page.count(told) == 2
+    assert "write /context show" in page
+    assert "the old anchor stays" in bare.stdout
 
 
 def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:

@@ -1,0 +1,110 @@
+"""Rebuild the anchor of a thread."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.constants import TAG_NOSTREAM
+from langgraph.types import StateSnapshot
+
+from ..memory.anchor import limited, newest
+from ..memory.errors import CommandError
+from ..memory.rebuilding import newest_block, quoted, visible
+from ..memory.record import Record
+from ..nodes.plain import jsonable
+from ..prompts.loader import text as prompt
+from .show_context import shown
+from .threads import Agent, Thread, collaborators_of, opened
+
+Source: TypeAlias = Literal["block", "model", "none"]
+
+_CONFIG: Any = {"tags": [TAG_NOSTREAM], "run_name": "rebuild_anchor"}
+_log = logging.getLogger("ebbtide.anchor")
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """The anchor as it is now, and where it is from: "none" if nothing gave one, the old stays."""
+
+    anchor: Mapping[str, str]
+    source: Source
+
+
+def rebuild_anchor(
+    agent: Agent, config: RunnableConfig, *, model: bool = False, context: object = None
+) -> Rebuilt:
+    """Set the anchor to the newest complete block in the turns that the context shows.
+
+    With `model` the model is asked for one first, about these turns; if it fails or answers
+    without a block, the newest block is taken. The anchor is kept in the state and goes back with
+    time travel; a thread that is rebuilt from the archive has the last one that a turn wrote.
+    Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not finished.
+    """
+    collaborators_of(agent)
+    thread = _ready(agent, config, agent.get_state(config), context)
+    records = _records(thread, config, context)
+    answer = None
+    if model and records:
+        try:
+            answer = thread.collaborators.model.invoke(_question(thread, records), _CONFIG)
+        except Exception as error:  # noqa: BLE001 (any provider's: the old anchor must stay)
+            _log.warning("the model gave no anchor: %s", error)
+    update, rebuilt = _rebuilt(thread, records, answer)
+    if update:
+        agent.update_state(config, update, as_node="persist")
+    return rebuilt
+
+
+async def arebuild_anchor(
+    agent: Agent, config: RunnableConfig, *, model: bool = False, context: object = None
+) -> Rebuilt:
+    """Do what `rebuild_anchor` does with an asynchronous checkpointer."""
+    collaborators_of(agent)
+    thread = _ready(agent, config, await agent.aget_state(config), context)
+    records = await asyncio.to_thread(_records, thread, config, context)
+    answer = None
+    if model and records:
+        try:
+            asked = await asyncio.to_thread(_question, thread, records)
+            answer = await thread.collaborators.model.ainvoke(asked, _CONFIG)
+        except Exception as error:  # noqa: BLE001 (as above)
+            _log.warning("the model gave no anchor: %s", error)
+    update, rebuilt = _rebuilt(thread, records, answer)
+    if update:
+        await agent.aupdate_state(config, update, as_node="persist")
+    return rebuilt
+
+
+def _ready(agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object) -> Thread:
+    thread = opened(agent, config, found, context).at_rest()
+    if thread.settings.anchor == "off":
+        raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
+    return thread
+
+
+def _records(thread: Thread, config: RunnableConfig, context: object) -> tuple[Record, ...]:
+    return thread.view.turns(visible(shown(thread, config, None, context).tiers))
+
+
+def _question(thread: Thread, records: tuple[Record, ...]) -> list[BaseMessage]:
+    settings, count = thread.settings, thread.collaborators.count
+    log = quoted(records, settings.summary_input_tokens, count)
+    told = prompt("rebuild_anchor", limit=settings.anchor_max_tokens)
+    return [SystemMessage(told), HumanMessage(log)]
+
+
+def _rebuilt(
+    thread: Thread, records: tuple[Record, ...], answer: BaseMessage | None
+) -> tuple[dict[str, Any], Rebuilt]:
+    """Return the update of the state, empty if nothing gave an anchor, and what to say of it."""
+    said = newest(jsonable(answer.content)) if answer is not None else None
+    fields = said or newest_block(records)
+    if fields is None:
+        return {}, Rebuilt(thread.values.get("anchor", {}), "none")
+    limit, count = thread.settings.anchor_max_tokens, thread.collaborators.count
+    anchor = limited(fields, limit, count)
+    return {"anchor": anchor}, Rebuilt(anchor, "model" if said else "block")
