@@ -20,19 +20,20 @@ def chat(setup: Setup, thread: str) -> None:
     screen = Screen(Console(highlight=False), setup.settings.context_budget)
     with conversation(setup, thread) as talk:
         _greet(talk, screen, f"Thread {thread} in {setup.place.root}")
-        _Chat(talk, screen).talk(lines(setup.place.history(), COMPLETED))
+        _Chat(talk, screen, lines(talk.history, COMPLETED)).talk()
 
 
 class _Chat:
     """The dialogue: lines in, turns out; whatever fails, it goes on."""
 
-    def __init__(self, talk: Conversation, screen: Screen) -> None:
+    def __init__(self, talk: Conversation, screen: Screen, read: ReadLine) -> None:
         self._talk = talk
         self._screen = screen
+        self._read = read
 
-    def talk(self, read: ReadLine) -> None:
+    def talk(self) -> None:
         self._offer("The last turn was left unfinished")
-        while (line := read()) is not None:
+        while (line := self._read()) is not None:
             if line.startswith("/"):
                 if not self._command(line):
                     return
@@ -42,7 +43,7 @@ class _Chat:
     def _command(self, line: str) -> bool:
         """Do what a command says; return whether the chat goes on."""
         try:
-            obeyed(self._talk, self._screen, line)
+            obeyed(self._talk, self._screen, line, self._confirmed)
         except EOFError:
             return False
         except KeyboardInterrupt:
@@ -54,6 +55,14 @@ class _Chat:
             self._screen.notice(in_commands(one_line(error, os.environ)), "red")
             self._offer("A turn is not finished")
         return True
+
+    def _confirmed(self, warning: str) -> bool:
+        """Ask whether to go on with what cannot be taken back; only "yes" is one."""
+        self._screen.notice(f"{warning} Type yes to go on.", "yellow")
+        agreed = (self._read() or "").strip().lower() == "yes"
+        if not agreed:
+            self._screen.notice("Nothing was changed.")
+        return agreed
 
     def _turn(self, said: str | None) -> None:
         """Run a turn, or the rest of one."""

@@ -6,15 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..memory.errors import CommandError
+from ..memory.errors import CommandError, TurnNotFoundError
+from ..memory.turn_lines import page_of
 from . import commands
 from .conversation import Conversation
-from .pages import context_page, efforts_page, found_page, turns_page
+from .pages import context_page, efforts_page, erasure_page, found_page, turns_page
 from .screen import Screen
 from .stats import metrics, series
 
 Action: TypeAlias = Callable[[Conversation, Screen, str], None]
 """Takes the thread, where to show things, and what stands after the command's name."""
+
+Question: TypeAlias = Callable[[Conversation, str], str]
+"""Returns what must be confirmed, given the thread and what stands after the command's name."""
 
 _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
 _TURNS = re.compile(r"\s+([0-9][0-9,\s–-]*)$")
@@ -23,20 +27,26 @@ _OTHERS = {"effort_status": "/efforts", "search_efforts": "/search"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command: how it is written, what it does in a few words, and how."""
+    """A command: how it is written, what it does in a few words, how, and what is asked before."""
 
     usage: str
     does: str
     act: Action
+    question: Question | None = None
 
 
-def obeyed(talk: Conversation, screen: Screen, line: str) -> None:
-    """Do what a line that begins with a slash says; raises `CommandError` if there is no such."""
+def obeyed(talk: Conversation, screen: Screen, line: str, confirm: Callable[[str], bool]) -> None:
+    """Do what a line that begins with a slash says; raises `CommandError` if there is no such.
+
+    `confirm` asks the user about what cannot be taken back.
+    """
     words = line.split(maxsplit=1)
     name, rest = words[0], words[1].strip() if len(words) > 1 else ""
     if name not in COMMANDS:
         raise CommandError(_unknown(name))
-    COMMANDS[name].act(talk, screen, rest)
+    entry = COMMANDS[name]
+    if entry.question is None or confirm(entry.question(talk, rest)):
+        entry.act(talk, screen, rest)
 
 
 def in_commands(said: str) -> str:
@@ -80,6 +90,32 @@ def _context(talk: Conversation, screen: Screen, rest: str) -> None:
 def _messages(talk: Conversation, screen: Screen, rest: str) -> None:
     page = _whole(rest, "/messages") if rest else 1
     screen.page(*turns_page(talk.command(commands.amessages, page)))
+
+
+def _removed(rest: str) -> int:
+    verb, _, turn = rest.partition(" ")
+    if verb != "remove":
+        raise CommandError(f"write {COMMANDS['/message'].usage}")
+    return _whole(turn, "/message remove")
+
+
+def _removal(talk: Conversation, rest: str) -> str:
+    turn = _removed(rest)
+    last = talk.command(commands.amessages).lines[0].turn
+    if not 1 <= turn <= last:
+        raise TurnNotFoundError(turn, last)
+    page = talk.command(commands.amessages, page_of(turn, last))
+    said = next((line.said for line in page.lines if line.turn == turn), "")
+    return (
+        f'Erase turn {turn} ("{said}") for good? Nothing brings it back; older states of the '
+        "thread and the input history go as well."
+    )
+
+
+def _remove(talk: Conversation, screen: Screen, rest: str) -> None:
+    report = talk.command(commands.aerase, _removed(rest))
+    talk.history.unlink(missing_ok=True)
+    screen.page(*erasure_page(report))
 
 
 def _efforts(talk: Conversation, screen: Screen, rest: str) -> None:
@@ -183,6 +219,9 @@ COMMANDS: Mapping[str, Entry] = {
         _context,
     ),
     "/messages": Entry("/messages [PAGE]", "the turns so far, the newest first", _messages),
+    "/message": Entry(
+        "/message remove TURN", "erase a turn for good; asks first", _remove, _removal
+    ),
     "/efforts": Entry("/efforts", "the efforts and where they stand", _efforts),
     "/open": Entry("/open NAME[: GOAL]", "begin an effort", _open),
     "/close": Entry("/close [EFFORT]", "conclude one, by default the active one", _close),
@@ -198,10 +237,10 @@ COMMANDS: Mapping[str, Entry] = {
 }
 """The commands by name, in the order in which /help lists them."""
 
+_VERBS = ("/context show", "/context window", "/context rebuild", "/message remove")
+
 COMPLETED: Sequence[str] = (
-    "/context show",
-    "/context window",
-    "/context rebuild",
-    *list(COMMANDS)[1:],
+    *_VERBS,
+    *(name for name in COMMANDS if name not in {"/context", "/message"}),
 )
 """What Tab completes."""

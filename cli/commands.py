@@ -19,6 +19,7 @@ from ..graph.effort_commands import (
     reopen_effort,
     switch_effort,
 )
+from ..graph.erasing import ErasureReport, aerase, erase
 from ..graph.looking import (
     aefforts,
     amessages,
@@ -38,6 +39,7 @@ from ..memory.turn_lines import TurnLine, TurnPage
 
 __all__ = [
     "Commanded",
+    "ErasureReport",
     "Rebuilt",
     "ShownContext",
     "TurnLine",
@@ -45,6 +47,7 @@ __all__ = [
     "aclose_effort",
     "acollapse_effort",
     "aefforts",
+    "aerase",
     "aexpand_effort",
     "amessages",
     "aopen_effort",
@@ -59,6 +62,7 @@ __all__ = [
     "close_effort",
     "collapse_effort",
     "efforts",
+    "erase",
     "expand_effort",
     "messages",
     "open_effort",

@@ -26,12 +26,16 @@ class Conversation:
     """One thread of one user. Turns run to their end, or until Ctrl-C cancels them."""
 
     def __init__(
-        self, runner: asyncio.Runner, agent: CompiledStateGraph[Any, Any, Any, Any], owner: Owner
+        self,
+        runner: asyncio.Runner,
+        agent: CompiledStateGraph[Any, Any, Any, Any],
+        owner: Owner,
+        history: Path,
     ) -> None:
-        """Take what `conversation` opened."""
+        """Take what `conversation` opened; `history` is the file of what the user typed."""
         self._runner = runner
         self._agent = agent
-        self.thread = owner.thread
+        self.thread, self.history = owner.thread, history
         self.restored = False
         self._config: RunnableConfig = {
             "configurable": {"thread_id": owner.thread, "user_id": owner.user}
@@ -100,7 +104,7 @@ def conversation(setup: Setup, thread: str) -> Iterator[Conversation]:
         agent = create_memory_agent(
             model, checkpointer=saver, archive=archive, settings=setup.settings
         )
-        talk = Conversation(runner, agent, owner)
+        talk = Conversation(runner, agent, owner, setup.place.history())
         if talk.is_new() and archive.newest(owner) is not None:
             talk.restore()
         yield talk

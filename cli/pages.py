@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
+from ..graph.erasing import ErasureReport
 from ..graph.show_context import ShownContext
 from ..memory.messages import Message, calls
 from ..memory.numbers import ranges
@@ -55,6 +56,20 @@ def found_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
         yield f"  {' '.join(one['excerpt'].split())}"
     if not found["results"]:
         yield Text(printable(found.get("why", "nothing found")), style="dim")
+
+
+def erasure_page(report: ErasureReport) -> Iterator[Text | str]:
+    """Yield what was erased, what says the same, and what could not be erased."""
+    yield Text(f"turn {report.turn} erased on {', '.join(report.branches) or 'no branch'}")
+    said = {
+        "not touched, though they say some of the same": [
+            f"turn {t} on {b}" for b, t in report.quoted
+        ],
+        "summarised again": report.resummarised,
+        "summary still to be written again, by erasing again": report.stale,
+        "not erased": report.not_erased,
+    }
+    yield from (f"{what}: {'; '.join(names)}" for what, names in said.items() if names)
 
 
 def _head(tier: Tier) -> str:

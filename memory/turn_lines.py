@@ -50,6 +50,15 @@ def pages(turns: int) -> int:
     return max(1, -(-turns // PAGE))
 
 
+def page_of(turn: int, turns: int) -> int:
+    """Return the page on which a turn stands.
+
+    >>> [page_of(turn, 25) for turn in (25, 6, 5)]
+    [1, 1, 2]
+    """
+    return (turns - turn) // PAGE + 1
+
+
 def numbers_on(page: int, turns: int) -> Sequence[int]:
     """Return the turns that stand on a page, ascending.
 

@@ -88,6 +88,9 @@ def test_errors_speak_of_commands() -> None:
         ("/expand nope x 3-5", "no effort 'nope-x'"),
         ("/search", "write /search WORDS"),
         ("/search the", "The query holds only words that say nothing of a topic."),
+        ("/message 1", "write /message remove TURN"),
+        ("/message remove one", "/message remove takes a whole number; 'one' was given"),
+        ("/message remove 9", "turn 9 not found on this branch: the turns are 1-1"),
         ("/undo 3", "/undo takes nothing after it; '3' was given"),
     ],
 )
@@ -167,6 +170,53 @@ def test_the_anchor_is_rebuilt() -> None:
     assert page.count(told) == 2
     assert "write /context show" in page
     assert "the old anchor stays" in bare.stdout
+
+
+def test_a_turn_is_erased_after_a_yes() -> None:
+    """Nothing below the root holds its words, the rest of the conversation is there."""
+    result = chat(
+        "The host is umbrella-17.", "Good evening to you.", "/message remove 1", "yes", "/messages"
+    )
+
+    assert 'Erase turn 1 ("The host is umbrella-17.") for good?' in result.stdout
+    assert "turn 1 erased on main" in result.stdout
+    assert "Good evening to you." in result.stdout.splitlines()[-3]
+    found = [
+        p for p in Path("sessions").rglob("*") if p.is_file() and b"umbrella" in p.read_bytes()
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("answer", ["", "no", "y", "/quit"])
+def test_without_a_yes_nothing_is_erased(answer: str) -> None:
+    """Anything else leaves it all as it was, and the chat goes on."""
+    result = chat("The port is 8123.", "/message remove 1", answer, "/messages")
+
+    assert "Nothing was changed." in result.stdout
+    assert " -  The port is 8123." in result.stdout
+
+
+def test_what_was_typed_is_forgotten_with_an_erased_turn(folder: Path) -> None:
+    """At a terminal the file of the input history goes as well; then there is no way back."""
+    with (
+        serving(Say("Noted.")) as server,
+        terminal(MODEL, folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}) as person,
+    ):
+        for line, seen in (
+            ("The host is umbrella-17.", "Noted."),
+            ("/message remove 1", "Type yes to go on."),
+            ("yes", "turn 1 erased on main"),
+            ("/undo", "turn 1 cannot be undone: the thread has no checkpoint from before it"),
+        ):
+            person.see("> ")
+            person.type(line)
+            person.see(seen)
+        person.see("> ")
+        person.type("/quit")
+
+        assert person.leave() == 0
+    found = [p for p in Path("kept").rglob("*") if p.is_file() and b"umbrella" in p.read_bytes()]
+    assert found == []
 
 
 def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:

@@ -48,6 +48,6 @@ def test_every_command_has_an_asynchronous_form(name: str) -> None:
 def test_every_command_is_a_function_too() -> None:
     """What the chat does, an application can do; help and quit are the chat's own."""
     verbs = {name.partition("_")[0] for name in ASYNCHRONOUS}
-    functions = verbs | {"context"}
+    functions = verbs | {"context", "message"}
 
     assert {name[1:] for name in COMMANDS} - {"help", "quit"} <= functions
