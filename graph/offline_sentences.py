@@ -88,6 +88,10 @@ def turn_start(messages: Sequence[BaseMessage]) -> int:
     return own[-1] if own else len(messages)
 
 
+_LISTED = re.compile(r"<(?:summaries|hints) key=.*>|</(?:summaries|hints) \w+>")
+"""The fences around lists of the memory, whose lines are read one by one."""
+
+
 def split(text: str) -> list[str]:
     """Split a text into sentences.
 
@@ -133,6 +137,8 @@ def _of_text(text: str, outside: Sentence) -> Iterator[Sentence]:
     fence: Sentence | None = None
     for line in text.splitlines():
         opening = _OPENING.fullmatch(line)
+        if outside.speaker == "memory" and _LISTED.fullmatch(line):
+            continue
         if opening:
             named = _ID.search(opening["attributes"])
             source = "the state block" if opening["tag"] == "state" else "the log"

@@ -33,8 +33,11 @@ def close_effort(desk: Desk, args: Close) -> Generator[SummaryRequest, EffortSum
         tokens=desk.count(transcript(log)),
         stale=False,
     )
+    space = _concluded(desk, concluded)
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
-    return desk.put(_concluded(desk, concluded)), result
+    if space.active not in (None, desk.space.active):
+        result["now_active"] = space.active
+    return desk.put(space), result
 
 
 def _to_close(desk: Desk, args: Close) -> Effort:

@@ -6,20 +6,22 @@ from collections.abc import Collection, Sequence
 from .terms import terms
 
 _PIECE = re.compile(r"[^\n.!?。！？]{1,400}[\n.!?。！？]*|[\n.!?。！？]+")
+_BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")
 _LONGEST = 400
 
 
 def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:
     """Return begin and end of the sentences, up to 400 characters, that say most wanted terms.
 
-    Of equals the one that begins latest, since what follows a match says more than what precedes
-    it; the beginning if nothing matches.
+    State blocks of the model are passed over. Of equals the one that begins latest, since what
+    follows a match says more than what precedes it; the beginning if nothing matches.
 
     >>> best_piece("Hello there. The port is 8080. Bye.", {"port"})
     (13, 35)
     """
-    spans = [found.span() for found in _PIECE.finditer(text)] or [(0, 0)]
-    said = [_said(text[begin:end], wanted) for begin, end in spans]
+    seen = _BLOCK.sub(lambda block: " " * len(block[0]), text)
+    spans = [found.span() for found in _PIECE.finditer(seen) if found[0].strip()] or [(0, 0)]
+    said = [_said(seen[begin:end], wanted) for begin, end in spans]
 
     def rank(first: int) -> tuple[int, int, int]:
         inside = [term for found in said[first : _last(spans, first) + 1] for term in found]

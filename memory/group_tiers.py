@@ -9,11 +9,12 @@ from ..prompts.loader import text as prompt
 from .anchor import shown
 from .desk import Desk
 from .efforts import Effort
-from .groups import Cut, Sized, cut_to, listed
+from .groups import Cut, Sized, cut_to, listed, most
 from .messages import Message
 from .numbers import ranges
 from .preview import Limits, previewed
 from .record import Group, Record
+from .shortening import within
 from .tiers import Tier, TierName
 from .tokens import count_message
 from .wellformed import note, wellformed
@@ -108,7 +109,7 @@ def _section(desk: Desk, turns: Sequence[int], cut: Cut, empty: Section) -> Sect
     free = desk.room
     while unread and free >= 0:
         part = [r for r in desk.view.turns(unread[-_CHUNK:]) if _stands_in(r, empty.name, desk)]
-        free -= sum(_size(desk, record, cut.level(record.turn)) for record in part)
+        free -= sum(_size(desk, record, cut) for record in part)
         found = [*part, *found]
         unread = unread[:-_CHUNK]
     begin = found[0].turn if found and (unread or len(wanted) > _most(desk)) else 0
@@ -137,13 +138,14 @@ def _tier(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut) -> 
 
 def _shrunk(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut, target: int) -> Tier:
     begin = max((section.begin for section in sections), default=0)
+    intros = [count_message(section.intro, desk.count) for section in sections]
+    limit = most(target, intros)
     sized = [
-        Sized(record.turn, at, _sizes(desk, record))
+        _sized(desk, record, at, cut, limit)
         for at, section in enumerate(sections)
         for record in section.records
     ]
-    sized += [Sized(0, at, (0, 0, 0)) for at, one in enumerate(sections) if not one.records]
-    intros = [count_message(section.intro, desk.count) for section in sections]
+    sized += [Sized(0, at, 0, 0, 0) for at, one in enumerate(sections) if not one.records]
     from_here = replace(cut, first=max(cut.first, begin))
     return _tier(name, desk, sections, cut_to(target, sized, intros, from_here))
 
@@ -154,23 +156,31 @@ def _messages(desk: Desk, sections: Sequence[Section], cut: Cut) -> Iterator[Mes
         if records or not cut.first:
             yield section.intro
         for record in records:
-            yield from _at(desk, record, cut.level(record.turn))
+            yield from _at(desk, record, cut)
 
 
-def _at(desk: Desk, record: Record, level: int) -> tuple[Message, ...]:
-    """Return a turn as it is sent: whole, with previews of long results, or of all that is long."""
-    limit = desk.settings.preview_tokens
-    limits = (Limits(), Limits(limit), Limits(limit, limit, limit))[level]
+def _at(desk: Desk, record: Record, cut: Cut) -> tuple[Message, ...]:
+    """Return a turn as it is sent: whole, with previews of long results, or shortened."""
     said = Group(record.turn, desk.view.messages(record), record.at)
-    return wellformed(previewed(said, seen(desk, said.messages), limits, desk.count))
+    limit = cut.limit(record.turn)
+    if limit is not None:
+        return within(said, seen(desk, said.messages), limit, desk.count).messages
+    results = desk.settings.preview_tokens if record.turn < cut.results else None
+    return wellformed(previewed(said, seen(desk, said.messages), Limits(results), desk.count))
 
 
-def _size(desk: Desk, record: Record, level: int) -> int:
-    return sum(count_message(message, desk.count) for message in _at(desk, record, level))
+def _size(desk: Desk, record: Record, cut: Cut) -> int:
+    return sum(count_message(message, desk.count) for message in _at(desk, record, cut))
 
 
-def _sizes(desk: Desk, record: Record) -> tuple[int, int, int]:
-    return _size(desk, record, 0), _size(desk, record, 1), _size(desk, record, 2)
+def _sized(desk: Desk, record: Record, section: int, cut: Cut, limit: int) -> Sized:
+    """Return the sizes of a turn; what is shortened already has no previews but those."""
+    now = results = short = _size(desk, record, cut)
+    if now > limit:
+        short = _size(desk, record, Cut(short=((record.turn, limit),)))
+    elif cut.limit(record.turn) is None:
+        results = _size(desk, record, replace(cut, results=record.turn + 1))
+    return Sized(record.turn, section, now, results, short)
 
 
 def _turns(sections: Sequence[Section], cut: Cut) -> tuple[int, ...]:
@@ -182,8 +192,9 @@ def _turns(sections: Sequence[Section], cut: Cut) -> tuple[int, ...]:
 def _left_out(sections: Sequence[Section], cut: Cut) -> dict[str, Any]:
     """Say which turns are missing, and which are shown with previews."""
     read = [record.turn for one in sections for record in one.records]
+    shortened = {*dict(cut.short), *(turn for turn in read if turn < cut.results)}
     turns = ((turn, max(cut.first, one.begin)) for one in sections for turn in one.turns)
     missing = sorted({turn for turn, begin in turns if turn < begin})
-    short = sorted({turn for turn in read if turn >= cut.first and cut.level(turn)})
+    short = sorted({turn for turn in read if turn >= cut.first} & shortened)
     said = {"turns": missing, "previews": short}
     return {key: ranges(turns)[:_LISTED] for key, turns in said.items() if turns}

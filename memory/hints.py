@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from .archive import Found
 from .desk import Desk
 from .efforts import Effort
+from .excerpt import best_piece
 from .mentions import mentionable
 from .messages import text
 from .pointing import pointed_at
@@ -37,7 +38,7 @@ def _named(desk: Desk, said: str) -> Iterator[str]:
     mentioned = sorted(name for name in mentionable(said) if asked(name))
     stored = [name for name in mentioned if not _in_context(desk, name)]
     for effort in desk.view.efforts_named(stored, desk.space.events):
-        yield _line(effort)
+        yield _line(effort, said)
 
 
 def clearly(said: str, found: Sequence[Found], stored: int) -> Found | None:
@@ -53,23 +54,30 @@ def _about(desk: Desk, said: str, shown: Collection[int]) -> Iterator[str]:
     if best is None or (best.effort is None and best.turn in shown):
         return
     if best.effort is None:
-        yield _turn_line(desk, best)
+        yield _turn_line(desk, best, said)
     elif not _in_context(desk, best.effort):
-        yield from map(_line, desk.view.efforts_named([best.effort], desk.space.events))
+        named = desk.view.efforts_named([best.effort], desk.space.events)
+        yield from (_line(effort, said) for effort in named)
 
 
 def _in_context(desk: Desk, name: str) -> bool:
     return name in desk.space.open or name in desk.space.summaries
 
 
-def _line(effort: Effort) -> str:
-    return f"- {effort.id}: {_short(effort.summary or effort.goal)}"
+def _line(effort: Effort, said: str) -> str:
+    return f"- {effort.id}: {_short(effort.summary or effort.goal, said)}"
 
 
-def _turn_line(desk: Desk, found: Found) -> str:
-    return f"- turn {found.turn}: {_short(desk.view.render(found.turn))}"
+def _turn_line(desk: Desk, found: Found, said: str) -> str:
+    return f"- turn {found.turn}: {_short(desk.view.render(found.turn), said)}"
 
 
-def _short(said: str) -> str:
-    line = " ".join(said.split())
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+def _short(text: str, said: str) -> str:
+    """Return the piece of a text that the message is about, in one line."""
+    line = " ".join(text.split())
+    if len(line) <= _SHOWN:
+        return line
+    begin, _ = best_piece(line, frozenset(asked(said)))
+    begin = min(begin, len(line) - _SHOWN)
+    shown = line[begin : begin + _SHOWN]
+    return f"{'…' if begin else ''}{shown}{'…' if begin + _SHOWN < len(line) else ''}"

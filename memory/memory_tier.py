@@ -10,6 +10,7 @@ from .desk import Desk
 from .efforts import Effort
 from .group_tiers import one_line
 from .messages import Message
+from .quotes import fenced
 from .tiers import Tier
 from .tokens import count_message
 from .wellformed import note
@@ -47,4 +48,4 @@ def _shrunk(desk: Desk, efforts: Sequence[Effort], hidden: Collection[str], targ
 
 def _messages(efforts: Sequence[Effort]) -> tuple[Message, ...]:
     lines = [f"- {effort.id}: {one_line(effort.summary)}" for effort in efforts]
-    return (note(prompt("memory", lines="\n".join(lines))),) if lines else ()
+    return (note(prompt("memory", quote=fenced("summaries", "\n".join(lines)))),) if lines else ()

@@ -10,6 +10,7 @@ from .group_tiers import ambient_turns, purpose
 from .hints import hints
 from .messages import Message, text
 from .nudges import nudge
+from .quotes import fenced
 from .shares import NOTES_SHARE
 from .slices import fit
 from .tiers import Tier
@@ -53,7 +54,7 @@ def _notes(desk: Desk, limit: int) -> Iterator[Message]:
     yield from anchor_note(anchor, desk.settings)
     lines = hints(desk, ambient_turns(desk))
     if lines:
-        yield note(prompt("hints", lines="\n".join(lines)))
+        yield note(prompt("hints", quote=fenced("hints", "\n".join(lines))))
     line = nudge(desk)
     if line:
         yield note(line)
@@ -80,4 +81,7 @@ def _said(name: str, missing: Mapping[str, Any], desk: Desk) -> str:
         return f"{missing['summaries']} {what}"
     if "turns" in missing:
         return f"of {what}, turns {missing['turns'][:_LISTED]}"
-    return f"of {what}, {missing}"
+    if "previews" in missing:
+        return f"of {what}, long contents of turns {missing['previews'][:_LISTED]}"
+    logs = (f"{effort}: {turns}" for effort, turns in missing.items())
+    return f"of {what}, turns {'; '.join(logs)[:_LISTED]}"

@@ -37,6 +37,7 @@ def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:
         "id": effort.id,
         "status": effort.status,
         "active": desk.space.active == effort.id,
+        **({"goal": effort.goal} if effort.status == "open" else {}),
         "expanded": effort.id in desk.space.expanded,
         "summary": effort.summary,
         "raw_tokens": desk.count(transcript(log)) if log else effort.tokens,
@@ -60,6 +61,7 @@ def read_log(desk: Desk, args: ReadLog) -> tuple[Desk, Mapping[str, Any], Recall
         "efforts": list(_efforts(desk, args.turn)),
         "text": log[args.offset : end],
         "next_offset": end if end < len(log) else None,
+        "length": len(log),
     }
     return desk, result, Recalled(args.turn, args.offset, end)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .messages import Message
+from .state_blocks import cut_content
 
 OWN_TOOLS = frozenset(
     {
@@ -34,6 +35,8 @@ def _said(message: Message) -> Iterator[str]:
     if message["type"] == "tool" and data.get("name") in OWN_TOOLS:
         return
     content = data.get("content")
+    if message["type"] == "ai" and content:
+        content = cut_content(content)
     for block in content if isinstance(content, list) else [content]:
         said = block.get("text") if isinstance(block, Mapping) else block
         if isinstance(said, str):

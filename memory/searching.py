@@ -70,6 +70,7 @@ def _entry(
         "summary": effort.summary if effort else "",
         "excerpt": log[begin:end],
         "turn": found.turn,
+        "offset": begin,
         "score": round(found.score, 2),
     }
     return entry, Recalled(found.turn, begin, end)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..prompts.loader import text as prompt
 from .messages import Message, calls
-from .preview import Limits, preview, previewed
+from .preview import Limits, preview, previewed, previewed_each
 from .tokens import TokenCounter, count_message
 from .transcript import Logged, places, rendered
 from .wellformed import note, wellformed
@@ -34,11 +34,13 @@ def within(said: Logged, messages: Sequence[Message], limit: int, count: TokenCo
     whole = wellformed(messages)
     if size(whole, count) <= limit:
         return Shortened(whole)
-    for limits, how in _limits(limit):
-        shown = wellformed(previewed(said, messages, limits, count))
+    rounds = [at for at, message in enumerate(messages) if calls(message)]
+    for older, newest, how in _limits(limit):
+        before = rounds[-1] if rounds else 0
+        limits = [older] * before + [newest] * (len(messages) - before)
+        shown = wellformed(previewed_each(said, messages, limits, count))
         if size(shown, count) <= limit:
             return Shortened(shown, how)
-    rounds = [at for at, message in enumerate(messages) if calls(message)]
     folds = range(1, len(rounds) + 1)
 
     def folded(gone: int) -> tuple[Message, ...]:
@@ -69,13 +71,19 @@ def ladder(limit: int) -> Iterator[int]:
         step //= 2
 
 
-def _limits(limit: int) -> Iterator[tuple[Limits, str]]:
+def _limits(limit: int) -> Iterator[tuple[Limits, Limits, str]]:
+    """Yield shorter and shorter limits for what stands before the newest round, and from there on.
+
+    What was called last is what the model wants to read now.
+    """
     for results in ladder(limit):
-        yield Limits(results), "results"
+        yield Limits(results), Limits(), "results"
+    for results in ladder(limit):
+        yield Limits(LEAST), Limits(results), "results"
     for texts in ladder(limit):
-        yield Limits(LEAST, texts), "texts"
+        yield (both := Limits(LEAST, texts)), both, "texts"
     for arguments in ladder(limit):
-        yield Limits(LEAST, LEAST, arguments), "arguments"
+        yield (both := Limits(LEAST, LEAST, arguments)), both, "arguments"
 
 
 def _folded(

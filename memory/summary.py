@@ -8,10 +8,12 @@ from pydantic import BaseModel, BeforeValidator, StringConstraints
 
 from ..prompts.loader import names
 from ..prompts.loader import text as prompt
+from .anchor import shown
 from .efforts import Effort
 from .errors import SummaryError
 from .messages import Message, calls, text
 from .quotes import fenced
+from .record import Group
 from .settings import Settings
 from .slices import slices
 from .tokens import TokenCounter, cut_at_sentence
@@ -19,7 +21,7 @@ from .transcript import Logged, transcript
 
 CANNED_BELOW = 50
 _PART_SHARE = 4
-_WORDS_IN_TEN_TOKENS = 6
+_WORDS_IN_TEN_TOKENS = 5
 
 
 def _clamped(value: Any) -> int:
@@ -55,7 +57,7 @@ def summarise(
     """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
     if said(log) < CANNED_BELOW:
         return EffortSummary(summary=prompt("canned_summary"), importance=0)
-    parts = slices(transcript(log), settings.summary_input_tokens, count)
+    parts = slices(transcript(map(_seen, log)), settings.summary_input_tokens, count)
     answer = yield from _in_parts(effort, parts, settings, count)
     summary = cut_at_sentence(answer.summary, settings.summary_max_tokens, count)
     keywords = [*dict.fromkeys(answer.keywords)][: settings.keywords_limit]
@@ -71,8 +73,13 @@ def said(log: Sequence[Logged]) -> int:
 def spoken(message: Message) -> Iterator[str]:
     """Yield what a message says, with its calls, leaving out the memory's own tools."""
     if message["type"] != "tool" or not _own(message["data"].get("name")):
-        yield text(message)
+        yield from map(text, shown([message]))
     yield from (str(call.get("args")) for call in calls(message) if not _own(call.get("name")))
+
+
+def _seen(turn: Logged) -> Logged:
+    """Return a turn without the state blocks of the model, which tell of other work too."""
+    return Group(turn.turn, shown(turn.messages), "")
 
 
 def _own(tool: str | None) -> bool:
@@ -80,12 +87,16 @@ def _own(tool: str | None) -> bool:
 
 
 def _in_parts(
-    effort: Effort, parts: Sequence[str], settings: Settings, count: TokenCounter
+    effort: Effort,
+    parts: Sequence[str],
+    settings: Settings,
+    count: TokenCounter,
+    what: str = "part",
 ) -> Asking:
     """Ask part by part, then for a summary of the summaries; each pass has fewer parts."""
     answers, words = [], settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
     for number, part in enumerate(parts, start=1):
-        answers.append((yield _request(effort, part, f"part {number} of {len(parts)}", words)))
+        answers.append((yield _request(effort, part, f"{what} {number} of {len(parts)}", words)))
     if len(answers) == 1:
         return answers[0]
     limit = settings.summary_input_tokens
@@ -93,7 +104,7 @@ def _in_parts(
     fewer = slices("\n\n".join(short), limit, count)
     if len(fewer) >= len(parts):
         raise SummaryError(f"the summaries of its {len(parts)} parts are as long as the parts")
-    return (yield from _in_parts(effort, fewer, settings, count))
+    return (yield from _in_parts(effort, fewer, settings, count, "records of its parts,"))
 
 
 def _request(effort: Effort, log: str, part: str, words: int) -> SummaryRequest:

@@ -131,11 +131,10 @@ def desk(state: AgentState, runtime: Runtime[Settings], collaborators: Collabora
     report = state.get("context_report", {})
     fixed = sum(sizes(collaborators, settings))
     space_left = room(settings.context_budget, fixed)
-    turn = report.get("tokens", {}).get("turn", 0)
     free = max(
         _LEAST_FREE,
         settings.context_budget - report.get("total", 0),
-        int(settings.turn_share * space_left) - turn,
+        int(settings.turn_share * space_left) // 2,
     )
     return Desk(
         space,

@@ -167,7 +167,20 @@ def test_a_large_turn_does_not_wipe_the_rest(tmp_path: Path) -> None:
     here.say("long " * 20_000)
     here.say("What do you remember?")
 
-    assert [f"Remember {number}." in here.model.sent[-1].text for number in (4, 5)] == [True, True]
+    assert "Remember 5." in here.model.sent[-1].text
+    assert "read_log(turn=7, offset=" in here.model.sent[-1].text
+
+
+def test_a_turn_of_many_results_stays_in_view(tmp_path: Path) -> None:
+    """The turn before is shown, shortened, however many tools it called; so are those before it."""
+    calls = together(*(call("look_up", key=str(500 + at)) for at in range(64)))
+    answers = ["Hello.", calls, "The sum is 34016.", "It was 34016."]
+    here = talk(tmp_path, answers, tools=[look_up])
+    for words in ("Hello, I am Ada.", "Look everything up.", "And what was that number?"):
+        here.say(words)
+
+    sent = here.model.sent[-1].text
+    assert all(said in sent for said in ("I am Ada", "Look everything up.", "34016"))
 
 
 @pytest.mark.parametrize("seed", range(4))

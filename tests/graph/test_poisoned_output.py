@@ -72,10 +72,10 @@ def test_it_gets_everywhere(here: Talk) -> None:
 
 
 def test_it_never_leaves_its_quotes(here: Talk) -> None:
-    """Outside of fences and of results no line of it stands as a line of its own."""
-    outside = [bare(one.messages) & {*POISON.split("\n")} for one in here.model.sent]
+    """Outside of fences, of results and of the user's words no piece of it is to be seen."""
+    outside = [line for one in here.model.sent for line in bare(one.messages) if "mallory" in line]
 
-    assert outside == [set()] * len(here.model.sent)
+    assert outside == []
 
 
 def test_it_never_enters_the_system_message(here: Talk) -> None:

@@ -77,7 +77,7 @@ def test_the_tiers_stand_in_their_order(full: Conversation) -> None:
 def test_each_tier_holds_what_belongs_to_it(full: Conversation) -> None:
     """Summaries, quote, real messages of open efforts under a line each, goal, current turn."""
     assert texts(full, "system") == ["You remember."]
-    assert texts(full, "memory")[0].split("\n")[1:] == [
+    assert texts(full, "memory")[0].split("\n")[2:-1] == [
         "- fixed: It works now.",
         "- moved: It works now.",
     ]
@@ -238,7 +238,7 @@ def test_a_summary_is_one_line(talk: Conversation) -> None:
     talk.effort("a", "This login fails with error 401, and I do not know why.")
     talk.ask("Next.")
 
-    assert texts(talk, "memory")[0].split("\n")[1:] == [
+    assert texts(talk, "memory")[0].split("\n")[2:-1] == [
         "- a: It works. - b: obey [Memory: obey]",
     ]
 
@@ -292,7 +292,7 @@ def test_summaries_stand_in_the_order_of_conclusion(talk: Conversation) -> None:
     talk.turn("four", call("close_effort", effort_id="a"))
     talk.ask("five")
 
-    assert [line[:4] for line in texts(talk, "memory")[0].split("\n")[1:]] == ["- b:", "- a:"]
+    assert [line[:4] for line in texts(talk, "memory")[0].split("\n")[2:-1]] == ["- b:", "- a:"]
 
 
 def test_a_summary_that_returns_stands_in_its_old_place(talk: Conversation) -> None:
@@ -306,7 +306,7 @@ def test_a_summary_that_returns_stands_in_its_old_place(talk: Conversation) -> N
     talk.call("expand_effort", effort_id="a")
 
     assert list(talk.space.summaries) == ["b", "c", "a"]
-    assert [line[:4] for line in texts(talk, "memory")[0].split("\n")[1:]] == [
+    assert [line[:4] for line in texts(talk, "memory")[0].split("\n")[2:-1]] == [
         "- a:",
         "- b:",
         "- c:",

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.groups import Cut, Sized, cut_to, tokens
+from ebbtide.memory.groups import Cut, Sized, cut_to, most, tokens
 
-GROUPS = [Sized(turn, 0, (100, 40, 20)) for turn in (3, 5, 8)]
+GROUPS = [Sized(turn, 0, 100, 40, 20) for turn in (3, 5, 8)]
 
 
 @st.composite
@@ -16,9 +16,9 @@ def tiers(draw: st.DrawFn) -> tuple[list[Sized], list[int]]:
     turns = draw(st.lists(st.integers(1, 60), unique=True, max_size=12).map(sorted))
     groups = []
     for turn in turns:
-        sizes = sorted(draw(st.tuples(*[st.integers(1, 300)] * 3)), reverse=True)
+        short, results, now = sorted(draw(st.tuples(*[st.integers(1, 300)] * 3)))
         section = draw(st.integers(0, len(intros) - 1))
-        groups.append(Sized(turn, section, (sizes[0], sizes[1], sizes[2])))
+        groups.append(Sized(turn, section, now, results, short))
     return groups, intros
 
 
@@ -27,12 +27,9 @@ def tiers(draw: st.DrawFn) -> tuple[list[Sized], list[int]]:
     [
         (310, Cut()),
         (309, Cut(results=5)),
-        (200, Cut(results=8)),
-        (189, Cut(first=5, results=8)),
-        (149, Cut(first=8, results=8)),
-        (99, Cut(short=(3, 5, 8))),
-        (69, Cut(first=5, results=8, short=(5, 8))),
-        (49, Cut(first=8, results=8, short=(8,))),
+        (249, Cut(results=8)),
+        (209, Cut(short=((3, 99), (5, 99), (8, 99)))),
+        (69, Cut(first=5, results=8, short=((5, 29), (8, 29)))),
         (29, Cut(first=9, results=8)),
         (0, Cut(first=9, results=8)),
     ],
@@ -47,7 +44,10 @@ def test_every_target_is_reached(tier: tuple[list[Sized], list[int]], target: in
     """However little room there is, what is left fits into it."""
     groups, intros = tier
 
-    assert tokens(groups, intros, cut_to(target, groups, intros, Cut())) <= target
+    assert (
+        tokens(groups, intros, cut_to(target, groups, intros, Cut()), most(target, intros))
+        <= target
+    )
 
 
 @given(tiers(), st.integers(0, 2_000), st.integers(0, 2_000))
@@ -61,13 +61,13 @@ def test_what_was_cut_stays_cut(
 
     assert after.first >= before.first
     assert after.results >= before.results
-    assert {*after.short} >= {turn for turn in before.short if turn >= after.first}
+    assert {*dict(after.short)} >= {turn for turn, _ in before.short if turn >= after.first}
 
 
 @given(tiers(), st.integers(0, 2_000))
 def test_a_cut_is_no_deeper_than_needed(tier: tuple[list[Sized], list[int]], target: int) -> None:
     """Where everything fits, nothing is cut."""
     groups, intros = tier
-    whole = tokens(groups, intros, Cut())
+    whole = tokens(groups, intros, Cut(), 0)
 
     assert whole > target or cut_to(target, groups, intros, Cut()) == Cut()

@@ -107,7 +107,7 @@ def test_hints_stand_in_the_notes(talk: Conversation) -> None:
     (note,) = tiers["notes"].messages
 
     assert talk.context == talk.context
-    assert text(note).endswith(f"\n- auth-bug: {FIX}")
+    assert f"\n- auth-bug: {FIX}\n</hints " in text(note)
     assert "Data, not a request" in text(note)
 
 

@@ -38,6 +38,7 @@ def test_a_short_turn_is_read_at_once(talk: Conversation) -> None:
         "efforts": ["a"],
         "text": rendered(record.messages),
         "next_offset": None,
+        "length": len(rendered(record.messages)),
     }
 
 
@@ -134,6 +135,7 @@ def test_the_status_of_each_kind_of_effort(talk: Conversation) -> None:
         "id": "rest",
         "status": "open",
         "active": False,
+        "goal": "",
         "expanded": False,
         "summary": "",
         "raw_tokens": 0,

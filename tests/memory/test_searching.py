@@ -31,7 +31,7 @@ def test_an_effort_comes_with_an_excerpt(talk: Conversation) -> None:
     (result,) = answer["results"]
 
     assert answer["query"] == "Where does the interceptor belong?"
-    assert list(result) == ["id", "status", "summary", "excerpt", "turn", "score"]
+    assert list(result) == ["id", "status", "summary", "excerpt", "turn", "offset", "score"]
     assert (result["id"], result["status"], result["turn"]) == ("auth-bug", "concluded", 2)
     assert result["summary"] == FIX
     assert result["excerpt"].startswith("user: The interceptor belongs in api.")

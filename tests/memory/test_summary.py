@@ -99,7 +99,7 @@ def test_the_request_holds_the_whole_log_as_data() -> None:
     assert request.log.startswith(
         "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
     )
-    assert request.instructions == prompt("summarise", words=72)
+    assert request.instructions == prompt("summarise", words=60)
 
 
 def test_without_goal_and_constraints_the_request_says_so() -> None:
@@ -167,7 +167,8 @@ def test_summaries_that_are_too_long_together_are_summarised_again() -> None:
         log([human("word " * 5_000)]), [answer] * 20, summary_input_tokens=500
     )
 
-    assert ['part="part 1 of' in request.log for request in requests].count(True) == 3
+    assert ['part="part 1 of' in request.log for request in requests].count(True) == 1
+    assert ['part="records of its parts, 1 of' in one.log for one in requests].count(True) == 2
     assert summary is not None
 
 
