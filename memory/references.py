@@ -22,7 +22,7 @@ def referenced(desk: Desk, cache: KeywordCache) -> Workspace:
 
     A mentioned effort whose summary was evicted returns. What is only listed is no reference.
     """
-    texts = [own_words(said) for said in statements(shown(desk.view.running.messages))]
+    texts = [own_words(said) for said in statements(desk.view.running.messages)]
     named = frozenset[str]().union(*(mentionable(said) for said in texts))
     space = _returned(desk, named)
     using = {event["effort"] for event in space.events if event["type"] in _USING}
@@ -34,9 +34,12 @@ def referenced(desk: Desk, cache: KeywordCache) -> Workspace:
 
 
 def statements(messages: Sequence[Message]) -> list[str]:
-    """Return what the user said in a turn, as one text, and the final answer if there is one."""
+    """Return what the user said in a turn, as one text, and the final answer if there is one.
+
+    The answer is as users see it, without the state block that the model keeps.
+    """
     asked = "\n".join(text(message) for message in messages if message["type"] == "human")
-    return [asked, *([text(messages[-1])] if answered(messages) else [])]
+    return [asked, *([text(shown(messages[-1:])[0])] if answered(messages) else [])]
 
 
 def _returned(desk: Desk, named: Iterable[str]) -> Workspace:

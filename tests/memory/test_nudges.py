@@ -37,6 +37,11 @@ HELP_ZH = (
     ("请帮我翻译早上好。", "好的，翻译在这里。"),
     ("请帮我推荐一本书。", "好的，我推荐三体。"),
 )
+BLOCK = """
+
+---STATE---
+Goal: a quiz about Australia, ounces, scarecrows and Dune
+---END STATE---"""
 SMALL = tuple((said, "You are welcome.") for said in ("ok", "go on", "thanks", "yes"))
 NEXT = "What if the refresh token of the login is gone?"
 OWN_WORK = "[Memory: the last 4 turns keep to one topic"
@@ -99,6 +104,13 @@ def test_other_talk_is_not_nudged(
     held(talk, turns)
 
     assert nudged(talk, question) == ""
+
+
+def test_a_state_block_is_no_topic(talk: Conversation) -> None:
+    """What the model repeats in its block, and nobody sees, joins no turns."""
+    held(talk, [(question, answer + BLOCK) for question, answer in MIXED])
+
+    assert nudged(talk, "Who wrote the sequel of Dune?") == ""
 
 
 def test_a_topic_is_nudged_once(talk: Conversation) -> None:
