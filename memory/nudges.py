@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import ceil
 
 from ..prompts.loader import text as prompt
@@ -23,7 +22,6 @@ SHARE = 0.75
 _COMMON = 0.5
 _READ = 1_000
 _LONGEST = 8_000
-_REMEMBERED = 1_000
 _DECIDED = frozenset({"opened", "switched", "reopened", "concluded"})
 
 
@@ -110,7 +108,6 @@ def _talk(record: Record) -> Talk:
     return replace(heard(*statements(record.messages)), ambient=not record.efforts)
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def _telling(said: str) -> frozenset[str]:
     return telling(own_words(said[:_LONGEST])[:_READ])
 

@@ -1,12 +1,13 @@
 """Nudges: one line, once, for talk that looks like work and for an effort that is left open."""
 
+import weakref
 from collections.abc import Sequence
 
 import pytest
 
 from ebbtide.memory.chatter import telling
 from ebbtide.memory.messages import text
-from ebbtide.memory.nudges import Talk, nudge, topic
+from ebbtide.memory.nudges import Talk, heard, nudge, topic
 from tests.memory.desks import Conversation, call
 
 LOGIN = (
@@ -303,6 +304,23 @@ def test_a_huge_message_is_read_in_part(talk: Conversation) -> None:
     held(talk, LOGIN)
 
     assert nudged(talk, "and " * 100_000 + NEXT) == ""
+
+
+class Said(str):
+    """A text that can be watched until it is gone."""
+
+    __slots__ = ("__weakref__",)
+
+
+def test_no_text_is_held() -> None:
+    """What was looked at is gone with the last who holds it, long or short, erased or not."""
+    texts = [Said("The login has a refresh token. " * times) for times in (1, 1_000)]
+    watched = [weakref.ref(one) for one in texts]
+    heard(*texts)
+
+    texts.clear()
+
+    assert [one() for one in watched] == [None, None]
 
 
 def test_a_long_past_changes_nothing(talk: Conversation) -> None:
