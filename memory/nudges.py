@@ -22,6 +22,7 @@ SHARE = 0.75
 _COMMON = 0.5
 _READ = 1_000
 _LONGEST = 8_000
+_PATIENCE = 10
 _DECIDED = frozenset({"opened", "switched", "reopened", "concluded"})
 
 
@@ -38,7 +39,8 @@ def nudge(desk: Desk) -> str:
     """Return the line that stands before the running message, or nothing.
 
     It stands in one turn, that in which the situation comes about, and until the model opens,
-    switches or concludes an effort in it. A message without a topic of its own has none.
+    switches or concludes an effort in it. A message without a topic of its own has none; that an
+    effort is left open is then said beside the next one that has.
     """
     said = statements(desk.view.running.messages)[0]
     decided = any(event["type"] in _DECIDED for event in desk.space.events)
@@ -114,7 +116,7 @@ def _telling(said: str) -> frozenset[str]:
 
 def _left_open(desk: Desk, said: str) -> str:
     (effort,) = desk.known([desk.space.active or ""])
-    if not _alone(desk, effort.id):
+    if not _due(desk, effort.id):
         return ""
     words = own_words(said)
     known = {effort.id: keywords_of(desk, effort, KeywordCache())}
@@ -125,15 +127,26 @@ def _left_open(desk: Desk, said: str) -> str:
     return prompt("nudge_still_open", effort=effort.id, turns=turns)
 
 
-def _alone(desk: Desk, name: str) -> bool:
-    """Tell whether just now the effort was active and unmentioned for `decay_threshold` turns.
+def _due(desk: Desk, name: str) -> bool:
+    """Tell whether the effort was active and unmentioned for `decay_threshold` turns, and not told.
 
-    They are counted from the turn that mentioned it last or, if that is later, made it active.
+    They are counted from the turn that mentioned it last or, if that is later, made it active. The
+    first turn with a topic after them has the nudge; it waits `_PATIENCE` turns for that one.
     """
     turn, last = desk.space.turn, desk.space.open[name]["last_referenced_turn"]
-    since = turn - desk.settings.decay_threshold - 1
-    if not 0 < last <= since:
+    quiet = desk.settings.decay_threshold + 1
+    earliest = max(1, turn - quiet - _PATIENCE)
+    if not 0 < last <= turn - quiet:
         return False
-    records = desk.view.turns(range(max(1, since - 1), turn))
-    active = {record.turn for record in records if record.efforts[:1] == (name,)}
-    return active.issuperset(range(since, turn)) and (last == since or since - 1 not in active)
+    records = desk.view.turns(range(max(1, earliest - 1), turn))
+    active = {record.turn: record for record in records if record.efforts[:1] == (name,)}
+    since = turn
+    while since > last and since - 1 in active:
+        since -= 1
+    waited = range(since + quiet, turn)
+    return earliest <= since <= turn - quiet and not any(_had_topic(active[at]) for at in waited)
+
+
+def _had_topic(record: Record) -> bool:
+    """Tell whether the user's message of a turn had a topic; of an erased one nobody knows."""
+    return record.status == "erased" or bool(_telling(statements(record.messages)[0]))

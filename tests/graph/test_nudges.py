@@ -72,7 +72,7 @@ def test_nudges_can_be_switched_off(tmp_path: Path) -> None:
     assert [nudges(after) for after in afters] == [[]] * 10
 
 
-@pytest.mark.parametrize("set_up", [RUN[:4], LEFT])
+@pytest.mark.parametrize("set_up", [RUN[:4], LEFT, [*LEFT, Turn("# thanks")]])
 def test_a_restored_thread_is_nudged_as_it_would_have_been(
     tmp_path: Path, set_up: list[Turn]
 ) -> None:

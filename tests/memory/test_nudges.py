@@ -8,7 +8,7 @@ import pytest
 from ebbtide.memory.chatter import telling
 from ebbtide.memory.messages import text
 from ebbtide.memory.nudges import Talk, heard, nudge, topic
-from tests.memory.desks import Conversation, call
+from tests.memory.desks import OWNER, Conversation, call
 
 LOGIN = (
     ("Our login answers 401 after an hour.", "Does the login renew its token?"),
@@ -192,6 +192,41 @@ def test_an_effort_that_is_left_open_is_nudged_once(talk: Conversation) -> None:
     found = shown(talk, [question for question, _ in (*MIXED, *MIXED)])
 
     assert found == [at == 3 for at in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("small", "there"),
+    [(["thanks"], True), (["ok", "go on", ""], True), (["ok"] * 10, True), (["ok"] * 11, False)],
+)
+def test_small_talk_puts_the_nudge_off(
+    talk: Conversation, small: Sequence[str], *, there: bool
+) -> None:
+    """It waits for a message with a topic, ten turns at most, and stands in that turn only."""
+    left_open(talk)
+
+    found = shown(talk, [*small, "Who wrote Emma?", "How old is Rome?", "thanks", "Name a river!"])
+
+    assert found == [*[False] * len(small), there, False, False, False]
+
+
+def test_small_talk_brings_no_nudge_back(talk: Conversation) -> None:
+    """However much of it comes after the turn with the nudge, it is not said again."""
+    left_open(talk)
+
+    found = shown(talk, ["Who wrote Emma?", *["ok"] * 12, "How old is Rome?", "Name a river!"])
+
+    assert [at for at, there in enumerate(found) if there] == [0]
+
+
+def test_an_erased_turn_may_have_had_the_nudge(talk: Conversation) -> None:
+    """Where the text of a turn is gone, the nudge counts as said in it."""
+    left_open(talk)
+    found = shown(talk, ["Who wrote Emma?"])
+    talk.archive.erase(OWNER, talk.tip, talk.tip.turn)
+
+    found += shown(talk, ["How old is Rome?"])
+
+    assert found == [True, False]
 
 
 def test_an_effort_that_is_left_open_is_named(talk: Conversation) -> None:
