@@ -57,15 +57,16 @@ def terminal(
     """Run `ebbtide` with these arguments in a folder while the context lasts."""
     screen, own = pty.openpty()
     told = {"TERM": "xterm", "COLUMNS": "200", "LINES": "50", "PROMPT_TOOLKIT_NO_CPR": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ebbtide.cli.main", *arguments],
-        stdin=own,
-        stdout=own,
-        stderr=own,
-        cwd=folder,
-        env={**os.environ, **told, **environment},
-        start_new_session=True,
-    )
+    with _interruptible():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ebbtide.cli.main", *arguments],
+            stdin=own,
+            stdout=own,
+            stderr=own,
+            cwd=folder,
+            env={**os.environ, **told, **environment},
+            start_new_session=True,
+        )
     os.close(own)
     try:
         yield Terminal(process, screen)
@@ -74,3 +75,13 @@ def terminal(
             process.kill()
         process.wait()
         os.close(screen)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let what is started meanwhile heed Ctrl-C: an ignored signal would be inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

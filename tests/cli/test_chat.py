@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,15 @@ def test_a_new_message_takes_the_place_of_an_unfinished_turn() -> None:
     assert statuses("kept") == ["aborted", "done"]
 
 
+@pytest.fixture
+def background() -> Iterator[None]:
+    """Let the tests themselves ignore Ctrl-C, as a job in the background does."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("background")
 def test_ctrl_c_stops_the_turn_and_enter_resumes_it(folder: Path) -> None:
     """At a terminal Ctrl-C leads back to the prompt at once, and the turn can be resumed."""
     with serving(SLOW, Say("Here it is.")) as server:
