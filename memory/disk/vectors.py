@@ -33,10 +33,10 @@ class Headings:
     cosines: dict[str, float]
 
 
-def waiting(connection: sqlite3.Connection, limit: int) -> list[Place]:
+def waiting(connection: sqlite3.Connection, limit: int, most: int = _BYTES) -> list[Place]:
     """Return the records that have no vector, up to `limit`, the newest first.
 
-    Fewer if they are very long together.
+    It ends with the record that makes them `most` bytes together, and has one in any case.
     """
     query = (
         "SELECT r.branch, r.turn, r.digest, r.file, r.offset, r.length FROM unembedded u"
@@ -45,7 +45,7 @@ def waiting(connection: sqlite3.Connection, limit: int) -> list[Place]:
     found: list[Place] = []
     for row in connection.execute(query, (limit,)):
         found.append(Place(*checked(row, *_PLACE)))
-        if sum(place.length for place in found) >= _BYTES:
+        if sum(place.length for place in found) >= most:
             break
     return found
 

@@ -13,6 +13,7 @@ import pytest
 from ebbtide.memory.disk.archive import DiskArchive
 from ebbtide.memory.disk.damage import IndexDamagedError
 from ebbtide.memory.disk.packing import blob, vectors
+from ebbtide.memory.disk.vectors import waiting
 from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.record import Tip
 from tests.doubles import Concepts
@@ -169,11 +170,17 @@ def test_a_turn_that_is_erased_meanwhile_gets_no_vector(archive: DiskArchive) ->
     assert found(archive, tip) == []
 
 
-def test_long_records_are_embedded_in_parts(archive: DiskArchive) -> None:
+@pytest.mark.parametrize(
+    ("most", "turns"), [(1, [3]), (3_000, [3]), (9_000, [3, 2]), (90_000, [3, 2, 1])]
+)
+def test_long_records_are_embedded_in_parts(
+    archive: DiskArchive, folder: Path, most: int, turns: list[int]
+) -> None:
     """A round reads a bounded number of bytes, and one record in any case."""
-    commit_all(archive, [turn(at, "word " * 1_000_000) for at in (1, 2, 3)])
+    commit_all(archive, [turn(at, "word " * 500) for at in (1, 2, 3)])
 
-    assert [embed(archive) for _ in range(4)] == [1, 1, 1, 0]
+    with index(folder) as connection:
+        assert [place.turn for place in waiting(connection, 9, most)] == turns
 
 
 def test_many_threads(archive: DiskArchive, folder: Path) -> None:
