@@ -77,7 +77,7 @@ def take(talk: Conversation, kind: str, what: Any) -> None:
         talk.call(f"{kind}_effort", effort_id=what)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(FEW_ROUNDS, BUDGETS)
 def test_no_context_exceeds_the_budget(turns: list[list[tuple[str, Any]]], budget: int) -> None:
     """Invariants 1 and 5: whatever is said and done, every context fits and is well formed."""
@@ -99,7 +99,7 @@ def before_the_notes(talk: Conversation) -> str:
     return json.dumps(messages, ensure_ascii=False).removesuffix("]")
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(SAID, st.lists(SAID, max_size=3)), max_size=25), BUDGETS, st.booleans())
 def test_between_cuts_the_prefix_only_grows(
     turns: list[tuple[str, list[str]]],
