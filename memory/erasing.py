@@ -128,6 +128,17 @@ def blanked(event: Event, fields: Iterable[str]) -> Event:
     return emptied
 
 
+def redacted(event: Event, pieces: Sought) -> Event:
+    """Return an event without the texts that hold one of the pieces; names of efforts stay.
+
+    >>> redacted({"type": "opened", "effort": "a-key", "goal": "find a-key"}, ["a-key"])
+    {'type': 'opened', 'effort': 'a-key', 'goal': ''}
+    """
+    texts = text_fields(event)
+    found = {key for key in texts if held("\n".join(leaves(event[key])), pieces)}
+    return blanked(event, found | (_SUMMARY & texts if "summary" in found else set()))
+
+
 def cut(record: Record, target: Target) -> Cut | None:
     """Return what erasing the target changes in a record, None if nothing."""
     buried = target.is_copy(record)

@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
-from ..memory.erasing import Erased
+from ..memory.erasing import Erased, redacted
 from ..memory.record import Record
 from ..memory.view import View
 from ..memory.wording import SHORTEST, Sought, figures, held, said, sought, without_text
@@ -16,6 +16,9 @@ GONE = ""
 """Stands in `turn_starts` for the last archived turn when its messages are not in the state."""
 
 _OF_THE_TURN = ("banners", "events")
+_TEXTS = ("banners", "raw_answers", "context_report")
+"""What else of the state holds text; the rest are names, ids and numbers, and stays as it is."""
+
 _NEAR = 50
 """How many turns back messages in the state are looked for in the archive."""
 
@@ -34,8 +37,10 @@ def without_turn(values: Mapping[str, Any], erased: Erased, view: View) -> dict[
     gone = [turn for turn in turns if turn[0].id not in known]
     pieces = erased.sought or sought(text for turn in gone for text in said(plain(turn)))
     quoted = (*pieces, *(one for one in erased.summaries if len(one) >= SHORTEST))
-    rest = {key: value for key, value in values.items() if key not in {"messages", "anchor"}}
-    state = {key: without_text(value, quoted) for key, value in rest.items()}
+    state = {key: value for key, value in values.items() if key != "messages"}
+    state |= {key: without_text(values[key], quoted) for key in _TEXTS if key in values}
+    if "events" in values:
+        state["events"] = [redacted(event, quoted) for event in values["events"]]
     if "anchor" in values:
         state["anchor"] = _anchor(values["anchor"], pieces)
     if values.get("turn") == erased.turn:

@@ -81,14 +81,38 @@ def test_last_turn_leaves_a_mark(view: View) -> None:
 
 
 def test_texts_that_quote_it_are_emptied(view: View) -> None:
-    """Whatever else the state holds loses texts that say a sentence of the turn."""
+    """What else of the state is text loses what says a sentence of the turn."""
     erased = view.archive.erase(OWNER, view.tip, 2)
-    more = {"banners": [f"Done: {SAID}", "Opened."], "answer": {"raw": SAID}, "branch": "main"}
+    events = [{"type": "opened", "effort": "a", "goal": SAID}]
+    more = {"banners": [f"Done: {SAID}", "Opened."], "raw_answers": {"a": SAID}, "events": events}
 
     state = without_turn(values(view.tip, **more), erased, view)
 
-    assert (state["banners"], state["answer"]) == (["", "Opened."], {"raw": ""})
-    assert (state["branch"], state["tip"]) == ("main", view.tip.digest)
+    assert (state["banners"], state["raw_answers"]) == (["", "Opened."], {"a": ""})
+    assert state["events"] == [{"type": "opened", "effort": "a", "goal": ""}]
+
+
+def test_names_stay_though_the_turn_says_them(tmp_path: Path) -> None:
+    """A turn that says a thread's id, an effort's and a branch's leaves them where they are."""
+    names = ("thread-of-the-north-gate", "keys-of-the-north-gate", "branch-of-the-north-gate")
+    thread, effort, branch = names
+    more = {
+        "session": {"user": "ann", "thread": thread, "namespace": ""},
+        "active_effort": effort,
+        "open_efforts": {effort: {"last_referenced_turn": 1}},
+        "cuts": {"key": effort, "memory": [effort]},
+        "events": [{"type": "switched", "effort": effort}],
+        "branch": branch,
+        "sent": thread,
+    }
+    with DiskArchive(tmp_path, durable=False) as archive:
+        spoken = Group(1, plain(turn(1, "\n".join(names))), "")
+        tip = archive.commit(OWNER, START, spoken).tip
+        erased = archive.erase(OWNER, tip, 1)
+
+        state = without_turn({"turn": 2, "persisted": 1, **more}, erased, past(archive, OWNER, tip))
+
+    assert {key: state[key] for key in more} == more
 
 
 def test_anchor_loses_fields_that_tell(view: View) -> None:
