@@ -19,9 +19,6 @@ _OF_THE_TURN = ("banners", "events")
 _TEXTS = ("banners", "raw_answers", "context_report")
 """What else of the state holds text; the rest are names, ids and numbers, and stays as it is."""
 
-_NEAR = 50
-"""How many turns back messages in the state are looked for in the archive."""
-
 
 def without_turn(values: Mapping[str, Any], erased: Erased, view: View) -> dict[str, Any]:
     """Return the state without the messages of erased turns, and without text that quotes this one.
@@ -30,10 +27,8 @@ def without_turn(values: Mapping[str, Any], erased: Erased, view: View) -> dict[
     each field that says, or is said by, the turn, and each with one of its figures. If the turn had
     been erased before and its messages are not in the state either, it loses all fields.
     """
-    last = values.get("persisted", 0)
-    records = view.turns(range(max(1, last - _NEAR), last + 1))
-    known = {one.messages[0]["data"].get("id"): one for one in records if one.messages}
     turns = [*_turns(values)]
+    known = _newest(view, values.get("persisted", 0), len(turns))
     gone = [turn for turn in turns if turn[0].id not in known]
     pieces = erased.sought or sought(text for turn in gone for text in said(plain(turn)))
     quoted = (*pieces, *(one for one in erased.summaries if len(one) >= SHORTEST))
@@ -80,6 +75,16 @@ def _turns(values: Mapping[str, Any]) -> Iterator[list[BaseMessage]]:
     firsts = [at for at, message in enumerate(messages) if message.id in starts]
     for begin, end in pairwise([*firsts, len(messages)]):
         yield messages[begin:end]
+
+
+def _newest(view: View, last: int, count: int) -> dict[str, Record]:
+    """Return the `count` newest turns up to `last` that have messages, by the id of the first."""
+    found: dict[str, Record] = {}
+    while last > 0 and len(found) < count:
+        records = view.turns(range(max(1, last - count + 1), last + 1))
+        found |= {str(one.messages[0]["data"].get("id")): one for one in records if one.messages}
+        last -= count
+    return found
 
 
 def _anchor(anchor: Mapping[str, str], pieces: Sought) -> dict[str, str]:

@@ -152,6 +152,27 @@ def test_anchor_of_a_turn_erased_before(view: View) -> None:
     assert (first["anchor"], second["anchor"]) == ({"Goal": "tidy up"}, {})
 
 
+@pytest.mark.parametrize("again", [[], [69, 70], [*range(60, 68)]])
+def test_messages_of_all_other_turns_stay(tmp_path: Path, again: list[int]) -> None:
+    """However many turns the state holds, and however many were erased, it keeps the others."""
+    turns = [turn(number, f"This is question {number}.") for number in range(1, 71)]
+    tip = START
+    with DiskArchive(tmp_path, durable=False) as archive:
+        for number, messages in enumerate(turns, start=1):
+            tip = archive.commit(OWNER, tip, Group(number, plain(messages), "")).tip
+        state = {
+            "messages": [message for messages in turns for message in messages],
+            "turn_starts": [messages[0].id for messages in turns],
+            "persisted": 70,
+        }
+        for number in (68, *again):
+            erased = archive.erase(OWNER, tip, number)
+            state = {**state, **without_turn(state, erased, past(archive, OWNER, tip))}
+
+    left = [number for number in range(1, 71) if number not in (68, *again)]
+    assert ids(state)[::2] == [f"h{number}" for number in left]
+
+
 def test_state_without_messages_is_left_alone(view: View) -> None:
     """A state whose messages an application removed has none afterwards either."""
     state = without_turn({"turn": 3, "persisted": 3}, Erased(9, "no digest", ()), view)
