@@ -1,6 +1,7 @@
 """Erase a turn of a thread for good: from the archive, the state and the checkpoints."""
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningErro
 from ..memory.record import Owner, Tip
 from ..memory.view import past
 from ..nodes.collaborators import Collaborators
-from ..nodes.erased_state import without_turn
+from ..nodes.erased_state import doubtful, without_turn
 from ..nodes.resummarising import resummarise
 from ..nodes.session import DEFAULT_USER, tip_of
 from ..nodes.state import MemoryState
@@ -68,7 +69,8 @@ def erase(
     erased, written = _from_archive(thread, turn, branch)
     left: tuple[str, ...] = ()
     if thread.values is not None:
-        left = replace_all(agent, config, _rest(thread, erased), erased.gone)
+        kept, doubts = _rest(thread, erased)
+        left = (*doubts, *replace_all(agent, config, kept, erased.gone))
     return _report(erased, written, left)
 
 
@@ -81,8 +83,8 @@ async def aerase(
     erased, written = await asyncio.to_thread(_from_archive, thread, turn, branch)
     left: tuple[str, ...] = ()
     if thread.values is not None:
-        kept = await asyncio.to_thread(_rest, thread, erased)
-        left = await areplace_all(agent, config, kept, erased.gone)
+        kept, doubts = await asyncio.to_thread(_rest, thread, erased)
+        left = (*doubts, *await areplace_all(agent, config, kept, erased.gone))
     return _report(erased, written, left)
 
 
@@ -123,9 +125,12 @@ def _tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
     return tips[branch]
 
 
-def _rest(thread: _Thread, erased: Erased) -> dict[str, Any]:
-    view = past(thread.collaborators.archive, thread.owner, thread.tip)
-    return without_turn(thread.values or {}, erased, view)
+def _rest(thread: _Thread, erased: Erased) -> tuple[dict[str, Any], Iterator[str]]:
+    """Return the state without the turn, and what of it cannot be known, in sentences."""
+    view, values = past(thread.collaborators.archive, thread.owner, thread.tip), thread.values or {}
+    names = doubtful(values, erased, view)
+    doubts = (f"the anchor's {name!r}, which may tell of the turn" for name in names)
+    return without_turn(values, erased, view), doubts
 
 
 def _report(erased: Erased, written: dict[str, bool], left: tuple[str, ...]) -> ErasureReport:

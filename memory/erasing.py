@@ -9,7 +9,7 @@ from .efforts import Effort
 from .messages import Message, digest
 from .record import Event, Record
 from .retelling import retold, without_summaries
-from .wording import Sought, held, leaves, said, sought, text_fields
+from .wording import Sought, figures, held, leaves, said, sought, text_fields
 
 Place: TypeAlias = tuple[str, int]
 """A branch and the number of a turn on it."""
@@ -18,6 +18,8 @@ Blanks: TypeAlias = Mapping[int, tuple[str, ...]]
 """What loses its text, by its place: fields of events, efforts of which messages tell."""
 
 _SUMMARY = frozenset({"summary", "keywords"})
+_FIELD = "anchor."
+"""Begins, among the fields of an event, the name of a field of its anchor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Erased:
 class Cut:
     """What erasing changes in one record: events lose text, a buried record all messages too.
 
+    `blanks` name fields of events, `anchor.Goal` a field of the anchor that an event holds.
     `retold` are the messages, by their place, that lose copies of the summaries of some efforts;
     `content` is then the digest of what is left, while the record keeps its own.
     """
@@ -122,8 +125,12 @@ def blanked(event: Event, fields: Iterable[str]) -> Event:
     >>> blanked({"type": "opened", "effort": "a", "goal": "g", "tokens": 3}, ["goal"])
     {'type': 'opened', 'effort': 'a', 'goal': '', 'tokens': 3}
     """
-    emptied = {**event, **{key: type(event[key])() for key in fields}}
-    if "summary" in fields:
+    listed = frozenset(fields)
+    emptied = {**event, **{key: type(event[key])() for key in listed.intersection(event)}}
+    if "anchor" in emptied:
+        anchor = emptied["anchor"].items()
+        emptied["anchor"] = {name: said for name, said in anchor if _FIELD + name not in listed}
+    if "summary" in listed:
         return {**emptied, "summary": prompt("erased_summary"), "stale": True}
     return emptied
 
@@ -135,8 +142,29 @@ def redacted(event: Event, pieces: Sought) -> Event:
     {'type': 'opened', 'effort': 'a-key', 'goal': ''}
     """
     texts = text_fields(event)
+    if "anchor" in texts:
+        return blanked(event, _telling(event, pieces))
     found = {key for key in texts if held("\n".join(leaves(event[key])), pieces)}
     return blanked(event, found | (_SUMMARY & texts if "summary" in found else set()))
+
+
+def untold(anchor: Mapping[str, str], pieces: Sought) -> dict[str, str]:
+    """Return the fields of an anchor that do not tell of a turn, of which these are the pieces.
+
+    A field tells if it says one of them, if one of them says a sentence of it, or if both have the
+    same number, version or address.
+
+    >>> untold({"Goal": "tidy up", "Ports": "port 8080"}, ["It listens on 8080."])
+    {'Goal': 'tidy up'}
+    """
+    told = figures(pieces)
+    return {
+        name: text
+        for name, text in anchor.items()
+        if not held(text, pieces)
+        and not told & figures([text])
+        and not any(held(piece, sought([text])) for piece in pieces)
+    }
 
 
 def cut(record: Record, target: Target) -> Cut | None:
@@ -173,12 +201,21 @@ def _derived(record: Record, target: Target) -> Iterator[frozenset[str]]:
     given = _given(target.record) if target.sees(record) else None
     own = held("\n".join(leaves([one["data"] for one in record.messages])), target.sought)
     for event in record.events:
+        if given is not None and "anchor" in event:
+            yield _telling(event, target.sought)
+            continue
         found = {key for key in text_fields(event) if _quotes(event, key, target.sought, own)}
         if given is not None:
             found |= _repeated(event, given)
         if given is not None and event.get("effort") in target.record.efforts:
             found |= {"summary"} & text_fields(event)
         yield frozenset(found | (_SUMMARY & text_fields(event) if "summary" in found else set()))
+
+
+def _telling(event: Event, pieces: Sought) -> frozenset[str]:
+    """Return the fields of an event's anchor that tell of a turn."""
+    kept = untold(event["anchor"], pieces)
+    return frozenset(_FIELD + name for name in event["anchor"] if name not in kept)
 
 
 def _repeated(event: Event, given: Collection[tuple[str, ...]]) -> set[str]:

@@ -1,15 +1,15 @@
 """The state of a thread without the text of a turn that was erased."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
-from ..memory.erasing import Erased, redacted
+from ..memory.erasing import Erased, redacted, untold
 from ..memory.record import Record
-from ..memory.view import View
-from ..memory.wording import SHORTEST, Sought, figures, held, said, sought, without_text
+from ..memory.view import View, every_turn
+from ..memory.wording import SHORTEST, Sought, said, sought, without_text
 from .plain import plain, real
 
 GONE = ""
@@ -24,20 +24,19 @@ def without_turn(values: Mapping[str, Any], erased: Erased, view: View) -> dict[
     """Return the state without the messages of erased turns, and without text that quotes this one.
 
     Turns are known by the id of their first message, which a tombstone has not. The anchor loses
-    each field that says, or is said by, the turn, and each with one of its figures. If the turn had
-    been erased before and its messages are not in the state either, it loses all fields.
+    each field that tells of the turn, see `untold`. If the turn had been erased before and its
+    messages are not in the state either, the anchor stays as it is, see `doubtful`.
     """
     turns = [*_turns(values)]
-    known = _newest(view, values.get("persisted", 0), len(turns))
-    gone = [turn for turn in turns if turn[0].id not in known]
-    pieces = erased.sought or sought(text for turn in gone for text in said(plain(turn)))
+    known = _known(values, view)
+    pieces = _pieces(values, erased, known)
     quoted = (*pieces, *(one for one in erased.summaries if len(one) >= SHORTEST))
     state = {key: value for key, value in values.items() if key != "messages"}
     state |= {key: without_text(values[key], quoted) for key in _TEXTS if key in values}
     if "events" in values:
         state["events"] = [redacted(event, quoted) for event in values["events"]]
     if "anchor" in values:
-        state["anchor"] = _anchor(values["anchor"], pieces)
+        state["anchor"] = untold(values["anchor"], pieces)
     if values.get("turn") == erased.turn:
         state |= {key: [] for key in _OF_THE_TURN if key in values}
     kept = [_kept(turn, known[turn[0].id], view) for turn in turns if turn[0].id in known]
@@ -77,6 +76,31 @@ def _turns(values: Mapping[str, Any]) -> Iterator[list[BaseMessage]]:
         yield messages[begin:end]
 
 
+def doubtful(values: Mapping[str, Any], erased: Erased, view: View) -> tuple[str, ...]:
+    """Return the fields of the anchor of which it cannot be known whether they tell of the turn.
+
+    There are some if the turn had been erased before, what it said is nowhere any more, and no
+    turn of the archive has them in its anchor, which lost then what tells of the turn.
+    """
+    anchor = values.get("anchor", {})
+    if not anchor or _pieces(values, erased, _known(values, view)):
+        return ()
+    records = every_turn(view.archive, view.owner, view.tip)
+    anchors = (event.get("anchor", {}) for record in records for event in record.events)
+    kept = {field for fields in anchors for field in fields.items()}
+    return tuple(name for name, text in anchor.items() if (name, text) not in kept)
+
+
+def _known(values: Mapping[str, Any], view: View) -> dict[str, Record]:
+    return _newest(view, values.get("persisted", 0), len([*_turns(values)]))
+
+
+def _pieces(values: Mapping[str, Any], erased: Erased, known: Collection[str]) -> Sought:
+    """Return by what the turn is found; from its messages if it had been erased before."""
+    gone = (turn for turn in _turns(values) if turn[0].id not in known)
+    return erased.sought or sought(text for turn in gone for text in said(plain(turn)))
+
+
 def _newest(view: View, last: int, count: int) -> dict[str, Record]:
     """Return the `count` newest turns up to `last` that have messages, by the id of the first."""
     found: dict[str, Record] = {}
@@ -85,16 +109,3 @@ def _newest(view: View, last: int, count: int) -> dict[str, Record]:
         found |= {str(one.messages[0]["data"].get("id")): one for one in records if one.messages}
         last -= count
     return found
-
-
-def _anchor(anchor: Mapping[str, str], pieces: Sought) -> dict[str, str]:
-    if not pieces:
-        return {}
-    told = figures(pieces)
-    return {
-        name: text
-        for name, text in anchor.items()
-        if not held(text, pieces)
-        and not told & figures([text])
-        and not any(held(piece, sought([text])) for piece in pieces)
-    }

@@ -28,6 +28,7 @@ from ebbtide import (
     restore,
 )
 from ebbtide.memory.record import Owner
+from ebbtide.memory.state_blocks import END, START
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call, together
 
@@ -56,6 +57,7 @@ SCRIPT = (
     *(ANSWERED, "Noted.", call("close_effort"), "It is done.", "Anything else?"),
 )
 THANKS = "Thank you. The garden gate is open to all of us, day and night, as it ever was."
+BLOCK = f"{START}\nGoal: tidy up\nTechnical Anchors: port 8080\n{END}"
 WORDS = ("Hello there.", f"{ASKED}\n{ASKED_CHINESE}", THANKS, "Close it.", "Good.")
 
 
@@ -378,6 +380,36 @@ def test_without_checkpoints_the_archive_is_erased(tmp_path: Path) -> None:
         state = agent.invoke({"messages": "Are you there?"}, THREAD)
     assert [message.text for message in state["messages"]][:2] == ["Hello there.", "Hello."]
     assert (state["turn"], state["branch"]) == (3, "main")
+
+
+def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
+    """What the anchor lost stays lost, erased twice or restored; its other fields stay."""
+    with begun(tmp_path, ()) as here:
+        here.model.answers = ["It shall.", f"Noted.\n{BLOCK}"]
+        [here.say(said) for said in ("Let it listen on port 8080, please.", "Keep that.")]
+
+        reports = [erase(here.agent, THREAD, 1) for _ in range(2)]
+
+        anchor = here.agent.get_state(THREAD).values["anchor"]
+        restore(here.agent, THREAD)
+        restored = here.agent.get_state(THREAD).values["anchor"]
+    assert anchor == restored == {"Goal": "tidy up"}
+    assert [report.not_erased for report in reports] == [(), ()]
+
+
+def test_anchor_that_may_tell_is_named(tmp_path: Path) -> None:
+    """If only the archive erased, and the messages left the state, what is in doubt is said."""
+    with begun(tmp_path, ()) as here:
+        here.model.answers = ["It shall.", f"Noted.\n{BLOCK}", "Yes.", "Yes."]
+        talked = ("Let it listen on port 8080, please.", "Keep that.", "And?", "So?")
+        values = [here.say(said) for said in talked][-1]
+        here.archive.erase(Owner("default", "t"), here.records(values)[-1].tip, 1)
+
+        report = erase(here.agent, THREAD, 1)
+
+        anchor = here.agent.get_state(THREAD).values["anchor"]
+    assert anchor["Technical Anchors"] == "port 8080"
+    assert report.not_erased == ("the anchor's 'Technical Anchors', which may tell of the turn",)
 
 
 def test_all_turns_erased_can_be_restored(tmp_path: Path) -> None:

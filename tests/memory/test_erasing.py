@@ -81,6 +81,22 @@ def test_other_text_that_a_turn_says_itself_stays() -> None:
     assert blanks(opened("b", goal=SAID), of, SAID) == ()
 
 
+def test_anchors_of_later_turns_lose_the_fields_that_tell() -> None:
+    """Fields that say a sentence or a figure of the turn go, from the turns that see it alone."""
+    of = target(turn(3, f"{SAID} Please use port 8080 for it."))
+    anchor = {"Goal": "tidy", "summary": f"So: {SAID}", "": "port 8080"}
+    later = record(turn(4, "", (), [{"type": "anchored", "anchor": anchor}]))
+    ports = {"type": "anchored", "anchor": {"Ports": "8080 and 8081"}}
+
+    found = cut(later, of)
+
+    assert found is not None
+    after = changed(later, found)
+    assert after.events == ({"type": "anchored", "anchor": {"Goal": "tidy"}},)
+    assert changed(after, found) == after
+    assert cut(record(turn(2, "", (), [ports])), of) is None
+
+
 def test_record_without_text_in_events_is_not_cut() -> None:
     """A turn that nothing was made in is left alone."""
     costs = {"type": "context", "tokens": {"turn": 3}, "said": 3}

@@ -11,7 +11,7 @@ from ebbtide.memory.disk.archive import DiskArchive
 from ebbtide.memory.erasing import Erased
 from ebbtide.memory.record import Group, Tip
 from ebbtide.memory.view import View, past
-from ebbtide.nodes.erased_state import without_turn
+from ebbtide.nodes.erased_state import doubtful, without_turn
 from ebbtide.nodes.plain import plain
 from tests.memory.turns import OWNER, START
 
@@ -140,7 +140,7 @@ def test_answers_shown_otherwise_than_archived(view: View) -> None:
 
 
 def test_anchor_of_a_turn_erased_before(view: View) -> None:
-    """What the turn said is read from the state's messages, or else the anchor loses all."""
+    """What the turn said is read from the state's messages, or else the anchor stays as it is."""
     view.archive.erase(OWNER, view.tip, 2)
     again = view.archive.erase(OWNER, view.tip, 2)
     anchor = {"Goal": "tidy up", "Technical Anchors": "port 8080"}
@@ -149,7 +149,33 @@ def test_anchor_of_a_turn_erased_before(view: View) -> None:
     second = without_turn(first, again, view)
 
     assert again.sought == ()
-    assert (first["anchor"], second["anchor"]) == ({"Goal": "tidy up"}, {})
+    assert first["anchor"] == second["anchor"] == {"Goal": "tidy up"}
+
+
+def test_what_may_tell_of_a_turn_erased_before(view: View) -> None:
+    """Nothing is in doubt while the turn's text is there, then what no turn wrote in its anchor."""
+    anchor = {"Technical Anchors": "port 8080"}
+    state = values(view.tip, anchor=anchor)
+    erased = view.archive.erase(OWNER, view.tip, 2)
+    again = view.archive.erase(OWNER, view.tip, 2)
+    cut_off = {**without_turn(state, again, view), "anchor": anchor}
+
+    found = [doubtful(state, one, view) for one in (erased, again)]
+
+    assert found == [(), ()]
+    assert doubtful(cut_off, again, view) == ("Technical Anchors",)
+
+
+def test_anchor_of_an_event_loses_the_same_fields(view: View) -> None:
+    """What is not committed yet loses of the anchor what the anchor itself loses."""
+    erased = view.archive.erase(OWNER, view.tip, 2)
+    anchor = {"Goal": "tidy up", "Ports": "port 8080", "summary": "and tell nobody."}
+    event = {"type": "anchored", "anchor": anchor}
+
+    state = without_turn(values(view.tip, anchor=anchor, events=[event]), erased, view)
+
+    assert state["anchor"] == {"Goal": "tidy up"}
+    assert state["events"] == [{"type": "anchored", "anchor": {"Goal": "tidy up"}}]
 
 
 @pytest.mark.parametrize("again", [[], [69, 70], [*range(60, 68)]])
