@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from ..memory.archive import Archive
 from ..memory.erasing import Erased, Place
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
+from ..memory.messages import clean
 from ..memory.record import Owner, Tip
 from ..memory.view import past
 from ..nodes.collaborators import Collaborators
@@ -57,13 +58,15 @@ class _Thread:
 def erase(
     agent: Agent, config: RunnableConfig, turn: int, *, branch: str | None = None
 ) -> ErasureReport:
-    """Erase a turn of the thread that `config` names, with its user, and say what was done.
+    """Erase a turn of the thread that `config` names, and say what was done.
 
-    The thread goes on from its newest state; its older checkpoints are removed, so that nobody can
-    go back in it. `branch` names another branch of the session to erase from, by default it is the
-    thread's own. Interrupted at any point, it is completed by erasing again. No turn of the thread
-    may run meanwhile. Raises `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and
-    `SettingsError` if the graph is not one of Ebbtide's; nothing is then changed.
+    A `user_id` in `config` must be the thread's own; without checkpoints it tells whose thread it
+    is. The thread goes on from its newest state; its older checkpoints are removed, so that nobody
+    can go back in it. `branch` names another branch of the session to erase from, by default it is
+    the thread's own. Interrupted at any point, it is completed by erasing again. No turn of the
+    thread may run meanwhile. Raises `TurnNotFoundError`, `TurnRunningError`,
+    `SessionNotFoundError`, and `SettingsError` if the graph is not an agent of Ebbtide's that
+    stands alone; nothing is then changed.
     """
     thread = _opened(agent, config, state_of(agent, config))
     erased, written = _from_archive(thread, turn, branch)
@@ -91,22 +94,34 @@ async def aerase(
 def _opened(agent: Agent, config: RunnableConfig, found: Found) -> _Thread:
     graph = agent.builder
     if not isinstance(graph, MemoryGraph):
-        raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
+        raise SettingsError(
+            f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent, which must stand "
+            "alone: inside a larger graph nothing can be erased"
+        )
     chosen = config.get("configurable", {})
-    user, thread = str(chosen.get("user_id") or DEFAULT_USER), str(chosen["thread_id"])
+    user, thread = clean(str(chosen.get("user_id") or "")), clean(str(chosen["thread_id"]))
     if "session" not in found.values:
-        owner = Owner(user, thread)
-        tip = graph.collaborators.archive.newest(owner)
-        if tip is None:
-            raise SessionNotFoundError(thread)
-        return _Thread(graph.collaborators, owner, tip, None)
+        return _without_state(graph.collaborators, Owner(user or DEFAULT_USER, thread))
     owner = Owner(**found.values["session"])
-    if owner.user != user:
+    if user not in {"", owner.user}:
         raise SessionNotFoundError(owner.thread)
     if found.following:
         raise TurnRunningError(thread, found.values["turn"])
     tip = tip_of(cast("MemoryState", found.values))
     return _Thread(graph.collaborators, owner, tip, found.values)
+
+
+def _without_state(collaborators: Collaborators, owner: Owner) -> _Thread:
+    archive = collaborators.archive
+    tip = archive.newest(owner)
+    if tip is not None:
+        return _Thread(collaborators, owner, tip, None)
+    if any(one.thread == owner.thread for one in archive.sessions(owner.user)):
+        raise SettingsError(
+            f"thread {owner.thread!r} is one of a larger graph: only for an agent that stands "
+            "alone a turn can be erased"
+        )
+    raise SessionNotFoundError(owner.thread)
 
 
 def _from_archive(thread: _Thread, turn: int, branch: str | None) -> tuple[Erased, dict[str, bool]]:

@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import StateGraph
 from langgraph.types import interrupt
 
 from ebbtide import (
@@ -29,6 +30,7 @@ from ebbtide import (
 )
 from ebbtide.memory.record import Owner
 from ebbtide.memory.state_blocks import END, START
+from ebbtide.nodes.state import MemoryState
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call, together
 
@@ -366,6 +368,37 @@ def test_graph_of_another_kind_is_an_error() -> None:
 
     with pytest.raises(SettingsError, match="pass its agent"):
         erase(graph, THREAD, 1)
+
+
+def test_user_of_the_context_owns_the_thread(tmp_path: Path) -> None:
+    """A thread whose user only `context` named is erased; a configured user must be the same."""
+    bob: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "bob"}}
+    with begun(tmp_path, ()) as here:
+        [here.say(words, context={"user_id": "ann"}) for words in WORDS[:2]]
+        with pytest.raises(SessionNotFoundError):
+            erase(here.agent, bob, 2)
+
+        report = erase(here.agent, THREAD, 2)
+
+        assert report.branches == ("main",)
+        assert traces(tmp_path) == []
+
+
+def test_agent_inside_a_larger_graph_is_refused(tmp_path: Path) -> None:
+    """Neither the larger graph nor the agent in it can erase, and the error says why."""
+    here = talk(tmp_path, ["Well."], checkpointer=None)
+    larger = StateGraph(MemoryState)
+    larger.add_node("talk", here.agent)
+    larger.set_entry_point("talk")
+    parent: Any = larger.compile(checkpointer=InMemorySaver())
+    parent.invoke({"messages": ASKED}, THREAD)
+
+    with pytest.raises(SettingsError, match="inside a larger graph nothing can be erased"):
+        erase(parent, THREAD, 1)
+    with pytest.raises(SettingsError, match="thread 't' is one of a larger graph"):
+        erase(here.agent, THREAD, 1)
+
+    assert traces(tmp_path, [ASKED]) != []
 
 
 def test_without_checkpoints_the_archive_is_erased(tmp_path: Path) -> None:
