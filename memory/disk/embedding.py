@@ -12,7 +12,7 @@ from ..sayings import sayings
 from .index import Place
 from .schema import transaction
 from .session import Opened, Session
-from .vectors import begin, fits, places, put, waiting
+from .vectors import begin, fits, known, places, put, waiting
 
 Read: TypeAlias = Callable[[Opened, Sequence[Place]], tuple[Record, ...]]
 
@@ -34,27 +34,30 @@ class Texts:
 def embed(session: Session, embedder: Embedder, limit: int, read: Read) -> int:
     """Embed up to `limit` records, the newest first; return how many have their vectors now.
 
-    The vectors of another model are thrown away first. Raises `EmbeddingError` if the model fails;
-    nothing is then kept.
+    With the first of them the vectors of another model are thrown away. Raises `EmbeddingError` if
+    the model fails; nothing is then changed.
     """
     if not session.exists:
         return 0
     probe = embedder.probe()
 
-    def unembedded(opened: Opened) -> tuple[Record, ...]:
-        return read(opened, waiting(opened.connection, limit))
+    def unembedded(opened: Opened) -> tuple[bytes | None, tuple[Record, ...]]:
+        found = waiting(opened.connection, probe, limit)
+        return known(opened.connection), read(opened, found)
 
-    if not session.read(lambda opened: fits(opened.connection, probe), True):  # noqa: FBT003
-        session.write((), lambda opened: _begun(opened.connection, probe))
-    records: tuple[Record, ...] = ()
-    texts = [texts_of(record) for record in session.read(unembedded, records)]
+    nothing: tuple[bytes | None, tuple[Record, ...]] = (None, ())
+    before, records = session.read(unembedded, nothing)
+    texts = [texts_of(record) for record in records]
     vectors = embedder.documents([text for one in texts for text in one.all])
     if not texts:
         return 0
 
     def keep(opened: Opened) -> int:
         there = read(opened, places(opened.connection, [one.record for one in texts]))
-        return _kept(opened.connection, probe, _embedded(texts, vectors), there)
+        with transaction(opened.connection):
+            if not _ready(opened.connection, probe, before):
+                return 0
+            return _kept(opened.connection, _embedded(texts, vectors), there)
 
     return session.write((), keep)
 
@@ -69,9 +72,13 @@ def texts_of(record: Record) -> Texts:
     return Texts(record, "\n".join(sayings(record.messages)), written)
 
 
-def _begun(connection: sqlite3.Connection, probe: Vector) -> None:
-    with transaction(connection):
+def _ready(connection: sqlite3.Connection, probe: Vector, before: bytes | None) -> bool:
+    """Begin anew if the vectors are of another model; False if it is not the one from before."""
+    if not fits(connection, probe):
+        if known(connection) != before:
+            return False
         begin(connection, probe)
+    return True
 
 
 def _embedded(texts: Sequence[Texts], vectors: Vectors) -> Iterator[tuple[Texts, Vectors]]:
@@ -84,18 +91,14 @@ def _embedded(texts: Sequence[Texts], vectors: Vectors) -> Iterator[tuple[Texts,
 
 def _kept(
     connection: sqlite3.Connection,
-    probe: Vector,
     embedded: Iterable[tuple[Texts, Vectors]],
     there: Sequence[Record],
 ) -> int:
-    """Keep the vectors of what is still there as it was read, unless the model is another now."""
+    """Keep the vectors of what is still there as it was read; return of how many records."""
     same = {(record.branch, record.turn): record for record in there}
     kept = 0
-    with transaction(connection):
-        if not fits(connection, probe):
-            return 0
-        for one, (said, *rest) in embedded:
-            if same.get((one.record.branch, one.record.turn)) == one.record:
-                headings = dict(zip(one.headings, rest, strict=True))
-                kept += put(connection, one.record, said, headings)
+    for one, (said, *rest) in embedded:
+        if same.get((one.record.branch, one.record.turn)) == one.record:
+            headings = dict(zip(one.headings, rest, strict=True))
+            kept += put(connection, one.record, said, headings)
     return kept

@@ -33,15 +33,17 @@ class Headings:
     cosines: dict[str, float]
 
 
-def waiting(connection: sqlite3.Connection, limit: int, most: int = _BYTES) -> list[Place]:
-    """Return the records that have no vector, up to `limit`, the newest first.
+def waiting(
+    connection: sqlite3.Connection, probe: Vector, limit: int, most: int = _BYTES
+) -> list[Place]:
+    """Return the records that have no vector of the model of this probe, the newest first.
 
-    It ends with the record that makes them `most` bytes together, and has one in any case.
+    Up to `limit`; it ends with the record that makes them `most` bytes together, and has one in
+    any case.
     """
-    query = (
-        "SELECT r.branch, r.turn, r.digest, r.file, r.offset, r.length FROM unembedded u"
-        " JOIN records r ON r.id = u.record ORDER BY u.record DESC LIMIT ?"
-    )
+    columns = "SELECT r.branch, r.turn, r.digest, r.file, r.offset, r.length FROM records r"
+    missing = " JOIN unembedded u ON u.record = r.id" if fits(connection, probe) else ""
+    query = f"{columns}{missing} ORDER BY r.id DESC LIMIT ?"
     found: list[Place] = []
     for row in connection.execute(query, (limit,)):
         found.append(Place(*checked(row, *_PLACE)))
@@ -60,10 +62,16 @@ def places(connection: sqlite3.Connection, records: Sequence[Record]) -> list[Pl
     return [Place(*checked(row, *_PLACE)) for row in found if row is not None]
 
 
+def known(connection: sqlite3.Connection) -> bytes | None:
+    """Return the probe of the model that the vectors are of; None if there is no model."""
+    row = checked(connection.execute("SELECT vector FROM probe").fetchone(), bytes)
+    return None if row is None else bytes(row[0])
+
+
 def fits(connection: sqlite3.Connection, probe: Vector) -> bool:
     """Tell whether the vectors are of the model of this probe."""
-    row = checked(connection.execute("SELECT vector FROM probe").fetchone(), bytes)
-    return row is not None and same_model(vectors([row[0]])[0], probe)
+    kept = known(connection)
+    return kept is not None and same_model(vectors([kept])[0], probe)
 
 
 def begin(connection: sqlite3.Connection, probe: Vector) -> None:

@@ -15,6 +15,18 @@ SYNONYMS = ("login signin", "bug problem", "cat kitten", "grey ashen")
 FLOOR = 0.3
 
 
+class Fails(Concepts):
+    """Embeddings that answer the probe, and then fail for once."""
+
+    asked = 0
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Return a vector for each text, but not the second time."""
+        self.asked += 1
+        self.error = TimeoutError("too slow") if self.asked == 2 else None
+        return super().embed_documents(texts)
+
+
 def embedded(archive: Archive, model: Concepts | None = None, limit: int = 1_000) -> int:
     """Compute the missing vectors of the session, and return of how many turns."""
     return archive.embed(OWNER, Embedder(model or Concepts(*SYNONYMS)), limit)
@@ -162,6 +174,19 @@ def test_a_session_that_does_not_exist(archive: Archive) -> None:
     """Where nothing was committed nothing is embedded, and no session begins."""
     assert embedded(archive) == 0
     assert archive.sessions("ann") == ()
+
+
+def test_another_model_that_fails_changes_nothing(archive: Archive) -> None:
+    """The vectors of the model before stay until another one has answered."""
+    tip, other = populate(archive), Fails(*SYNONYMS, seed=1)
+    embedded(archive)
+
+    with pytest.raises(EmbeddingError, match="too slow"):
+        embedded(archive, other)
+
+    assert [one.turn for one in found(archive, tip, "ashen kitten")] == [2]
+    assert embedded(archive, other) == 3
+    assert [one.turn for one in found(archive, tip, "ashen kitten", other)] == [2]
 
 
 def test_a_failing_model_changes_nothing(archive: Archive) -> None:

@@ -178,9 +178,10 @@ def test_long_records_are_embedded_in_parts(
 ) -> None:
     """A round reads a bounded number of bytes, and one record in any case."""
     commit_all(archive, [turn(at, "word " * 500) for at in (1, 2, 3)])
+    probe = Embedder(Concepts()).probe()
 
     with index(folder) as connection:
-        assert [place.turn for place in waiting(connection, 9, most)] == turns
+        assert [place.turn for place in waiting(connection, probe, 9, most)] == turns
 
 
 def test_many_threads(archive: DiskArchive, folder: Path) -> None:
