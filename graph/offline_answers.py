@@ -125,7 +125,12 @@ def _results(results: Sequence[Mapping[str, Any]]) -> str:
     if not results:
         return "The search found nothing."
     shown = (
-        f"{one.get('id')}: {clipped(str(one.get('summary') or one.get('excerpt')), 160)}"
+        f"{_place(one)}: {clipped(str(one.get('summary') or one.get('excerpt')), 160)}"
         for one in results[:3]
     )
     return f"Found {'; '.join(shown)}"
+
+
+def _place(found: Mapping[str, Any]) -> str:
+    """Say where it was found: the id of an effort, else the number of the turn."""
+    return str(found.get("id") or f"turn {found.get('turn')}")

@@ -304,6 +304,11 @@ def test_unknown_tools() -> None:
             "Found x: It works.",
         ),
         (
+            "search_efforts",
+            {"query": "q", "results": [{"id": None, "turn": 2, "excerpt": "user: hello"}]},
+            "Found turn 2: user: hello",
+        ),
+        (
             "read_log",
             {"turn": 5, "efforts": [], "text": "user: hello", "next_offset": None},
             "read_log answered: turn 5: user: hello",
