@@ -1,0 +1,73 @@
+"""The anchor: old turns leave a rolling window, and what the model has anchored stays in sight."""
+
+import os
+from importlib import import_module
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from rich import print  # noqa: A004 (prints tables as well)
+from rich.table import Table
+
+from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide.graph.models import choose_model
+
+try:
+    charts: Any = import_module("matplotlib.figure")
+except ImportError:
+    charts = None
+
+TALK = (
+    "The gateway listens on port 8443.",
+    "Miriam keeps the spare key of the server room in the red cabinet.",
+    "Node runs as version 20.11 on all machines.",
+    "It has rained since Tuesday.",
+    "My train was late again.",
+    "There is coffee on platform four.",
+    "The meeting moves to Thursday.",
+    "Lunch is at noon, they say.",
+    "The printer hums all day.",
+    "Somebody has watered the plants.",
+)
+ANCHORED = "Which port is it, again?"
+FOUND = "Search for the spare key"
+CONFIG: Any = {"configurable": {"thread_id": "anchor"}}
+COLUMNS = ("turn", "the user says", "ambient turns", "anchor", "tokens", "prefix")
+
+
+def main() -> None:
+    """State facts, talk on until they have left the window, then ask for them."""
+    settings = Settings(ambient_window=4, window_step=2, recall_hints=0)
+    with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
+        model, saver = choose_model(None, os.environ), InMemorySaver()
+        agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=settings)
+        turns = [say(agent, words) for words in (*TALK, ANCHORED, FOUND)]
+    table, shares = Table(*COLUMNS, title="A rolling window, and an anchor"), []
+    for state, shown in turns:
+        report, anchor = state["context_report"], "; ".join(state["anchor"].values())
+        shares.append(report["prefix"] / report["total"])
+        words = next(one.text for one in reversed(state["messages"]) if one.type == "human")
+        cells = (str(shown), anchor.replace("\n", ", "), f"{report['total']:,}")
+        table.add_row(str(state["turn"]), words, *cells, f"{shares[-1]:.0%}")
+    print(table)
+    for question, (state, _) in zip((ANCHORED, FOUND), turns[-2:], strict=True):
+        print(f"{question} {state['messages'][-1].text}")
+    if charts:
+        figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
+        axes = figure.subplots()
+        axes.bar(range(1, len(shares) + 1), shares)
+        axes.set(xlabel="turn", ylabel="prefix of the call before, a fraction")
+        figure.savefig("anchor_and_window.png")
+    print("Plot: anchor_and_window.png" if charts else "For a plot, install matplotlib.")
+
+
+def say(agent: Any, words: str) -> tuple[dict[str, Any], int]:
+    """Go through a turn; return the state, and how many ambient turns the model was sent last."""
+    steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
+    *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
+    asked = [one for one in sent["messages"] if one.type == "human" and one.name != "ebbtide"]
+    return agent.get_state(CONFIG).values, len(asked) - 1
+
+
+if __name__ == "__main__":
+    main()

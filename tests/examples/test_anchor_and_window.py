@@ -1,0 +1,49 @@
+"""The anchor beside a rolling window, run as a script."""
+
+import re
+
+import pytest
+
+from tests.examples.running import Run
+
+ROW = r"^│ (\d+) +│[^│]+│ (\d+) +│ ([^│]+?) +│ [\d,]+ +│ (\d+)% +│"
+
+
+def test_it_ends_well(ran: Run) -> None:
+    """The example ends without an error."""
+    code = ran.code
+
+    assert code == 0
+
+
+def test_the_window_rolls_and_the_anchor_stays(ran: Run) -> None:
+    """Four or five turns are shown, cut every second turn; what was anchored stays to the end."""
+    rows = re.findall(ROW, ran.printed, re.MULTILINE)
+
+    assert [int(shown) for _, shown, *_ in rows] == [0, 1, 2, 3, 4, 5, 4, 5, 4, 5, 4, 5]
+    assert [anchor for _, _, anchor, _ in rows] == [
+        *["port 8443"] * 2,
+        *["port 8443, version 20.11"] * 10,
+    ]
+
+
+def test_most_of_the_prompt_is_a_prefix(ran: Run) -> None:
+    """From the second turn on at least 85 % is the prompt of the call before, after a cut too."""
+    rows = re.findall(ROW, ran.printed, re.MULTILINE)
+
+    assert [turn for turn, *_, prefix in rows if int(prefix) < 85] == ["1"]
+
+
+def test_what_left_the_window_is_there(ran: Run) -> None:
+    """What was anchored is answered from the notes, and what was not is found by searching."""
+    said = " ".join(ran.printed.split())
+
+    assert 'From the state block: "Technical Anchors: port 8443"' in said
+    assert "Found turn 2: user: Miriam keeps the spare key of the server room" in said
+
+
+def test_it_saves_a_plot(ran: Run) -> None:
+    """With matplotlib the share of the prefix is saved as a picture."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+
+    assert (ran.folder / "anchor_and_window.png").stat().st_size > 0
