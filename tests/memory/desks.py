@@ -23,7 +23,7 @@ from ebbtide.memory.restoring import EMPTY
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.summary import EffortSummary, SummaryRequest
 from ebbtide.memory.tiers import WorkingContext
-from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
+from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.toolbox import Banner, Done, advance, run
 from ebbtide.memory.view import View
 from ebbtide.memory.workspace import Workspace
@@ -65,12 +65,6 @@ def call(tool_name: str, /, *, call_id: str = "", **args: Any) -> dict[str, Any]
 
 SYSTEM = "You remember."
 SCHEMAS = [{"name": "look_up"}]
-FIXED = (
-    REPLY_OVERHEAD
-    + count_message({"type": "system", "data": {"content": SYSTEM}}, count_words)
-    + count_tools(SCHEMAS, count_words)
-)
-"""Words of the system message and of the tool schemas, overheads included."""
 
 
 def identified(calls: Sequence[Message]) -> list[Message]:
@@ -97,6 +91,7 @@ class Conversation:
     cuts: Mapping[str, Any] = field(default_factory=dict)
     keywords: KeywordCache = field(default_factory=KeywordCache)
     embedder: Embedder | None = None
+    count: TokenCounter = count_words
 
     @property
     def desk(self) -> Desk:
@@ -108,7 +103,7 @@ class Conversation:
             self.space,
             view,
             self.settings,
-            count_words,
+            self.count,
             room=self.room,
             free=self.free,
             cuts=self.cuts,
@@ -116,9 +111,15 @@ class Conversation:
         )
 
     @property
+    def fixed(self) -> int:
+        """The tokens of the system message and of the tool schemas, overheads included."""
+        system = count_message({"type": "system", "data": {"content": SYSTEM}}, self.count)
+        return REPLY_OVERHEAD + system + count_tools(SCHEMAS, self.count)
+
+    @property
     def room(self) -> int:
-        """What the budget leaves beside the system message and the tool schemas, in words."""
-        return self.settings.context_budget - FIXED
+        """What the budget leaves beside them."""
+        return self.settings.context_budget - self.fixed
 
     @property
     def context(self) -> WorkingContext:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.messages import Message, calls
-from ebbtide.memory.tokens import count_message
-from tests.memory.desks import FIXED, Conversation, call, conversation, count_words, tool
+from ebbtide.memory.messages import Message
+from tests.memory.contexts import before_the_notes, take, tokens, well_formed
+from tests.memory.desks import Conversation, call, conversation
 
 SAID = st.builds(
     lambda words, times: " ".join(words * times),
@@ -37,44 +37,10 @@ def within_budget(talk: Conversation) -> list[Message]:
     """Assemble as the node does, remember the cuts, and check what holds for every context."""
     context = talk.context
     talk.cuts = context.cuts
-    messages = [*context.messages]
-    counted = sum(count_message(message, count_words) for message in messages[1:]) + FIXED
 
-    assert counted == context.report["total"]
-    assert counted <= talk.settings.context_budget
+    assert tokens(context, talk) == context.report["total"] <= talk.settings.context_budget
     assert talk.context.messages == context.messages
-    return messages
-
-
-def well_formed(messages: list[Message]) -> bool:
-    """Tell whether every call is followed by its results and no result stands alone."""
-    waiting: list[Any] = []
-    for message in messages:
-        if message["type"] == "tool":
-            if message["data"]["tool_call_id"] not in waiting:
-                return False
-            waiting.remove(message["data"]["tool_call_id"])
-        elif waiting:
-            return False
-        else:
-            waiting = [asked["id"] for asked in calls(message)]
-    return not waiting
-
-
-def take(talk: Conversation, kind: str, what: Any) -> None:
-    """Take one step of a turn."""
-    if kind == "look":
-        asked = [call("look_up", call_id=f"c{at}", key=said) for at, said in enumerate(what)]
-        results = tuple(tool(f"c{at}", said) for at, said in enumerate(what))
-        talk.messages += ({"type": "ai", "data": {"content": "", "tool_calls": asked}}, *results)
-    elif kind == "open":
-        talk.call("open_effort", name=what, goal=what * 40)
-    elif kind == "close":
-        talk.call("close_effort")
-    elif kind == "read":
-        talk.call("read_log", turn=what)
-    elif kind != "say":
-        talk.call(f"{kind}_effort", effort_id=what)
+    return [*context.messages]
 
 
 @settings(deadline=None, max_examples=40)
@@ -92,13 +58,6 @@ def test_no_context_exceeds_the_budget(turns: list[list[tuple[str, Any]]], budge
             talk.answer(next((what for kind, what in steps if kind == "say"), "Done."))
 
 
-def before_the_notes(talk: Conversation) -> str:
-    """Return what stands before the notes, as text, without the end of the list."""
-    tiers = (one for one in talk.context.tiers if one.name not in {"notes", "turn"})
-    messages = [message for one in tiers for message in one.messages]
-    return json.dumps(messages, ensure_ascii=False).removesuffix("]")
-
-
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(SAID, st.lists(SAID, max_size=3)), max_size=25), BUDGETS, st.booleans())
 def test_between_cuts_the_prefix_only_grows(
@@ -114,11 +73,11 @@ def test_between_cuts_the_prefix_only_grows(
         for question, results in turns:
             talk.ask(question)
             within_budget(talk)
-            seen.append((json.dumps(talk.cuts), before_the_notes(talk)))
+            seen.append((json.dumps(talk.cuts), before_the_notes(talk.context)))
             for result in results:
                 talk.look_up(result)
             within_budget(talk)
-            seen.append((json.dumps(talk.cuts), before_the_notes(talk)))
+            seen.append((json.dumps(talk.cuts), before_the_notes(talk.context)))
             talk.answer()
 
     for (cut, prefix), (next_cut, next_prefix) in pairwise(seen):

@@ -1,0 +1,28 @@
+"""Random conversations by the thousand: no context breaks the budget, a pair, or the prefix."""
+
+import pytest
+
+from ebbtide.memory.tokens import TokenCounter, count
+from tests.memory.desks import count_words
+from tests.memory.soaking import VIOLATIONS, soak
+
+NONE = dict.fromkeys(VIOLATIONS, 0)
+
+
+def test_three_hundred_contexts() -> None:
+    """Invariants 1, 5 and 7 hold in each of 300 contexts, of which some are cut, some full."""
+    found = soak(seed=0, contexts=300)
+
+    assert found | NONE == found
+    assert all(found[kind] for kind in ("cut", "uncut", "edge", "full"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("counter", [count_words, count], ids=["words", "tokens"])
+@pytest.mark.parametrize("seed", range(1, 26))
+def test_a_hundred_thousand_contexts(seed: int, counter: TokenCounter) -> None:
+    """Invariants 1, 5 and 7 hold in each of 2,000 contexts, times 50, in words and in tokens."""
+    found = soak(seed, contexts=2_000, count=counter)
+
+    assert found["contexts"] >= 2_000
+    assert found | NONE == found
