@@ -16,7 +16,10 @@ try:
 except ImportError:
     charts = None
 
-_PACKAGES = ("ebbtide", "snowballstemmer", "tiktoken")
+_PACKAGES = (
+    *("ebbtide", "snowballstemmer", "tiktoken"),
+    *("langchain", "langgraph", "langmem", "deepagents"),
+)
 _PANELS = 3
 _INCHES = 3.0
 

@@ -82,6 +82,23 @@ def test_search_scale(tmp_path: Path) -> None:
     assert [row["found first %"] for row in rows] == [100, 100]
 
 
+def test_context_cost(tmp_path: Path) -> None:
+    """No context is over the budget, and the same talk stands beside it whole and summarised.
+
+    A peer that is not installed has a row that says so.
+    """
+    agents = ["ebbtide", "create_agent", "SummarizationMiddleware", "deepagents"]
+    rows = results("context_cost", tmp_path, "30", "--agents", *agents)["rows"]
+    ours, plain, summarising, deep = rows
+
+    assert [row["agent"] for row in rows[:3]] == agents[:3]
+    assert [row["over it"] for row in (ours, plain)] == [0, "no bound"]
+    assert summarising["told to keep"] == 4_000
+    assert ours["worst call"] < plain["worst call"]
+    assert all(0 < row["cached %"] < 100 for row in rows[:3])
+    assert deep["agent"] == "deepagents: no deepagents" or deep["turns"] == 30
+
+
 def test_results_say_how_they_were_made(tmp_path: Path) -> None:
     """The files name the command and the versions, and show the rows as a table and a plot."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")

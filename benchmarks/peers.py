@@ -1,0 +1,101 @@
+"""The agents that are measured side by side: ours, and what a user would take instead."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AnyMessage, SystemMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode, tools_condition
+from scripted_talk import look_up
+from typing_extensions import TypedDict
+
+from ebbtide import DiskArchive, Settings, create_memory_agent
+
+Saver: TypeAlias = BaseCheckpointSaver[Any]
+Maker: TypeAlias = Callable[[BaseChatModel, Saver, Path], Any]
+"""Makes an agent of a model and a checkpointer, with a folder to keep files in."""
+
+PROMPT = "You are a helpful assistant."
+MIDDLEWARE_TRIGGER = 4_000
+LANGMEM_TOKENS = 2_000
+
+
+def ours(**chosen: Any) -> Maker:
+    """Return the maker of our agent with these settings."""
+
+    def made(model: BaseChatModel, saver: Saver, folder: Path) -> Any:
+        return create_memory_agent(
+            model,
+            tools=[look_up],
+            archive=DiskArchive(folder, durable=False),
+            checkpointer=saver,
+            settings=Settings(**chosen),
+            system_prompt=PROMPT,
+        )
+
+    return made
+
+
+def plain(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
+    """Return LangChain's agent, which sends the whole history."""
+    return create_agent(model, [look_up], system_prompt=PROMPT, checkpointer=saver)
+
+
+def summarising(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
+    """Return LangChain's agent with its middleware that summarises."""
+    middleware = SummarizationMiddleware(model, trigger=("tokens", MIDDLEWARE_TRIGGER))
+    return create_agent(
+        model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=[middleware]
+    )
+
+
+class _LangMemState(TypedDict, total=False):
+    messages: Annotated[list[AnyMessage], add_messages]
+    summarized_messages: list[AnyMessage]
+    context: dict[str, Any]
+
+
+def langmem(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
+    """Return an agent with LangMem's node, wired as its documentation shows it, and tools."""
+    node = import_module("langmem.short_term").SummarizationNode
+    bound = model.bind_tools([look_up])
+
+    def call_model(state: _LangMemState) -> dict[str, Any]:
+        said = [SystemMessage(PROMPT), *state["summarized_messages"]]
+        return {"messages": [bound.invoke(said)]}
+
+    graph = StateGraph(_LangMemState)
+    graph.add_node("summarize", node(model=model, max_tokens=LANGMEM_TOKENS))
+    graph.add_node("call_model", call_model)
+    graph.add_node("tools", ToolNode([look_up]))
+    graph.add_edge(START, "summarize")
+    graph.add_edge("summarize", "call_model")
+    graph.add_conditional_edges("call_model", tools_condition)
+    graph.add_edge("tools", "summarize")
+    return graph.compile(checkpointer=saver)
+
+
+def deep(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
+    """Return a deep agent, as it comes."""
+    create = import_module("deepagents").create_deep_agent
+    return create(model, [look_up], system_prompt=PROMPT, checkpointer=saver)
+
+
+AGENTS: Mapping[str, tuple[Maker, int | None]] = {
+    "ebbtide": (ours(), Settings().context_budget),
+    "ebbtide, window_step 1": (ours(window_step=1), Settings().context_budget),
+    "ebbtide, window_step 10": (ours(window_step=10), Settings().context_budget),
+    "ebbtide, budget 6,000": (ours(context_budget=6_000), 6_000),
+    "create_agent": (plain, None),
+    "SummarizationMiddleware": (summarising, MIDDLEWARE_TRIGGER),
+    "LangMem SummarizationNode": (langmem, LANGMEM_TOKENS),
+    "deepagents": (deep, None),
+}
+"""Each agent, and the tokens that it is told to stay within, if it can be told."""
