@@ -131,6 +131,20 @@ def test_each_turn_can_be_erased(tmp_path: Path, turn: int) -> None:
     assert WORDS[turn - 1] not in here.model.sent[-1].text
 
 
+@pytest.mark.parametrize(("turn", "gone"), [(3, [3]), (2, [2, 3]), (1, [1, 3])])
+def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: list[int]) -> None:
+    """If the last turn was erased before, every other stands once, on the same branch."""
+    with begun(tmp_path, WORDS[:3]) as here:
+        [erase(here.agent, THREAD, number) for number in (3, turn)]
+
+        state = here.say("Go on.")
+
+        records = here.records(state)
+    assert (state["turn"], state["branch"]) == (4, "main")
+    assert [record.turn for record in records if record.status == "erased"] == gone
+    assert [record.turn for record in records] == [1, 2, 3, 4]
+
+
 def test_state_is_kept_but_for_the_text(tmp_path: Path) -> None:
     """Efforts, counters and the other messages are as before; the erased ones are gone."""
     with begun(tmp_path, WORDS[:3]) as here:

@@ -80,6 +80,18 @@ def test_last_turn_leaves_a_mark(view: View) -> None:
     assert (state["banners"], state["events"]) == ([], [])
 
 
+@pytest.mark.parametrize(("number", "left"), [(3, ["h1", "h2"]), (2, ["h1"]), (1, ["h2"])])
+def test_mark_of_the_last_turn_stays(view: View, number: int, left: list[str]) -> None:
+    """Erased again, or another turn after it, the last turn is still known to be gone."""
+    first = without_turn(values(view.tip), view.archive.erase(OWNER, view.tip, 3), view)
+    state = {**values(view.tip), **first}
+
+    again = without_turn(state, view.archive.erase(OWNER, view.tip, number), view)
+
+    assert ids(again)[::2] == left
+    assert again["turn_starts"] == [*left, ""]
+
+
 def test_texts_that_quote_it_are_emptied(view: View) -> None:
     """What else of the state is text loses what says a sentence of the turn."""
     erased = view.archive.erase(OWNER, view.tip, 2)
