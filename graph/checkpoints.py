@@ -5,8 +5,9 @@ What is done is a generator of steps, which a synchronous or an asynchronous cal
 
 import asyncio
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,14 +20,16 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Overwrite
 
 from ..memory.disk.tracing import holding
+from ..memory.messages import clean
+from .steps import Delete, Free, Look, Prune, Seed, Sql, Step, Steps
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 
 LAST_NODE = "persist"
 """The node after which a turn has ended, as which a whole state is written."""
 
-_ASIDE = ":erasing"
-"""Ends the name of the thread that holds the state while the thread itself has none."""
+_ASIDE = ":erasing:"
+"""Stands in the name of the thread that holds a state while its own thread has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,46 +38,6 @@ class Found:
 
     values: dict[str, Any]
     following: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Seed:
-    """A step: write a whole state as the newest of a thread."""
-
-    thread: str
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """A step: delete all checkpoints of a thread."""
-
-    thread: str
-
-
-@dataclass(frozen=True, slots=True)
-class Prune:
-    """A step: delete all checkpoints of a thread but the newest."""
-
-    thread: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sql:
-    """A step: run a statement in a SQLite database, and return its rows."""
-
-    statement: str
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A step: return the files of these that hold any of the pieces of text."""
-
-    paths: tuple[Path, ...]
-    pieces: tuple[str, ...]
-
-
-Step: TypeAlias = Seed | Delete | Prune | Sql | Look
-Steps: TypeAlias = Generator[Step, list[Any], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +54,10 @@ class Thread:
         """The id of the thread."""
         return str(self.config["configurable"]["thread_id"])
 
+    def may_replace(self, values: dict[str, Any]) -> bool:
+        """Tell whether a state is none, or one of the same session."""
+        return not values or values.get("session") == self.values["session"]
+
     def seeded(self, step: Seed) -> tuple[RunnableConfig, dict[str, Any], str]:
         """Return the arguments of `update_state` for a step."""
         config = _of(self.config, step.thread)
@@ -102,11 +69,12 @@ def state_of(agent: Agent, config: RunnableConfig) -> Found:
     if _saver(agent) is None:
         return Found({})
     name = str(config["configurable"]["thread_id"])
-    for thread in (name, name + _ASIDE):
-        found = agent.get_state(_of(config, thread))
-        if found.values:
-            return Found(found.values, found.next)
-    return Found({})
+    found = agent.get_state(_of(config, name))
+    if found.values:
+        return Found(found.values, found.next)
+    aside = agent.get_state(_of(config, _aside(name)))
+    ours = aside.values.get("session", {}).get("thread") == clean(name)
+    return Found(aside.values if ours else {})
 
 
 async def astate_of(agent: Agent, config: RunnableConfig) -> Found:
@@ -114,11 +82,12 @@ async def astate_of(agent: Agent, config: RunnableConfig) -> Found:
     if _saver(agent) is None:
         return Found({})
     name = str(config["configurable"]["thread_id"])
-    for thread in (name, name + _ASIDE):
-        found = await agent.aget_state(_of(config, thread))
-        if found.values:
-            return Found(found.values, found.next)
-    return Found({})
+    found = await agent.aget_state(_of(config, name))
+    if found.values:
+        return Found(found.values, found.next)
+    aside = await agent.aget_state(_of(config, _aside(name)))
+    ours = aside.values.get("session", {}).get("thread") == clean(name)
+    return Found(aside.values if ours else {})
 
 
 def replace_all(
@@ -185,11 +154,13 @@ def _replacing(thread: Thread, prune: str, delete: str) -> Steps:
         yield Seed(name)
         yield Prune(name)
     elif _has(thread.saver, delete):
-        aside = name + _ASIDE
-        yield Seed(aside)
+        free = yield Free(_aside(name))
+        for aside in free:
+            yield Seed(aside)
         yield Delete(name)
         yield Seed(name)
-        yield Delete(aside)
+        for aside in free:
+            yield Delete(aside)
     else:
         yield Seed(name)
         return (f"older checkpoints of thread {name!r}: {kind} can neither prune nor delete them",)
@@ -224,6 +195,9 @@ def _taken(thread: Thread, step: Step) -> list[Any]:
             thread.agent.update_state(config, values, as_node=node)
         case Delete(name):
             thread.saver.delete_thread(name)
+        case Free(name):
+            there = thread.agent.get_state(_of(thread.config, name))
+            return [name] if thread.may_replace(there.values) else []
         case Prune(name):
             thread.saver.prune([name])
         case Sql(statement):
@@ -240,6 +214,9 @@ async def _ataken(thread: Thread, step: Step) -> list[Any]:
             await thread.agent.aupdate_state(config, values, as_node=node)
         case Delete(name):
             await thread.saver.adelete_thread(name)
+        case Free(name):
+            there = await thread.agent.aget_state(_of(thread.config, name))
+            return [name] if thread.may_replace(there.values) else []
         case Prune(name):
             await thread.saver.aprune([name])
         case Sql(statement):
@@ -263,6 +240,11 @@ async def _arows(saver: Any, statement: str) -> list[Any]:
 
 def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:
     return agent.checkpointer if isinstance(agent.checkpointer, BaseCheckpointSaver) else None
+
+
+def _aside(name: str) -> str:
+    """Return the thread that holds the state of another; nobody has chosen its name by accident."""
+    return f"{name}{_ASIDE}{sha256(f'{name}{_ASIDE}'.encode()).hexdigest()}"
 
 
 def _has(saver: BaseCheckpointSaver[Any], name: str) -> bool:

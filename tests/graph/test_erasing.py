@@ -541,19 +541,59 @@ def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
         assert traces(tmp_path) == []
 
 
+class Dying(InMemorySaver):
+    """A checkpointer in which one deletion is the last thing that is done, as if killed."""
+
+    dies = True
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread, and the first time end there."""
+        super().delete_thread(thread_id)
+        if self.dies:
+            self.dies = False
+            raise KeyboardInterrupt
+
+
+def killed(saver: Dying, here: Talk) -> RunnableConfig:
+    """Erase turn 2 until the thread has no state; return the thread in which it was set aside."""
+    with pytest.raises(KeyboardInterrupt):
+        erase(here.agent, THREAD, 2)
+    (aside,) = (name for name in saver.storage if "erasing" in name)
+    return {"configurable": {"thread_id": aside}}
+
+
 def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
     """What an erasure set aside when it was killed is what the thread goes on from."""
-    saver = InMemorySaver()
-    aside: RunnableConfig = {"configurable": {"thread_id": "t:erasing"}}
+    saver = Dying()
     with begun(tmp_path, WORDS[:3], checkpointer=saver) as here:
-        values = here.agent.get_state(THREAD).values
-        here.agent.update_state(aside, values, as_node="persist")
-        saver.delete_thread("t")
+        aside = killed(saver, here)
 
         erase(here.agent, THREAD, 2)
 
         assert here.agent.get_state(aside).values == {}
         assert here.say("And now?")["turn"] == 4
+
+
+@pytest.mark.parametrize("name", ["t:erasing", ""])
+def test_thread_of_another_is_no_state_set_aside(tmp_path: Path, name: str) -> None:
+    """A thread that has the name, by accident or on purpose, is neither used nor deleted."""
+    saver = Dying()
+    with begun(tmp_path, WORDS[:3], checkpointer=saver) as here:
+        aside = killed(saver, here)["configurable"]["thread_id"]
+        erase(here.agent, THREAD, 2)
+        taken: RunnableConfig = {"configurable": {"thread_id": name or aside, "user_id": "bob"}}
+        said = here.say("Mine alone.", taken)["messages"]
+
+        report = erase(here.agent, THREAD, 3)
+        saver.delete_thread("t")
+        restore(here.agent, THREAD)
+        erase(here.agent, THREAD, 1)
+        saver.delete_thread("t")
+        again = erase(here.agent, THREAD, 1)
+
+        assert here.agent.get_state(taken).values["messages"] == said
+        assert here.agent.get_state(THREAD).values == {}
+    assert (report.branches, again.branches) == (("main",), ("main",))
 
 
 def test_archive_opened_by_two(tmp_path: Path) -> None:
