@@ -18,6 +18,7 @@ from .memory.errors import (
     InputError,
     SessionNotFoundError,
     SettingsError,
+    TurnArrivedError,
     TurnNotFoundError,
     TurnRunningError,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "Tip",
+    "TurnArrivedError",
     "TurnNotFoundError",
     "TurnRunningError",
     "aerase",

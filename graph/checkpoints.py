@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Overwrite
+from langgraph.types import Overwrite, StateSnapshot
 
 from ..memory.disk.tracing import holding
 from ..memory.messages import clean
@@ -34,10 +34,14 @@ _ASIDE = ":erasing:"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A thread's newest state, empty if it has none, and the nodes that would run next."""
+    """A thread's newest state, empty if it has none, and the nodes that would run next.
+
+    `checkpoint` is the id of the thread's own newest checkpoint, empty if it has none.
+    """
 
     values: dict[str, Any]
     following: tuple[str, ...] = ()
+    checkpoint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +75,10 @@ def state_of(agent: Agent, config: RunnableConfig) -> Found:
     name = str(config["configurable"]["thread_id"])
     found = agent.get_state(_of(config, name))
     if found.values:
-        return Found(found.values, found.next)
+        return Found(found.values, found.next, _id(found))
     aside = agent.get_state(_of(config, _aside(name)))
     ours = aside.values.get("session", {}).get("thread") == clean(name)
-    return Found(aside.values if ours else {})
+    return Found(aside.values if ours else {}, checkpoint=_id(found))
 
 
 async def astate_of(agent: Agent, config: RunnableConfig) -> Found:
@@ -84,10 +88,10 @@ async def astate_of(agent: Agent, config: RunnableConfig) -> Found:
     name = str(config["configurable"]["thread_id"])
     found = await agent.aget_state(_of(config, name))
     if found.values:
-        return Found(found.values, found.next)
+        return Found(found.values, found.next, _id(found))
     aside = await agent.aget_state(_of(config, _aside(name)))
     ours = aside.values.get("session", {}).get("thread") == clean(name)
-    return Found(aside.values if ours else {})
+    return Found(aside.values if ours else {}, checkpoint=_id(found))
 
 
 def replace_all(
@@ -250,6 +254,10 @@ def _aside(name: str) -> str:
 def _has(saver: BaseCheckpointSaver[Any], name: str) -> bool:
     """Tell whether a checkpointer has an operation, which LangGraph's own class only names."""
     return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
+
+
+def _id(found: StateSnapshot) -> str:
+    return str(found.config["configurable"].get("checkpoint_id", ""))
 
 
 def _of(config: RunnableConfig, thread: str) -> RunnableConfig:

@@ -9,7 +9,12 @@ from langchain_core.runnables import RunnableConfig
 
 from ..memory.archive import Archive
 from ..memory.erasing import Erased, Place
-from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
+from ..memory.errors import (
+    SessionNotFoundError,
+    SettingsError,
+    TurnArrivedError,
+    TurnRunningError,
+)
 from ..memory.messages import clean
 from ..memory.record import Owner, Tip
 from ..memory.view import past
@@ -64,15 +69,18 @@ def erase(
     is. The thread goes on from its newest state; its older checkpoints are removed, so that nobody
     can go back in it. `branch` names another branch of the session to erase from, by default it is
     the thread's own. Interrupted at any point, it is completed by erasing again. No turn of the
-    thread may run meanwhile. Raises `TurnNotFoundError`, `TurnRunningError`,
+    thread may run meanwhile: if one wrote a checkpoint before they are replaced, they stay as they
+    are, and `TurnArrivedError` asks to erase again. Raises `TurnNotFoundError`, `TurnRunningError`,
     `SessionNotFoundError`, and `SettingsError` if the graph is not an agent of Ebbtide's that
     stands alone; nothing is then changed.
     """
-    thread = _opened(agent, config, state_of(agent, config))
+    found = state_of(agent, config)
+    thread = _opened(agent, config, found)
     erased, written = _from_archive(thread, turn, branch)
     left: tuple[str, ...] = ()
     if thread.values is not None:
         kept, doubts = _rest(thread, erased)
+        _unmoved(thread, turn, found, state_of(agent, config))
         left = (*doubts, *replace_all(agent, config, kept, erased.gone))
     return _report(erased, written, left)
 
@@ -87,6 +95,7 @@ async def aerase(
     left: tuple[str, ...] = ()
     if thread.values is not None:
         kept, doubts = await asyncio.to_thread(_rest, thread, erased)
+        _unmoved(thread, turn, found, await astate_of(agent, config))
         left = (*doubts, *await areplace_all(agent, config, kept, erased.gone))
     return _report(erased, written, left)
 
@@ -138,6 +147,12 @@ def _tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
     if branch not in tips:
         raise SettingsError(f"no branch {branch!r}: use one of {', '.join(tips)}")
     return tips[branch]
+
+
+def _unmoved(thread: _Thread, turn: int, before: Found, now: Found) -> None:
+    """Raise `TurnArrivedError` if the thread has another newest checkpoint than it had."""
+    if now.checkpoint != before.checkpoint:
+        raise TurnArrivedError(thread.owner.thread, turn)
 
 
 def _rest(thread: _Thread, erased: Erased) -> tuple[dict[str, Any], Iterator[str]]:

@@ -11,6 +11,7 @@ EbbtideError
     ├── SessionNotFoundError    no such session for this owner
     ├── TurnNotFoundError       no such turn in what this state sees
     ├── TurnRunningError        a turn of the thread is not finished
+    │   └── TurnArrivedError        one ran while another was erased
     ├── ArchiveLockedError      another process holds the session's lock
     └── ArchiveFormatError      the stored format is newer or damaged
 """
@@ -82,6 +83,18 @@ class TurnRunningError(ArchiveError):
         super().__init__(
             f"turn {turn} of thread {thread!r} is not finished: finish it by invoking with None, "
             "or send a new message, then try again; nothing was changed"
+        )
+
+
+class TurnArrivedError(TurnRunningError):
+    """A turn of the thread ran while another was erased."""
+
+    def __init__(self, thread: str, turn: int) -> None:
+        """Name the turn that was to be erased, and say how far that came."""
+        ArchiveError.__init__(
+            self,
+            f"thread {thread!r} went on while turn {turn} was erased: the archive has lost it, the "
+            "checkpoints were not changed; erase it again when no turn of the thread is running",
         )
 
 

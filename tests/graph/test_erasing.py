@@ -21,6 +21,7 @@ from ebbtide import (
     DiskArchive,
     SessionNotFoundError,
     SettingsError,
+    TurnArrivedError,
     TurnNotFoundError,
     TurnRunningError,
     aerase,
@@ -202,6 +203,34 @@ def test_summary_stays_redacted_until_a_model_answers(tmp_path: Path) -> None:
     assert (report.resummarised, report.stale) == ((), ("keys",))
     assert "keys: (redacted: a turn of this effort was erased)" in shown
     assert (again.erased, again.resummarised) == ((("main", 2),), ("keys",))
+
+
+@pytest.mark.parametrize("path", ["invoke", "ainvoke"])
+async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: str) -> None:
+    """The thread keeps the turn, the error says what to do, and erasing again finishes it."""
+    with begun(tmp_path, checkpointer=InMemorySaver()) as here:
+
+        def summarise(_messages: Any) -> dict[str, Any]:
+            here.model.structured = [{"summary": "Cables.", "keywords": []}] * 9
+            here.say("Something came up meanwhile.")
+            return {"summary": "Cables.", "keywords": []}
+
+        here.model.structured = summarise
+        with pytest.raises(TurnArrivedError, match="went on while turn 2 was erased"):
+            await aerase(here.agent, THREAD, 2) if path == "ainvoke" else erase(
+                here.agent, THREAD, 2
+            )
+        kept = here.agent.get_state(THREAD).values
+
+        report = erase(here.agent, THREAD, 2)
+
+        state = here.say("Go on.")
+        said = "".join(message.text for message in state["messages"])
+        records = here.records(state)
+    assert (kept["turn"], state["turn"], state["branch"]) == (6, 7, "main")
+    assert "Something came up meanwhile." in said
+    assert not any(secret in said for secret in SECRETS)
+    assert (report.branches, records[1].status) == (("main",), "erased")
 
 
 def test_what_stays_is_said(tmp_path: Path) -> None:
