@@ -21,6 +21,7 @@ from langgraph.types import Overwrite, StateSnapshot
 
 from ..memory.disk.tracing import holding
 from ..memory.messages import clean
+from .pruning import aprune, prune
 from .steps import Delete, Free, Look, Prune, Seed, Sql, Step, Steps
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
@@ -154,7 +155,7 @@ def _steps(thread: Thread, gone: Sequence[str], names: tuple[str, str]) -> Steps
 
 def _replacing(thread: Thread, prune: str, delete: str) -> Steps:
     name, kind = thread.name, type(thread.saver).__name__
-    if _has(thread.saver, prune):
+    if isinstance(thread.saver, SqliteSaver | AsyncSqliteSaver) or _has(thread.saver, prune):
         yield Seed(name)
         yield Prune(name)
     elif _has(thread.saver, delete):
@@ -203,7 +204,7 @@ def _taken(thread: Thread, step: Step) -> list[Any]:
             there = thread.agent.get_state(_of(thread.config, name))
             return [name] if thread.may_replace(there.values) else []
         case Prune(name):
-            thread.saver.prune([name])
+            prune(thread.saver, name)
         case Sql(statement):
             return _rows(thread.saver, statement)
         case Look(paths, pieces):
@@ -222,7 +223,7 @@ async def _ataken(thread: Thread, step: Step) -> list[Any]:
             there = await thread.agent.aget_state(_of(thread.config, name))
             return [name] if thread.may_replace(there.values) else []
         case Prune(name):
-            await thread.saver.aprune([name])
+            await aprune(thread.saver, name)
         case Sql(statement):
             return await _arows(thread.saver, statement)
         case Look(paths, pieces):

@@ -281,6 +281,26 @@ def test_expanded_log_says_that_a_turn_was_erased(tmp_path: Path) -> None:
     assert f"[turn 2]\n(erased)\n\n[turn 3]\nuser: {THANKS}" in quoted
 
 
+def test_thread_in_sqlite_never_is_without_a_state(tmp_path: Path) -> None:
+    """At each statement to the database another connection finds the thread's newest state."""
+    with begun(tmp_path, WORDS[:3]) as here:
+        found: list[int] = []
+
+        def counted(_statement: str) -> None:
+            with sqlite3.connect(tmp_path / "checkpoints.sqlite") as reader:
+                rows = reader.execute("SELECT count(*) FROM checkpoints WHERE thread_id = 't'")
+                found.append(rows.fetchone()[0])
+            reader.close()
+
+        here.agent.checkpointer.conn.set_trace_callback(counted)  # type: ignore[union-attr]
+        erase(here.agent, THREAD, 2)
+        here.agent.checkpointer.conn.set_trace_callback(None)  # type: ignore[union-attr]
+
+        (left,) = here.agent.get_state_history(THREAD)
+    assert (min(found), found[-1]) == (1, 1)
+    assert left.parent_config is None
+
+
 def test_memory_checkpoints(tmp_path: Path) -> None:
     """Checkpoints in memory are replaced by one without the text."""
     saver = InMemorySaver()
