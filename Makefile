@@ -9,6 +9,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS ?= dev
+COV ?= --cov --cov-report=term
 
 # A strict editable install links every file, so a new one needs the install once more.
 FOLDERS := $(wildcard benchmarks cli evaluation graph memory nodes prompts)
@@ -26,7 +27,7 @@ demo: $(VENV)/run ## run the demonstration
 	@$(BIN)/ebbtide demo $(ARGS)
 
 test: $(VENV)/dev ## run the tests (ARGS="-k name" chooses)
-	@$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+	@$(BIN)/python -m pytest $(COV) $(ARGS)
 
 check: $(VENV)/dev ## run the static checks
 	@$(BIN)/ruff check

@@ -183,7 +183,7 @@ def test_a_turn_of_many_results_stays_in_view(tmp_path: Path) -> None:
     assert all(said in sent for said in ("I am Ada", "Look everything up.", "34016"))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_conversations_stay_within_the_budget(tmp_path: Path, seed: int) -> None:
     """Invariant 1 with real tokens: efforts, tools, languages and sizes at random."""
     chance = random.Random(seed)  # noqa: S311
@@ -205,7 +205,7 @@ def test_random_conversations_stay_within_the_budget(tmp_path: Path, seed: int) 
 
     floor = 4_000 + 500 * seed
     here = talk(tmp_path, answers, tools=[look_up], settings=Settings(context_budget=floor))
-    for _ in range(40):
+    for _ in range(25):
         here.say(said(chance, chance.choice([1, 5, 50, 2_000])))
 
     assert largest(here) <= floor
