@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ..memory.record import Owner
 from ..memory.settings import Settings
-from ..memory.tokens import count, count_message
+from ..memory.tokens import count_messages
 from .budget import moving
 from .conversation import Conversation, conversation
 from .demo_page import WIDTH, Page
@@ -111,7 +111,7 @@ def _results(setup: Setup, thread: str, sizes: list[int]) -> list[tuple[str, str
         records = archive.turns(owner, tip, range(1, tip.turn + 1))
         efforts = archive.efforts(owner, tip, len(SCRIPT)).efforts
         findings = archive.verify(owner)
-    said = sum(count_message(message, count) for one in records for message in one.messages)
+    said = sum(count_messages(one.messages) for one in records)
     return [
         ("Said in all", f"{said:,} tokens in {len(records)} turns"),
         ("In the context at the end", f"{sizes[-1]:,} tokens, at most {max(sizes):,} on the way"),

@@ -16,7 +16,7 @@ from .settings import Settings
 from .shares import shares
 from .shortening import within
 from .tiers import Tier, WorkingContext
-from .tokens import REPLY_OVERHEAD, count_message, count_tools
+from .tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages, count_tools
 
 Parts: TypeAlias = dict[str, Tier]
 
@@ -29,9 +29,7 @@ def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> W
     It has at most as many tokens as the budget, of which `desk.room` is what instructions and tool
     schemas leave. What was cut stays cut until efforts are opened, closed, shown or hidden.
     """
-    opening: Message = {"type": "system", "data": {"content": system}}
-    instructed = Tier("system", (opening,), REPLY_OVERHEAD + count_message(opening, desk.count))
-    tools = Tier("tools", (), count_tools(schemas, desk.count))
+    fixed = fixed_tiers(system, schemas, desk.count)
     key = _key(desk)
     parts = _parts(desk, desk.cuts if desk.cuts.get("key") == key else {})
     notes = notes_tier(desk)
@@ -44,9 +42,18 @@ def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> W
         parts = _fitting(parts, desk, least - turn.tokens)
         turn = _turn(desk, max(at_least, least - _sum(parts)))
     notes = with_left_out(notes, _missing(parts), desk)
-    tiers = (instructed, tools, *(parts[name] for name in _ORDER), notes, turn)
+    tiers = (*fixed, *(parts[name] for name in _ORDER), notes, turn)
     cuts = {name: part.cut for name, part in parts.items() if part.cut is not None}
     return WorkingContext(tiers, {"key": key, **cuts} if cuts else {})
+
+
+def fixed_tiers(
+    system: str, schemas: Sequence[Mapping[str, Any]], count: TokenCounter
+) -> tuple[Tier, Tier]:
+    """Return what is sent in any case: the system message, with the reply's overhead, and tools."""
+    opening: Message = {"type": "system", "data": {"content": system}}
+    said = Tier("system", (opening,), REPLY_OVERHEAD + count_message(opening, count))
+    return said, Tier("tools", (), count_tools(schemas, count))
 
 
 def instructions(application: str, settings: Settings) -> str:
@@ -80,7 +87,7 @@ def _turn(desk: Desk, limit: int) -> Tier:
     running = desk.view.running
     shown = within(running, seen(desk, running.messages), limit, desk.count)
     left_out = {"previews": shown.how, "turn": running.turn} if shown.how else {}
-    tokens = sum(count_message(message, desk.count) for message in shown.messages)
+    tokens = count_messages(shown.messages, desk.count)
     return Tier("turn", shown.messages, tokens, left_out=left_out, turns=(running.turn,))
 
 

@@ -12,7 +12,7 @@ from .messages import Message
 from .numbers import ranges
 from .shortening import ladder
 from .tiers import Tier
-from .tokens import count_message
+from .tokens import count_messages
 from .wellformed import note
 
 Cuts: TypeAlias = Mapping[str, Sequence[int]]
@@ -27,7 +27,7 @@ def expanded_tier(desk: Desk, cuts: Cuts) -> Tier:
     return Tier(
         "expanded",
         messages,
-        sum(count_message(message, desk.count) for message in messages),
+        count_messages(messages, desk.count),
         cut=cut or None,
         left_out=_left_out(desk, cut),
         turns=tuple(_turns(desk, cuts)),

@@ -16,7 +16,7 @@ from .preview import Limits, previewed
 from .record import Group, Record
 from .shortening import within
 from .tiers import Tier, TierName
-from .tokens import count_message
+from .tokens import count_message, count_messages
 from .wellformed import note, wellformed
 from .window import window
 from .workspace import without
@@ -128,7 +128,7 @@ def _tier(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut) -> 
     return Tier(
         name,
         messages,
-        sum(count_message(message, desk.count) for message in messages),
+        count_messages(messages, desk.count),
         cut=listed(cut) if cut != Cut() else None,
         left_out=_left_out(sections, cut),
         turns=_turns(sections, cut),
@@ -170,7 +170,7 @@ def _at(desk: Desk, record: Record, cut: Cut) -> tuple[Message, ...]:
 
 
 def _size(desk: Desk, record: Record, cut: Cut) -> int:
-    return sum(count_message(message, desk.count) for message in _at(desk, record, cut))
+    return count_messages(_at(desk, record, cut), desk.count)
 
 
 def _sized(desk: Desk, record: Record, section: int, cut: Cut, limit: int) -> Sized:

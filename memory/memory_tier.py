@@ -12,7 +12,7 @@ from .group_tiers import one_line
 from .messages import Message
 from .quotes import fenced
 from .tiers import Tier
-from .tokens import count_message
+from .tokens import count_messages
 from .wellformed import note
 
 _LISTED = 20
@@ -30,7 +30,7 @@ def _tier(desk: Desk, efforts: Sequence[Effort], hidden: Collection[str]) -> Tie
     return Tier(
         "memory",
         messages,
-        sum(count_message(message, desk.count) for message in messages),
+        count_messages(messages, desk.count),
         cut=missing or None,
         left_out={"summaries": len(missing), "efforts": missing[-_LISTED:]} if missing else {},
         shrink=partial(_shrunk, desk, efforts, hidden),

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from .messages import Message
 from .record import Event, Record
-from .tokens import TokenCounter, count_message
+from .tokens import TokenCounter, count_messages
 
 Happening: TypeAlias = tuple[int, Event]
 """A turn, and something that happened in it."""
@@ -114,7 +114,7 @@ def cost(tiers: Mapping[str, int], said: Sequence[Message], count: TokenCounter)
     return {
         "type": "context",
         "tokens": tokens,
-        "said": sum(count_message(message, count) for message in said),
+        "said": count_messages(said, count),
     }
 
 

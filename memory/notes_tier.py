@@ -14,7 +14,7 @@ from .quotes import fenced
 from .shares import NOTES_SHARE
 from .slices import fit
 from .tiers import Tier
-from .tokens import count_message
+from .tokens import count_message, count_messages
 from .wellformed import note
 
 LEFT_OUT_TOKENS = 120
@@ -33,7 +33,7 @@ def notes_tier(desk: Desk) -> Tier:
         if limit < 0:
             break
         kept.append(short)
-    return Tier("notes", tuple(kept), sum(count_message(one, desk.count) for one in kept))
+    return Tier("notes", tuple(kept), count_messages(kept, desk.count))
 
 
 def with_left_out(notes: Tier, left_out: Mapping[str, Mapping[str, Any]], desk: Desk) -> Tier:

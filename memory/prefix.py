@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from .messages import Message, digest
 from .tiers import WorkingContext
-from .tokens import TokenCounter, count_message
+from .tokens import TokenCounter, count_messages
 
 _LENGTH = 6
 
@@ -36,4 +36,4 @@ def prefix_tokens(context: WorkingContext, alike: int, count: TokenCounter) -> i
     """Return the tokens of the tool schemas and of the first `alike` messages; 0 if none is."""
     tools = context.report["tokens"]["tools"]
     messages = context.messages[:alike]
-    return tools + sum(count_message(one, count) for one in messages) if messages else 0
+    return tools + count_messages(messages, count) if messages else 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..prompts.loader import text as prompt
 from .messages import Message, calls
 from .preview import Limits, preview, previewed, previewed_each
-from .tokens import TokenCounter, count_message
+from .tokens import TokenCounter, count_messages
 from .transcript import Logged, places, rendered
 from .wellformed import note, wellformed
 
@@ -32,29 +32,24 @@ def within(said: Logged, messages: Sequence[Message], limit: int, count: TokenCo
     and images, of arguments; the oldest rounds of tools as one note; the head and tail of the log.
     """
     whole = wellformed(messages)
-    if size(whole, count) <= limit:
+    if count_messages(whole, count) <= limit:
         return Shortened(whole)
     rounds = [at for at, message in enumerate(messages) if calls(message)]
     for older, newest, how in _limits(limit):
         before = rounds[-1] if rounds else 0
         limits = [older] * before + [newest] * (len(messages) - before)
         shown = wellformed(previewed_each(said, messages, limits, count))
-        if size(shown, count) <= limit:
+        if count_messages(shown, count) <= limit:
             return Shortened(shown, how)
     folds = range(1, len(rounds) + 1)
 
     def folded(gone: int) -> tuple[Message, ...]:
         return _folded(said, messages, rounds[:gone], count)
 
-    at = bisect_left(folds, -limit, key=lambda gone: -size(folded(gone), count))
+    at = bisect_left(folds, -limit, key=lambda gone: -count_messages(folded(gone), count))
     if at < len(folds):
         return Shortened(folded(folds[at]), "folded")
     return Shortened(_log(said, limit, count), "log")
-
-
-def size(messages: Sequence[Message], count: TokenCounter) -> int:
-    """Return the tokens of messages."""
-    return sum(count_message(message, count) for message in messages)
 
 
 def ladder(limit: int) -> Iterator[int]:
@@ -111,6 +106,6 @@ def _log(said: Logged, limit: int, count: TokenCounter) -> tuple[Message, ...]:
     log, turn = rendered(said.messages), said.turn
     for tokens in ladder(limit):
         shown = (note(prompt("turn_left_out", log=preview(log, tokens, turn, 0, count))),)
-        if size(shown, count) <= limit:
+        if count_messages(shown, count) <= limit:
             return shown
     return (note(preview(log, 1, turn, 0, count)),)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from threading import Lock
@@ -145,6 +145,15 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     elif data.get("name"):
         inside += NAME_OVERHEAD + count(str(data["name"]))
     return MESSAGE_OVERHEAD + inside
+
+
+def count_messages(messages: Iterable[Message], count: TokenCounter = count) -> int:
+    """Return the tokens of messages together.
+
+    >>> count_messages([{"type": "human", "data": {"content": "one two"}}] * 2, lambda s: 2)
+    12
+    """
+    return sum(count_message(message, count) for message in messages)
 
 
 def count_tools(schemas: Sequence[Mapping[str, Any]], count: TokenCounter = count) -> int:

@@ -8,12 +8,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
 from ..memory.archive import Archive
-from ..memory.context import instructions
+from ..memory.context import fixed_tiers, instructions
 from ..memory.keywords import KeywordCache
 from ..memory.meaning import Embedder
-from ..memory.messages import Message
 from ..memory.settings import Settings
-from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
+from ..memory.tokens import TokenCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,5 @@ class Collaborators:
 def sizes(collaborators: Collaborators, settings: Settings) -> tuple[int, int]:
     """Return the tokens of the system message and of the tool schemas."""
     said = instructions(collaborators.system, settings)
-    system: Message = {"type": "system", "data": {"content": said}}
-    count = collaborators.count
-    return REPLY_OVERHEAD + count_message(system, count), count_tools(collaborators.schemas, count)
+    system, tools = fixed_tiers(said, collaborators.schemas, collaborators.count)
+    return system.tokens, tools.tokens

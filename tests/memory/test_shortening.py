@@ -6,7 +6,8 @@ import pytest
 
 from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.record import Group
-from ebbtide.memory.shortening import Shortened, size, within
+from ebbtide.memory.shortening import Shortened, within
+from ebbtide.memory.tokens import count_messages
 from tests.memory.desks import ai, call, count_words, human, tool
 
 LONG = "word " * 5_000
@@ -43,7 +44,7 @@ def test_a_turn_is_shortened_in_steps(messages: list[Message], limit: int, how: 
     shown = shortened(messages, limit)
 
     assert shown.how == how
-    assert 0 < size(shown.messages, count_words) <= limit
+    assert 0 < count_messages(shown.messages, count_words) <= limit
 
 
 def test_the_newest_rounds_stay() -> None:
@@ -70,7 +71,7 @@ def test_previews_are_as_long_as_there_is_room() -> None:
     """With more room, more of a long result is shown."""
     messages = [human("hello"), *looked_up(1, LONG)]
     sizes = [
-        size(
+        count_messages(
             shortened(messages, limit).messages,
             count_words,
         )
