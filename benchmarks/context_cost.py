@@ -7,9 +7,11 @@ The extra `bench` has the peers; a row says which one is not installed.
 The same conversation for each agent (see `scripted_talk`), the same model and checkpointer. A
 request is counted as OpenAI bills it, tool schemas included, for everyone alike. *Cached* are the
 tokens of a request that are a byte-identical prefix of the one before: tool schemas, messages, and
-the text of the first message that differs. Calls that ask for a summary are counted, as not cached.
+the text of the first message that differs. Calls that ask for a summary are counted, as not cached;
+"worst call" and "over it" are about the others.
 *Cost* is a tenth of the cached tokens and all others, per turn; "cost at turn N" is the mean of the
-fifty turns before it.
+fifty turns before it. "Calls without the question" are those in which the user's own message of the
+running turn is missing.
 """
 
 import argparse
@@ -42,10 +44,15 @@ CONFIG: Any = {"configurable": {"thread_id": "cost"}, "recursion_limit": 100}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: its tokens, and how many of them are cached."""
+    """One request: its tokens, how many of them are cached, whether it asks for a summary.
+
+    `asks` tells whether the question of the running turn stands in it.
+    """
 
     tokens: int
     cached: int
+    summary: bool
+    asks: bool
 
     @property
     def cost(self) -> float:
@@ -55,8 +62,12 @@ class Call:
 
 @dataclass(slots=True)
 class Ledger:
-    """What was sent, turn by turn; `sizes` are the tokens of each message that ever was."""
+    """What was sent, turn by turn; `sizes` are the tokens of each message that ever was.
 
+    `question` is what the user said in the running turn.
+    """
+
+    question: str = ""
     turns: list[list[Call]] = field(default_factory=list)
     before: list[Part] = field(default_factory=list)
     sizes: dict[Part, int] = field(default_factory=dict)
@@ -75,7 +86,13 @@ class Ledger:
         if not summary:
             cached, self.before = self._shared(parts), parts
         tokens = REPLY_OVERHEAD + sum(self.sizes[part] for part in parts)
-        self.turns[-1].append(Call(tokens, cached))
+        asks = any(self.question in text for _, text in parts)
+        self.turns[-1].append(Call(tokens, cached, summary, asks))
+
+    def begin(self, question: str) -> None:
+        """Begin a turn."""
+        self.question = question
+        self.turns.append([])
 
     def _part(self, message: BaseMessage) -> Part:
         """Return what is sent of a message, and remember its size."""
@@ -105,7 +122,7 @@ def held(maker: Maker, number: int, name: str) -> Ledger:
         agent = maker(model, saver, Path(folder, "archive"))
         tools = {"look_up", *(["open_effort", "close_effort"] if "ebbtide" in name else [])}
         for turn in track([*turns(number)], description=name):
-            ledger.turns.append([])
+            ledger.begin(turn.question)
             model.begin(turn, sorted(tools))
             agent.invoke({"messages": [("user", turn.question)]}, CONFIG, durability="exit")
     return ledger
@@ -114,7 +131,7 @@ def held(maker: Maker, number: int, name: str) -> Ledger:
 def row(name: str, ledger: Ledger, budget: int | None) -> dict[str, Any]:
     """Return an agent's row."""
     calls = [call for turn in ledger.turns for call in turn]
-    sent, worst = sum(call.tokens for call in calls), max(call.tokens for call in calls)
+    sent, worst = sum(call.tokens for call in calls), _worst(calls, summary=False)
     return {
         "agent": name,
         "turns": len(ledger.turns),
@@ -126,6 +143,8 @@ def row(name: str, ledger: Ledger, budget: int | None) -> dict[str, Any]:
         "worst call": worst,
         "told to keep": budget or "",
         "over it": "no bound" if budget is None else max(0, worst - budget),
+        "worst summary call": _worst(calls, summary=True),
+        "calls without the question": sum(not (call.asks or call.summary) for call in calls),
     }
 
 
@@ -133,6 +152,10 @@ def _alike(one: Sequence[Any], other: Sequence[Any]) -> int:
     """Return how many items two sequences begin with alike."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _worst(calls: Sequence[Call], *, summary: bool) -> int:
+    return max((call.tokens for call in calls if call.summary == summary), default=0)
 
 
 def _per_turn(span: Sequence[Sequence[Call]]) -> int | str:

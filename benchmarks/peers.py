@@ -92,7 +92,7 @@ AGENTS: Mapping[str, tuple[Maker, int | None]] = {
     "ebbtide": (ours(), Settings().context_budget),
     "ebbtide, window_step 1": (ours(window_step=1), Settings().context_budget),
     "ebbtide, window_step 10": (ours(window_step=10), Settings().context_budget),
-    "ebbtide, budget 6,000": (ours(context_budget=6_000), 6_000),
+    "ebbtide, budget 4,000": (ours(context_budget=MIDDLEWARE_TRIGGER), MIDDLEWARE_TRIGGER),
     "create_agent": (plain, None),
     "SummarizationMiddleware": (summarising, MIDDLEWARE_TRIGGER),
     "LangMem SummarizationNode": (langmem, LANGMEM_TOKENS),

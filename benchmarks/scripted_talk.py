@@ -1,8 +1,9 @@
 """One conversation for every agent: what is said turn by turn, and a model that says its part.
 
 Questions have about 200 bytes, answers about 600; every fifth turn calls a tool of the application.
-Six efforts stand in it, one of them over three tenths of all turns. The model calls the memory's
-tools to open and close them if it is given these tools; everything else is the same for everyone.
+Six efforts stand in it, each of which begins with a look at a log, one of them over three tenths of
+all turns. The model calls the memory's tools to open and close them if it is given these tools;
+everything else is the same for everyone.
 """
 
 import json
@@ -32,6 +33,9 @@ EFFORTS: Mapping[str, tuple[float, float]] = {
 }
 """Where an effort begins and how long it is, as fractions of the conversation."""
 
+LONG = 0.1
+"""From this fraction on an effort is a long one."""
+
 TOOL_EVERY = 5
 WORDS = """
 the service answers after a while and then it stops again because nobody has looked at
@@ -40,8 +44,11 @@ moment write down which part of it fails ask the team about the change from last
 measure how long each step takes compare that with what users see put a limit on the
 number of retries and say so in the log before the next release is built tomorrow morning
 """.split()  # noqa: SIM905 (reads as a list of words)
-QUESTION, ANSWER, RESULT, LOG = 32, 105, 60, 1_500
-"""Words of what is said, of an ordinary result, and of the long log that each effort looks at."""
+QUESTION, ANSWER, RESULT = 32, 105, 60
+"""Words of what is said, and of an ordinary result."""
+
+LOG, LONG_LOG = 1_500, 8_000
+"""Words of the log that an effort looks at in the beginning, a short one and the long one."""
 
 Take = Callable[[Sequence[BaseMessage], Sequence[Mapping[str, Any]], bool], None]
 """Is given each request: messages, tool schemas, whether it asks for a summary."""
@@ -73,7 +80,8 @@ def turns(number: int) -> Iterator[Turn]:
         calls: list[tuple[str, dict[str, Any]]] = []
         if name and turn == spans[name][0]:
             calls += [("open_effort", {"name": name, "goal": f"Mend {name}."})]
-            calls += [("look_up", {"topic": name, "words": LOG})]
+            words = LOG if EFFORTS[name][1] < LONG else LONG_LOG
+            calls += [("look_up", {"topic": name, "words": words})]
         elif turn % TOOL_EVERY == 0:
             calls += [("look_up", {"topic": f"step {turn}", "words": RESULT})]
         if name and turn == spans[name][1]:

@@ -95,6 +95,7 @@ def test_context_cost(tmp_path: Path) -> None:
     assert [row["over it"] for row in (ours, plain)] == [0, "no bound"]
     assert summarising["told to keep"] == 4_000
     assert ours["worst call"] < plain["worst call"]
+    assert ours["calls without the question"] == 0
     assert all(0 < row["cached %"] < 100 for row in rows[:3])
     assert deep["agent"] == "deepagents: no deepagents" or deep["turns"] == 30
 
