@@ -21,7 +21,7 @@ from langgraph.types import Overwrite, StateSnapshot
 
 from ..memory.disk.tracing import holding
 from ..memory.messages import clean
-from .pruning import aprune, prune
+from .pruning import aprune, is_postgres, prune
 from .steps import Delete, Free, Look, Prune, Seed, Sql, Step, Steps
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
@@ -171,6 +171,8 @@ def _replacing(thread: Thread, prune: str, delete: str) -> Steps:
         return (f"older checkpoints of thread {name!r}: {kind} can neither prune nor delete them",)
     if isinstance(thread.saver, InMemorySaver | SqliteSaver | AsyncSqliteSaver):
         return ()
+    if is_postgres(thread.saver):
+        return ("deleted rows in PostgreSQL's files, until `VACUUM FULL`, and in its WAL",)
     return (f"what the database of {kind} keeps of deleted rows until it reclaims their space",)
 
 

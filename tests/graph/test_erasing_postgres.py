@@ -1,0 +1,180 @@
+"""Erasing with checkpoints in a real PostgreSQL: no row holds the text, and the thread goes on."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool
+
+from ebbtide import ErasureReport, aerase, erase
+from tests.agents import THREAD, Talk, talk
+from tests.databases import Database
+from tests.doubles import call, together
+
+ASKED = "The key of the north gate is kept with Marion, tell nobody."
+ASKED_CHINESE = "北门的钥匙在玛丽昂那里，不要告诉任何人。"
+FOUND = "Marion lives at 12 Harbour Street, second floor."
+ANSWERED = "I shall not mention that key to anybody at all."
+NOTED = "harbour keys of the north gate"
+SECRETS = (ASKED, ASKED_CHINESE, FOUND, ANSWERED, NOTED)
+WORDS = ("Hello there.", f"{ASKED}\n{ASKED_CHINESE}", "Thank you.", "Close it.", "Good.")
+OTHER: RunnableConfig = {"configurable": {"thread_id": "other"}}
+LOST: RunnableConfig = {
+    "configurable": {
+        "thread_id": "t",
+        "checkpoint_ns": "",
+        "checkpoint_id": "1f000000-0000-6000-8000-000000000000",
+    }
+}
+
+
+def look_up(what: str) -> str:
+    """Look something up."""
+    return f"{FOUND} ({len(what)})"
+
+
+def agent_on(folder: Path, saver: Any) -> Talk:
+    """Return an agent with checkpoints in a database."""
+    script = [
+        *("Hello.", call("open_effort", name="keys", goal=NOTED)),
+        together(call("look_up", what=NOTED), call("look_up", what=ASKED_CHINESE)),
+        *(ANSWERED, "Noted.", call("close_effort"), "It is done.", "Anything else?"),
+        *["And so on."] * 9,
+    ]
+    summaries = [{"summary": f"{ANSWERED} So.", "keywords": ["harbour"]}]
+    summaries += [{"summary": "Something was kept.", "keywords": []}]
+    return talk(folder / "archive", script, summaries, tools=[look_up], checkpointer=saver)
+
+
+@contextmanager
+def begun(folder: Path, database: Database, **options: Any) -> Iterator[Talk]:
+    """Have the conversation with checkpoints in a database, and keep it open."""
+    with PostgresSaver.from_conn_string(database.uri) as saver:
+        saver.setup()  # which cannot run in a pipeline
+    with PostgresSaver.from_conn_string(database.uri, **options) as saver:
+        here = agent_on(folder, saver)
+        [here.say(words) for words in WORDS]
+        yield here
+        here.archive.close()
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_no_row_holds_the_text(tmp_path: Path, database: Database, *, pipeline: bool) -> None:
+    """Afterwards the text is in no column of any table, and the thread goes on."""
+    with begun(tmp_path, database, pipeline=pipeline) as here:
+        before = database.holding(SECRETS)
+
+        report = erase(here.agent, THREAD, 2)
+
+        left = database.holding(SECRETS)
+        state = here.say("And now?")
+        records = here.records(state)
+    assert {line.rpartition(": ")[2] for line in before} == {*SECRETS}
+    assert left == []
+    assert (report.erased, report.resummarised) == ((("main", 2),), ("keys",))
+    assert (state["turn"], state["branch"]) == (6, "main")
+    assert [record.status for record in records] == ["done", "erased", *["done"] * 4]
+
+
+async def erase_in_thread(*args: Any) -> ErasureReport:
+    """Erase from a thread beside the event loop."""
+    return await asyncio.to_thread(erase, *args)
+
+
+@pytest.mark.parametrize("erasing", [aerase, erase_in_thread])
+async def test_no_row_holds_the_text_asynchronously(
+    tmp_path: Path, database: Database, erasing: Any
+) -> None:
+    """So it is with the asynchronous checkpointer, from its loop or from a thread."""
+    async with AsyncPostgresSaver.from_conn_string(database.uri) as saver:
+        await saver.setup()
+        here = agent_on(tmp_path, saver)
+        for words in WORDS:
+            await here.agent.ainvoke({"messages": words}, THREAD)
+        before = database.holding(SECRETS)
+
+        report = await erasing(here.agent, THREAD, 2)
+
+        left = database.holding(SECRETS)
+        state = await here.agent.ainvoke({"messages": "And now?"}, THREAD)
+        history = [one async for one in saver.alist(THREAD)]
+        here.archive.close()
+    assert (before != [], left, report.branches) == (True, [], ("main",))
+    assert (state["turn"], state["branch"]) == (6, "main")
+    assert history[-1].parent_config is None
+
+
+def test_pool_of_connections(tmp_path: Path, database: Database) -> None:
+    """A checkpointer may have a pool in place of a connection."""
+    options: Any = {"autocommit": True, "row_factory": dict_row}
+    connections: Any = ConnectionPool(database.uri, kwargs=options, min_size=1)
+    with connections as pool:
+        saver = PostgresSaver(pool)
+        saver.setup()
+        here = agent_on(tmp_path, saver)
+        [here.say(words) for words in WORDS]
+
+        erase(here.agent, THREAD, 2)
+
+        assert database.holding(SECRETS) == []
+        here.archive.close()
+
+
+def test_what_pruning_keeps_goes(tmp_path: Path, database: Database) -> None:
+    """Writes for a checkpoint that was never saved are gone, and what a tool's own graph saved."""
+    inner: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": "tool"}}
+    with begun(tmp_path, database) as here:
+        saver: Any = here.agent.checkpointer
+        saver.put_writes(LOST, [("messages", [ASKED])], "task")
+        saver.put(inner, empty_checkpoint() | {"channel_values": {"a": [ASKED]}}, {}, {"a": "1"})
+
+        erase(here.agent, THREAD, 2)
+
+        assert database.holding(SECRETS) == []
+
+
+def test_samples_of_the_planner_go(tmp_path: Path, database: Database) -> None:
+    """What `ANALYZE` had sampled of the text is replaced, that of a table now empty too."""
+    with begun(tmp_path, database) as here:
+        database.run("ANALYZE")
+        before = database.holding([ANSWERED])
+
+        erase(here.agent, THREAD, 2)
+
+        left = database.holding(SECRETS)
+    assert f"samples of checkpoint_writes.blob: {ANSWERED}" in before
+    assert left == []
+
+
+def test_other_threads_stay(tmp_path: Path, database: Database) -> None:
+    """Another thread keeps its checkpoints, and all that was written for them."""
+    with begun(tmp_path, database) as here:
+        state = here.say("Another matter.", OTHER)
+        before = [*here.agent.checkpointer.list(OTHER)]  # type: ignore[union-attr]
+
+        erase(here.agent, THREAD, 2)
+
+        after = [*here.agent.checkpointer.list(OTHER)]  # type: ignore[union-attr]
+    assert after == before
+    assert state["turn"] == 1
+
+
+def test_what_stays_in_files_is_said(tmp_path: Path, database: Database) -> None:
+    """Files keep deleted rows until they are rewritten, as the report says, and the WAL longer."""
+    with begun(tmp_path, database) as here:
+        report = erase(here.agent, THREAD, 2)
+    before = database.files_holding(SECRETS)
+
+    database.run("VACUUM FULL")
+
+    assert "deleted rows in PostgreSQL's files, until `VACUUM FULL`" in report.not_erased[-1]
+    assert (before != [], database.files_holding(SECRETS)) == (True, [])
+    assert database.log_holding(SECRETS) != []
