@@ -7,9 +7,8 @@ import asyncio
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -19,18 +18,18 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Overwrite, StateSnapshot
 
+from ..memory.archive import Archive
 from ..memory.disk.tracing import holding
-from ..memory.messages import clean
+from ..memory.record import Owner
+from ..nodes.held_state import hold
+from .build import MemoryGraph
 from .pruning import aprune, is_postgres, prune
-from .steps import Delete, Free, Look, Prune, Seed, Sql, Step, Steps
+from .steps import Delete, Hold, LetGo, Look, Prune, Seed, Sql, Step, Steps
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 
 LAST_NODE = "persist"
 """The node after which a turn has ended, as which a whole state is written."""
-
-_ASIDE = ":erasing:"
-"""Stands in the name of the thread that holds a state while its own thread has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,59 +49,47 @@ class Thread:
     """A thread with its checkpointer, and the state that is to remain of it."""
 
     agent: Agent
-    saver: BaseCheckpointSaver[Any]
+    saver: BaseCheckpointSaver[Any] | None
     config: RunnableConfig
     values: dict[str, Any]
+    archive: Archive
 
     @property
     def name(self) -> str:
         """The id of the thread."""
         return str(self.config["configurable"]["thread_id"])
 
-    def may_replace(self, values: dict[str, Any]) -> bool:
-        """Tell whether a state is none, or one of the same session."""
-        return not values or values.get("session") == self.values["session"]
+    @property
+    def owner(self) -> Owner:
+        """Whose session the thread is."""
+        return Owner(**self.values["session"])
 
-    def seeded(self, step: Seed) -> tuple[RunnableConfig, dict[str, Any], str]:
-        """Return the arguments of `update_state` for a step."""
-        config = _of(self.config, step.thread)
-        return config, {**self.values, "messages": Overwrite(self.values["messages"])}, LAST_NODE
+    @property
+    def seed(self) -> tuple[RunnableConfig, dict[str, Any], str]:
+        """The arguments of `update_state` that write the state."""
+        values = {**self.values, "messages": Overwrite(self.values["messages"])}
+        return _newest(self.config), values, LAST_NODE
 
 
 def state_of(agent: Agent, config: RunnableConfig) -> Found:
-    """Return the newest state of a thread, or the one that an interrupted erasure set aside."""
+    """Return the newest state of a thread."""
     if _saver(agent) is None:
         return Found({})
-    name = str(config["configurable"]["thread_id"])
-    found = agent.get_state(_of(config, name))
-    if found.values:
-        return Found(found.values, found.next, _id(found))
-    aside = agent.get_state(_of(config, _aside(name)))
-    ours = aside.values.get("session", {}).get("thread") == clean(name)
-    return Found(aside.values if ours else {}, checkpoint=_id(found))
+    return _found(agent.get_state(_newest(config)))
 
 
 async def astate_of(agent: Agent, config: RunnableConfig) -> Found:
     """Do what `state_of` does with an asynchronous checkpointer."""
     if _saver(agent) is None:
         return Found({})
-    name = str(config["configurable"]["thread_id"])
-    found = await agent.aget_state(_of(config, name))
-    if found.values:
-        return Found(found.values, found.next, _id(found))
-    aside = await agent.aget_state(_of(config, _aside(name)))
-    ours = aside.values.get("session", {}).get("thread") == clean(name)
-    return Found(aside.values if ours else {}, checkpoint=_id(found))
+    return _found(await agent.aget_state(_newest(config)))
 
 
 def replace_all(
     agent: Agent, config: RunnableConfig, values: dict[str, Any], gone: Sequence[str]
 ) -> tuple[str, ...]:
     """Leave `values` as the only state of a thread; say what may still hold the text `gone`."""
-    saver = _saver(agent)
-    if saver is None:
-        return ()
-    thread = Thread(agent, saver, config, values)
+    thread = _thread(agent, config, values)
     steps = _steps(thread, gone, ("prune", "delete_thread"))
     try:
         step = next(steps)
@@ -122,10 +109,7 @@ async def areplace_all(
     agent: Agent, config: RunnableConfig, values: dict[str, Any], gone: Sequence[str]
 ) -> tuple[str, ...]:
     """Do what `replace_all` does with an asynchronous checkpointer."""
-    saver = _saver(agent)
-    if saver is None:
-        return ()
-    thread = Thread(agent, saver, config, values)
+    thread = _thread(agent, config, values)
     steps = _steps(thread, gone, ("aprune", "adelete_thread"))
     try:
         step = next(steps)
@@ -146,32 +130,32 @@ def _steps(thread: Thread, gone: Sequence[str], names: tuple[str, str]) -> Steps
     before = (yield Sql("PRAGMA secure_delete"))[0][0] if sqlite else 0
     if sqlite:
         yield Sql("PRAGMA secure_delete=ON")
-    left = yield from _replacing(thread, *names)
+    if thread.saver is None:
+        yield Hold()
+        return ()
+    left = yield from _replacing(thread.saver, *names)
+    yield LetGo()
     if sqlite:
         left += yield from _compacting(gone)
         yield Sql(f"PRAGMA secure_delete={before}")
     return left
 
 
-def _replacing(thread: Thread, prune: str, delete: str) -> Steps:
-    name, kind = thread.name, type(thread.saver).__name__
-    if isinstance(thread.saver, SqliteSaver | AsyncSqliteSaver) or _has(thread.saver, prune):
-        yield Seed(name)
-        yield Prune(name)
-    elif _has(thread.saver, delete):
-        free = yield Free(_aside(name))
-        for aside in free:
-            yield Seed(aside)
-        yield Delete(name)
-        yield Seed(name)
-        for aside in free:
-            yield Delete(aside)
+def _replacing(saver: BaseCheckpointSaver[Any], prune: str, delete: str) -> Steps:
+    kind = type(saver).__name__
+    if isinstance(saver, SqliteSaver | AsyncSqliteSaver) or _has(saver, prune):
+        yield Seed()
+        yield Prune()
+    elif _has(saver, delete):
+        yield Hold()
+        yield Delete()
+        yield Seed()
     else:
-        yield Seed(name)
-        return (f"older checkpoints of thread {name!r}: {kind} can neither prune nor delete them",)
-    if isinstance(thread.saver, InMemorySaver | SqliteSaver | AsyncSqliteSaver):
+        yield Seed()
+        return (f"older checkpoints of the thread: {kind} can neither prune nor delete them",)
+    if isinstance(saver, InMemorySaver | SqliteSaver | AsyncSqliteSaver):
         return ()
-    if is_postgres(thread.saver):
+    if is_postgres(saver):
         return ("deleted rows in PostgreSQL's files, until `VACUUM FULL`, and in its WAL",)
     return (f"what the database of {kind} keeps of deleted rows until it reclaims their space",)
 
@@ -196,40 +180,48 @@ def _compacting(gone: Sequence[str]) -> Steps:
 
 
 def _taken(thread: Thread, step: Step) -> list[Any]:
+    saver: Any = thread.saver
     match step:
         case Seed():
-            config, values, node = thread.seeded(step)
+            config, values, node = thread.seed
             thread.agent.update_state(config, values, as_node=node)
-        case Delete(name):
-            thread.saver.delete_thread(name)
-        case Free(name):
-            there = thread.agent.get_state(_of(thread.config, name))
-            return [name] if thread.may_replace(there.values) else []
-        case Prune(name):
-            prune(thread.saver, name)
+        case Delete():
+            saver.delete_thread(thread.name)
+        case Prune():
+            prune(saver, thread.name)
         case Sql(statement):
-            return _rows(thread.saver, statement)
-        case Look(paths, pieces):
-            return [*holding(paths, pieces)]
+            return _rows(saver, statement)
+        case Look() | Hold() | LetGo():
+            return _beside(thread, step)
     return []
 
 
 async def _ataken(thread: Thread, step: Step) -> list[Any]:
+    saver: Any = thread.saver
     match step:
         case Seed():
-            config, values, node = thread.seeded(step)
+            config, values, node = thread.seed
             await thread.agent.aupdate_state(config, values, as_node=node)
-        case Delete(name):
-            await thread.saver.adelete_thread(name)
-        case Free(name):
-            there = await thread.agent.aget_state(_of(thread.config, name))
-            return [name] if thread.may_replace(there.values) else []
-        case Prune(name):
-            await aprune(thread.saver, name)
+        case Delete():
+            await saver.adelete_thread(thread.name)
+        case Prune():
+            await aprune(saver, thread.name)
         case Sql(statement):
-            return await _arows(thread.saver, statement)
+            return await _arows(saver, statement)
+        case Look() | Hold() | LetGo():
+            return await asyncio.to_thread(_beside, thread, step)
+    return []
+
+
+def _beside(thread: Thread, step: Look | Hold | LetGo) -> list[Any]:
+    """Take a step that needs no checkpointer."""
+    match step:
         case Look(paths, pieces):
-            return [*await asyncio.to_thread(holding, paths, pieces)]
+            return [*holding(paths, pieces)]
+        case Hold():
+            hold(thread.archive, thread.owner, thread.values)
+        case LetGo():
+            thread.archive.hold(thread.owner, None)
     return []
 
 
@@ -249,22 +241,22 @@ def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:
     return agent.checkpointer if isinstance(agent.checkpointer, BaseCheckpointSaver) else None
 
 
-def _aside(name: str) -> str:
-    """Return the thread that holds the state of another; nobody has chosen its name by accident."""
-    return f"{name}{_ASIDE}{sha256(f'{name}{_ASIDE}'.encode()).hexdigest()}"
-
-
 def _has(saver: BaseCheckpointSaver[Any], name: str) -> bool:
     """Tell whether a checkpointer has an operation, which LangGraph's own class only names."""
     return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
 
 
-def _id(found: StateSnapshot) -> str:
-    return str(found.config["configurable"].get("checkpoint_id", ""))
+def _thread(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> Thread:
+    graph = cast("MemoryGraph", agent.builder)
+    return Thread(agent, _saver(agent), config, values, graph.collaborators.archive)
 
 
-def _of(config: RunnableConfig, thread: str) -> RunnableConfig:
+def _found(snapshot: StateSnapshot) -> Found:
+    checkpoint = str(snapshot.config["configurable"].get("checkpoint_id", ""))
+    return Found(snapshot.values, snapshot.next, checkpoint)
+
+
+def _newest(config: RunnableConfig) -> RunnableConfig:
     """Return the configuration of the newest state of a thread."""
     chosen = config["configurable"].items()
-    kept = {key: value for key, value in chosen if not key.startswith("checkpoint_")}
-    return {"configurable": {**kept, "thread_id": thread}}
+    return {"configurable": {key: v for key, v in chosen if not key.startswith("checkpoint_")}}

@@ -20,6 +20,7 @@ from ..memory.record import Owner, Tip
 from ..memory.view import past
 from ..nodes.collaborators import Collaborators
 from ..nodes.erased_state import doubtful, without_turn
+from ..nodes.held_state import held
 from ..nodes.resummarising import resummarise
 from ..nodes.session import DEFAULT_USER, tip_of
 from ..nodes.state import MemoryState
@@ -109,15 +110,19 @@ def _opened(agent: Agent, config: RunnableConfig, found: Found) -> _Thread:
         )
     chosen = config.get("configurable", {})
     user, thread = clean(str(chosen.get("user_id") or "")), clean(str(chosen["thread_id"]))
-    if "session" not in found.values:
-        return _without_state(graph.collaborators, Owner(user or DEFAULT_USER, thread))
-    owner = Owner(**found.values["session"])
+    values = found.values
+    if "session" not in values:
+        owner = Owner(user or DEFAULT_USER, thread)
+        values = {**held(graph.collaborators.archive, owner)}
+    if not values:
+        return _without_state(graph.collaborators, owner)
+    owner = Owner(**values["session"])
     if user not in {"", owner.user}:
         raise SessionNotFoundError(owner.thread)
     if found.following:
-        raise TurnRunningError(thread, found.values["turn"])
-    tip = tip_of(cast("MemoryState", found.values))
-    return _Thread(graph.collaborators, owner, tip, found.values)
+        raise TurnRunningError(thread, values["turn"])
+    tip = tip_of(cast("MemoryState", values))
+    return _Thread(graph.collaborators, owner, tip, values)
 
 
 def _without_state(collaborators: Collaborators, owner: Owner) -> _Thread:

@@ -8,30 +8,27 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A step: write a whole state as the newest of a thread."""
-
-    thread: str
+    """A step: write the state that remains as the newest of the thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A step: delete all checkpoints of a thread."""
-
-    thread: str
+    """A step: delete all checkpoints of the thread."""
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
-    """A step: return the thread if it has no state, or one of the same session; else nothing."""
+class Hold:
+    """A step: let the archive hold the state that remains of the thread."""
 
-    thread: str
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """A step: let the archive hold no state of the thread any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """A step: delete all checkpoints of a thread but the newest."""
-
-    thread: str
+    """A step: delete all checkpoints of the thread but the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +46,5 @@ class Look:
     pieces: tuple[str, ...]
 
 
-Step: TypeAlias = Seed | Delete | Free | Prune | Sql | Look
+Step: TypeAlias = Seed | Delete | Hold | LetGo | Prune | Sql | Look
 Steps: TypeAlias = Generator[Step, list[Any], tuple[str, ...]]

@@ -4,9 +4,9 @@ An archive is whatever passes the conformance suite in `tests/memory/conformance
 names the owner; what is not that owner's does not exist. Reads are as seen from a `Tip`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from .efforts import Effort
 from .erasing import Erased
@@ -110,6 +110,16 @@ class Archive(Protocol):
 
         Does nothing if the effort's last change is not stale.
         """
+
+    def hold(self, owner: Owner, state: Mapping[str, Any] | None) -> None:
+        """Keep plain data as the state of a session that has no other for a while; None lets it go.
+
+        It takes the place of what was held before, all at once, and survives a crash. It may hold
+        text that `erase` erases: whoever holds it replaces it. Raises `SessionNotFoundError`.
+        """
+
+    def held(self, owner: Owner) -> dict[str, Any] | None:
+        """Return the state that is held for a session, None if none is."""
 
     def newest(self, owner: Owner) -> Tip | None:
         """Return the tip of the branch that was committed to last, None for no session."""

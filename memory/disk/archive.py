@@ -1,10 +1,10 @@
 """The embedded archive: a folder per session, readable without Ebbtide."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from ..archive import EffortList, Finding, Found
 from ..efforts import Effort
@@ -13,7 +13,7 @@ from ..errors import SessionNotFoundError
 from ..meaning import Embedder, Meaning
 from ..messages import clean
 from ..record import Group, Owner, Record, Tip
-from . import committing, erasing, verification
+from . import committing, erasing, held_state, verification
 from .embedding import embed
 from .export import export
 from .index import Place
@@ -139,6 +139,16 @@ class DiskArchive:
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
         """Store the summary of a stale effort, written again; see `Archive.resummarised`."""
         erasing.resummarised(self._existing(owner), tip, effort)
+
+    def hold(self, owner: Owner, state: Mapping[str, Any] | None) -> None:
+        """Keep the state of a session for a while, None lets it go; see `Archive.hold`."""
+        session = self._existing(owner)
+        with session.locked():
+            held_state.hold(session.folder, state)
+
+    def held(self, owner: Owner) -> dict[str, Any] | None:
+        """Return the state that is held for a session, None if none is."""
+        return held_state.held(self._sessions.get(owner).folder)
 
     def newest(self, owner: Owner) -> Tip | None:
         """Return the tip of the branch that was committed to last, read as it stands in its log."""

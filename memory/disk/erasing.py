@@ -39,7 +39,8 @@ def erase(session: Session, tip: Tip, turn: int) -> Erased:
     """Erase a turn that `tip` sees; see `Archive.erase`."""
     erased = session.write(_logs(session), lambda one: _begun(session.folder, one, tip, turn))
     session.write((), lambda _: None)  # what was written down is finished when opening
-    left = holding(session.folder.files(), erased.gone)
+    files = (path for path in session.folder.files() if path != session.folder.held)
+    left = holding(files, erased.gone)
     names = (path.relative_to(session.folder.path).as_posix() for path in left)
     return replace(erased, left=tuple(names))
 

@@ -53,6 +53,11 @@ class Folder:
         return self.path / "erasing.json"
 
     @property
+    def held(self) -> Path:
+        """The state of the thread while its checkpoints are replaced; else the file is missing."""
+        return self.path / "held.json"
+
+    @property
     def erased(self) -> Path:
         """The turns that were erased, without their text."""
         return self.path / "erased.json"

@@ -55,6 +55,7 @@ def verify(folder: Folder) -> tuple[Finding, ...]:
         *_references_found(lines, kept),
         *erasures.found(folder, [*places.items()]),
         *_manifest_found(folder, kept.values()),
+        *_held_found(folder),
     )
 
 
@@ -150,3 +151,9 @@ def _manifest_found(folder: Folder, kept: Iterable[Kept]) -> Iterator[Finding]:
 def _said(entry: Entry) -> str:
     effort = entry.effort
     return f"{effort.id!r} {effort.status} in turn {effort.turn} of {entry.branch!r}"
+
+
+def _held_found(folder: Folder) -> Iterator[Finding]:
+    if folder.held.exists():
+        what = "the thread was left without a state while a turn was erased: it goes on from here"
+        yield Finding(folder.held.name, what, fatal=False)

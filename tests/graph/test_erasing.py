@@ -29,6 +29,7 @@ from ebbtide import (
     erase,
     restore,
 )
+from ebbtide.commands import open_effort, set_window
 from ebbtide.memory.record import Owner
 from ebbtide.memory.state_blocks import END, START
 from ebbtide.nodes.state import MemoryState
@@ -603,46 +604,93 @@ class Dying(InMemorySaver):
             raise KeyboardInterrupt
 
 
-def killed(saver: Dying, here: Talk) -> RunnableConfig:
-    """Erase turn 2 until the thread has no state; return the thread in which it was set aside."""
-    with pytest.raises(KeyboardInterrupt):
-        erase(here.agent, THREAD, 2)
-    (aside,) = (name for name in saver.storage if "erasing" in name)
-    return {"configurable": {"thread_id": aside}}
+@contextmanager
+def killed(folder: Path) -> Iterator[Talk]:
+    """Erase turn 2 until the thread has no state."""
+    with begun(folder, WORDS[:3], checkpointer=Dying()) as here:
+        here.model.answers = lambda _: "And so on."
+        set_window(here.agent, THREAD, 5)
+        with pytest.raises(KeyboardInterrupt):
+            erase(here.agent, THREAD, 2)
+        assert here.agent.get_state(THREAD).values == {}
+        yield here
 
 
 def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
-    """What an erasure set aside when it was killed is what the thread goes on from."""
-    saver = Dying()
-    with begun(tmp_path, WORDS[:3], checkpointer=saver) as here:
-        aside = killed(saver, here)
+    """Erasing again goes on with what is held of a thread that was killed without a state."""
+    with killed(tmp_path) as here:
+        report = erase(here.agent, THREAD, 2)
 
-        erase(here.agent, THREAD, 2)
+        values = here.agent.get_state(THREAD).values
+        held = here.archive.held(Owner("default", "t"))
+        state = here.say("And now?")
+    assert (report.branches, report.stale, held) == (("main",), (), None)
+    assert (values["turn"], values["window"], values["branch"]) == (3, 5, "main")
+    assert (state["turn"], state["branch"]) == (4, "main")
 
-        assert here.agent.get_state(aside).values == {}
-        assert here.say("And now?")["turn"] == 4
+
+def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
+    """The next turn goes on from what is held, all of it, which the turn after it lets go."""
+    with killed(tmp_path) as here:
+        held = here.archive.held(Owner("default", "t"))
+
+        state = here.say("And now?")
+
+        again = here.say("And then?")
+        records = here.records(again)
+        assert here.archive.held(Owner("default", "t")) is None
+        assert traces(tmp_path) == []
+    assert held is not None
+    assert [message.text for message in state["messages"]][:4] == [
+        *("Hello there.", "Hello.", THANKS, "Noted.")
+    ]
+    assert (state["turn"], state["branch"], state["window"]) == (4, "main", 5)
+    assert state["open_efforts"].keys() == {"keys"}
+    assert [record.status for record in records] == ["done", "erased", "done", "done", "done"]
 
 
-@pytest.mark.parametrize("name", ["t:erasing", ""])
-def test_thread_of_another_is_no_state_set_aside(tmp_path: Path, name: str) -> None:
-    """A thread that has the name, by accident or on purpose, is neither used nor deleted."""
-    saver = Dying()
-    with begun(tmp_path, WORDS[:3], checkpointer=saver) as here:
-        aside = killed(saver, here)["configurable"]["thread_id"]
-        erase(here.agent, THREAD, 2)
-        taken: RunnableConfig = {"configurable": {"thread_id": name or aside, "user_id": "bob"}}
-        said = here.say("Mine alone.", taken)["messages"]
+def open_cables(agent: Any, config: RunnableConfig) -> None:
+    """Open an effort by hand."""
+    open_effort(agent, config, "cables")
+
+
+@pytest.mark.parametrize("doing", [restore, open_cables])
+def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> None:
+    """So does a command; `restore` makes the state from the archive."""
+    with killed(tmp_path) as here:
+        doing(here.agent, THREAD)
+
+        state = here.say("And now?")
+
+        assert here.archive.held(Owner("default", "t")) is None
+        records = here.records(state)
+    assert {"keys"} <= state["open_efforts"].keys()
+    assert (records[1].status, len(records), state["branch"]) == ("erased", state["turn"], "main")
+
+
+def test_another_turn_is_erased_of_a_thread_without_state(tmp_path: Path) -> None:
+    """What is held has the text of other turns: it is replaced when one of them is erased."""
+    with killed(tmp_path) as here:
+        before = traces(tmp_path, [THANKS])
 
         report = erase(here.agent, THREAD, 3)
-        saver.delete_thread("t")
-        restore(here.agent, THREAD)
-        erase(here.agent, THREAD, 1)
-        saver.delete_thread("t")
-        again = erase(here.agent, THREAD, 1)
 
-        assert here.agent.get_state(taken).values["messages"] == said
-        assert here.agent.get_state(THREAD).values == {}
-    assert (report.branches, again.branches) == (("main",), ("main",))
+        assert any("held.json" in line for line in before)
+        assert traces(tmp_path, [THANKS]) == []
+        assert here.say("And now?")["turn"] == 4
+    assert report.not_erased == ()
+
+
+def test_thread_is_erased_without_its_checkpointer(tmp_path: Path) -> None:
+    """An agent without checkpoints erases a turn in what is held for one that has them."""
+    with killed(tmp_path) as here:
+        other = create_memory_agent(here.model, archive=here.archive)
+
+        erase(other, THREAD, 3)
+
+        assert traces(tmp_path, [THANKS]) == []
+        state = here.say("And now?")
+    assert (state["turn"], state["branch"], state["window"]) == (4, "main", 5)
 
 
 def test_archive_opened_by_two(tmp_path: Path) -> None:

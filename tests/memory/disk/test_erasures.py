@@ -325,3 +325,12 @@ def test_index_that_is_wrong_erases_no_other_turn(archive: DiskArchive, folder: 
 
     records = archive.turns(OWNER, tip, [1, 2, 3])
     assert [(one.turn, one.status) for one in records] == [(1, "done"), (2, "erased"), (3, "done")]
+
+
+def test_damaged_held_state_is_named(archive: DiskArchive, tip: Tip, folder: Path) -> None:
+    """A held state that cannot be read is an error that says what to do."""
+    archive.hold(OWNER, {"turn": tip.turn})
+    (folder / "held.json").write_text("{")
+
+    with pytest.raises(ArchiveFormatError, match=r"held.json' is damaged: delete it, and restore"):
+        archive.held(OWNER)
