@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ..prompts.loader import text as prompt
+from .anchor import Anchor, parsed, shown
 from .efforts import Effort
 from .messages import Message, digest
 from .record import Event, Record
 from .retelling import retold, without_summaries
+from .state_blocks import blocks
 from .wording import Sought, figures, held, leaves, said, sought, text_fields
 
 Place: TypeAlias = tuple[str, int]
@@ -87,10 +89,20 @@ class Target:
         return (record.turn, record.digest) == (mine.turn, mine.digest)
 
 
-def wording(record: Record) -> Sought:
-    """Return the sentences of a turn, those that its events quote included."""
-    events = (leaves(event[key]) for event in record.events for key in text_fields(event))
-    return sought([*said(record.messages), *(text for texts in events for text in texts)])
+def wording(record: Record, anchor: Anchor) -> Sought:
+    """Return the sentences of a turn, those that its events quote included.
+
+    `anchor` is what it was before the turn: a field that the turn only repeats is not its text.
+    """
+    events = (
+        leaves(event[key]) for event in record.events for key in text_fields(event) - {"anchor"}
+    )
+    contents = (one["data"].get("content") for one in record.messages if one["type"] == "ai")
+    written = [parsed(block) for content in contents for block in blocks(content)]
+    written += [event["anchor"] for event in record.events if "anchor" in event]
+    fresh = (text for one in written for name, text in one.items() if anchor.get(name) != text)
+    texts = (text for found in events for text in found)
+    return sought([*said(shown(record.messages)), *texts, *fresh])
 
 
 def changed(record: Record, found: Cut) -> Record:
@@ -188,6 +200,9 @@ def _without_copies(record: Record, told: Blanks) -> tuple[Message, ...]:
 def _own(record: Record, target: Target) -> Iterator[frozenset[str]]:
     """Yield for each event of the erased turn its texts, those left out that are older."""
     for event in record.events:
+        if "anchor" in event:
+            yield _telling(event, target.sought)
+            continue
         effort = target.before(event.get("effort", ""))
         older = frozenset() if effort is None else _unchanged(event, effort)
         made_here = _SUMMARY if event["type"] == "concluded" else frozenset()
@@ -201,8 +216,9 @@ def _derived(record: Record, target: Target) -> Iterator[frozenset[str]]:
     given = _given(target.record) if target.sees(record) else None
     own = held("\n".join(leaves([one["data"] for one in record.messages])), target.sought)
     for event in record.events:
-        if given is not None and "anchor" in event:
-            yield _telling(event, target.sought)
+        if "anchor" in event:
+            seen = given is not None
+            yield _telling(event, target.sought) if seen else _quoting(event, target.sought, own)
             continue
         found = {key for key in text_fields(event) if _quotes(event, key, target.sought, own)}
         if given is not None:
@@ -216,6 +232,12 @@ def _telling(event: Event, pieces: Sought) -> frozenset[str]:
     """Return the fields of an event's anchor that tell of a turn."""
     kept = untold(event["anchor"], pieces)
     return frozenset(_FIELD + name for name in event["anchor"] if name not in kept)
+
+
+def _quoting(event: Event, pieces: Sought, own: frozenset[str]) -> frozenset[str]:
+    """Return the fields of an anchor with text of a turn that was not seen, nor said by its own."""
+    anchor = event["anchor"].items()
+    return frozenset(_FIELD + name for name, text in anchor if held(text, pieces) - own)
 
 
 def _repeated(event: Event, given: Collection[tuple[str, ...]]) -> set[str]:

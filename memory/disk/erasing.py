@@ -3,8 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
+from ..anchor import Anchor
 from ..efforts import Effort
 from ..erasing import Cut, Erased, Target, changed, cut, retelling, wording
 from ..erasing import Place as TurnPlace
@@ -22,6 +23,9 @@ from .records_cache import RecordsCache
 from .schema import delete
 from .session import Opened, Session
 from .tracing import holding
+
+_READ = 100
+"""Turns that are read at once."""
 
 Told: TypeAlias = tuple[str, str]
 """An effort and what a summary says of it."""
@@ -81,7 +85,7 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
     known = [(one.branch, one.turn) for one in done(folder) if _is(one, record)]
     if record.status == "erased":
         return Erased(turn, record.digest, tuple(known))
-    target = _target(opened, record)
+    target = _target(folder, opened, record)
     filed = [
         Filed(name, changes)
         for name, one in _records(folder)
@@ -120,7 +124,7 @@ def _read(folder: Folder, opened: Opened, places: Sequence[Place]) -> tuple[Reco
     return records(folder, places, RecordsCache(0), opened.generation)
 
 
-def _target(opened: Opened, record: Record) -> Target:
+def _target(folder: Folder, opened: Opened, record: Record) -> Target:
     index, before = opened.index, Tip(record.branch, record.turn - 1)
 
     def sees(other: Record) -> bool:
@@ -131,7 +135,19 @@ def _target(opened: Opened, record: Record) -> Target:
             for part in index.lineage(other.tip)
         )
 
-    return Target(record, lambda name: index.effort(before, name), sees, wording(record))
+    sought = wording(record, _anchor(folder, opened, before))
+    return Target(record, lambda name: index.effort(before, name), sees, sought)
+
+
+def _anchor(folder: Folder, opened: Opened, tip: Tip) -> Anchor:
+    """Return the anchor as the newest turn that wrote one left it."""
+    for last in range(tip.turn, 0, -_READ):
+        numbers = range(max(1, last - _READ + 1), last + 1)
+        for record in _read(folder, opened, opened.index.places(tip, numbers))[::-1]:
+            for event in record.events[::-1]:
+                if "anchor" in event:
+                    return cast("Anchor", event["anchor"])
+    return {}
 
 
 def _records(folder: Folder) -> Iterator[tuple[str, Record]]:

@@ -494,6 +494,26 @@ def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
     assert [report.not_erased for report in reports] == [(), ()]
 
 
+def test_anchor_of_the_turn_keeps_what_it_repeated(tmp_path: Path) -> None:
+    """A block that says again what the anchor said before loses only what is new, in all places."""
+    context = "Context: the repository lies at example.org/house-and-garden"
+    again = f"{START}\n{context}\nGoal: hand the key to Marion tonight\n{END}"
+    with begun(tmp_path, ()) as here:
+        here.model.answers = [f"Well.\n{START}\n{context}\n{END}", f"So.\n{again}", "Yes."]
+        [here.say(said) for said in ("Look at it.", ASKED, "Go on.")]
+
+        report = erase(here.agent, THREAD, 2)
+
+        values = here.agent.get_state(THREAD).values
+        records = here.records(values)
+        restore(here.agent, THREAD)
+        restored = here.agent.get_state(THREAD).values["anchor"]
+    kept = {"Context": "the repository lies at example.org/house-and-garden"}
+    assert values["anchor"] == restored == kept
+    assert [event["anchor"] for event in records[1].events if "anchor" in event] == [kept]
+    assert (report.quoted, report.not_erased) == ((), ())
+
+
 def test_anchor_that_may_tell_is_named(tmp_path: Path) -> None:
     """If only the archive erased, and the messages left the state, what is in doubt is said."""
     with begun(tmp_path, ()) as here:

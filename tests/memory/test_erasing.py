@@ -1,6 +1,7 @@
 """What stays of an erased turn, and what in other records goes with it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,8 @@ from ebbtide.memory.efforts import Effort
 from ebbtide.memory.erasing import Cut, Target, blanked, changed, cut, retelling, wording
 from ebbtide.memory.messages import digest
 from ebbtide.memory.record import Event, Group, Record, place
-from tests.memory.turns import concluded, opened, turn
+from ebbtide.memory.state_blocks import END, START
+from tests.memory.turns import answer, concluded, human, opened, turn
 
 SAID = "The safe opens with seven left, nine right."
 MARK = "(redacted: a turn of this effort was erased)"
@@ -19,10 +21,15 @@ def record(group: Group, branch: str = "main") -> Record:
     return place(group, branch, "", None)
 
 
-def target(group: Group, before: Mapping[str, Effort] | None = None) -> Target:
+def target(
+    group: Group,
+    before: Mapping[str, Effort] | None = None,
+    anchor: Mapping[str, str] | None = None,
+) -> Target:
     """Return a group as the turn that is to be erased, which every later turn sees."""
     one, known = record(group), before or {}
-    return Target(one, known.get, lambda other: other.turn > one.turn, wording(one))
+    pieces = wording(one, anchor or {})
+    return Target(one, known.get, lambda other: other.turn > one.turn, pieces)
 
 
 def blanks(event: Event, of: Target, text: str = "") -> tuple[str, ...]:
@@ -95,6 +102,39 @@ def test_anchors_of_later_turns_lose_the_fields_that_tell() -> None:
     assert after.events == ({"type": "anchored", "anchor": {"Goal": "tidy"}},)
     assert changed(after, found) == after
     assert cut(record(turn(2, "", (), [ports])), of) is None
+
+
+def test_anchor_of_the_turn_loses_the_fields_that_tell() -> None:
+    """What the turn wrote into the anchor goes, what it only repeated of it stays, everywhere."""
+    before = {"Goal": "tidy up the whole house", "Ports": "port 8080, as ever"}
+    anchor = {**before, "Goal": "find out what lies in the safe", "Context": f"It is so. {SAID}"}
+    lines = "\n".join(f"{name}: {text}" for name, text in anchor.items())
+    told = answer(f"I see.\n{START}\n{lines}\n{END}")
+    asked = turn(2, SAID, (), [{"type": "anchored", "anchor": anchor}])
+    group = replace(asked, messages=(human(SAID), told))
+    later = record(turn(3, "", (), [{"type": "anchored", "anchor": {**anchor, "Goal": "tidy"}}]))
+    of = target(group, anchor=before)
+
+    found, after = cut(of.record, of), cut(later, of)
+
+    assert found is not None
+    assert after is not None
+    kept = {"Ports": "port 8080, as ever"}
+    assert changed(of.record, found).events == ({"type": "anchored", "anchor": kept},)
+    assert changed(later, after).events[0]["anchor"] == {**kept, "Goal": "tidy"}
+
+
+def test_anchors_of_other_branches_lose_the_fields_that_quote() -> None:
+    """A turn that did not see it loses fields with its text alone, if it does not say it too."""
+    of = target(turn(3, f"{SAID} Please use port 8080 for it."))
+    anchor = {"Goal": "tidy", "Context": f"So: {SAID}", "Ports": "port 8080"}
+    event = {"type": "anchored", "anchor": anchor}
+
+    found = cut(record(turn(2, "", (), [event])), of)
+
+    assert found is not None
+    assert found.blanks == {0: ("anchor.Context",)}
+    assert cut(record(turn(2, SAID, (), [event])), of) is None
 
 
 def test_record_without_text_in_events_is_not_cut() -> None:
