@@ -23,8 +23,8 @@ from ..memory.disk.tracing import holding
 from ..memory.record import Owner
 from ..nodes.held_state import hold
 from .build import MemoryGraph
-from .pruning import aprune, is_postgres, prune
-from .steps import Delete, Hold, LetGo, Look, Prune, Seed, Sql, Step, Steps
+from .pruning import aprune, asweep, is_postgres, prune, sweep
+from .steps import Delete, Hold, LetGo, Look, Prune, Seed, Sql, Step, Steps, Sweep
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -156,6 +156,7 @@ def _replacing(saver: BaseCheckpointSaver[Any], prune: str, delete: str) -> Step
     if isinstance(saver, InMemorySaver | SqliteSaver | AsyncSqliteSaver):
         return ()
     if is_postgres(saver):
+        yield Sweep()
         return ("deleted rows in PostgreSQL's files, until `VACUUM FULL`, and in its WAL",)
     return (f"what the database of {kind} keeps of deleted rows until it reclaims their space",)
 
@@ -189,6 +190,8 @@ def _taken(thread: Thread, step: Step) -> list[Any]:
             saver.delete_thread(thread.name)
         case Prune():
             prune(saver, thread.name)
+        case Sweep():
+            sweep(saver, thread.name)
         case Sql(statement):
             return _rows(saver, statement)
         case Look() | Hold() | LetGo():
@@ -206,6 +209,8 @@ async def _ataken(thread: Thread, step: Step) -> list[Any]:
             await saver.adelete_thread(thread.name)
         case Prune():
             await aprune(saver, thread.name)
+        case Sweep():
+            await asweep(saver, thread.name)
         case Sql(statement):
             return await _arows(saver, statement)
         case Look() | Hold() | LetGo():

@@ -49,10 +49,10 @@ _POSTGRES = (
     "ANALYZE checkpoints, checkpoint_blobs, checkpoint_writes",
     "DELETE FROM checkpoint_writes WHERE thread_id = %(thread)s AND checkpoint_id = ''",
 )
-"""Run in one transaction, after LangGraph's own pruning.
+"""Run in one transaction, after LangGraph's own pruning or deleting.
 
-That keeps what subgraphs saved, and writes whose checkpoint was never saved. The planner's samples
-of all columns, which `pg_stats` shows, are taken anew; of an empty table they would stay.
+Pruning keeps what subgraphs saved, and writes whose checkpoint was never saved. The planner's
+samples of all columns, which `pg_stats` shows, are taken anew; of an empty table they would stay.
 """
 
 _MODULE = "langgraph.checkpoint.postgres"
@@ -72,12 +72,8 @@ def prune(saver: Any, name: str) -> None:
         with saver.cursor() as cursor:
             for statement in _SQLITE:
                 cursor.execute(statement, {"thread": name})
-    elif is_postgres(saver) and hasattr(saver, "loop"):
-        asyncio.run_coroutine_threadsafe(aprune(saver, name), saver.loop).result()
     else:
         saver.prune([name])
-        if is_postgres(saver):
-            _sweep(saver, name)
 
 
 async def aprune(saver: Any, name: str) -> None:
@@ -89,17 +85,20 @@ async def aprune(saver: Any, name: str) -> None:
             await saver.conn.commit()
         return
     await saver.aprune([name])
-    if is_postgres(saver):
-        await _asweep(saver, name)
 
 
-def _sweep(saver: Any, name: str) -> None:
+def sweep(saver: Any, name: str) -> None:
+    """Remove from PostgreSQL what pruning or deleting a thread leaves of it."""
+    if hasattr(saver, "loop"):
+        asyncio.run_coroutine_threadsafe(asweep(saver, name), saver.loop).result()
+        return
     with saver._cursor() as cursor, cursor.connection.transaction():  # noqa: SLF001 (no public one)
         for statement in _POSTGRES:
             cursor.execute(statement, {"thread": name})
 
 
-async def _asweep(saver: Any, name: str) -> None:
+async def asweep(saver: Any, name: str) -> None:
+    """Do what `sweep` does with an asynchronous checkpointer."""
     async with saver._cursor() as cursor, cursor.connection.transaction():  # noqa: SLF001 (as above)
         for statement in _POSTGRES:
             await cursor.execute(statement, {"thread": name})

@@ -32,6 +32,11 @@ class Prune:
 
 
 @dataclass(frozen=True, slots=True)
+class Sweep:
+    """A step: remove what PostgreSQL still has of the thread, its newest checkpoint aside."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sql:
     """A step: run a statement in a SQLite database, and return its rows."""
 
@@ -46,5 +51,5 @@ class Look:
     pieces: tuple[str, ...]
 
 
-Step: TypeAlias = Seed | Delete | Hold | LetGo | Prune | Sql | Look
+Step: TypeAlias = Seed | Delete | Hold | LetGo | Prune | Sweep | Sql | Look
 Steps: TypeAlias = Generator[Step, list[Any], tuple[str, ...]]

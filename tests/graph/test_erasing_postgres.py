@@ -18,6 +18,7 @@ from ebbtide import ErasureReport, aerase, erase
 from tests.agents import THREAD, Talk, talk
 from tests.databases import Database
 from tests.doubles import call, together
+from tests.faults.erasing_postgres import WholeThreads
 
 ASKED = "The key of the north gate is kept with Marion, tell nobody."
 ASKED_CHINESE = "北门的钥匙在玛丽昂那里，不要告诉任何人。"
@@ -55,11 +56,13 @@ def agent_on(folder: Path, saver: Any) -> Talk:
 
 
 @contextmanager
-def begun(folder: Path, database: Database, **options: Any) -> Iterator[Talk]:
+def begun(
+    folder: Path, database: Database, kind: Any = PostgresSaver, **options: Any
+) -> Iterator[Talk]:
     """Have the conversation with checkpoints in a database, and keep it open."""
     with PostgresSaver.from_conn_string(database.uri) as saver:
         saver.setup()  # which cannot run in a pipeline
-    with PostgresSaver.from_conn_string(database.uri, **options) as saver:
+    with kind.from_conn_string(database.uri, **options) as saver:
         here = agent_on(folder, saver)
         [here.say(words) for words in WORDS]
         yield here
@@ -141,9 +144,10 @@ def test_what_pruning_keeps_goes(tmp_path: Path, database: Database) -> None:
         assert database.holding(SECRETS) == []
 
 
-def test_samples_of_the_planner_go(tmp_path: Path, database: Database) -> None:
+@pytest.mark.parametrize("kind", [PostgresSaver, WholeThreads])
+def test_samples_of_the_planner_go(tmp_path: Path, database: Database, kind: Any) -> None:
     """What `ANALYZE` had sampled of the text is replaced, that of a table now empty too."""
-    with begun(tmp_path, database) as here:
+    with begun(tmp_path, database, kind) as here:
         database.run("ANALYZE")
         before = database.holding([ANSWERED])
 
