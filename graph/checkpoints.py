@@ -31,6 +31,12 @@ Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 LAST_NODE = "persist"
 """The node after which a turn has ended, as which a whole state is written."""
 
+_ROWS = "deleted rows in PostgreSQL's files, until `VACUUM FULL`, and in its WAL"
+_SAMPLES = (
+    "samples of deleted rows in PostgreSQL's `pg_stats`: the connection's role does not own the "
+    "tables; erase again as their owner"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -156,8 +162,8 @@ def _replacing(saver: BaseCheckpointSaver[Any], prune: str, delete: str) -> Step
     if isinstance(saver, InMemorySaver | SqliteSaver | AsyncSqliteSaver):
         return ()
     if is_postgres(saver):
-        yield Sweep()
-        return ("deleted rows in PostgreSQL's files, until `VACUUM FULL`, and in its WAL",)
+        renewed = yield Sweep()
+        return (_ROWS,) if renewed else (_ROWS, _SAMPLES)
     return (f"what the database of {kind} keeps of deleted rows until it reclaims their space",)
 
 
@@ -191,7 +197,7 @@ def _taken(thread: Thread, step: Step) -> list[Any]:
         case Prune():
             prune(saver, thread.name)
         case Sweep():
-            sweep(saver, thread.name)
+            return sweep(saver, thread.name)
         case Sql(statement):
             return _rows(saver, statement)
         case Look() | Hold() | LetGo():
@@ -210,7 +216,7 @@ async def _ataken(thread: Thread, step: Step) -> list[Any]:
         case Prune():
             await aprune(saver, thread.name)
         case Sweep():
-            await asweep(saver, thread.name)
+            return await asweep(saver, thread.name)
         case Sql(statement):
             return await _arows(saver, statement)
         case Look() | Hold() | LetGo():

@@ -55,6 +55,12 @@ Pruning keeps what subgraphs saved, and writes whose checkpoint was never saved.
 samples of all columns, which `pg_stats` shows, are taken anew; of an empty table they would stay.
 """
 
+_OWNED = """
+SELECT relname FROM pg_class
+WHERE oid = 'checkpoint_writes'::regclass AND pg_has_role(relowner, 'USAGE')
+"""
+"""Whether the tables are the connection's own: for others' PostgreSQL only warns at `ANALYZE`."""
+
 _MODULE = "langgraph.checkpoint.postgres"
 """Where the checkpointers for PostgreSQL are from, an extra that need not be installed."""
 
@@ -87,18 +93,22 @@ async def aprune(saver: Any, name: str) -> None:
     await saver.aprune([name])
 
 
-def sweep(saver: Any, name: str) -> None:
-    """Remove from PostgreSQL what pruning or deleting a thread leaves of it."""
+def sweep(saver: Any, name: str) -> list[Any]:
+    """Remove from PostgreSQL what pruning or deleting a thread leaves of it.
+
+    Return nothing if the planner's samples could not be taken anew.
+    """
     if hasattr(saver, "loop"):
-        asyncio.run_coroutine_threadsafe(asweep(saver, name), saver.loop).result()
-        return
+        return asyncio.run_coroutine_threadsafe(asweep(saver, name), saver.loop).result()
     with saver._cursor() as cursor, cursor.connection.transaction():  # noqa: SLF001 (no public one)
         for statement in _POSTGRES:
             cursor.execute(statement, {"thread": name})
+        return [*cursor.execute(_OWNED).fetchall()]
 
 
-async def asweep(saver: Any, name: str) -> None:
+async def asweep(saver: Any, name: str) -> list[Any]:
     """Do what `sweep` does with an asynchronous checkpointer."""
     async with saver._cursor() as cursor, cursor.connection.transaction():  # noqa: SLF001 (as above)
         for statement in _POSTGRES:
             await cursor.execute(statement, {"thread": name})
+        return [*await (await cursor.execute(_OWNED)).fetchall()]

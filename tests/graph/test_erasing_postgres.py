@@ -11,6 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
@@ -156,6 +157,26 @@ def test_samples_of_the_planner_go(tmp_path: Path, database: Database, kind: Any
         left = database.holding(SECRETS)
     assert f"samples of checkpoint_writes.blob: {ANSWERED}" in before
     assert left == []
+
+
+def test_samples_that_stay_are_said(tmp_path: Path, database: Database) -> None:
+    """A role that may not `ANALYZE` erases all rows, and the report says that samples stay."""
+    grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO guest"
+    with begun(tmp_path, database) as here:
+        database.run("CREATE ROLE guest LOGIN", grant, "ANALYZE")
+        owner, guest = here.agent.checkpointer, make_conninfo(database.uri, user="guest")
+        with PostgresSaver.from_conn_string(guest) as saver:
+            here.agent.checkpointer = saver
+            report = erase(here.agent, THREAD, 2)
+        left = database.holding(SECRETS)
+
+        here.agent.checkpointer = owner
+        again = erase(here.agent, THREAD, 2)
+
+    assert left != []
+    assert all(line.startswith("samples of") for line in left)
+    assert "samples of deleted rows in PostgreSQL's `pg_stats`" in report.not_erased[-1]
+    assert (again.not_erased, database.holding(SECRETS)) == ((report.not_erased[-2],), [])
 
 
 def test_other_threads_stay(tmp_path: Path, database: Database) -> None:
