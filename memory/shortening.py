@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..prompts.loader import text as prompt
 from .messages import Message, calls
 from .preview import Limits, preview, previewed, previewed_each
+from .quotes import fenced
 from .tokens import TokenCounter, count_messages
 from .transcript import Logged, places, rendered
 from .wellformed import note, wellformed
@@ -29,7 +30,8 @@ def within(said: Logged, messages: Sequence[Message], limit: int, count: TokenCo
     """Return the running turn within `limit` tokens, shortened no more than needed.
 
     `messages` are those of `said` as they are shown. In this order: previews of results, of texts
-    and images, of arguments; the oldest rounds of tools as one note; the head and tail of the log.
+    and images, of arguments; the oldest rounds of tools as one note; head and tail of the log as a
+    quote, beside what the user said last.
     """
     whole = wellformed(messages)
     if count_messages(whole, count) <= limit:
@@ -49,7 +51,7 @@ def within(said: Logged, messages: Sequence[Message], limit: int, count: TokenCo
     at = bisect_left(folds, -limit, key=lambda gone: -count_messages(folded(gone), count))
     if at < len(folds):
         return Shortened(folded(folds[at]), "folded")
-    return Shortened(_log(said, limit, count), "log")
+    return Shortened(_log(said, messages, limit, count), "log")
 
 
 def ladder(limit: int) -> Iterator[int]:
@@ -101,11 +103,16 @@ def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
     return prompt("rounds_left_out", calls=len(named), names=names, turn=turn, offset=offset)
 
 
-def _log(said: Logged, limit: int, count: TokenCounter) -> tuple[Message, ...]:
-    """Return the log of the turn as one message, as much of it as fits."""
+def _log(
+    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+) -> tuple[Message, ...]:
+    """Return the log of the turn as a quote, as much of it as fits, and what the user said last."""
     log, turn = rendered(said.messages), said.turn
+    short = previewed(said, messages, Limits(LEAST, LEAST, LEAST), count)
+    asked = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
-        shown = (note(prompt("turn_left_out", log=preview(log, tokens, turn, 0, count))),)
+        quote = fenced("log", preview(log, tokens, turn, 0, count))
+        shown = wellformed([note(prompt("turn_left_out", quote=quote)), *asked])
         if count_messages(shown, count) <= limit:
             return shown
     return (note(preview(log, 1, turn, 0, count)),)

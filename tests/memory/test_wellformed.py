@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.quotes import fenced
 from ebbtide.memory.wellformed import NAME, no_result, note, wellformed
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import ai, call, human, tool
@@ -18,7 +19,7 @@ IMAGE = [{"type": "image", "url": "a.png"}]
 INVALID = {"name": "look_up", "args": '{"key":', "id": "3", "error": "no JSON"}
 MENDED = {"name": "look_up", "args": {"invalid": '{"key":'}, "id": "3"}
 UNRUN = no_result(ONE, prompt("no_result"))
-ORPHAN = note("[Result of a tool call that is not shown, look_up: found]")
+ORPHAN = note(prompt("orphan_result", quote=fenced("result", "tool look_up: found")))
 
 CALLS = [ONE, TWO, call("open_effort", call_id="3", name="a")]
 INVALIDS = [INVALID, {**INVALID, "id": "2", "args": None}]
