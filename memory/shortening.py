@@ -106,7 +106,10 @@ def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
 def _log(
     said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the log of the turn as a quote, as much of it as fits, and what the user said last."""
+    """Return head and tail of the log as a quote, and what the user said last.
+
+    Where there is no room for the quote, or for both, a note says that the turn is left out.
+    """
     log, turn = rendered(said.messages), said.turn
     short = previewed(said, messages, Limits(LEAST, LEAST, LEAST), count)
     asked = [message for message in short if message["type"] == "human"][-1:]
@@ -115,4 +118,6 @@ def _log(
         shown = wellformed([note(prompt("turn_left_out", quote=quote)), *asked])
         if count_messages(shown, count) <= limit:
             return shown
-    return (note(preview(log, 1, turn, 0, count)),)
+    gone = note(prompt("whole_turn_left_out", turn=turn, tokens=count(log)))
+    shown = wellformed([gone, *asked])
+    return shown if count_messages(shown, count) <= limit else (gone,)

@@ -105,3 +105,14 @@ def test_of_a_turn_that_is_only_a_log_the_last_question_stays(limit: int) -> Non
 
     assert text(log).startswith("[Memory: the log of a turn that is too long")
     assert asked == messages[-1]
+
+
+def test_where_the_log_has_no_room_a_note_names_the_turn() -> None:
+    """The last question stands beside it as long as it can."""
+    messages = [*[human("hello")] * 1_000, human("Which port?")]
+
+    little, least = (shortened(messages, limit).messages for limit in (30, 1))
+
+    gone = "[Memory: turn 7 (2003 tokens) is left out here. read_log(turn=7) reads it.]"
+    assert [text(message) for message in little] == [gone, "Which port?"]
+    assert [text(message) for message in least] == [gone]
