@@ -40,6 +40,11 @@ FIELD_TABLE: list[tuple[str, str, dict[str, str]]] = [
     ),
     ("Chinese values", "Goal: 修复登录\nContext: 文件", {"Goal": "修复登录", "Context": "文件"}),
     ("full-width colon", "Goal：修复登录\n负责人：安", {"Goal": "修复登录", "负责人": "安"}),
+    (
+        "no space",
+        "Goal:修复登录\n**Context:**c.py\nurl:x",
+        {"Goal": "修复登录", "Context": "c.py\nurl:x"},
+    ),
     ("unknown fields", "Owner: Ann\nGoal: g", {"Owner": "Ann", "Goal": "g"}),
     ("bold names", "**Goal:** g\n**Context**: c", {"Goal": "g", "Context": "c"}),
     ("other cases", "GOAL: g\ntechnical anchors: t", {"Goal": "g", "Technical Anchors": "t"}),
