@@ -43,7 +43,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[dict[str,
     settings = Settings(context_budget=BUDGET, ambient_window=0, decay_threshold=100)
     root = tmp_path_factory.mktemp("report")
     talked = talk(root, script, [{"summary": LONG}] * 3, tools=[look_up], settings=settings)
-    reports = []
+    reports: list[dict[str, Any]] = []
     while len(talked.model.sent) < len(script):
         said = f"Question {len(reports) + 1}. {LONG}"
         reports.append(talked.say(said)["context_report"])

@@ -39,7 +39,7 @@ def sizes(talk: Conversation) -> dict[str, int]:
 
 def free(talk: Conversation) -> int:
     """Return what the parts that are always sent leave when something must be cut."""
-    turn = talk.context.report["tokens"]["turn"]
+    turn: int = talk.context.report["tokens"]["turn"]
     return talk.room - notes_tier(talk.desk).tokens - LEFT_OUT_TOKENS - turn
 
 
