@@ -57,7 +57,8 @@ def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
             state = agent.invoke({"messages": words}, THREAD)
 
     first, other = (shown(tmp_path, seed) for seed in (1, 2))
-    [path.unlink() for path in tmp_path.rglob("index.sqlite*")]
+    for path in tmp_path.rglob("index.sqlite*"):
+        path.unlink()
     again = shown(tmp_path, 3)
 
     assert state["context_report"]["left_out"]
