@@ -57,18 +57,18 @@ def previewed(
 
     `seen` are the messages of `said` as they are shown; pointers count in what was said.
     """
-    return previewed_each(said, seen, [limits] * len(seen), count)
+    return previewed_at(said.turn, seen, places(said.messages), limits, count)
 
 
-def previewed_each(
-    said: Logged, seen: Sequence[Message], limits: Sequence[Limits], count: TokenCounter
+def previewed_at(
+    turn: int, seen: Sequence[Message], stand: Sequence[Place], limits: Limits, count: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the messages of a turn, each with previews of its contents over limits of its own."""
-    if all(one == Limits() for one in limits):
+    """Return messages of a turn with previews, given where each stands in the rendered turn."""
+    if limits == Limits():
         return tuple(seen)
     return tuple(
-        _shown(message, _Pointer(said.turn, place, count), one)
-        for message, place, one in zip(seen, places(said.messages), limits, strict=True)
+        _shown(message, _Pointer(turn, place, count), limits)
+        for message, place in zip(seen, stand, strict=True)
     )
 
 

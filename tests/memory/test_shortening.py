@@ -79,3 +79,19 @@ def test_previews_are_as_long_as_there_is_room() -> None:
     ]
 
     assert sizes == sorted({*sizes})
+
+
+@pytest.mark.parametrize(("limit", "how"), [(40_000, "results"), (4_000, "folded")])
+def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
+    """Of the steps few are tried, and what they have in common is made once."""
+    counted: list[str] = []
+
+    def counting(written: str) -> int:
+        counted.append(written)
+        return count_words(written)
+
+    messages = [human("hello"), *looked_up(1, LONG) * 240]
+    shown = within(Group(7, tuple(messages), ""), messages, limit, counting)
+
+    assert shown.how == how
+    assert len(counted) < 40 * len(messages)
