@@ -10,7 +10,7 @@ from ..prompts.loader import text as prompt
 from .messages import Message, calls
 from .preview import Limits, preview, previewed_at
 from .tokens import TokenCounter, count_messages
-from .transcript import Logged, places, rendered
+from .transcript import Logged, offsets, rendered
 from .wellformed import note, wellformed
 
 LEAST = 32
@@ -126,7 +126,7 @@ def _divided(said: Logged, messages: Sequence[Message], count: TokenCounter) -> 
     """Divide a turn before each answer; what a part shows does not depend on the other parts."""
     answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
     spans = [slice(*span) for span in pairwise([0, *answers, len(messages)])]
-    stand = places(said.messages)
+    stand = offsets(said.messages)
 
     @cache
     def shown(part: int, limits: Limits) -> _Sized:
