@@ -34,7 +34,7 @@ _ASIDE = ":erasing:"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Newest:
     """A thread's newest state, empty if it has none, and the nodes that would run next.
 
     `checkpoint` is the id of the thread's own newest checkpoint, empty if it has none.
@@ -69,30 +69,30 @@ class Thread:
         return config, {**self.values, "messages": Overwrite(self.values["messages"])}, LAST_NODE
 
 
-def state_of(agent: Agent, config: RunnableConfig) -> Found:
+def state_of(agent: Agent, config: RunnableConfig) -> Newest:
     """Return the newest state of a thread, or the one that an interrupted erasure set aside."""
     if _saver(agent) is None:
-        return Found({})
+        return Newest({})
     name = str(config["configurable"]["thread_id"])
     found = agent.get_state(_of(config, name))
     if found.values:
-        return Found(found.values, found.next, _id(found))
+        return Newest(found.values, found.next, _id(found))
     aside = agent.get_state(_of(config, _aside(name)))
     ours = aside.values.get("session", {}).get("thread") == clean(name)
-    return Found(aside.values if ours else {}, checkpoint=_id(found))
+    return Newest(aside.values if ours else {}, checkpoint=_id(found))
 
 
-async def astate_of(agent: Agent, config: RunnableConfig) -> Found:
+async def astate_of(agent: Agent, config: RunnableConfig) -> Newest:
     """Do what `state_of` does with an asynchronous checkpointer."""
     if _saver(agent) is None:
-        return Found({})
+        return Newest({})
     name = str(config["configurable"]["thread_id"])
     found = await agent.aget_state(_of(config, name))
     if found.values:
-        return Found(found.values, found.next, _id(found))
+        return Newest(found.values, found.next, _id(found))
     aside = await agent.aget_state(_of(config, _aside(name)))
     ours = aside.values.get("session", {}).get("thread") == clean(name)
-    return Found(aside.values if ours else {}, checkpoint=_id(found))
+    return Newest(aside.values if ours else {}, checkpoint=_id(found))
 
 
 def replace_all(

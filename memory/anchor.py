@@ -8,15 +8,12 @@ from ..prompts.loader import text as prompt
 from .messages import Message
 from .quotes import fenced
 from .settings import Settings
-from .state_blocks import blocks, cut_content
+from .state_blocks import FIELDS, blocks, cut_content
 from .tokens import TokenCounter, cut_at_sentence
 from .wellformed import note
 
 Anchor: TypeAlias = Mapping[str, str]
 """Field -> text, in the order in which the model wrote them; "" is what stood before the first."""
-
-FIELDS = ("Goal", "Context", "Resolved", "Technical Anchors")
-"""The fields that the model is told to use; others are kept as well."""
 
 _KNOWN = {name.lower(): name for name in FIELDS}
 _FIELD = re.compile(

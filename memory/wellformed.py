@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .messages import Message, calls, text
+from .messages import Message, calls, speaks, text
 from .quotes import fenced
 
 NAME = "ebbtide"
@@ -19,7 +19,8 @@ def wellformed(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages such that every call is followed by its result and no result is alone.
 
     Missing results are filled in, orphan results become quotes, system messages become user text,
-    messages without any content are left out or say that they are empty.
+    messages without any content are left out or say that they are empty. An answer without words
+    is left out too: providers refuse one that is empty, or nothing but thoughts.
     """
     return tuple(fixed for part in _rounds(messages) for fixed in _paired(part))
 
@@ -81,7 +82,7 @@ def _plain(message: Message) -> Iterator[Message]:
     if message["type"] == "human":
         yield message if said else _saying(message, prompt("empty_message"))
     elif message["type"] == "ai":
-        yield from [message] if said else []
+        yield from [message] if speaks(message["data"].get("content")) else []
     elif said:
         yield _from_application(message)
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.anchor import (
-    FIELDS,
     anchor_note,
     keeping,
     limited,
@@ -19,7 +18,7 @@ from ebbtide.memory.anchor import (
 )
 from ebbtide.memory.messages import text
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.state_blocks import END, START
+from ebbtide.memory.state_blocks import END, FIELDS, START
 from ebbtide.memory.transitions import applied
 from ebbtide.prompts.loader import names
 from tests.memory.desks import Conversation, ai, call, count_words, human, tool

@@ -116,3 +116,19 @@ def test_where_the_log_has_no_room_a_note_names_the_turn() -> None:
     gone = "[Memory: turn 7 (2003 tokens) is left out here. read_log(turn=7) reads it.]"
     assert [text(message) for message in little] == [gone, "Which port?"]
     assert [text(message) for message in least] == [gone]
+
+
+@pytest.mark.parametrize(("limit", "how"), [(40_000, "results"), (4_000, "folded")])
+def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
+    """Of the steps few are tried, and what they have in common is made once."""
+    counted: list[str] = []
+
+    def counting(written: str) -> int:
+        counted.append(written)
+        return count_words(written)
+
+    messages = [human("hello"), *looked_up(1, LONG) * 240]
+    shown = within(Group(7, tuple(messages), ""), messages, limit, counting)
+
+    assert shown.how == how
+    assert len(counted) < 40 * len(messages)
