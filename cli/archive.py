@@ -9,8 +9,8 @@ from ..memory.archive import Archive, Finding
 from ..memory.errors import ArchiveFormatError
 from ..memory.record import Owner
 from .faults import reported
+from .home import configured
 from .options import AnySession, ConfigFile, Root, Session, User
-from .place import configured
 from .printable import printable
 from .session_names import called, none_of, one_called, shown
 
@@ -23,16 +23,16 @@ def verify(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Check every record from the stored bytes; exit code 1 if something is damaged or missing."""
-    place = configured(root, user, config).place
+    home = configured(root, user, config).home
     damaged = False
-    with place.archive() as archive:
-        owners = called(archive, place.user, session)
+    with home.archive() as archive:
+        owners = called(archive, home.user, session)
         for owner in owners:
             findings = _findings(archive, owner)
             damaged |= any(finding.fatal for finding in findings)
             typer.echo("\n".join([_verdict(archive, owner, findings), *map(_line, findings)]))
     if not owners:
-        typer.echo(none_of(place))
+        typer.echo(none_of(home))
     raise typer.Exit(int(damaged or not owners))
 
 
@@ -46,9 +46,9 @@ def export(
     config: ConfigFile = None,
 ) -> None:
     """Write a session as a folder that people can read."""
-    place = configured(root, user, config).place
-    with place.archive() as archive:
-        owner = one_called(archive, place.user, session)
+    home = configured(root, user, config).home
+    with home.archive() as archive:
+        owner = one_called(archive, home.user, session)
         archive.export(owner, folder)
     typer.echo(f"Wrote {printable(shown(owner))} to {folder}")
 

@@ -8,8 +8,8 @@ from ..memory.errors import SessionNotFoundError
 from .chat_commands import COMPLETED, in_commands, obeyed
 from .conversation import Conversation, conversation
 from .faults import one_line
+from .home import Setup
 from .lines import ReadLine, lines
-from .place import Setup
 from .screen import Screen
 
 _SHOWN = 60
@@ -19,7 +19,7 @@ def chat(setup: Setup, thread: str) -> None:
     """Talk on a thread until the user leaves."""
     screen = Screen(Console(highlight=False), setup.settings.context_budget)
     with conversation(setup, thread) as talk:
-        _greet(talk, screen, f"Thread {thread} in {setup.place.root}")
+        _greet(talk, screen, f"Thread {thread} in {setup.home.root}")
         _Chat(talk, screen, lines(talk.history, COMPLETED)).talk()
 
 

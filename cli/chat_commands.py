@@ -101,7 +101,8 @@ def _removed(rest: str) -> int:
 
 def _removal(talk: Conversation, rest: str) -> str:
     turn = _removed(rest)
-    last = talk.command(commands.amessages).lines[0].turn
+    newest = talk.command(commands.amessages).lines
+    last = newest[0].turn if newest else 0
     if not 1 <= turn <= last:
         raise TurnNotFoundError(turn, last)
     page = talk.command(commands.amessages, page_of(turn, last))

@@ -35,13 +35,17 @@ from ..graph.rebuilding import Rebuilt, arebuild_anchor, rebuild_anchor
 from ..graph.show_context import ShownContext, ashow_context, show_context
 from ..graph.undoing import aundo, undo
 from ..graph.windowing import aset_window, set_window
+from ..memory.metrics import Report
+from ..memory.tiers import Tier
 from ..memory.turn_lines import TurnLine, TurnPage
 
 __all__ = [
     "Commanded",
     "ErasureReport",
     "Rebuilt",
+    "Report",
     "ShownContext",
+    "Tier",
     "TurnLine",
     "TurnPage",
     "aclose_effort",

@@ -14,7 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from ..graph.agent import create_memory_agent
 from ..graph.restore import arestore
 from ..memory.record import Owner
-from .place import Setup
+from .home import Setup
 
 Show: TypeAlias = Callable[[str, Any], None]
 """Takes a stream mode and one event of it."""
@@ -91,20 +91,20 @@ class Conversation:
 
 @contextmanager
 def conversation(setup: Setup, thread: str) -> Iterator[Conversation]:
-    """Open a thread on the checkpoints and the archive of a place, and close them at the end.
+    """Open a thread on the checkpoints and the archive of a home, and close them at the end.
 
     If the checkpoints are lost and the archive is there, the thread is restored from it.
     """
-    model, owner = setup.chat_model(), Owner(setup.place.user, thread)
+    model, owner = setup.chat_model(), Owner(setup.home.user, thread)
     with (
-        setup.place.archive() as archive,
+        setup.home.archive() as archive,
         asyncio.Runner() as runner,
-        _saver(runner, setup.place.checkpoints()) as saver,
+        _saver(runner, setup.home.checkpoints()) as saver,
     ):
         agent = create_memory_agent(
             model, checkpointer=saver, archive=archive, settings=setup.settings
         )
-        talk = Conversation(runner, agent, owner, setup.place.history())
+        talk = Conversation(runner, agent, owner, setup.home.history())
         if talk.is_new() and archive.newest(owner) is not None:
             talk.restore()
         yield talk

@@ -18,7 +18,7 @@ from .budget import moving
 from .conversation import Conversation, conversation
 from .demo_page import WIDTH, Page
 from .demo_script import SCRIPT
-from .place import Place, Setup
+from .home import Home, Setup
 
 _FORGOTTEN = 8
 """Turns without a mention that evict a summary here, so that a short day shows it."""
@@ -37,7 +37,7 @@ def demo(root: Path | None) -> None:
     thread = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     began = perf_counter()
     with _folder(root) as folder:
-        setup = Setup(Place(folder), Settings(summary_eviction_threshold=_FORGOTTEN), "offline")
+        setup = Setup(Home(folder), Settings(summary_eviction_threshold=_FORGOTTEN), "offline")
         page.opening(str(folder))
         sizes = _play(setup, thread, page)
         results = [*_results(setup, thread, sizes), ("Time", f"{perf_counter() - began:.1f} s")]
@@ -105,8 +105,8 @@ class _Seen:
 
 def _results(setup: Setup, thread: str, sizes: list[int]) -> list[tuple[str, str]]:
     """Return what came of it, read back from the archive; `sizes` are those of the contexts."""
-    owner = Owner(setup.place.user, thread)
-    with setup.place.archive() as archive:
+    owner = Owner(setup.home.user, thread)
+    with setup.home.archive() as archive:
         (tip,) = archive.tips(owner)
         records = archive.turns(owner, tip, range(1, tip.turn + 1))
         efforts = archive.efforts(owner, tip, len(SCRIPT)).efforts

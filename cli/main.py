@@ -11,8 +11,8 @@ from . import archive
 from .chat import chat as talk
 from .demo import demo as show
 from .faults import reported
+from .home import configured
 from .options import AnySession, ConfigFile, Model, Root, Thread, User
-from .place import configured
 from .sessions import table
 from .settings import settings as show_settings
 from .stats import stats as metrics
@@ -51,7 +51,7 @@ def chat(
 @reported()
 def sessions(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
     """List the sessions of a user."""
-    table(configured(root, user, config).place)
+    table(configured(root, user, config).home)
 
 
 @app.command()
@@ -67,7 +67,7 @@ def stats(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Show what the memory of a session did, and what its context cost."""
-    metrics(configured(root, user, config).place, session)
+    metrics(configured(root, user, config).home, session)
 
 
 @app.command()

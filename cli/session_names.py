@@ -3,7 +3,7 @@
 from ..memory.archive import Archive
 from ..memory.errors import ArchiveError
 from ..memory.record import Owner
-from .place import Place
+from .home import Home
 from .printable import printable
 
 
@@ -16,9 +16,9 @@ def shown(owner: Owner) -> str:
     return f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread
 
 
-def none_of(place: Place) -> str:
+def none_of(home: Home) -> str:
     """Say that a user has no sessions."""
-    return printable(f"No sessions of {place.user} in {place.root}")
+    return printable(f"No sessions of {home.user} in {home.root}")
 
 
 def called(archive: Archive, user: str, name: str | None) -> list[Owner]:

@@ -7,19 +7,19 @@ from rich.text import Text
 from ..memory.archive import Archive
 from ..memory.errors import ArchiveFormatError
 from ..memory.record import Owner
-from .place import Place
+from .home import Home
 from .printable import printable
 from .session_names import none_of, shown
 
 
-def table(place: Place) -> None:
+def table(home: Home) -> None:
     """Print a row for each session: thread, turns, efforts, last activity."""
     console = Console(highlight=False)
     listed = Table("Thread", "Turns", "Efforts", "Last activity")
-    with place.archive() as archive:
-        for owner in archive.sessions(place.user):
+    with home.archive() as archive:
+        for owner in archive.sessions(home.user):
             listed.add_row(*(Text(printable(cell)) for cell in _row(archive, owner)))
-    console.print(listed if listed.row_count else Text(f"{none_of(place)}."))
+    console.print(listed if listed.row_count else Text(f"{none_of(home)}."))
 
 
 def _row(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:

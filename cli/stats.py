@@ -8,18 +8,18 @@ from ..memory.errors import SessionNotFoundError
 from ..memory.metrics import Report, TurnTokens, report
 from ..memory.record import Tip
 from ..memory.view import every_turn
-from .place import Place
+from .home import Home
 from .printable import printable
 
 _ROWS = 20
 _SERIES = "turns"
 
 
-def stats(place: Place, session: str | None) -> None:
+def stats(home: Home, session: str | None) -> None:
     """Print the metrics of a user's sessions, or of one; raises `SessionNotFoundError`."""
     console = Console(highlight=False)
-    with place.archive() as archive:
-        owners = [one for one in archive.sessions(place.user) if session in {None, one.thread}]
+    with home.archive() as archive:
+        owners = [one for one in archive.sessions(home.user) if session in {None, one.thread}]
         if session is not None and not owners:
             raise SessionNotFoundError(session)
         for owner in owners:

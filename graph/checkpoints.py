@@ -39,7 +39,7 @@ _SAMPLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Newest:
     """A thread's newest state, empty if it has none, and the nodes that would run next.
 
     `checkpoint` is the id of the thread's own newest checkpoint, empty if it has none.
@@ -77,17 +77,17 @@ class Thread:
         return _newest(self.config), values, LAST_NODE
 
 
-def state_of(agent: Agent, config: RunnableConfig) -> Found:
+def state_of(agent: Agent, config: RunnableConfig) -> Newest:
     """Return the newest state of a thread."""
     if _saver(agent) is None:
-        return Found({})
+        return Newest({})
     return _found(agent.get_state(_newest(config)))
 
 
-async def astate_of(agent: Agent, config: RunnableConfig) -> Found:
+async def astate_of(agent: Agent, config: RunnableConfig) -> Newest:
     """Do what `state_of` does with an asynchronous checkpointer."""
     if _saver(agent) is None:
-        return Found({})
+        return Newest({})
     return _found(await agent.aget_state(_newest(config)))
 
 
@@ -262,9 +262,9 @@ def _thread(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> Thr
     return Thread(agent, _saver(agent), config, values, graph.collaborators.archive)
 
 
-def _found(snapshot: StateSnapshot) -> Found:
+def _found(snapshot: StateSnapshot) -> Newest:
     checkpoint = str(snapshot.config["configurable"].get("checkpoint_id", ""))
-    return Found(snapshot.values, snapshot.next, checkpoint)
+    return Newest(snapshot.values, snapshot.next, checkpoint)
 
 
 def _newest(config: RunnableConfig) -> RunnableConfig:

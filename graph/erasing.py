@@ -8,7 +8,7 @@ from typing import Any, cast
 from langchain_core.runnables import RunnableConfig
 
 from ..memory.archive import Archive
-from ..memory.erasing import Erased, Place
+from ..memory.erasing import Erased, TurnPlace
 from ..memory.errors import (
     SessionNotFoundError,
     SettingsError,
@@ -25,7 +25,7 @@ from ..nodes.resummarising import resummarise
 from ..nodes.session import DEFAULT_USER, tip_of
 from ..nodes.state import MemoryState
 from .build import MemoryGraph
-from .checkpoints import Agent, Found, areplace_all, astate_of, replace_all, state_of
+from .checkpoints import Agent, Newest, areplace_all, astate_of, replace_all, state_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class ErasureReport:
     """
 
     turn: int
-    erased: tuple[Place, ...]
-    quoted: tuple[Place, ...]
+    erased: tuple[TurnPlace, ...]
+    quoted: tuple[TurnPlace, ...]
     resummarised: tuple[str, ...]
     stale: tuple[str, ...]
     not_erased: tuple[str, ...]
@@ -101,7 +101,7 @@ async def aerase(
     return _report(erased, written, left)
 
 
-def _opened(agent: Agent, config: RunnableConfig, found: Found) -> _Thread:
+def _opened(agent: Agent, config: RunnableConfig, found: Newest) -> _Thread:
     graph = agent.builder
     if not isinstance(graph, MemoryGraph):
         raise SettingsError(
@@ -154,7 +154,7 @@ def _tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
     return tips[branch]
 
 
-def _unmoved(thread: _Thread, turn: int, before: Found, now: Found) -> None:
+def _unmoved(thread: _Thread, turn: int, before: Newest, now: Newest) -> None:
     """Raise `TurnArrivedError` if the thread has another newest checkpoint than it had."""
     if now.checkpoint != before.checkpoint:
         raise TurnArrivedError(thread.owner.thread, turn)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
-from ..memory.anchor import FIELDS, parsed, rendered
-from ..memory.state_blocks import END, START
+from ..memory.anchor import parsed, rendered
+from ..memory.state_blocks import END, FIELDS, START
 from .offline_requests import is_question
 from .offline_sentences import is_memory, split, turn_start
 

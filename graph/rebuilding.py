@@ -15,6 +15,7 @@ from ..memory.anchor import limited, newest
 from ..memory.errors import CommandError
 from ..memory.rebuilding import newest_block, quoted, visible
 from ..memory.record import Record
+from ..memory.summary import around, readable
 from ..nodes.plain import jsonable
 from ..prompts.loader import text as prompt
 from .show_context import shown
@@ -92,8 +93,8 @@ def _records(thread: Thread, config: RunnableConfig, context: object) -> tuple[R
 
 def _question(thread: Thread, records: tuple[Record, ...]) -> list[BaseMessage]:
     settings, count = thread.settings, thread.collaborators.count
-    log = quoted(records, settings.summary_input_tokens, count)
     told = prompt("rebuild_anchor", limit=settings.anchor_max_tokens)
+    log = quoted(records, readable(settings, around(told, quoted((), 0, count), count)), count)
     return [SystemMessage(told), HumanMessage(log)]
 
 

@@ -59,7 +59,8 @@ def show_context(
 
     Without one it is all that stands before the user's words; of a turn that is not finished, what
     resuming it sends. `context` is the context of that run. Raises `TurnRunningError` if there is a
-    message while a turn is not finished, and what beginning a turn raises.
+    message while a turn is not finished, or if that turn was killed before its message was in the
+    state, and what beginning a turn raises.
     """
     collaborators_of(agent)
     thread = opened(agent, config, agent.get_state(config), context)
@@ -84,7 +85,7 @@ def shown(
 ) -> ShownContext:
     """Run the nodes that a turn begins with on a copy of the state, without a checkpointer."""
     resumed = bool(thread.following)
-    if message is not None:
+    if message is not None or thread.following == (START,):
         thread.at_rest()
     begins = not resumed or thread.following == ("begin_turn",)
     values = dict(thread.values)

@@ -8,18 +8,18 @@ from ..prompts.loader import text as prompt
 from .messages import Message
 from .quotes import fenced
 from .settings import Settings
-from .state_blocks import blocks, cut_content
+from .state_blocks import FIELDS, blocks, cut_content
 from .tokens import TokenCounter, cut_at_sentence
 from .wellformed import note
 
 Anchor: TypeAlias = Mapping[str, str]
 """Field -> text, in the order in which the model wrote them; "" is what stood before the first."""
 
-FIELDS = ("Goal", "Context", "Resolved", "Technical Anchors")
-"""The fields that the model is told to use; others are kept as well."""
-
 _KNOWN = {name.lower(): name for name in FIELDS}
-_FIELD = re.compile(r"\**(?P<name>[^\W\d][\w -]{0,39}?)\**(?::(?=[\s*]|$)|：)\**\s*(?P<text>.*)")
+_FIELD = re.compile(
+    rf"\**(?:(?P<own>(?i:{'|'.join(FIELDS)}))\**[:：]|"
+    r"(?P<name>[^\W\d][\w -]{0,39}?)\**(?::(?=[\s*]|$)|：))\**\s*(?P<text>.*)"
+)
 _LEAST = 4
 """Tokens that a field is cut to at least; if there are too many for that, some are left out."""
 
@@ -35,7 +35,7 @@ def parsed(block: str) -> dict[str, str]:
     for line in block.replace("\r\n", "\n").split("\n"):
         said = line
         if field := _FIELD.fullmatch(line):
-            name, said = _KNOWN.get(field["name"].lower(), field["name"]), field["text"]
+            name, said = _name(field), field["text"]
         fields.setdefault(name, []).append(said)
     texts = {name: "\n".join(lines).strip() for name, lines in fields.items()}
     return {name: text for name, text in texts.items() if text}
@@ -116,6 +116,11 @@ def _cut_evenly(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, st
 
 def _cut(text: str, limit: int, count: TokenCounter) -> str:
     return text if count(text) <= limit else cut_at_sentence(text, limit, count)
+
+
+def _name(field: re.Match[str]) -> str:
+    """Return the name of a field; a field that was asked for needs no space after its colon."""
+    return _KNOWN[field["own"].lower()] if field["own"] else field["name"]
 
 
 def _least_wanted(anchor: Anchor) -> str:

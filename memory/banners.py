@@ -68,6 +68,11 @@ def anchor_cut(tokens: int, limit: int) -> str:
     return f"--- Shortened state block: {tokens} tokens, of which {limit} may be kept ---"
 
 
+def wordless() -> str:
+    """Return the banner of an answer that is nothing but a state block, so that users see none."""
+    return "--- Answered without words: only the state block was written ---"
+
+
 def goal_updated(effort_id: str) -> str:
     """Return the banner of an effort whose goal changed."""
     return f"--- Updated goal of effort: {effort_id} ---"

@@ -27,7 +27,8 @@ def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> W
     """Build the working context of the running turn; the same inputs give the same bytes.
 
     It has at most as many tokens as the budget, of which `desk.room` is what instructions and tool
-    schemas leave. What was cut stays cut until efforts are opened, closed, shown or hidden.
+    schemas leave. What was cut stays cut until an effort is opened, switched to, closed, shown or
+    hidden, or the settings change.
     """
     fixed = fixed_tiers(system, schemas, desk.count)
     key = _key(desk)

@@ -13,7 +13,7 @@ from .retelling import retold, without_summaries
 from .state_blocks import blocks
 from .wording import Sought, figures, held, leaves, said, sought, text_fields
 
-Place: TypeAlias = tuple[str, int]
+TurnPlace: TypeAlias = tuple[str, int]
 """A branch and the number of a turn on it."""
 
 Blanks: TypeAlias = Mapping[int, tuple[str, ...]]
@@ -37,8 +37,8 @@ class Erased:
 
     turn: int
     digest: str
-    places: tuple[Place, ...]
-    quoted: tuple[Place, ...] = ()
+    places: tuple[TurnPlace, ...]
+    quoted: tuple[TurnPlace, ...] = ()
     stale: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     sought: Sought = field(default=(), repr=False)
@@ -48,7 +48,7 @@ class Erased:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Redaction:
     """What erasing changes in one record: events lose text, a buried record all messages too.
 
     `blanks` name fields of events, `anchor.Goal` a field of the anchor that an event holds.
@@ -65,7 +65,7 @@ class Cut:
     content: str = ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TurnPlace:
         """Branch and turn of the record."""
         return self.branch, self.turn
 
@@ -105,8 +105,8 @@ def wording(record: Record, anchor: Anchor) -> Sought:
     return sought([*said(shown(record.messages)), *texts, *fresh])
 
 
-def changed(record: Record, found: Cut) -> Record:
-    """Return the record as it is after a cut; again, it changes nothing more."""
+def changed(record: Record, found: Redaction) -> Record:
+    """Return the record as it is after a redaction; again, it changes nothing more."""
     events = tuple(
         blanked(event, found.blanks.get(number, ())) for number, event in enumerate(record.events)
     )
@@ -115,8 +115,10 @@ def changed(record: Record, found: Cut) -> Record:
     return replace(record, events=events, messages=_without_copies(record, found.retold))
 
 
-def retelling(record: Record, found: Cut | None, copies: Callable[[str, str], bool]) -> Cut | None:
-    """Return the cut with what tools retold in that record.
+def retelling(
+    record: Record, found: Redaction | None, copies: Callable[[str, str], bool]
+) -> Redaction | None:
+    """Return the redaction with what tools retold in that record.
 
     `copies` tells of an effort and a summary whether it is a redacted one.
     """
@@ -127,7 +129,7 @@ def retelling(record: Record, found: Cut | None, copies: Callable[[str, str], bo
     told = {number: efforts for number, efforts in told.items() if efforts}
     if not told:
         return found
-    bare = found or Cut(record.branch, record.turn, record.digest, {})
+    bare = found or Redaction(record.branch, record.turn, record.digest, {})
     return replace(bare, retold=told, content=digest(_without_copies(record, told)))
 
 
@@ -179,7 +181,7 @@ def untold(anchor: Mapping[str, str], pieces: Sought) -> dict[str, str]:
     }
 
 
-def cut(record: Record, target: Target) -> Cut | None:
+def redaction(record: Record, target: Target) -> Redaction | None:
     """Return what erasing the target changes in a record, None if nothing."""
     buried = target.is_copy(record)
     fields = _own if buried else _derived
@@ -187,7 +189,7 @@ def cut(record: Record, target: Target) -> Cut | None:
     blanks = {number: tuple(sorted(names)) for number, names in listed if names}
     if not buried and not blanks:
         return None
-    return Cut(record.branch, record.turn, record.digest, blanks, buried)
+    return Redaction(record.branch, record.turn, record.digest, blanks, buried)
 
 
 def _without_copies(record: Record, told: Blanks) -> tuple[Message, ...]:

@@ -81,5 +81,5 @@ def _left_out(desk: Desk, cuts: Cuts) -> dict[str, str]:
     missing = {}
     for name, (first, _) in cuts.items():
         turns = [turn for turn in desk.space.expanded[name]["turns"] if turn < first]
-        missing[name] = ranges(turns) or "the end of the last turn"
+        missing[name] = f"turns {ranges(turns)}" if turns else "the end of the last turn"
     return missing

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 Message: TypeAlias = Mapping[str, Any]
 
 _LONE = re.compile("[\ud800-\udfff]")
+_THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")
 
 
@@ -58,6 +59,21 @@ def text(message: Message) -> str:
     if isinstance(content, str):
         return content
     return "".join(_block_text(block) for block in content)
+
+
+def speaks(content: Any) -> bool:
+    """Tell whether the content of an answer says anything beside what the model thought.
+
+    Providers answer 400 where it does not. Anthropic: "all messages must have non-empty content",
+    "The final block in an assistant message cannot be `thinking`". OpenAI: "Item of type
+    'reasoning' was provided without its required following item".
+
+    >>> speaks("Yes."), speaks(" "), speaks([{"type": "thinking", "thinking": "Well"}])
+    (True, False, False)
+    """
+    parts = content if isinstance(content, list) else [content or ""]
+    said = [part for part in parts if isinstance(part, str) or part.get("type") not in _THOUGHTS]
+    return any(_block_text(part).strip() for part in said)
 
 
 def calls(message: Message) -> tuple[Mapping[str, Any], ...]:

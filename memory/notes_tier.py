@@ -84,4 +84,4 @@ def _said(name: str, missing: Mapping[str, Any], desk: Desk) -> str:
     if "previews" in missing:
         return f"of {what}, long contents of turns {missing['previews'][:_LISTED]}"
     logs = (f"{effort}: {turns}" for effort, turns in missing.items())
-    return f"of {what}, turns {'; '.join(logs)[:_LISTED]}"
+    return f"of {what}, {'; '.join(logs)[:_LISTED]}"

@@ -10,7 +10,7 @@ from .messages import Message, text
 from .recall import recalled, shortened
 from .slices import fit, fit_end
 from .tokens import TokenCounter
-from .transcript import Logged, Place, places
+from .transcript import Logged, Offsets, offsets
 
 _HEAD_SHARE = 0.7
 
@@ -57,18 +57,18 @@ def previewed(
 
     `seen` are the messages of `said` as they are shown; pointers count in what was said.
     """
-    return previewed_each(said, seen, [limits] * len(seen), count)
+    return previewed_at(said.turn, seen, offsets(said.messages), limits, count)
 
 
-def previewed_each(
-    said: Logged, seen: Sequence[Message], limits: Sequence[Limits], count: TokenCounter
+def previewed_at(
+    turn: int, seen: Sequence[Message], at: Sequence[Offsets], limits: Limits, count: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the messages of a turn, each with previews of its contents over limits of its own."""
-    if all(one == Limits() for one in limits):
+    """Return messages of a turn with previews, given where each stands in the rendered turn."""
+    if limits == Limits():
         return tuple(seen)
     return tuple(
-        _shown(message, _Pointer(said.turn, place, count), one)
-        for message, place, one in zip(seen, places(said.messages), limits, strict=True)
+        _shown(message, _Pointer(turn, one, count), limits)
+        for message, one in zip(seen, at, strict=True)
     )
 
 
@@ -77,7 +77,7 @@ class _Pointer:
     """What a preview needs to point at what it leaves out."""
 
     turn: int
-    place: Place
+    offsets: Offsets
     count: TokenCounter
 
     def preview(self, said: str, limit: int, offset: int) -> str:
@@ -93,7 +93,7 @@ def _shown(message: Message, at: _Pointer, limits: Limits) -> Message:
         return shortened(message, limit, at.count)
     if limit is not None:
         said = text(message)
-        short = at.preview(said, limit, at.place.text)
+        short = at.preview(said, limit, at.offsets.text)
         if short != said or _has_images(message):
             data["content"] = short
     if limits.arguments is not None:
@@ -102,7 +102,7 @@ def _shown(message: Message, at: _Pointer, limits: Limits) -> Message:
 
 
 def _calls(data: Mapping[str, Any], at: _Pointer, limit: int) -> dict[str, Any]:
-    offsets = iter(at.place.calls)
+    offsets = iter(at.offsets.calls)
     return {
         key: [_call(call, at, limit, next(offsets)) for call in data[key]]
         for key in ("tool_calls", "invalid_tool_calls")

@@ -108,7 +108,10 @@ class Settings(BaseModel):
         120, ge=20, le=4_000, description="Length of an effort's summary at most, in tokens"
     )
     summary_input_tokens: int = Field(
-        12_000, ge=500, le=1_000_000, description="Log that one summary call reads, in tokens"
+        12_000,
+        ge=500,
+        le=1_000_000,
+        description="Log that one summary call reads at most, in tokens",
     )
     anchor: Literal["on-change", "always", "off"] = Field(
         "on-change", description="When the model is told to write the state block that it keeps"

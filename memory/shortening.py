@@ -1,14 +1,17 @@
 """The running turn within its limit: previews first, then finished rounds of tools as one note."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 
 from ..prompts.loader import text as prompt
 from .messages import Message, calls
-from .preview import Limits, preview, previewed, previewed_each
+from .preview import Limits, preview, previewed, previewed_at
+from .quotes import fenced
 from .tokens import TokenCounter, count_messages
-from .transcript import Logged, places, rendered
+from .transcript import Logged, offsets, rendered
 from .wellformed import note, wellformed
 
 LEAST = 32
@@ -25,31 +28,71 @@ class Shortened:
     how: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How long contents may be before the newest round and from there on, and what gives way."""
+
+    older: Limits
+    newest: Limits
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """A piece of the context and its size."""
+
+    messages: tuple[Message, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A turn in parts that begin with an answer of the model each, the first perhaps not.
+
+    `rounds` are the parts that call tools. `shown` returns a part with previews, `left_out` the
+    note that stands for rounds.
+    """
+
+    parts: range
+    rounds: tuple[int, ...]
+    shown: Callable[[int, Limits], _Sized]
+    left_out: Callable[[Sequence[int]], _Sized]
+
+    def previewed(self, step: _Step) -> list[_Sized]:
+        """Return all parts with previews."""
+        newest = self.rounds[-1] if self.rounds else 0
+        return [
+            self.shown(part, step.older if part < newest else step.newest) for part in self.parts
+        ]
+
+    def folded(self, gone: int) -> list[_Sized]:
+        """Return the turn with the shortest previews and a note for its first `gone` rounds."""
+        short = [self.shown(part, Limits(LEAST, LEAST, LEAST)) for part in self.parts]
+        rounds = self.rounds[:gone]
+        return [*short[: rounds[0]], self.left_out(rounds), *short[rounds[-1] + 1 :]]
+
+
 def within(said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter) -> Shortened:
     """Return the running turn within `limit` tokens, shortened no more than needed.
 
     `messages` are those of `said` as they are shown. In this order: previews of results, of texts
-    and images, of arguments; the oldest rounds of tools as one note; the head and tail of the log.
+    and images, of arguments; the oldest rounds of tools as one note; head and tail of the log as a
+    quote, beside what the user said last.
     """
     whole = wellformed(messages)
     if count_messages(whole, count) <= limit:
         return Shortened(whole)
-    rounds = [at for at, message in enumerate(messages) if calls(message)]
-    for older, newest, how in _limits(limit):
-        before = rounds[-1] if rounds else 0
-        limits = [older] * before + [newest] * (len(messages) - before)
-        shown = wellformed(previewed_each(said, messages, limits, count))
-        if count_messages(shown, count) <= limit:
-            return Shortened(shown, how)
-    folds = range(1, len(rounds) + 1)
-
-    def folded(gone: int) -> tuple[Message, ...]:
-        return _folded(said, messages, rounds[:gone], count)
-
-    at = bisect_left(folds, -limit, key=lambda gone: -count_messages(folded(gone), count))
+    turn = _divided(said, messages, count)
+    *steps, last = _limits(limit)
+    if _tokens(turn.previewed(last)) <= limit:
+        at = bisect_left(steps, 1, key=lambda step: _tokens(turn.previewed(step)) <= limit)
+        least = (*steps, last)[at]
+        return Shortened(_messages(turn.previewed(least)), least.how)
+    folds = range(1, len(turn.rounds) + 1)
+    at = bisect_left(folds, 1, key=lambda gone: _tokens(turn.folded(gone)) <= limit)
     if at < len(folds):
-        return Shortened(folded(folds[at]), "folded")
-    return Shortened(_log(said, limit, count), "log")
+        return Shortened(_messages(turn.folded(folds[at])), "folded")
+    return Shortened(_log(said, messages, limit, count), "log")
 
 
 def ladder(limit: int) -> Iterator[int]:
@@ -66,32 +109,53 @@ def ladder(limit: int) -> Iterator[int]:
         step //= 2
 
 
-def _limits(limit: int) -> Iterator[tuple[Limits, Limits, str]]:
+def _limits(limit: int) -> Iterator[_Step]:
     """Yield shorter and shorter limits for what stands before the newest round, and from there on.
 
     What was called last is what the model wants to read now.
     """
     for results in ladder(limit):
-        yield Limits(results), Limits(), "results"
+        yield _Step(Limits(results), Limits(), "results")
     for results in ladder(limit):
-        yield Limits(LEAST), Limits(results), "results"
+        yield _Step(Limits(LEAST), Limits(results), "results")
     for texts in ladder(limit):
-        yield (both := Limits(LEAST, texts)), both, "texts"
+        yield _Step(both := Limits(LEAST, texts), both, "texts")
     for arguments in ladder(limit):
-        yield (both := Limits(LEAST, LEAST, arguments)), both, "arguments"
+        yield _Step(both := Limits(LEAST, LEAST, arguments), both, "arguments")
 
 
-def _folded(
-    said: Logged, messages: Sequence[Message], gone: Sequence[int], count: TokenCounter
-) -> tuple[Message, ...]:
-    """Return the turn as previews, with the rounds that begin at `gone` folded into a note."""
-    short = previewed(said, messages, Limits(LEAST, LEAST, LEAST), count)
-    begin = gone[0]
-    later = (at for at in range(gone[-1] + 1, len(messages)) if messages[at]["type"] == "ai")
-    end = next(later, len(messages))
-    offset = places(said.messages)[begin].text
-    left_out = note(_left_out(said.turn, offset, messages[begin:end]))
-    return wellformed((*short[:begin], left_out, *short[end:]))
+def _divided(said: Logged, messages: Sequence[Message], count: TokenCounter) -> _Turn:
+    """Divide a turn before each answer; what a part shows does not depend on the other parts."""
+    answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
+    spans = [slice(*span) for span in pairwise([0, *answers, len(messages)])]
+    stand = offsets(said.messages)
+
+    @cache
+    def shown(part: int, limits: Limits) -> _Sized:
+        here = spans[part]
+        short = previewed_at(said.turn, messages[here], stand[here], limits, count)
+        return _sized(wellformed(short), count)
+
+    def left_out(gone: Sequence[int]) -> _Sized:
+        first, last = spans[gone[0]], spans[gone[-1]]
+        named = messages[first.start : last.stop]
+        told = _left_out(said.turn, stand[first.start].text, named)
+        return _sized((note(told),), count)
+
+    calling = (part for part, at in enumerate(answers, start=1) if calls(messages[at]))
+    return _Turn(range(len(spans)), tuple(calling), shown, left_out)
+
+
+def _sized(messages: tuple[Message, ...], count: TokenCounter) -> _Sized:
+    return _Sized(messages, count_messages(messages, count))
+
+
+def _tokens(parts: Iterable[_Sized]) -> int:
+    return sum(part.tokens for part in parts)
+
+
+def _messages(parts: Iterable[_Sized]) -> tuple[Message, ...]:
+    return tuple(message for part in parts for message in part.messages)
 
 
 def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
@@ -101,11 +165,21 @@ def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
     return prompt("rounds_left_out", calls=len(named), names=names, turn=turn, offset=offset)
 
 
-def _log(said: Logged, limit: int, count: TokenCounter) -> tuple[Message, ...]:
-    """Return the log of the turn as one message, as much of it as fits."""
+def _log(
+    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+) -> tuple[Message, ...]:
+    """Return head and tail of the log as a quote, and what the user said last.
+
+    Where there is no room for the quote, or for both, a note says that the turn is left out.
+    """
     log, turn = rendered(said.messages), said.turn
+    short = previewed(said, messages, Limits(LEAST, LEAST, LEAST), count)
+    asked = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
-        shown = (note(prompt("turn_left_out", log=preview(log, tokens, turn, 0, count))),)
+        quote = fenced("log", preview(log, tokens, turn, 0, count))
+        shown = wellformed([note(prompt("turn_left_out", quote=quote)), *asked])
         if count_messages(shown, count) <= limit:
             return shown
-    return (note(preview(log, 1, turn, 0, count)),)
+    gone = note(prompt("whole_turn_left_out", turn=turn, tokens=count(log)))
+    shown = wellformed([gone, *asked])
+    return shown if count_messages(shown, count) <= limit else (gone,)

@@ -1,7 +1,9 @@
 """State blocks in what a model says: found line by line, also while the text still comes in.
 
 A block is what stands between `---STATE---` and `---END STATE---`, each alone on its line. Markers
-inside code fences, quotes of the memory and running text do not count.
+inside code fences, quotes of the memory and running text do not count. Where a second block begins
+before the first one has ended, the second counts; what stands of the first is cut too if it is
+nothing but its usual fields, and so is the second of two ends.
 """
 
 import re
@@ -10,8 +12,13 @@ from typing import Any
 
 START, END = "---STATE---", "---END STATE---"
 
+FIELDS = ("Goal", "Context", "Resolved", "Technical Anchors")
+"""The fields that the model is told to use; others are kept as well."""
+
 _CODE = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
 _QUOTE = re.compile(r'<(?P<tag>\w+)(?: [^<>]*)? key="(?P<key>[0-9a-f]{16})">\s*$')
+_NAMED = re.compile(rf"\**(?:{'|'.join(FIELDS)})\**[:：]", re.IGNORECASE)
+_GOES_ON = re.compile(r"\s+|[-*] ")
 _INDENT = 3
 """Spaces that may stand before a marker; with more, Markdown shows code."""
 
@@ -35,6 +42,8 @@ class Cutter:
         self._line, self._given = "", 0
         self._fence: Callable[[str], bool] | None = None
         self._block: list[str] | None = None
+        self._starts: list[int] = []
+        self._ends = 0
         self._gap, self._before = "", ""
         self._cut = self._said = False
 
@@ -56,27 +65,49 @@ class Cutter:
     def _begun(self, line: str) -> str:
         """Return what can be shown of a line that may go on."""
         held = self._block is not None or not line.strip()
-        if held or (not self._given and self._fence is None and _may_be(START, line)):
+        may_be = _may_be(START, line) or (self._doubled() and _may_be(END, line))
+        if held or (not self._given and self._fence is None and may_be):
             return ""
         return self._text(line.rstrip("\r"))
 
     def _ended(self, line: str) -> str:
         fenced = self._fenced(line)
         if not fenced and _is(START, line):
-            shown = self._released() if self._block is not None else ""
-            self._block = [line]
-            return shown
+            return self._started(line)
         if self._block is None:
-            return self._plain(line)
+            if fenced or not (self._doubled() and _is(END, line)):
+                return self._plain(line)
+            self._ends -= 1
+            self._gone(line)
+            return ""
         self._block.append(line)
         if not fenced and _is(END, line):
             self._closed(self._block, line)
         return ""
 
+    def _started(self, line: str) -> str:
+        """Begin a block; show the lines held so far, unless they are fields of one begun twice."""
+        held = self._block or []
+        shown = ""
+        if held and not _fields(held[self._starts[-1] + 1 :]):
+            shown, held = self._released(), []
+        self._starts = [*self._starts, len(held)] if held else [0]
+        self._block = [*held, line]
+        return shown
+
     def _closed(self, block: list[str], last: str) -> None:
-        self.blocks.append("".join(block[1:-1]))
+        self.blocks.append("".join(block[self._starts[-1] + 1 : -1]))
+        self._ends, self._block = len(self._starts) - 1, None
+        self._gone(last)
+
+    def _gone(self, last: str) -> None:
+        """Leave out a line with those before it that are held, and join what is around them."""
         self._before = max(self._before, self._gap, key=_breaks)
-        self._gap, self._cut, self._block = "\n" * last.endswith("\n"), True, None
+        self._gap, self._cut = "\n" * last.endswith("\n"), True
+
+    def _doubled(self) -> bool:
+        """Tell whether nothing was said since a block that was begun twice has ended once."""
+        return self._ends > 0 and self._cut
 
     def _released(self) -> str:
         """Show the lines held so far: no end came, so they were no block."""
@@ -204,6 +235,14 @@ def _may_be(marker: str, line: str) -> bool:
     said = line.lstrip(" ")
     indent = len(line) - len(said)
     return indent <= _INDENT and (marker.startswith(said) or said.rstrip() == marker)
+
+
+def _fields(lines: list[str]) -> bool:
+    """Tell whether lines are fields of a block, with what goes on with them, or blank."""
+    said = [line for line in lines if line.strip()]
+    named = [_NAMED.match(line) for line in said]
+    following = zip(said[1:], named[1:], strict=True)
+    return all(named[:1]) and all(name or _GOES_ON.match(line) for line, name in following)
 
 
 def _breaks(blank: str) -> int:

@@ -1,6 +1,6 @@
 """Summaries of efforts: what is asked of a model, what it answers, in parts if need be."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
@@ -13,14 +13,24 @@ from .efforts import Effort
 from .errors import SummaryError
 from .messages import Message, calls, text
 from .quotes import fenced
+from .recall import compact
 from .record import Group
 from .settings import Settings
 from .slices import slices
-from .tokens import TokenCounter, cut_at_sentence
+from .tokens import REPLY_OVERHEAD, TokenCounter, count_messages, cut_at_sentence
 from .transcript import Logged, transcript
 
 CANNED_BELOW = 50
 _PART_SHARE = 4
+_LEAST = 200
+"""Tokens of the log that a call reads at least."""
+
+_PURPOSE_SHARE = 8
+"""The goal may have an eighth of the budget, and the constraints another one."""
+
+_SEAMS = 16
+"""Tokens that a text may have beyond those of its parts, where a log stands between fences."""
+
 _WORDS_IN_TEN_TOKENS = 5
 
 
@@ -57,11 +67,27 @@ def summarise(
     """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
     if said(log) < CANNED_BELOW:
         return EffortSummary(summary=prompt("canned_summary"), importance=0)
-    parts = slices(transcript(map(_seen, log)), settings.summary_input_tokens, count)
+    parts = slices(transcript(map(_seen, log)), _limit(effort, settings, count), count)
     answer = yield from _in_parts(effort, parts, settings, count)
     summary = cut_at_sentence(answer.summary, settings.summary_max_tokens, count)
     keywords = [*dict.fromkeys(answer.keywords)][: settings.keywords_limit]
     return answer.model_copy(update={"summary": summary, "keywords": keywords})
+
+
+def readable(settings: Settings, around: int) -> int:
+    """Return how many tokens of a log one call may read beside `around` others that it sends.
+
+    >>> readable(Settings(context_budget=4_000), 500), readable(Settings(), 500)
+    (3500, 12000)
+    """
+    return max(_LEAST, min(settings.summary_input_tokens, settings.context_budget - around))
+
+
+def around(instructions: str, data: str, count: TokenCounter) -> int:
+    """Return the tokens of a call with these two messages, whose second one takes a log in."""
+    opening: Message = {"type": "system", "data": {"content": instructions}}
+    asked: Message = {"type": "human", "data": {"content": data}}
+    return REPLY_OVERHEAD + count_messages([opening, asked], count) + _SEAMS
 
 
 def said(log: Sequence[Logged]) -> int:
@@ -94,12 +120,12 @@ def _in_parts(
     what: str = "part",
 ) -> Asking:
     """Ask part by part, then for a summary of the summaries; each pass has fewer parts."""
-    answers, words = [], settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
+    answers = []
+    limit, asked = _limit(effort, settings, count), _purpose(effort, settings, count)
     for number, part in enumerate(parts, start=1):
-        answers.append((yield _request(effort, part, f"{what} {number} of {len(parts)}", words)))
+        answers.append((yield _request(asked, part, f"{what} {number} of {len(parts)}", settings)))
     if len(answers) == 1:
         return answers[0]
-    limit = settings.summary_input_tokens
     short = (cut_at_sentence(answer.summary, limit // _PART_SHARE, count) for answer in answers)
     fewer = slices("\n\n".join(short), limit, count)
     if len(fewer) >= len(parts):
@@ -107,13 +133,28 @@ def _in_parts(
     return (yield from _in_parts(effort, fewer, settings, count, "records of its parts,"))
 
 
-def _request(effort: Effort, log: str, part: str, words: int) -> SummaryRequest:
-    named = prompt(
-        "summarise_log",
-        effort=effort.id,
-        goal=effort.goal or "not stated",
-        constraints="; ".join(effort.constraints) or "none",
-        part=part,
-        log=fenced("log", log, part=part),
-    )
+def _limit(effort: Effort, settings: Settings, count: TokenCounter) -> int:
+    """Return how many tokens of a log a request reads: the rest of the budget at most."""
+    longest = "records of its parts, 9999 of 9999"
+    empty = _request(_purpose(effort, settings, count), "", longest, settings)
+    forms = (prompt("summary_as_text"), compact(EffortSummary.model_json_schema()))
+    form = max(count(written) for written in forms)
+    return readable(settings, around(empty.instructions, empty.log, count) + form)
+
+
+def _purpose(effort: Effort, settings: Settings, count: TokenCounter) -> Mapping[str, str]:
+    """Return what the effort is called and is for, each within its share of the budget."""
+    longest = settings.context_budget // _PURPOSE_SHARE
+    goal = effort.goal or "not stated"
+    constraints = "; ".join(effort.constraints) or "none"
+    return {
+        "effort": effort.id,
+        "goal": cut_at_sentence(goal, longest, count),
+        "constraints": cut_at_sentence(constraints, longest, count),
+    }
+
+
+def _request(purpose: Mapping[str, str], log: str, part: str, settings: Settings) -> SummaryRequest:
+    words = settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
+    named = prompt("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
     return SummaryRequest(prompt("summarise", words=words), named)

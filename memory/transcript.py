@@ -43,7 +43,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Offsets:
     """Where a message stands in its rendered turn: offsets of its text and of its arguments."""
 
     text: int
@@ -70,11 +70,11 @@ def rendered(messages: Sequence[Message]) -> str:
     return "\n".join(str(line) for message in messages for line in _lines(message))
 
 
-def places(messages: Sequence[Message]) -> tuple[Place, ...]:
+def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
     """Return where each message stands in the rendered turn, in characters.
 
-    >>> places([{"type": "human", "data": {"content": "Which port?"}}])
-    (Place(text=6, calls=()),)
+    >>> offsets([{"type": "human", "data": {"content": "Which port?"}}])
+    (Offsets(text=6, calls=()),)
     """
     found, at = [], 0
     for message in messages:
@@ -86,7 +86,7 @@ def places(messages: Sequence[Message]) -> tuple[Place, ...]:
             else:
                 asked.append(begin)
             at = begin + len(line.said) + 1
-        found.append(Place(said, tuple(asked)))
+        found.append(Offsets(said, tuple(asked)))
     return tuple(found)
 
 

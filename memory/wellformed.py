@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .messages import Message, calls, text
+from .messages import Message, calls, speaks, text
+from .quotes import fenced
 
 NAME = "ebbtide"
 
@@ -17,8 +18,9 @@ def note(content: str) -> Message:
 def wellformed(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages such that every call is followed by its result and no result is alone.
 
-    Missing results are filled in, orphan results become text, system messages become user text,
-    messages without any content are left out or say that they are empty.
+    Missing results are filled in, orphan results become quotes, system messages become user text,
+    messages without any content are left out or say that they are empty. An answer without words
+    is left out too: providers refuse one that is empty, or nothing but thoughts.
     """
     return tuple(fixed for part in _rounds(messages) for fixed in _paired(part))
 
@@ -45,8 +47,8 @@ def _paired(part: Sequence[Message]) -> Iterator[Message]:
         if message["type"] != "tool":
             yield from _plain(message)
         elif message["data"].get("tool_call_id") not in known:
-            name = message["data"].get("name") or "unknown"
-            yield note(prompt("orphan_result", name=name, text=text(message)))
+            said = f"tool {message['data'].get('name') or 'unknown'}: {text(message)}"
+            yield note(prompt("orphan_result", quote=fenced("result", said)))
 
 
 def _result(call: Mapping[str, Any], results: Sequence[Message]) -> Message:
@@ -80,7 +82,7 @@ def _plain(message: Message) -> Iterator[Message]:
     if message["type"] == "human":
         yield message if said else _saying(message, prompt("empty_message"))
     elif message["type"] == "ai":
-        yield from [message] if said else []
+        yield from [message] if speaks(message["data"].get("content")) else []
     elif said:
         yield _from_application(message)
 

@@ -1,5 +1,6 @@
 """What the model says beside its answer: the state block, which users do not see."""
 
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import AIMessage
@@ -7,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from ..memory import banners
 from ..memory.anchor import limited, newest, rendered
+from ..memory.messages import speaks
 from ..memory.settings import Settings, resolve
 from ..memory.state_blocks import cut_content
 from ..memory.transitions import happened
@@ -26,7 +28,8 @@ def anchored(
 ) -> tuple[AIMessage, dict[str, Any]]:
     """Return the answer as users see it, and the update that keeps the rest.
 
-    The last complete block becomes the anchor; what the model said goes on to `persist`.
+    The last complete block becomes the anchor; what the model said goes on to `persist`. That an
+    answer is nothing but a block is told in a banner: its message is empty.
     """
     settings = resolve(runtime.context, collaborators.settings)
     said = jsonable(answer.content)
@@ -37,6 +40,8 @@ def anchored(
     update: dict[str, Any] = {"raw_answers": raw}
     before = workspace(state)
     space = _with_anchor(before, said, settings, collaborators)
+    if not (speaks(seen) or answer.tool_calls or answer.invalid_tool_calls):
+        space = replace(space, banners=(*space.banners, banners.wordless()))
     for banner in space.banners[len(before.banners) :]:
         runtime.stream_writer({"banner": banner})
     if space is not before:

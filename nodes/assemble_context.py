@@ -6,12 +6,13 @@ from langgraph.runtime import Runtime
 
 from ..memory.context import assemble, instructions
 from ..memory.prefix import prefix_tokens, sent, shared
-from ..memory.settings import Settings
+from ..memory.settings import Settings, resolve
 from ..memory.tiers import WorkingContext
 from .collaborators import Collaborators
 from .plain import real
 from .session import desk
 from .state import AgentState
+from .usage import floored
 
 
 def assemble_context(
@@ -21,10 +22,12 @@ def assemble_context(
     context = working_context(state, runtime, collaborators)
     now = sent(context.messages)
     cached = prefix_tokens(context, shared(state.get("sent", ""), now), collaborators.count)
-    factor = state.get("safety_factor", 1.0)
+    budget = resolve(runtime.context, collaborators.settings).context_budget
+    told = {"prefix": cached, "safety_factor": state.get("safety_factor", 1.0)}
+    report = {**context.report, **told, **floored(state, context.report, budget)}
     return {
         "context": {"messages": real(context.messages)},
-        "context_report": {**context.report, "prefix": cached, "safety_factor": factor},
+        "context_report": report,
         "cuts": dict(context.cuts),
         "sent": now,
     }

@@ -1,4 +1,4 @@
-"""A turn in which the user decides which tool is called, and no model is asked."""
+"""A turn in which the user decides which tool is called, and no model answers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +41,7 @@ def answering(result: dict[str, Any]) -> AIMessage:
 
 
 def by_hand(messages: list[Any]) -> bool:
-    """Tell whether no model was asked in the turn of these messages.
+    """Tell whether no model answered in the turn of these messages.
 
     >>> by_hand([HumanMessage("/close"), answering({"status": "concluded", "effort_id": "a"})])
     True

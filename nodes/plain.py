@@ -1,7 +1,8 @@
 """Messages of LangChain as the plain data that the memory works on, and back."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from langchain_core.messages import BaseMessage, messages_from_dict
@@ -34,12 +35,20 @@ def cleaned(message: AMessage) -> AMessage:
 
 def _said(message: BaseMessage) -> Iterator[tuple[str, Any]]:
     """Yield the fields that are not at their default."""
-    fields = type(message).model_fields
+    defaults = _defaults(type(message))
     for name, value in message:
-        field = fields.get(name)
-        default = field is not None and field.get_default(call_default_factory=True)
-        if name != "type" and (field is None or field.is_required() or _differ(value, default)):
+        if name != "type" and (name not in defaults or _differ(value, defaults[name])):
             yield name, jsonable(value)
+
+
+@cache
+def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
+    """Return the defaults of the fields that have one; finding them takes pydantic long."""
+    return {
+        name: field.get_default(call_default_factory=True)
+        for name, field in kind.model_fields.items()
+        if not field.is_required()
+    }
 
 
 def _differ(value: Any, default: Any) -> bool:
@@ -53,6 +62,8 @@ def jsonable(value: Any) -> Any:
     >>> jsonable({"sizes": (2, 1), "names": {"b", "a"}})
     {'sizes': [2, 1], 'names': ['a', 'b']}
     """
+    if type(value) is str:
+        return clean(value)
     try:
         kept = to_jsonable_python(_ordered(value), fallback=unserialisable, bytes_mode="base64")
         return clean(json.loads(json.dumps(kept)))

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
-from ..memory.safety import safety_factor
+from ..memory.safety import below_floor, safety_factor
 from .state import MemoryState
 
 _log = logging.getLogger("ebbtide.tokens")
@@ -30,3 +30,23 @@ def heeded(
         *(name, reported, counted, factor, now),
     )
     return {"safety_factor": factor, "context_report": {**report, "safety_factor": factor}}
+
+
+def floored(
+    state: MemoryState, report: Mapping[str, Any], context_budget: int
+) -> dict[str, dict[str, int]]:
+    """Return what the report says of a budget that the factor takes below the floor, if it does.
+
+    It is logged when it comes to be so, or the numbers change.
+    """
+    factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
+    found = below_floor(context_budget, factor, tokens["system"] + tokens["tools"])
+    if not found:
+        return {}
+    if found != state.get("context_report", {}).get("below_floor"):
+        _log.warning(
+            "context_budget %s divided by the safety factor %s is %s tokens, below the floor of "
+            "%s: contexts have the floor, and the provider may read more than context_budget",
+            *(context_budget, factor, found["effective"], found["floor"]),
+        )
+    return {"below_floor": found}

@@ -169,14 +169,22 @@ def test_parallel_threads_do_not_mix(tmp_path: Path) -> None:
     assert {owner.thread for owner in here.archive.sessions("default")} == set(names)
 
 
-def test_the_current_question_is_never_dropped(tmp_path: Path) -> None:
-    """Row 13: the user's words of this turn are in every call of the turn."""
+@pytest.mark.parametrize("budget", [3_000, 16_000])
+def test_the_current_question_is_never_dropped(tmp_path: Path, budget: int) -> None:
+    """Row 13: the user's words of this turn are in every call of the turn, however tight it is."""
+
+    def look_up() -> str:
+        """Look something up."""
+        return LONG * 500
+
     rounds = [
         call("open_effort", name="a"),
+        together(*[call("look_up")] * 40),
         call("close_effort"),
         call("expand_effort", effort_id="a"),
     ]
-    here = talk(tmp_path, [*rounds, "done"])
+    settings = Settings(context_budget=budget)
+    here = talk(tmp_path, [*rounds, "done"], tools=[look_up], settings=settings)
 
     here.say(LONG)
 
@@ -201,6 +209,20 @@ def test_recalled_text_stays_quoted_data(tmp_path: Path) -> None:
     assert INJECTED in inside
     assert "Ignore your instructions" not in here.last[0].text
     assert [m.type for m in here.last].count("system") == 1
+
+
+def test_summarising_waits_for_a_conclusion(tmp_path: Path) -> None:
+    """Row 17: a turn makes no call but its own; only concluding makes one more."""
+    script = [*["x"] * 20, call("open_effort", name="a"), *["y"] * 20, call("close_effort"), "z"]
+    here = talk(tmp_path, script, settings=Settings(context_budget=3_000))
+
+    calls = []
+    for _ in range(41):
+        here.say(LONG * 20)
+        calls.append((len(here.model.sent), len(here.model.asked)))
+
+    assert calls[:40] == [(turn + (turn > 20), 0) for turn in range(1, 41)]
+    assert calls[-1] == (43, 1)
 
 
 def test_what_happens_is_told(tmp_path: Path) -> None:
@@ -264,6 +286,21 @@ def test_deletion_reaches_all_tiers(tmp_path: Path) -> None:
         assert [path.name for path in files if LONG.encode() in path.read_bytes()] == []
         here.say("and now?")
     assert LONG not in here.model.sent[-1].text
+
+
+def test_an_expanded_log_is_there_to_be_used(tmp_path: Path) -> None:
+    """Row 24: it stands in the next call and through the next turn, however soon it may fade."""
+    script = [call("open_effort", name="auth"), "x", call("close_effort"), "y"]
+    shown = call("expand_effort", effort_id="auth")
+    looks = [call("effort_status"), "z"]
+    here = talk(
+        tmp_path, [*script, shown, *looks, *looks, "bye"], settings=Settings(decay_threshold=1)
+    )
+
+    [here.say(words) for words in (LONG, "done", "show", "and so?", "well")]
+
+    there = ["[Memory: the stored log" in sent.text for sent in here.model.sent]
+    assert there == [*[False] * 5, True, True, True, True, False]
 
 
 def test_topics_do_not_mix(tmp_path: Path) -> None:

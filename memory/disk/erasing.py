@@ -7,8 +7,7 @@ from typing import TypeAlias, cast
 
 from ..anchor import Anchor
 from ..efforts import Effort
-from ..erasing import Cut, Erased, Target, changed, cut, retelling, wording
-from ..erasing import Place as TurnPlace
+from ..erasing import Erased, Redaction, Target, TurnPlace, changed, redaction, retelling, wording
 from ..errors import TurnNotFoundError
 from ..manifest import fields
 from ..record import Record, Tip
@@ -89,7 +88,7 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
     filed = [
         Filed(name, changes)
         for name, one in _records(folder)
-        if (changes := cut(one, target)) is not None
+        if (changes := redaction(one, target)) is not None
     ]
     redacted = frozenset(_redacted(folder, filed))
     summaries = sorted({text for _, text in redacted})
@@ -102,7 +101,7 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
     return Erased(
         turn=turn,
         digest=record.digest,
-        places=tuple(one.cut.place for one in filed if one.cut.buried),
+        places=tuple(one.redaction.place for one in filed if one.redaction.buried),
         quoted=quotes.places,
         stale=tuple(sorted({effort for effort, _ in redacted})),
         named=_named(record),
@@ -159,9 +158,9 @@ def _records(folder: Folder) -> Iterator[tuple[str, Record]]:
 
 def _redacted(folder: Folder, filed: Iterable[Filed]) -> Iterator[Told]:
     """Yield the summaries that are redacted: results of tools in other turns may retell them."""
-    cuts = {one.cut.place: one.cut for one in filed}
+    redactions = {one.redaction.place: one.redaction for one in filed}
     for _, record in _records(folder):
-        found = cuts.get((record.branch, record.turn))
+        found = redactions.get((record.branch, record.turn))
         for number, names in found.blanks.items() if found else ():
             event = record.events[number]
             if "summary" in names:
@@ -175,10 +174,10 @@ def _goes(told: Told, redacted: Collection[Told], pieces: Sought) -> bool:
 def _with_copies(
     folder: Folder, filed: Iterable[Filed], copies: Callable[[str, str], bool]
 ) -> Iterator[Filed]:
-    """Yield the cuts with what results of tools in all other turns retell of redacted summaries."""
-    cuts = {one.cut.place: one.cut for one in filed}
+    """Yield the redactions with what tools in all other turns retell of redacted summaries."""
+    redactions = {one.redaction.place: one.redaction for one in filed}
     for name, record in _records(folder):
-        found = cuts.get((record.branch, record.turn))
+        found = redactions.get((record.branch, record.turn))
         if found is None or not found.buried:
             found = retelling(record, found, copies)
         if found is not None:
@@ -187,11 +186,11 @@ def _with_copies(
 
 def _quotes(folder: Folder, filed: Iterable[Filed], pieces: Sought) -> Quotes:
     """Return which turns still say some of the pieces when all is done."""
-    cuts = {one.cut.place: one.cut for one in filed}
+    redactions = {one.redaction.place: one.redaction for one in filed}
     places: list[TurnPlace] = []
     said: frozenset[str] = frozenset()
     for _, record in _records(folder):
-        found = cuts.get((record.branch, record.turn))
+        found = redactions.get((record.branch, record.turn))
         kept = record if found is None else changed(record, found)
         texts = leaves([message["data"] for message in kept.messages])
         here = held("\n".join(texts), pieces)
@@ -202,7 +201,7 @@ def _quotes(folder: Folder, filed: Iterable[Filed], pieces: Sought) -> Quotes:
 
 def _edited(folder: Folder, filed: Iterable[Filed], pieces: Sought) -> list[Filed]:
     """Return further turns of which the manifest says, edited by hand, what is to be erased."""
-    known = {one.cut.place for one in filed}
+    known = {one.redaction.place for one in filed}
     entries = read_manifest(folder).entries
     texts: dict[TurnPlace, list[str]] = {}
     for entry in entries:
@@ -210,7 +209,7 @@ def _edited(folder: Folder, filed: Iterable[Filed], pieces: Sought) -> list[File
         said += leaves(fields(entry), ("id", "status", "branch", "at"))
     places = {place for place, said in texts.items() if held("\n".join(said), pieces)} - known
     return [
-        Filed(name, Cut(record.branch, record.turn, record.digest, {}))
+        Filed(name, Redaction(record.branch, record.turn, record.digest, {}))
         for name, record in (_records(folder) if places else ())
         if (record.branch, record.turn) in places
     ]

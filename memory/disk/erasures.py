@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..archive import Finding
-from ..erasing import Cut, Place, changed
+from ..erasing import Redaction, TurnPlace, changed
 from ..errors import ArchiveFormatError
 from ..manifest import Entry, ManifestError, entries, line, parse
 from ..record import Record
@@ -25,10 +25,10 @@ from .schema import delete
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """A cut, and the log that the record stands in."""
+    """A redaction, and the log that the record stands in."""
 
     file: str
-    cut: Cut
+    redaction: Redaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class Plan:
     @property
     def noted(self) -> tuple[Noted, ...]:
         """The records whose messages do not match their digest any more."""
-        cuts = (one.cut for one in self.filed)
+        redactions = (one.redaction for one in self.filed)
         return tuple(
-            Noted(cut.branch, cut.turn, cut.digest, cut.content, self.at)
-            for cut in cuts
-            if cut.buried or cut.content
+            Noted(done.branch, done.turn, done.digest, done.content, self.at)
+            for done in redactions
+            if done.buried or done.content
         )
 
 
@@ -72,7 +72,7 @@ Step: TypeAlias = Callable[[Folder, Plan], None]
 
 def begin(folder: Folder, plan: Plan) -> None:
     """Write down what is to be done."""
-    cuts = [{"file": one.file, **_fields(one.cut)} for one in plan.filed]
+    cuts = [{"file": one.file, **_fields(one.redaction)} for one in plan.filed]
     said = {"v": 1, "turn": plan.turn, "at": plan.at, "cuts": cuts, "dropped": [*plan.dropped]}
     replace_file(folder.erasing, json.dumps(said).encode(), durable=folder.durable)
 
@@ -93,7 +93,7 @@ def under_way(folder: Folder) -> Plan | None:
     """Return the erasure that is under way, None if there is none."""
     try:
         said = json.loads(folder.erasing.read_bytes())
-        filed = tuple(Filed(item["file"], _cut(item)) for item in said["cuts"])
+        filed = tuple(Filed(item["file"], _redaction(item)) for item in said["cuts"])
         return Plan(said["turn"], said["at"], filed, tuple(said["dropped"]))
     except FileNotFoundError:
         return None
@@ -120,7 +120,7 @@ def excused(folder: Folder) -> dict[tuple[str, int, str], str]:
     return {one.key: one.content for one in noted}
 
 
-def mend(folder: Folder, records: Iterable[Record], places: Iterable[Place]) -> None:
+def mend(folder: Folder, records: Iterable[Record], places: Iterable[TurnPlace]) -> None:
     """Put what these records say into the manifest, in the place of what it says of these turns.
 
     A manifest that cannot be read is deleted: it is made again from the records.
@@ -179,17 +179,17 @@ def _rewrite_logs(folder: Folder, plan: Plan) -> None:
     by_file, there = attrgetter("file"), folder.sizes()
     filed = sorted((one for one in plan.filed if one.file in there), key=by_file)
     for name, group in groupby(filed, key=by_file):
-        cuts = {filed.cut.place: filed.cut for filed in group}
+        redactions = {filed.redaction.place: filed.redaction for filed in group}
 
-        def change(record: Record, cuts: dict[Place, Cut] = cuts) -> Record:
-            cut = cuts.get((record.branch, record.turn))
-            return record if cut is None else changed(record, cut)
+        def change(record: Record, known: dict[TurnPlace, Redaction] = redactions) -> Record:
+            found = known.get((record.branch, record.turn))
+            return record if found is None else changed(record, found)
 
         rewrite(folder.path / name, change, durable=folder.durable)
 
 
 def _mend_manifest(folder: Folder, plan: Plan) -> None:
-    places = {filed.cut.place for filed in plan.filed}
+    places = {filed.redaction.place for filed in plan.filed}
     names = sorted({filed.file for filed in plan.filed}.intersection(folder.sizes()))
     lines = (stored.line for name in names for stored in read(folder.path / name))
     records = (one for one in lines if isinstance(one, Record) and _place(one) in places)
@@ -214,9 +214,9 @@ STEPS: tuple[Step, ...] = (_forget_index, _rewrite_logs, _mend_manifest, _sweep,
 """What is done in a session's folder to erase a turn; the index is built again afterwards."""
 
 
-def _with(listed: Sequence[Entry], fresh: dict[Place, tuple[Entry, ...]]) -> Iterator[Entry]:
+def _with(listed: Sequence[Entry], fresh: dict[TurnPlace, tuple[Entry, ...]]) -> Iterator[Entry]:
     """Yield entries, those of some turns replaced where the first of each stood."""
-    put = set[Place]()
+    put = set[TurnPlace]()
     for entry in listed:
         place = (entry.branch, entry.effort.turn)
         if place not in fresh:
@@ -226,18 +226,18 @@ def _with(listed: Sequence[Entry], fresh: dict[Place, tuple[Entry, ...]]) -> Ite
             yield from fresh[place]
 
 
-def _fields(cut: Cut) -> dict[str, Any]:
-    places = {"blanks": [*cut.blanks.items()], "retold": [*cut.retold.items()]}
-    return {**asdict(cut), **places}
+def _fields(found: Redaction) -> dict[str, Any]:
+    places = {"blanks": [*found.blanks.items()], "retold": [*found.retold.items()]}
+    return {**asdict(found), **places}
 
 
-def _cut(item: Mapping[str, Any]) -> Cut:
+def _redaction(item: Mapping[str, Any]) -> Redaction:
     said = {key: value for key, value in item.items() if key != "file"}
     places = {
         key: {number: tuple(names) for number, names in said[key]} for key in ("blanks", "retold")
     }
-    return Cut(**{**said, **places})
+    return Redaction(**{**said, **places})
 
 
-def _place(record: Record) -> Place:
+def _place(record: Record) -> TurnPlace:
     return record.branch, record.turn

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from ..record import Record
 
-Place: TypeAlias = tuple[int, str, int]
+RecordKey: TypeAlias = tuple[int, str, int]
 """The opening of the index that the place was read from, branch, turn."""
 
 
@@ -16,10 +16,10 @@ class RecordsCache:
     def __init__(self, limit: int) -> None:
         """Hold records whose lines have up to `limit` bytes together."""
         self._limit, self._size = limit, 0
-        self._held: OrderedDict[Place, tuple[Record, int]] = OrderedDict()
+        self._held: OrderedDict[RecordKey, tuple[Record, int]] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, place: Place) -> Record | None:
+    def get(self, place: RecordKey) -> Record | None:
         """Return the record of a place, if it is held."""
         with self._lock:
             if place not in self._held:
@@ -33,7 +33,7 @@ class RecordsCache:
             self._held.clear()
             self._size = 0
 
-    def put(self, place: Place, record: Record, size: int) -> None:
+    def put(self, place: RecordKey, record: Record, size: int) -> None:
         """Hold a record whose line has `size` bytes, in place of those used longest ago."""
         with self._lock:
             if place in self._held or size > self._limit:

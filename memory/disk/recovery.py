@@ -24,7 +24,7 @@ _Fit: TypeAlias = Callable[[Folder, sqlite3.Connection], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Unindexed:
     """A line that the index does not know yet; a record without its messages, but their terms."""
 
     file: str
@@ -125,7 +125,7 @@ def _ends_a_line(folder: Folder, name: str, offset: int) -> bool:
         return offset == 0 or file.read(1) == b"\n"
 
 
-def _found(folder: Folder, connection: sqlite3.Connection) -> Iterator[Found]:
+def _found(folder: Folder, connection: sqlite3.Connection) -> Iterator[Unindexed]:
     known = known_sizes(connection)
     for name, size in sorted(folder.sizes().items()):
         start = known.get(name, 0)
@@ -133,7 +133,7 @@ def _found(folder: Folder, connection: sqlite3.Connection) -> Iterator[Found]:
             yield from _end(folder, name, start)
 
 
-def _end(folder: Folder, name: str, start: int) -> list[Found]:
+def _end(folder: Folder, name: str, start: int) -> list[Unindexed]:
     """Return the lines of a log from an offset on; a torn last line is cut off.
 
     Half a line never has its end, so a damaged line that has it was once whole: it is kept.
@@ -150,20 +150,20 @@ def _end(folder: Folder, name: str, start: int) -> list[Found]:
     return found
 
 
-def _light(name: str, stored: Stored) -> Found:
+def _light(name: str, stored: Stored) -> Unindexed:
     if isinstance(stored.line, Record):
         bare = replace(stored, line=replace(stored.line, messages=()))
-        return Found(name, bare, said(stored.line))
-    return Found(name, stored)
+        return Unindexed(name, bare, said(stored.line))
+    return Unindexed(name, stored)
 
 
-def _records(found: Iterable[Found]) -> Iterator[tuple[Found, Record]]:
+def _records(found: Iterable[Unindexed]) -> Iterator[tuple[Unindexed, Record]]:
     for item in found:
         if isinstance(item.stored.line, Record):
             yield item, item.stored.line
 
 
-def _complete_references(folder: Folder, found: Iterable[Found]) -> None:
+def _complete_references(folder: Folder, found: Iterable[Unindexed]) -> None:
     present = {
         (item.file, item.stored.line) for item in found if isinstance(item.stored.line, Reference)
     }

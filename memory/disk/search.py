@@ -40,7 +40,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class Query:
     """A query to an index: what its lineage sees, and which records and headings say what.
 
     `said` has for each term, the rarest first, how many messages of each record say it; `headed`
@@ -93,7 +93,7 @@ def turns_found(
     return tuple(dict.fromkeys(ranking.rows[key].turn for key in ranked(ranking.scores.turns)))
 
 
-def _ranking(asking: Search) -> Ranking:
+def _ranking(asking: Query) -> Ranking:
     rows = _rows(asking)
     turns = _turns(rows, asking)
     topics = _topics(turns, asking)
@@ -105,7 +105,7 @@ def _ranking(asking: Search) -> Ranking:
     return Ranking(rows, topics, both.scores, both.near)
 
 
-def _asking(index: Index, tip: Tip, wanted: Sequence[str], meaning: Meaning | None) -> Search:
+def _asking(index: Index, tip: Tip, wanted: Sequence[str], meaning: Meaning | None) -> Query:
     connection = index.connection
     seen = {part.branch: part.upto for part in index.lineage(tip)}
     total = connection.execute("SELECT max(id) FROM records").fetchone()[0] or 1
@@ -115,7 +115,7 @@ def _asking(index: Index, tip: Tip, wanted: Sequence[str], meaning: Meaning | No
     rare = {term: rarity(total, min(total, max(1, count, headed[term]))) for count, term in counts}
     said = _said(connection, counts)
     near = nearness(connection, seen, meaning) if meaning and wanted else None
-    return Search(connection, seen, rare, said, _headed(connection, seen, rare), near)
+    return Query(connection, seen, rare, said, _headed(connection, seen, rare), near)
 
 
 def _count(connection: sqlite3.Connection, table: str, term: str) -> int:
@@ -156,7 +156,7 @@ def _headed(
     return found
 
 
-def _rows(asking: Search) -> list[Row]:
+def _rows(asking: Query) -> list[Row]:
     """Return the turns to be scored: all of the efforts of the best, and around ambient ones."""
     near = asking.near.records if asking.near else ()
     best = list(dict.fromkeys([*_candidates(asking), *near]))
@@ -171,7 +171,7 @@ def _rows(asking: Search) -> list[Row]:
     return [*_members(asking, efforts), *_ambient(asking, sorted(around))]
 
 
-def _strong(asking: Search) -> list[str]:
+def _strong(asking: Query) -> list[str]:
     """Return the efforts whose headings say most of the query."""
     return ranked(_strengths(asking.headed, asking.rare))[:_HEADINGS]
 
@@ -186,12 +186,12 @@ def _strengths(saying: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, f
     return total
 
 
-def _headings(asking: Search) -> list[str]:
+def _headings(asking: Query) -> list[str]:
     """Return the efforts whose headings say most of the query, and are nearest to its meaning."""
     return [*_strong(asking), *(asking.near.efforts if asking.near else ())]
 
 
-def _candidates(asking: Search) -> list[int]:
+def _candidates(asking: Query) -> list[int]:
     """Return the best visible records by the rarity of the terms that they say."""
     first = _strengths(asking.said, asking.rare)
     newest = sorted(first, reverse=True)
@@ -206,7 +206,7 @@ def _candidates(asking: Search) -> list[int]:
     return best[:_CANDIDATES]
 
 
-def _members(asking: Search, efforts: Sequence[str]) -> list[Row]:
+def _members(asking: Query, efforts: Sequence[str]) -> list[Row]:
     query = (
         "SELECT r.id, r.turn, r.length, m.effort FROM json_each(?) j"
         " CROSS JOIN members m ON m.effort = j.value AND m.branch = ? AND m.turn <= ?"
@@ -215,7 +215,7 @@ def _members(asking: Search, efforts: Sequence[str]) -> list[Row]:
     return _of_segments(asking, query, efforts)
 
 
-def _ambient(asking: Search, turns: Sequence[int]) -> list[Row]:
+def _ambient(asking: Query, turns: Sequence[int]) -> list[Row]:
     query = (
         "SELECT r.id, r.turn, r.length, NULL FROM json_each(?) j"
         " CROSS JOIN ambient a ON a.turn = j.value AND a.branch = ? AND a.turn <= ?"
@@ -224,7 +224,7 @@ def _ambient(asking: Search, turns: Sequence[int]) -> list[Row]:
     return _of_segments(asking, query, turns)
 
 
-def _of_segments(asking: Search, query: str, wanted: Sequence[int] | Sequence[str]) -> list[Row]:
+def _of_segments(asking: Query, query: str, wanted: Sequence[int] | Sequence[str]) -> list[Row]:
     listed = json.dumps(wanted)
     return [
         Row(*row)
@@ -233,7 +233,7 @@ def _of_segments(asking: Search, query: str, wanted: Sequence[int] | Sequence[st
     ]
 
 
-def _turns(rows: Sequence[Row], asking: Search) -> dict[int, Turn]:
+def _turns(rows: Sequence[Row], asking: Query) -> dict[int, Turn]:
     at = {(row.effort, row.turn): key for key, row in enumerate(rows)}
     says = asking.says(rows)
     return {
@@ -251,7 +251,7 @@ def _turns(rows: Sequence[Row], asking: Search) -> dict[int, Turn]:
     }
 
 
-def _topics(turns: Mapping[int, Turn], asking: Search) -> dict[str, Topic]:
+def _topics(turns: Mapping[int, Turn], asking: Query) -> dict[str, Topic]:
     groups: dict[str, list[Turn]] = {name: [] for name in _headings(asking)}
     for turn in turns.values():
         if turn.effort is not None:
@@ -264,7 +264,7 @@ def _topic(heading: Says, turns: Sequence[Turn]) -> Topic:
     return Topic(says, sum(turn.length for turn in turns))
 
 
-def _found(asking: Search, ranking: Ranking) -> tuple[Found, ...]:
+def _found(asking: Query, ranking: Ranking) -> tuple[Found, ...]:
     rows, turns = ranking.rows, ranking.scores.turns
     best = {
         rows[key].effort: rows[key].turn
@@ -289,7 +289,7 @@ def _found(asking: Search, ranking: Ranking) -> tuple[Found, ...]:
     return tuple(sorted(matching, key=lambda one: (-one.score, -one.turn, one.effort or "")))
 
 
-def _heading_turn(asking: Search, name: str) -> int:
+def _heading_turn(asking: Query, name: str) -> int:
     if asking.near and name in asking.near.headings.turns:
         return asking.near.headings.turns[name]
     return max(newest.get(name, 0) for newest in asking.headed.values())

@@ -69,6 +69,18 @@ def test_a_conversation_shows_banners_answers_and_tokens() -> None:
     assert "Noted: no" not in result.stdout
 
 
+def test_a_state_block_is_not_shown() -> None:
+    """What the model keeps for itself is on no line, however its answer comes in."""
+    said = "Understood.\n\n---STATE---\nGoal: ship 1.2\n---END STATE---"
+    with serving(Say(said), Say("Fine.")) as server:
+        page = asked("Let us ship.", "Go on.", "/quit", url=server.url)
+
+    assert "Understood.\n" in page
+    assert "STATE" not in page
+    assert "Goal" not in page
+    assert "Goal: ship 1.2" in str(server.requests[-1].body["messages"])
+
+
 def test_the_next_run_goes_on_where_the_last_one_was() -> None:
     """A thread is kept on disk, and its next chat answers from what was said in the last."""
     chat("The port is 8123 on the staging host.")

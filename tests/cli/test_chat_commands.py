@@ -196,6 +196,15 @@ def test_without_a_yes_nothing_is_erased(answer: str) -> None:
     assert " -  The port is 8123." in result.stdout
 
 
+def test_of_a_first_turn_that_is_not_finished_nothing_can_be_erased() -> None:
+    """It is in no archive yet; that is said, and Enter still resumes it."""
+    with serving(Fail(400), Say("Here it is.")) as server:
+        page = asked("What is it?", "/message remove 1", "", "/quit", url=server.url)
+
+    assert "turn 1 not found on this branch: there is none" in page
+    assert "Here it is." in page
+
+
 def test_what_was_typed_is_forgotten_with_an_erased_turn(folder: Path) -> None:
     """At a terminal the file of the input history goes as well; then there is no way back."""
     with (

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import get_type_hints
 
 import pytest
 
@@ -39,10 +40,20 @@ def test_its_surface_is_what_all_names() -> None:
     assert commands.__all__ == there
 
 
-@pytest.mark.parametrize("name", ["show_context", "set_window", "undo", "messages", "stats"])
-def test_every_command_has_an_asynchronous_form(name: str) -> None:
+def test_every_command_has_an_asynchronous_form() -> None:
     """A function without one would not work with the checkpointer of the chat."""
-    assert name in ASYNCHRONOUS
+    functions = [name for name in commands.__all__ if name.islower()]
+
+    assert sorted(functions) == sorted([*ASYNCHRONOUS, *(f"a{name}" for name in ASYNCHRONOUS)])
+
+
+def test_what_the_functions_return_can_be_named() -> None:
+    """A type of ours that an application gets can be imported from where it got it."""
+    hints = [get_type_hints(getattr(commands, name))["return"] for name in ASYNCHRONOUS]
+    ours = {hint.__name__ for hint in hints if hint.__module__.startswith("ebbtide")}
+
+    assert ours == {"Commanded", "ErasureReport", "Rebuilt", "Report", "ShownContext", "TurnPage"}
+    assert ours <= {*commands.__all__}
 
 
 def test_every_command_is_a_function_too() -> None:

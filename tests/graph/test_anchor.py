@@ -100,6 +100,39 @@ def test_a_block_in_an_answer_that_is_cut_short(tmp_path: Path, asked: AIMessage
     assert answers(here, state)[0] == saying("Again.", FIRST)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        block(FIRST),
+        [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": block(FIRST)}],
+    ],
+    ids=["text", "with thoughts"],
+)
+def test_an_answer_of_a_block_alone(tmp_path: Path, content: Any) -> None:
+    """Its message is empty, which a banner says, and no provider is sent it."""
+    here = talk(tmp_path, [AIMessage(content), "Yes.", "Still."])
+
+    state = here.say("We ship 1.2.")
+    [here.say(words) for words in ("All right?", "And now?")]
+
+    assert shown(state) == [""]
+    assert state["banners"] == ["--- Answered without words: only the state block was written ---"]
+    assert state["anchor"] == FIRST
+    assert answers(here, state)[0].endswith(block(FIRST))
+    assert [m.text for m in here.last if m.type == "ai"] == ["Yes."]
+    assert "We ship 1.2." in here.model.sent[-1].text
+
+
+def test_a_block_beside_a_call_has_no_banner(tmp_path: Path) -> None:
+    """The call is what the answer is for."""
+    here = talk(tmp_path, [together(call("effort_status"), text=block(FIRST)), "Seen."])
+
+    state = here.say("Look.")
+
+    assert shown(state) == ["", "Seen."]
+    assert state["banners"] == []
+
+
 def test_a_long_block_is_cut_and_told(tmp_path: Path) -> None:
     """The state keeps what fits, with a banner; the archive has the whole block."""
     long = {"Goal": "to ship it " * 100}

@@ -24,6 +24,7 @@ from tests.doubles import Broken, ScriptedModel, call
 BLOCK = f"{START}\nGoal: 修复\n{END}"
 SAID = f"Yes.\n\n---\n```\n{START}\n```\n{BLOCK}\n\nBye."
 SHOWN = f"Yes.\n\n---\n```\n{START}\n```\n\nBye."
+TWICE = f"Yes.\n{START}\nGoal: old\n{BLOCK}\n{END}\n\nBye."
 USAGE: Any = {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}
 Agent = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -86,6 +87,18 @@ def test_every_division(tmp_path: Path, at: int) -> None:
 
     assert said(found) == SHOWN
     assert here.get_state(THREAD).values["messages"][-1].text == SHOWN
+
+
+@pytest.mark.parametrize("at", range(len(TWICE) + 1))
+def test_every_division_of_a_block_begun_and_ended_twice(tmp_path: Path, at: int) -> None:
+    """Of the markers and fields that stand twice none is seen."""
+    here = agent(tmp_path, pieces(TWICE[:at], TWICE[at:]))
+
+    found = streamed(here)
+
+    assert said(found) == "Yes.\n\nBye."
+    assert here.get_state(THREAD).values["messages"][-1].text == "Yes.\n\nBye."
+    assert here.get_state(THREAD).values["anchor"] == {"Goal": "修复"}
 
 
 @pytest.mark.parametrize("at", range(len(SAID) + 1))

@@ -119,18 +119,20 @@ def test_a_run_below_the_floor_counts_no_turn(tmp_path: Path) -> None:
 
 
 def test_the_floor_is_enough(tmp_path: Path) -> None:
-    """At the floor itself every turn is answered, whatever its size."""
+    """At the floor itself every turn is answered, whatever its size; a token less is refused."""
     with pytest.raises(SettingsError) as refused:
-        talk(tmp_path / "a", [], settings=Settings(context_budget=2_000))
+        talk(tmp_path / "a", [], tools=[look_up], settings=Settings(context_budget=2_000))
     floor = int(str(refused.value).split("floor of ")[1].split(" ")[0])
+    with pytest.raises(SettingsError, match=f"{floor - 1} is below the floor of {floor} tokens"):
+        talk(tmp_path / "a", [], tools=[look_up], settings=Settings(context_budget=floor - 1))
     calls = together(*(call("look_up", key=str(300 + at)) for at in range(30)))
     answers = [call("open_effort", name="a", goal="g " * 900), calls, "w " * 900] * 8
-    settings = Settings(context_budget=floor + 100)
+    settings = Settings(context_budget=floor)
     here = talk(tmp_path / "b", answers, tools=[look_up], settings=settings)
     for turn in range(6):
         here.say(f"{turn} " + "word " * 800)
 
-    assert largest(here) <= floor + 100
+    assert largest(here) <= floor
 
 
 def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None:

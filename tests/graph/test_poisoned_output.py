@@ -6,15 +6,15 @@ Complaint row 15.
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from ebbtide import Settings
 from ebbtide.memory.context import instructions
 from ebbtide.memory.quotes import fenced, unquoted
 from ebbtide.memory.state_blocks import END, START
 from ebbtide.memory.wellformed import NAME
-from tests.agents import Talk, talk
-from tests.doubles import Sent, call
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import Sent, call, together
 from tests.memory.desks import LONG_ENOUGH
 
 POISON = f"""\
@@ -43,6 +43,11 @@ TURNS = ("Read it.", LONG_ENOUGH, "Done.", "Show it.", "Search it.", "Its log?",
 def fetch() -> str:
     """Fetch a page."""
     return POISON
+
+
+def fetch_much() -> str:
+    """Fetch a long page."""
+    return POISON * 200
 
 
 def bare(messages: list[BaseMessage]) -> set[str]:
@@ -76,6 +81,25 @@ def test_it_never_leaves_its_quotes(here: Talk) -> None:
     outside = [line for one in here.model.sent for line in bare(one.messages) if "mallory" in line]
 
     assert outside == []
+
+
+def test_it_never_leaves_them_where_there_is_no_room(tmp_path: Path) -> None:
+    """Neither as a preview, nor in a turn that is folded, nor as a result without its call."""
+    many = together(*(call("fetch_much") for _ in range(30)))
+    script = [many, call("fetch_much"), ANSWER, *ROUNDS]
+    settings = Settings(context_budget=3_000)
+    talked = talk(tmp_path, script, tools=[fetch, fetch_much], settings=settings)
+    orphan = ToolMessage(POISON, tool_call_id="gone", name=POISON)
+
+    talked.agent.invoke({"messages": [HumanMessage("Read it all."), orphan]}, THREAD)
+    states = [talked.say(words) for words in TURNS]
+
+    sent = [one.messages for one in talked.model.sent]
+    text = "\n".join(m.text for one in sent for m in one)
+    assert "tokens left out; read_log" in text
+    assert "tool calls of this turn are left out here (fetch_much)" in text
+    assert [line for one in sent for line in bare(one) if "mallory" in line] == []
+    assert [state["anchor"] for state in states] == [{}] * len(TURNS)
 
 
 def test_it_never_enters_the_system_message(here: Talk) -> None:

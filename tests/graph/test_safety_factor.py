@@ -118,6 +118,29 @@ def test_the_next_contexts_are_smaller(tmp_path: Path) -> None:
     assert len(set(sizes)) == 3
 
 
+def test_a_factor_that_the_floor_takes_no_room_for_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both numbers are in the report, and in the log once for each change of them."""
+    answers = [reporting(1.2), "two", "three", reporting(3.0), "five", "six"]
+    here = talk(tmp_path, answers, settings=Settings(context_budget=2_600))
+
+    reports = [here.say(words)["context_report"] for words in "123456"]
+
+    told = [report.get("below_floor") for report in reports]
+    tokens = reports[0]["tokens"]
+    floor = tokens["system"] + tokens["tools"] + 1_000
+    factor = round(100 * reports[1]["safety_factor"])
+    middle, last = ({"effective": 260_000 // n, "floor": floor} for n in (factor, 150))
+    assert told == [None, middle, middle, middle, last, last]
+    lines = [line for line in warnings(caplog) if "below the floor" in line]
+    assert [line.split(":")[0] for line in lines] == [
+        f"context_budget 2600 divided by the safety factor {n / 100} is {260_000 // n} tokens, "
+        f"below the floor of {floor}"
+        for n in (factor, 150)
+    ]
+
+
 def expanded_tokens(root: Path, share: float) -> int:
     """Return the size of an expanded log that has to be cut, with a provider that reports so."""
     rounds = [call("open_effort", name="a"), *(reporting(share) for _ in range(9))]

@@ -178,6 +178,17 @@ def test_a_message_beside_an_unfinished_turn_is_refused(tmp_path: Path) -> None:
         commands.show_context(here.agent, THREAD, "other")
 
 
+def test_a_turn_whose_message_is_not_in_the_state_is_refused(tmp_path: Path) -> None:
+    """Killed before its first step, a turn is not shown as the one before it."""
+    here = talk(tmp_path, ["one", "two"])
+    here.say("hi")
+    here.say("ho")
+    killed = next(s for s in here.agent.get_state_history(THREAD) if s.next == ("__start__",))
+
+    with pytest.raises(TurnRunningError, match="turn 2 of thread 't' is not finished"):
+        commands.show_context(here.agent, killed.config)
+
+
 def test_the_context_of_a_run_counts(tmp_path: Path) -> None:
     """Settings of a run shape what is shown as they shape the run."""
     here = talk(tmp_path, ["one", "two"], settings=Settings(window_step=1))

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.anchor import (
-    FIELDS,
     anchor_note,
     keeping,
     limited,
@@ -19,7 +18,7 @@ from ebbtide.memory.anchor import (
 )
 from ebbtide.memory.messages import text
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.state_blocks import END, START
+from ebbtide.memory.state_blocks import END, FIELDS, START
 from ebbtide.memory.transitions import applied
 from ebbtide.prompts.loader import names
 from tests.memory.desks import Conversation, ai, call, count_words, human, tool
@@ -40,6 +39,11 @@ FIELD_TABLE: list[tuple[str, str, dict[str, str]]] = [
     ),
     ("Chinese values", "Goal: 修复登录\nContext: 文件", {"Goal": "修复登录", "Context": "文件"}),
     ("full-width colon", "Goal：修复登录\n负责人：安", {"Goal": "修复登录", "负责人": "安"}),
+    (
+        "no space",
+        "Goal:修复登录\n**Context:**c.py\nurl:x",
+        {"Goal": "修复登录", "Context": "c.py\nurl:x"},
+    ),
     ("unknown fields", "Owner: Ann\nGoal: g", {"Owner": "Ann", "Goal": "g"}),
     ("bold names", "**Goal:** g\n**Context**: c", {"Goal": "g", "Context": "c"}),
     ("other cases", "GOAL: g\ntechnical anchors: t", {"Goal": "g", "Technical Anchors": "t"}),

@@ -16,6 +16,7 @@ from ebbtide.memory import banners
         (banners.collapsed("x"), "--- Collapsed effort: x (back to summary) ---"),
         (banners.evicted("x"), "--- Evicted effort: x (kept in the archive) ---"),
         (banners.returned("x"), "--- Returned effort: x ---"),
+        (banners.wordless(), "--- Answered without words: only the state block was written ---"),
         (banners.goal_updated("x"), "--- Updated goal of effort: x ---"),
     ],
 )

@@ -13,6 +13,7 @@ from ebbtide.memory.context import instructions
 from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.summary import EffortSummary
+from ebbtide.memory.toolbox import NAMES
 from ebbtide.memory.transcript import transcript
 from ebbtide.memory.wellformed import NAME, wellformed
 from ebbtide.prompts.loader import text as prompt
@@ -132,6 +133,26 @@ def test_the_report_counts_every_tier(full: Conversation) -> None:
 def test_the_same_state_gives_the_same_bytes(full: Conversation) -> None:
     """Assembled twice from the same inputs, the context is identical."""
     assert written(full.context.messages) == written(full.context.messages)
+
+
+def test_the_instructions_explain_what_is_sent() -> None:
+    """They name the tiers in their order, what may stand in the notes, and every memory tool."""
+    told = prompt("system")
+    parts = ("Concluded", "Expanded", "Open efforts", "other recent", "Notes", "Last,")
+    places = [told.find(part) for part in parts]
+    named = (*NAMES, NAME, "[Memory:", "a hint at", "left out for lack of room")
+
+    assert -1 not in places
+    assert places == sorted(places)
+    assert [name for name in named if name not in told] == []
+
+
+def test_what_the_memory_says_begins_as_the_instructions_say(full: Conversation) -> None:
+    """Each message of its name begins with the word that the model is told to look for."""
+    said = [text(m) for m in full.context.messages if m["data"].get("name") == NAME]
+
+    assert len(said) == 5
+    assert [words for words in said if not words.startswith("[Memory:")] == []
 
 
 @pytest.mark.parametrize("application", ["", "  ", "Speak like a pirate.\n"])

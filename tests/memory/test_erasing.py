@@ -6,7 +6,15 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.erasing import Cut, Target, blanked, changed, cut, retelling, wording
+from ebbtide.memory.erasing import (
+    Redaction,
+    Target,
+    blanked,
+    changed,
+    redaction,
+    retelling,
+    wording,
+)
 from ebbtide.memory.messages import digest
 from ebbtide.memory.record import Event, Group, Record, place
 from ebbtide.memory.state_blocks import END, START
@@ -34,14 +42,14 @@ def target(
 
 def blanks(event: Event, of: Target, text: str = "") -> tuple[str, ...]:
     """Return the fields that an event of the next turn loses."""
-    found = cut(record(turn(of.record.turn + 1, text, ["a"], [event])), of)
+    found = redaction(record(turn(of.record.turn + 1, text, ["a"], [event])), of)
     return found.blanks[0] if found else ()
 
 
 def test_tombstone_keeps_place_and_digest() -> None:
     """A buried record has no message and no text of events; names and numbers stay."""
     before = record(turn(2, SAID, ["a"], [{**opened("a", goal=SAID), "tokens": 7}]))
-    found = cut(before, target(turn(2, SAID, ["a"], before.events)))
+    found = redaction(before, target(turn(2, SAID, ["a"], before.events)))
     assert found is not None
 
     after = changed(before, found)
@@ -56,7 +64,9 @@ def test_what_the_turn_only_repeats_stays() -> None:
     known = {"a": Effort("a", "open", goal="Open it", summary="Old.", keywords=("k",))}
     event = concluded("a", "Old.", goal="Open it", keywords=["k"])
 
-    found = cut(record(turn(2, SAID, ["a"], [event])), target(turn(2, SAID, ["a"], [event]), known))
+    found = redaction(
+        record(turn(2, SAID, ["a"], [event])), target(turn(2, SAID, ["a"], [event]), known)
+    )
 
     assert found is not None
     assert found.blanks == {0: ("keywords", "summary")}
@@ -95,13 +105,13 @@ def test_anchors_of_later_turns_lose_the_fields_that_tell() -> None:
     later = record(turn(4, "", (), [{"type": "anchored", "anchor": anchor}]))
     ports = {"type": "anchored", "anchor": {"Ports": "8080 and 8081"}}
 
-    found = cut(later, of)
+    found = redaction(later, of)
 
     assert found is not None
     after = changed(later, found)
     assert after.events == ({"type": "anchored", "anchor": {"Goal": "tidy"}},)
     assert changed(after, found) == after
-    assert cut(record(turn(2, "", (), [ports])), of) is None
+    assert redaction(record(turn(2, "", (), [ports])), of) is None
 
 
 def test_anchor_of_the_turn_loses_the_fields_that_tell() -> None:
@@ -115,7 +125,7 @@ def test_anchor_of_the_turn_loses_the_fields_that_tell() -> None:
     later = record(turn(3, "", (), [{"type": "anchored", "anchor": {**anchor, "Goal": "tidy"}}]))
     of = target(group, anchor=before)
 
-    found, after = cut(of.record, of), cut(later, of)
+    found, after = redaction(of.record, of), redaction(later, of)
 
     assert found is not None
     assert after is not None
@@ -130,18 +140,18 @@ def test_anchors_of_other_branches_lose_the_fields_that_quote() -> None:
     anchor = {"Goal": "tidy", "Context": f"So: {SAID}", "Ports": "port 8080"}
     event = {"type": "anchored", "anchor": anchor}
 
-    found = cut(record(turn(2, "", (), [event])), of)
+    found = redaction(record(turn(2, "", (), [event])), of)
 
     assert found is not None
     assert found.blanks == {0: ("anchor.Context",)}
-    assert cut(record(turn(2, SAID, (), [event])), of) is None
+    assert redaction(record(turn(2, SAID, (), [event])), of) is None
 
 
-def test_record_without_text_in_events_is_not_cut() -> None:
+def test_record_without_text_in_events_is_not_changed() -> None:
     """A turn that nothing was made in is left alone."""
     costs = {"type": "context", "tokens": {"turn": 3}, "said": 3}
 
-    assert cut(record(turn(2, "", ["a"], [costs])), target(turn(1, SAID, ["a"]))) is None
+    assert redaction(record(turn(2, "", ["a"], [costs])), target(turn(1, SAID, ["a"]))) is None
 
 
 def test_copies_in_results_are_cut_by_effort() -> None:
@@ -159,8 +169,8 @@ def test_copies_in_results_are_cut_by_effort() -> None:
     assert after.digest == before.digest
 
 
-@pytest.mark.parametrize("found", [None, Cut("main", 2, "", {0: ("goal",)})])
-def test_without_copies_a_cut_is_as_it_was(found: Cut | None) -> None:
+@pytest.mark.parametrize("found", [None, Redaction("main", 2, "", {0: ("goal",)})])
+def test_without_copies_a_cut_is_as_it_was(found: Redaction | None) -> None:
     """Where no tool retells a redacted summary nothing is added."""
     assert retelling(record(turn(2)), found, lambda *_: True) is found
 

@@ -11,7 +11,7 @@ from ebbtide.memory.messages import Message, text
 from ebbtide.memory.preview import Limits, preview, previewed
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count
-from ebbtide.memory.transcript import places, rendered
+from ebbtide.memory.transcript import offsets, rendered
 from tests.memory.desks import Conversation, ai, call, count_words, human, tool
 
 POINTER = re.compile(
@@ -87,7 +87,7 @@ def test_a_pointer_of_arguments_resolves_in_the_log() -> None:
 def test_places_are_where_texts_and_arguments_stand() -> None:
     """The offset of a message's text, and of each call's arguments, is that in the log."""
     log = rendered(MESSAGES)
-    found = places(MESSAGES)
+    found = offsets(MESSAGES)
 
     for message, place in zip(MESSAGES, found, strict=True):
         assert log[place.text :].startswith(text(message))

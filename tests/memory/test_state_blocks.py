@@ -1,5 +1,6 @@
 """Blocks are found on lines of their own, however the text comes in, and nothing else is cut."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -36,6 +37,18 @@ TABLE = [
     ("blank", f"A\n{START}\n \n{END}", "A", [" \n"]),
     ("unclosed", f"A\n\n{START}\nGoal: x\n", f"A\n\n{START}\nGoal: x\n", []),
     ("begun twice", f"{START}\na\n{BLOCK}\nB", f"{START}\na\nB", ["Goal: x\n"]),
+    ("marked twice", f"A\n\n{START}\n{BLOCK}\nB", "A\n\nB", ["Goal: x\n"]),
+    ("begun again", f"A\n{START}\nGoal: y\n\n{BLOCK}", "A", ["Goal: x\n"]),
+    ("a list begun again", f"{START}\n**Context:** a\n- b\n  c\n{BLOCK}", "", ["Goal: x\n"]),
+    ("thrice", f"{START}\nGoal: z\n{START}\nResolved: y\n{BLOCK}", "", ["Goal: x\n"]),
+    ("ended twice", f"A\n{START}\n{BLOCK}\n\n{END}\nB", "A\n\nB", ["Goal: x\n"]),
+    ("ended twice too often", f"{START}\n{BLOCK}\n{END}\n{END}", END, ["Goal: x\n"]),
+    ("ended again later", f"{START}\n{BLOCK}\nB\n{END}", f"B\n{END}", ["Goal: x\n"]),
+    ("an end after a plain one", f"{BLOCK}\n{END}", END, ["Goal: x\n"]),
+    ("words before it", f"{START}\nGoal: y\nSo\n{BLOCK}", f"{START}\nGoal: y\nSo", ["Goal: x\n"]),
+    ("a list alone", f"{START}\n- y\n{BLOCK}", f"{START}\n- y", ["Goal: x\n"]),
+    ("twice unclosed", f"{START}\nGoal: y\n{START}\nb", f"{START}\nGoal: y\n{START}\nb", []),
+    ("code before it", f"{START}\n```\n```\n{BLOCK}", f"{START}\n```\n```", ["Goal: x\n"]),
     ("only an end", f"A\n{END}\n", f"A\n{END}\n", []),
     ("in a code fence", f"A\n```\n{BLOCK}\n```\nB", f"A\n```\n{BLOCK}\n```\nB", []),
     ("in tildes", f"~~~text\n{BLOCK}\n~~~", f"~~~text\n{BLOCK}\n~~~", []),
@@ -97,14 +110,17 @@ def test_any_division_gives_the_same(text: str, places: list[int]) -> None:
 
 @given(TEXTS)
 def test_nothing_is_lost(text: str) -> None:
-    """What is shown and what stands in the blocks are all lines that say something."""
-    found = blocks(text)
-    markers = [START, END] * len(found)
-    kept = [*cut(text).split("\n"), *(line for one in found for line in one.split("\n")), *markers]
+    """All lines are shown or stand in a block, but for markers and fields of one begun twice."""
+    kept = "\n".join([cut(text), *blocks(text)])
 
-    assert sorted(filter(None, (line.strip() for line in kept))) == sorted(
-        filter(None, (line.strip() for line in text.split("\n")))
-    )
+    lost = lines(text) - lines(kept)
+    assert lost.keys() <= {START, END, "Goal: x"}
+    assert not lines(kept) - lines(text)
+
+
+def lines(text: str) -> Counter[str]:
+    """Return the lines that say something, with how often each stands there."""
+    return Counter(line.strip() for line in text.split("\n") if line.strip())
 
 
 @given(st.text())

@@ -1,6 +1,7 @@
 """Summaries of efforts: what is asked, in parts if need be, and what is taken of the answers."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from ebbtide.memory.errors import SummaryError
 from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Group
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.summary import EffortSummary, SummaryRequest, said, summarise
+from ebbtide.memory.summary import Asking, EffortSummary, SummaryRequest, said, summarise
+from ebbtide.memory.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, count
 from ebbtide.memory.transcript import transcript
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import LONG_ENOUGH, ai, call, count_words, human, tool
@@ -45,6 +47,15 @@ def asked(
     except StopIteration as end:
         return requests, end.value
     return requests, None
+
+
+def every_request(steps: Asking, answer: EffortSummary) -> list[SummaryRequest]:
+    """Return all that is asked if each answer is the same."""
+    requests = [next(steps)]
+    with suppress(StopIteration):
+        while True:
+            requests.append(steps.send(answer))
+    return requests
 
 
 def quoted(request: SummaryRequest) -> str:
@@ -182,6 +193,22 @@ def test_a_summariser_that_repeats_the_log_comes_to_an_end() -> None:
     assert len(requests) < 12
     assert summary is not None
     assert count_words(summary.summary) <= 120
+
+
+@pytest.mark.parametrize("script", ["word ", "数据库", "🙂", "x", "a\n"])
+@pytest.mark.parametrize("goal", ["Log in again", "Log in again. " * 5_000, "目" * 20_000])
+def test_a_call_is_within_the_budget(script: str, goal: str) -> None:
+    """With a small budget a log is read in more parts: all that a call sends is within it."""
+    effort = Effort("auth-bug", "open", goal=goal, constraints=(goal, goal))
+    turns = log([human(script * 20_000)])
+    steps = summarise(effort, turns, Settings(context_budget=2_000), count)
+    around = count(prompt("summary_as_text")) + 2 * MESSAGE_OVERHEAD + REPLY_OVERHEAD
+
+    requests = every_request(steps, EffortSummary(summary="Long. " * 5_000))
+
+    sizes = [around + count(one.instructions) + count(one.log) for one in requests]
+    assert len(sizes) > 1
+    assert max(sizes) <= 2_000
 
 
 def test_keywords_are_bounded() -> None:

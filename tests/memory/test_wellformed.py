@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.messages import Message, calls, speaks, text
+from ebbtide.memory.quotes import fenced
 from ebbtide.memory.wellformed import NAME, no_result, note, wellformed
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import ai, call, human, tool
@@ -15,14 +16,15 @@ ONE, TWO = call("look_up", call_id="1", key="a"), call("look_up", call_id="2", k
 SYSTEM: Message = {"type": "system", "data": {"content": "Be brief."}}
 BLANK = [{"type": "text", "text": " "}]
 IMAGE = [{"type": "image", "url": "a.png"}]
+THOUGHT = [{"type": "thinking", "thinking": "Well.", "signature": "x"}, {"type": "reasoning"}]
 INVALID = {"name": "look_up", "args": '{"key":', "id": "3", "error": "no JSON"}
 MENDED = {"name": "look_up", "args": {"invalid": '{"key":'}, "id": "3"}
 UNRUN = no_result(ONE, prompt("no_result"))
-ORPHAN = note("[Result of a tool call that is not shown, look_up: found]")
+ORPHAN = note(prompt("orphan_result", quote=fenced("result", "tool look_up: found")))
 
 CALLS = [ONE, TWO, call("open_effort", call_id="3", name="a")]
 INVALIDS = [INVALID, {**INVALID, "id": "2", "args": None}]
-CONTENTS = st.sampled_from(["", " ", "one", "two\n\nthree", [], BLANK, IMAGE])
+CONTENTS = st.sampled_from(["", " ", "one", "two\n\nthree", [], BLANK, IMAGE, THOUGHT])
 MESSAGES = st.lists(
     st.one_of(
         st.builds(human, CONTENTS),
@@ -123,6 +125,9 @@ def test_a_result_without_a_call_becomes_text(
         (ai(""), []),
         (ai(BLANK), []),
         (ai(IMAGE), [ai(IMAGE)]),
+        (ai(THOUGHT), []),
+        (ai([*THOUGHT, *BLANK]), []),
+        (ai([*THOUGHT, "Yes."]), [ai([*THOUGHT, "Yes."])]),
         ({"type": "system", "data": {"content": ""}}, []),
         (SYSTEM, [human("[The application added: Be brief.]")]),
         ({"type": "chat", "data": {"role": "user", "content": "hi"}}, [human("hi")]),
@@ -182,5 +187,6 @@ def test_nothing_that_is_sent_is_empty(messages: list[Message]) -> None:
     fixed = wellformed(messages)
 
     assert all(m["type"] == "tool" or calls(m) or text(m).strip() for m in fixed)
+    assert all(calls(m) or speaks(m["data"]["content"]) for m in fixed if m["type"] == "ai")
     assert {m["type"] for m in fixed} <= {"human", "ai", "tool"}
     assert not any(m["data"].get("invalid_tool_calls") for m in fixed)

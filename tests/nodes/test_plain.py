@@ -147,3 +147,15 @@ def test_surrogates_are_replaced_at_any_depth() -> None:
 
     assert mended.tool_calls[0]["args"] == {"a": ["\ufffd"]}
     assert mended.additional_kwargs == {"k": "\ufffd"}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_is_at_its_default_is_left_out(times: int) -> None:
+    """Each time alike, for fields with a value and for those with a factory of one."""
+    message = AIMessage("hi", id="1", additional_kwargs={"a": 1})
+    data = {"content": "hi", "id": "1", "additional_kwargs": {"a": 1}}
+
+    assert plain([message] * times) == ({"type": "ai", "data": data},) * times
+    assert plain([AIMessage("hi", id="1", additional_kwargs={})]) == (
+        {"type": "ai", "data": {"content": "hi", "id": "1"}},
+    )

@@ -20,7 +20,7 @@ _OURS = ".ebbtide"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Home:
     """The folder of the archive, and whose sessions are meant."""
 
     root: Path
@@ -47,9 +47,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a command works with: its place, the settings, the name of a model."""
+    """What a command works with: its home, the settings, the name of a model."""
 
-    place: Place
+    home: Home
     settings: Settings
     model: str | None
 
@@ -67,4 +67,4 @@ def configured(
 ) -> Setup:
     """Read the configuration under the options of a command; one that is None was not given."""
     read = load({"root": root, "model": model}, environment=os.environ, path=config)
-    return Setup(Place(read.root, user or DEFAULT_USER), read.settings, read.model)
+    return Setup(Home(read.root, user or DEFAULT_USER), read.settings, read.model)

@@ -1,0 +1,93 @@
+"""Random conversations through the graph: bounded, lossless, well-formed, whatever is said."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide import Settings, SettingsError
+from ebbtide.memory.messages import text
+from tests.agents import Talk, talk
+from tests.doubles import call, together
+from tests.graph.test_budget import tokens
+from tests.test_complaints import orphans
+
+SAID = st.builds(
+    lambda words, times: " ".join(words * times),
+    st.lists(
+        st.sampled_from(["the port is 8080", "数据库 连接", "🙂 👩‍👩‍👧", "12:30", "x\n\ty"]),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from([1, 1, 3, 30, 300, 4_000]),
+)
+NAMES = st.sampled_from("abc")
+STEP = st.one_of(
+    st.lists(SAID, min_size=1, max_size=12),
+    st.builds(lambda name: call("open_effort", name=name), NAMES),
+    st.builds(lambda name: call("reopen_effort", effort_id=name), NAMES),
+    st.builds(lambda name: call("switch_effort", effort_id=name), NAMES),
+    st.builds(lambda name: call("expand_effort", effort_id=name), NAMES),
+    st.builds(lambda turn: call("read_log", turn=turn), st.integers(1, 6)),
+    st.just(call("close_effort")),
+)
+TURN = st.tuples(SAID, st.lists(STEP, max_size=3), SAID)
+"""What the user says, what the model does (results of parallel calls, or one call), its answer."""
+
+
+class Found:
+    """A tool whose results are given in the order in which they are asked for."""
+
+    def __init__(self) -> None:
+        """Begin without results."""
+        self.results: list[str] = []
+
+    def look_up(self, at: int) -> str:
+        """Look something up."""
+        return self.results[at]
+
+    def step(self, drawn: Any) -> Any:
+        """Return the message in which a model takes a step."""
+        if not isinstance(drawn, list):
+            return drawn
+        begin = len(self.results)
+        self.results += drawn
+        return together(*(call("look_up", at=begin + at) for at in range(len(drawn))))
+
+
+def begun(root: Path, found: Found, script: list[Any], above_the_floor: int) -> tuple[Talk, int]:
+    """Return an agent with a budget so far above its floor, and the budget."""
+    with pytest.raises(SettingsError) as refused:
+        talk(root, script, tools=[found.look_up], settings=Settings(context_budget=2_000))
+    floor = int(str(refused.value).split("floor of ")[1].split(" ")[0])
+    budget = floor + above_the_floor
+    chosen = Settings(context_budget=budget)
+    return talk(root, script, tools=[found.look_up], settings=chosen), budget
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.lists(TURN, min_size=1, max_size=6), st.sampled_from([0, 0, 50, 500, 5_000, 47_000]))
+def test_any_conversation(turns: list[Any], above_the_floor: int) -> None:
+    """Invariants 1, 2 and 5: every request fits, has no orphan, and all is kept byte for byte."""
+    found = Found()
+    script = [
+        message
+        for _, steps, answer in turns
+        for message in [*(found.step(step) for step in steps), answer]
+    ]
+    with TemporaryDirectory() as folder:
+        here, budget = begun(Path(folder), found, script, above_the_floor)
+        states = [here.say(question) for question, _, _ in turns]
+        kept = [record.messages for record in here.records(states[-1])]
+        here.archive.close()
+
+    assert max(map(tokens, here.model.sent)) <= budget
+    assert [orphans(sent.messages) for sent in here.model.sent] == [0] * len(script)
+    for (question, steps, answer), messages in zip(turns, kept, strict=True):
+        looked_up = [said for step in steps if isinstance(step, list) for said in step]
+        results = [m for m in messages if m["data"].get("name") == "look_up"]
+        assert (text(messages[0]), text(messages[-1])) == (question, answer)
+        assert [text(message) for message in results] == looked_up

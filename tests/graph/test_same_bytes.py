@@ -1,0 +1,68 @@
+"""The same state and archive give the same bytes, whichever process reads them, and when."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide.graph.offline_model import OfflineModel
+from tests.agents import THREAD
+
+BUDGET = 2_900
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it. " * 30
+SAID = (
+    *("The host is 10.0.0.7, port 8443.", "Let's work on the auth bug.", LONG, "That's done."),
+    *("Let's work on the login page.", LONG, "That's done.", "Let's work on the sidebar.", LONG),
+    *("Let's work on the footer.", LONG, "Show me the full log of the auth bug.", "Good."),
+)
+SHOWN = f"""
+import sys
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.sqlite import SqliteSaver
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent
+from ebbtide.graph.offline_model import OfflineModel
+with SqliteSaver.from_conn_string(sys.argv[1] + "/checkpoints.sqlite") as saver:
+    agent = create_memory_agent(
+        OfflineModel(), archive=DiskArchive(sys.argv[1]), checkpointer=saver,
+        settings=Settings(context_budget={BUDGET}),
+    )
+    asked = HumanMessage("What of the token, the login and the host?", id="asked")
+    found = commands.show_context(agent, {THREAD!r}, asked)
+    print([(tier.name, tier.messages, tier.left_out, tier.turns) for tier in found.tiers])
+    print(found.tools)
+"""
+
+
+def shown(root: Path, seed: int) -> bytes:
+    """Return the next context as a process of its own sees it, with its own order of sets."""
+    command = [sys.executable, "-c", SHOWN, str(root)]
+    env = {**os.environ, "PYTHONHASHSEED": str(seed)}
+    return subprocess.run(command, check=True, capture_output=True, env=env).stdout
+
+
+def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
+    """Sets in another order, or an index that is built again, change no byte of any tier."""
+    with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
+        settings = Settings(context_budget=BUDGET)
+        agent = create_memory_agent(
+            OfflineModel(),
+            archive=DiskArchive(tmp_path, durable=False),
+            checkpointer=saver,
+            settings=settings,
+        )
+        for words in SAID:
+            state = agent.invoke({"messages": words}, THREAD)
+
+    first, other = (shown(tmp_path, seed) for seed in (1, 2))
+    for path in tmp_path.rglob("index.sqlite*"):
+        path.unlink()
+    again = shown(tmp_path, 3)
+
+    assert state["context_report"]["left_out"]
+    assert [len(state[key]) for key in ("summaries", "expanded", "open_efforts", "anchor")] == [
+        *(2, 1, 2, 1)
+    ]
+    assert first == other == again

@@ -1,0 +1,80 @@
+"""Wherever the context says that something was left out, `read_log` reads exactly that."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide.memory.messages import Message, calls, text
+from tests.memory.contexts import take
+from tests.memory.desks import Conversation, conversation
+from tests.memory.test_budget import FEW_ROUNDS
+
+READS_ON = re.compile(
+    r"(?P<head>[^\n]*)\n\[(?:… )?(?P<left>\d+) tokens left out; "
+    r"read_log\(turn=(?P<turn>\d+), offset=(?P<offset>\d+)\) reads on(?: …)?\](?:\n(?P<tail>.+))?"
+)
+READS_THEM = re.compile(r"read_log\(turn=(\d+), offset=(\d+)\) reads them and what they found")
+READS_IT = re.compile(r"is left out here\. read_log\(turn=(\d+)\) reads it")
+BUDGETS = st.integers(1_020, 4_000)
+
+
+def written(messages: tuple[Message, ...]) -> Iterator[str]:
+    """Yield what stands in messages: texts, and arguments that are previews."""
+    for message in messages:
+        yield text(message)
+        for asked in calls(message):
+            args = asked["args"]
+            yield args if isinstance(args, str) else str(args.get("preview", ""))
+
+
+def misleading(talk: Conversation) -> list[str]:
+    """Return the pointers of the context that do not read what is missing where they stand."""
+    log = talk.desk.view.render
+    said = "\n\0\n".join(written(talk.context.messages))
+    wrong = []
+    for found in READS_ON.finditer(said):
+        turn, offset = log(int(found["turn"])), int(found["offset"])
+        whole = turn[:offset].endswith(found["head"]) and offset < len(turn)
+        if not whole or (found["tail"] or "").strip("\0") not in turn[offset:]:
+            wrong.append(found[0])
+    wrong += [
+        f[0] for f in READS_THEM.finditer(said) if " calls " not in log(int(f[1]))[int(f[2]) :]
+    ]
+    return wrong + [f[0] for f in READS_IT.finditer(said) if not log(int(f[1]))]
+
+
+@settings(deadline=None, max_examples=12)
+@given(FEW_ROUNDS, BUDGETS)
+def test_every_pointer_resolves(turns: list[list[tuple[str, Any]]], budget: int) -> None:
+    """In any context, of earlier turns and of the running one, in contents and in arguments."""
+    with conversation(context_budget=2_000, anchor="off") as talk:
+        talk.set(context_budget=budget)
+        for steps in turns:
+            talk.ask(*([what for kind, what in steps if kind == "say"] or ["go on"]))
+            assert misleading(talk) == []
+            for kind, what in steps:
+                take(talk, kind, what)
+                assert misleading(talk) == []
+            talk.answer(next((what for kind, what in steps if kind == "say"), "Done."))
+
+
+def test_each_kind_of_pointer_resolves() -> None:
+    """A preview, its arguments, folded rounds and a turn without room all occur, and are right."""
+    kinds = {"reads on", "reads them", "reads it"}
+    found = set()
+    with conversation(context_budget=2_000) as talk:
+        talk.set(context_budget=1_030)
+        for size in (5, 60):
+            talk.ask("word " * size * 5)
+            for _ in range(6):
+                take(talk, "look", ["alpha beta " * size] * 3)
+                assert misleading(talk) == []
+                said = json.dumps([*talk.context.messages])
+                found |= {kind for kind in kinds if f") {kind}" in said}
+            talk.answer("word " * size * 5)
+
+    assert found == kinds
