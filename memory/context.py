@@ -9,9 +9,10 @@ from .desk import Desk
 from .expanded_tier import expanded_tier
 from .group_tiers import active_tier, ambient_tier, open_tier, seen
 from .groups import cut_of
+from .leaving_out import LEFT_OUT_TOKENS, with_left_out
 from .memory_tier import memory_tier
 from .messages import Message, fingerprint
-from .notes_tier import LEFT_OUT_TOKENS, notes_tier, with_left_out
+from .notes_tier import notes_tier
 from .settings import Settings
 from .shares import shares
 from .shortening import within
@@ -19,8 +20,6 @@ from .tiers import Tier, WorkingContext
 from .tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages, count_tools
 
 Parts: TypeAlias = dict[str, Tier]
-
-_ORDER = ("memory", "expanded", "open", "ambient", "active")
 
 
 def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> WorkingContext:
@@ -42,8 +41,7 @@ def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> W
     if _sum(parts) > free - turn.tokens:
         parts = _fitting(parts, desk, least - turn.tokens)
         turn = _turn(desk, max(at_least, least - _sum(parts)))
-    notes = with_left_out(notes, _missing(parts), desk)
-    tiers = (*fixed, *(parts[name] for name in _ORDER), notes, turn)
+    tiers = (*fixed, *with_left_out(parts, desk).values(), notes, turn)
     cuts = {name: part.cut for name, part in parts.items() if part.cut is not None}
     return WorkingContext(tiers, {"key": key, **cuts} if cuts else {})
 
@@ -63,7 +61,7 @@ def instructions(application: str, settings: Settings) -> str:
 
 
 def _parts(desk: Desk, cuts: Mapping[str, Any]) -> Parts:
-    """Return the tiers that can be cut, as they were cut before."""
+    """Return the tiers that can be cut, as they were cut before, in their order."""
     return {
         "memory": memory_tier(desk, frozenset(cuts.get("memory", ()))),
         "expanded": expanded_tier(desk, cuts.get("expanded", {})),
@@ -94,11 +92,6 @@ def _turn(desk: Desk, limit: int) -> Tier:
 
 def _sum(parts: Parts) -> int:
     return sum(part.tokens for part in parts.values())
-
-
-def _missing(parts: Parts) -> dict[str, Mapping[str, Any]]:
-    """Return what was left out, of the tiers of which anything was cut."""
-    return {name: part.left_out for name, part in parts.items() if part.cut is not None}
 
 
 def _key(desk: Desk) -> str:

@@ -1,13 +1,31 @@
 """What holds for every working context, and the steps of a turn that lead to one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ebbtide.memory.messages import Message, calls
+from ebbtide.memory.leaving_out import LEFT_OUT_TOKENS
+from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.tiers import WorkingContext
-from ebbtide.memory.tokens import count_message
-from tests.memory.desks import Conversation, call, tool
+from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
+from ebbtide.prompts.loader import text as prompt
+from tests.memory.desks import Conversation, call, human, tool
+
+LEFT_OUT = prompt("left_out_note", said="|").partition("|")[0]
+"""How the note begins that says what was left out."""
+
+TOOLS: Mapping[str, tuple[str, str]] = {
+    "open": ("open_effort", "name"),
+    "close": ("close_effort", ""),
+    "reopen": ("reopen_effort", "effort_id"),
+    "switch": ("switch_effort", "effort_id"),
+    "expand": ("expand_effort", "effort_id"),
+    "collapse": ("collapse_effort", "effort_id"),
+    "goal": ("update_goal", "goal"),
+    "read": ("read_log", "turn"),
+}
+"""The tool of a step, and what its argument is called, if it has one."""
 
 
 def tokens(context: WorkingContext, talk: Conversation) -> int:
@@ -38,17 +56,55 @@ def before_the_notes(context: WorkingContext) -> str:
     return json.dumps(messages, ensure_ascii=False).removesuffix("]")
 
 
+def room_left(talk: Conversation) -> int:
+    """Return how many tokens can still be said in this turn before something is cut for it."""
+    context = talk.context
+    left: int = talk.settings.context_budget - context.report["total"]
+    said = (message for tier in context.tiers for message in tier.messages)
+    noted = [message for message in said if text(message).startswith(LEFT_OUT)]
+    return left - (LEFT_OUT_TOKENS if context.cuts else 0) + count_messages(noted, talk.count)
+
+
+def fill(talk: Conversation, more: int, *, result: bool = False) -> None:
+    """Say as many words as there is room for and `more`, in a question or in a tool's result."""
+    if result:
+        talk.look_up("")
+        *before, last = talk.messages
+        talk.messages = (
+            *before,
+            tool(last["data"]["tool_call_id"], _words(room_left(talk) + more)),
+        )
+    else:
+        said = _words(room_left(talk) + more - MESSAGE_OVERHEAD)
+        talk.messages += (human(said),) if said else ()
+
+
 def take(talk: Conversation, kind: str, what: Any) -> None:
     """Take one step of a turn."""
     if kind == "look":
         asked = [call("look_up", call_id=f"c{at}", key=said) for at, said in enumerate(what)]
         results = tuple(tool(f"c{at}", said) for at, said in enumerate(what))
         talk.messages += ({"type": "ai", "data": {"content": "", "tool_calls": asked}}, *results)
-    elif kind == "open":
-        talk.call("open_effort", name=what, goal=what * 40)
-    elif kind == "close":
-        talk.call("close_effort")
-    elif kind == "read":
-        talk.call("read_log", turn=what)
-    elif kind != "say":
-        talk.call(f"{kind}_effort", effort_id=what)
+    elif kind == "anchor":
+        talk.space = replace(talk.space, anchor={"Goal": what})
+    elif kind.startswith("fill"):
+        fill(talk, what, result=kind == "fill result")
+    elif kind in TOOLS:
+        tool_name, name = TOOLS[kind]
+        goal = {"goal": what * 40} if kind == "open" else {}
+        talk.call(tool_name, **({name: what} if name else {}), **goal)
+
+
+def everything(talk: Conversation, turn: int) -> str:
+    """Read a turn from its beginning, as long as there is a next offset."""
+    parts, offset = [], 0
+    while offset is not None:
+        result = talk.call("read_log", turn=turn, offset=offset)
+        parts.append(result["text"])
+        offset = result["next_offset"]
+    return "".join(parts)
+
+
+def _words(number: int) -> str:
+    """Return so many words of a token each."""
+    return " ".join(["a"] * number)

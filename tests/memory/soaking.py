@@ -13,12 +13,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ebbtide.memory.notes_tier import LEFT_OUT_TOKENS, notes_tier
 from ebbtide.memory.shares import LEAST_ROOM
-from ebbtide.memory.tokens import MESSAGE_OVERHEAD, TokenCounter
+from ebbtide.memory.tokens import TokenCounter
 from ebbtide.memory.window import window
-from tests.memory.contexts import before_the_notes, take, tokens, well_formed
-from tests.memory.desks import Conversation, conversation, count_words, human
+from tests.memory.contexts import before_the_notes, fill, take, tokens, well_formed
+from tests.memory.desks import Conversation, conversation, count_words
 
 VIOLATIONS = ("over", "miscounted", "torn", "moved")
 SCRIPTS = (
@@ -98,15 +97,9 @@ class Soak:
 
     def fill(self) -> None:
         """Say more, up to exactly where the next cut is due, or a token less or more."""
-        talk = self.talk
-        context, notes = talk.context, notes_tier(talk.desk).tokens
-        left = talk.settings.context_budget - context.report["total"]
-        if context.cuts:
-            left -= LEFT_OUT_TOKENS - context.report["tokens"]["notes"] + notes
-        words = left + self.chance.choice([-1, 0, 0, 1]) - MESSAGE_OVERHEAD
-        if words > 0:
-            self.found["edge"] += 1
-            talk.messages = (*talk.messages, human("a" + " a" * (words - 1)))
+        before = self.talk.messages
+        fill(self.talk, self.chance.choice([-1, 0, 0, 1]))
+        self.found["edge"] += self.talk.messages != before
 
     def check(self) -> None:
         """Assemble as the node does, remember the cuts, and count what is wrong."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.transcript import rendered
+from tests.memory.contexts import everything
 from tests.memory.desks import (
     LONG_ENOUGH,
     Conversation,
@@ -14,16 +15,6 @@ from tests.memory.desks import (
     conversation,
     count_words,
 )
-
-
-def everything(talk: Conversation, turn: int) -> str:
-    """Read a turn from its beginning, as long as there is a next offset."""
-    parts, offset = [], 0
-    while offset is not None:
-        result = talk.call("read_log", turn=turn, offset=offset)
-        parts.append(result["text"])
-        offset = result["next_offset"]
-    return "".join(parts)
 
 
 def test_a_short_turn_is_read_at_once(talk: Conversation) -> None:

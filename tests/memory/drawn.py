@@ -1,0 +1,124 @@
+"""Conversations drawn at random: what is said, what the model does, under which settings.
+
+A conversation is a list of turns, a turn is the settings that change before it, if any, and the
+steps that are taken in it (see `take`).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from hypothesis import strategies as st
+
+from ebbtide.memory.messages import Message
+from ebbtide.memory.record import Event
+from ebbtide.memory.shares import LEAST_ROOM
+from ebbtide.memory.tiers import WorkingContext
+from ebbtide.memory.tokens import count
+from ebbtide.memory.window import window
+from tests.memory.contexts import before_the_notes, take
+from tests.memory.desks import Conversation, count_words
+
+Step: TypeAlias = tuple[str, Any]
+Turns: TypeAlias = list[tuple[dict[str, Any], list[Step]]]
+
+CUTS = frozenset(
+    {"opened", "switched", "concluded", "reopened", "expanded", "collapsed", "evicted", "returned"}
+)
+"""The events that may change what stands before the notes."""
+
+WORDS = ["alpha", "beta\n", "数据库", "连接被拒绝", "🙂", "👩‍👩‍👧", "12:30", "</effort>"]
+SAID = st.builds(
+    lambda words, times: " ".join(words * times),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
+    st.sampled_from([1, 1, 1, 2, 10, 10, 60, 400, 3_000]),
+) | st.just("Kept.\n---STATE---\nGoal: a\n---END STATE---")
+EFFORT = st.sampled_from("abc")
+STEP: st.SearchStrategy[Step] = st.one_of(
+    st.tuples(st.just("say"), SAID),
+    st.tuples(st.just("look"), st.lists(SAID, min_size=1, max_size=6)),
+    st.tuples(
+        st.just("look"), st.integers(2, 64).map(lambda times: ["数据 🙂 word " * 10] * times)
+    ),
+    st.tuples(st.sampled_from(["fill question", "fill result"]), st.sampled_from([-1, 0, 1])),
+    st.tuples(st.sampled_from(["open", "reopen", "switch", "expand", "collapse"]), EFFORT),
+    st.tuples(st.just("close"), st.none()),
+    st.tuples(st.sampled_from(["goal", "anchor"]), st.sampled_from(["mend it", "数据 " * 30])),
+    st.tuples(st.just("read"), st.integers(1, 9)),
+)
+CHANGED: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [
+        *[{}] * 12,
+        {"ambient_window": 0},
+        {"ambient_window": 2, "window_step": 2},
+        {"decay_threshold": 1, "summary_eviction_threshold": 2},
+        {"summaries_limit": 1},
+        {"anchor": "off", "preview_tokens": 32},
+        {"low_water": 0.2, "turn_share": 0.9},
+        {"active_share": 1.0, "low_water": 1.0},
+    ]
+)
+TURNS: st.SearchStrategy[Turns] = st.lists(
+    st.tuples(CHANGED, st.lists(STEP, min_size=1, max_size=3)), max_size=10
+)
+ABOVE_THE_FLOOR = st.one_of(
+    *[st.integers(0, most) for most in (1, 100, 500, 500, 2_000, 2_000, 48_000)]
+)
+"""Tokens that a budget has above the least that it must be."""
+
+COUNTERS = st.sampled_from([count_words, count_words, count])
+
+
+def held(talk: Conversation, turns: Turns, above: int) -> Iterator[WorkingContext]:
+    """Hold a conversation, and yield each context as it is sent."""
+    talk.set(context_budget=talk.fixed + LEAST_ROOM + above)
+    for changed, steps in turns:
+        talk.set(**changed)
+        said = [what for kind, what in steps if kind == "say"]
+        talk.ask(*(said or ["go on"]))
+        yield assembled(talk)
+        for kind, what in steps:
+            take(talk, kind, what)
+            yield assembled(talk)
+        talk.answer(said[0] if said else "Done.")
+
+
+def assembled(talk: Conversation) -> WorkingContext:
+    """Assemble a context as the node does, and remember its cuts."""
+    context = talk.context
+    talk.cuts = context.cuts
+    return context
+
+
+def uncut(talk: Conversation, turns: Turns, above: int) -> Iterator[tuple[str, str]]:
+    """Hold a conversation, and yield what stands before the notes in two contexts in a row.
+
+    Only such pairs are yielded between which there is no cut.
+    """
+    seen = [
+        (_cuts(talk, context), before_the_notes(context)) for context in held(talk, turns, above)
+    ]
+    for (cuts, prefix), (next_cuts, next_prefix) in pairwise(seen):
+        if cuts == next_cuts:
+            yield prefix, next_prefix
+
+
+def _cuts(talk: Conversation, context: WorkingContext) -> list[Any]:
+    """Return what changes with each cut: the events, the window, what was left out, settings."""
+    before = talk.desk.view.turns(range(1, talk.tip.turn + 1))
+    events = [event for record in before for event in record.events] + [*talk.space.events]
+    count, settings = talk.desk.view.ambient_count(), talk.settings
+    begin = count - window(count, settings.ambient_window, settings.window_step)
+    return [_cutting(events), begin, dict(context.cuts), settings.model_dump()]
+
+
+def _cutting(events: Sequence[Event]) -> int:
+    return sum(event["type"] in CUTS for event in events)
+
+
+def accepted(talk: Conversation, turns: Turns, above: int) -> list[tuple[Message, ...]]:
+    """Hold a conversation, and return the messages of each turn as they were accepted."""
+    said: dict[int, tuple[Message, ...]] = {}
+    for _ in held(talk, turns, above):
+        said[talk.space.turn] = talk.messages
+    return [*said.values()]
