@@ -1,36 +1,26 @@
 """The hard budget: whatever is said, the working context stays within it, whole and in order."""
 
 import json
-from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
-from tests.memory.contexts import before_the_notes, take, tokens, well_formed
+from ebbtide.memory.tokens import TokenCounter
+from ebbtide.memory.transcript import rendered
+from tests.memory.contexts import everything, tokens, well_formed
 from tests.memory.desks import Conversation, call, conversation
-
-SAID = st.builds(
-    lambda words, times: " ".join(words * times),
-    st.lists(
-        st.sampled_from(["alpha", "beta", "数据库", "🙂", "12:30", "x\n"]), min_size=1, max_size=5
-    ),
-    st.sampled_from([1, 1, 2, 10, 100, 700]),
+from tests.memory.drawn import (
+    ABOVE_THE_FLOOR,
+    COUNTERS,
+    TURNS,
+    Turns,
+    accepted,
+    assembled,
+    held,
+    uncut,
 )
-STEP = st.one_of(
-    st.tuples(st.just("say"), SAID),
-    st.tuples(st.just("look"), st.lists(SAID, min_size=1, max_size=20)),
-    st.tuples(st.just("open"), st.sampled_from("abc")),
-    st.tuples(st.just("close"), st.none()),
-    st.tuples(st.just("reopen"), st.sampled_from("abc")),
-    st.tuples(st.just("switch"), st.sampled_from("abc")),
-    st.tuples(st.just("expand"), st.sampled_from("abc")),
-    st.tuples(st.just("read"), st.integers(1, 9)),
-)
-FEW_ROUNDS = st.lists(st.lists(STEP, min_size=1, max_size=3), max_size=12)
-BUDGETS = st.sampled_from([1_015, 1_100, 1_500, 3_000, 16_000])
 
 
 def within_budget(talk: Conversation) -> list[Message]:
@@ -43,45 +33,42 @@ def within_budget(talk: Conversation) -> list[Message]:
     return [*context.messages]
 
 
-@settings(deadline=None, max_examples=40)
-@given(FEW_ROUNDS, BUDGETS)
-def test_no_context_exceeds_the_budget(turns: list[list[tuple[str, Any]]], budget: int) -> None:
+@settings(deadline=None, max_examples=20)
+@given(TURNS, ABOVE_THE_FLOOR, COUNTERS)
+def test_no_context_exceeds_the_budget(turns: Turns, above: int, counter: TokenCounter) -> None:
     """Invariants 1 and 5: whatever is said and done, every context fits and is well formed."""
-    with conversation(context_budget=2_000) as talk:
-        talk.set(context_budget=budget)
-        for steps in turns:
-            talk.ask(*([what for kind, what in steps if kind == "say"] or ["go on"]))
-            assert well_formed(within_budget(talk))
-            for kind, what in steps:
-                take(talk, kind, what)
-                assert well_formed(within_budget(talk))
-            talk.answer(next((what for kind, what in steps if kind == "say"), "Done."))
+    with conversation() as talk:
+        talk.count = counter
+        for context in held(talk, turns, above):
+            assert tokens(context, talk) == context.report["total"]
+            assert context.report["total"] <= talk.settings.context_budget
+            assert well_formed(context.messages)
+            assert assembled(talk).messages == context.messages
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.lists(st.tuples(SAID, st.lists(SAID, max_size=3)), max_size=25), BUDGETS, st.booleans())
-def test_between_cuts_the_prefix_only_grows(
-    turns: list[tuple[str, list[str]]],
-    budget: int,
-    in_effort: bool,  # noqa: FBT001 (drawn)
-) -> None:
-    """Invariant 7: while the cuts are the same, what stands before the notes is a byte prefix."""
-    with conversation(context_budget=2_000, ambient_window=0) as talk:
-        talk.set(context_budget=budget)
-        talk.turn("Begin.", *([call("open_effort", name="a")] if in_effort else []))
-        seen: list[tuple[str, str]] = []
-        for question, results in turns:
-            talk.ask(question)
-            within_budget(talk)
-            seen.append((json.dumps(talk.cuts), before_the_notes(talk.context)))
-            for result in results:
-                talk.look_up(result)
-            within_budget(talk)
-            seen.append((json.dumps(talk.cuts), before_the_notes(talk.context)))
-            talk.answer()
+@given(TURNS, ABOVE_THE_FLOOR)
+def test_nothing_but_a_cut_changes_the_prefix(turns: Turns, above: int) -> None:
+    """Invariant 7: between two cuts what stands before the notes is a byte prefix of the next."""
+    with conversation() as talk:
+        for prefix, next_prefix in uncut(talk, turns, above):
+            assert next_prefix.startswith(prefix)
 
-    for (cut, prefix), (next_cut, next_prefix) in pairwise(seen):
-        assert cut != next_cut or next_prefix.startswith(prefix)
+
+@settings(deadline=None, max_examples=20)
+@given(TURNS, ABOVE_THE_FLOOR, st.integers(20, 2_000))
+def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> None:
+    """Invariant 2: the archive has each message as it was accepted, and `read_log` reads all."""
+    with conversation() as talk:
+        said = accepted(talk, turns, above)
+        records = talk.desk.view.turns(range(1, talk.tip.turn + 1))
+        kept = [talk.desk.view.messages(record) for record in records]
+        talk.ask("Read it.")
+        talk.free = free
+        read = [everything(talk, record.turn) for record in records[-1:]]
+
+    assert [messages[:-1] for messages in kept] == said
+    assert read == [rendered(messages) for messages in kept[-1:]]
 
 
 def test_cuts_are_rare(talk: Conversation) -> None:
