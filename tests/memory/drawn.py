@@ -17,11 +17,12 @@ from ebbtide.memory.tiers import WorkingContext
 from ebbtide.memory.tokens import count
 from ebbtide.memory.window import window
 from tests.memory.contexts import before_the_notes, take
-from tests.memory.desks import Conversation, count_words
+from tests.memory.desks import Conversation, call, count_words
 
 Step: TypeAlias = tuple[str, Any]
 Turns: TypeAlias = list[tuple[dict[str, Any], list[Step]]]
 
+PAST = ("The login fails with error 401 as soon as the token has expired.", "It works now.")
 CUTS = frozenset(
     {"opened", "switched", "concluded", "reopened", "expanded", "collapsed", "evicted", "returned"}
 )
@@ -33,18 +34,21 @@ SAID = st.builds(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
     st.sampled_from([1, 1, 1, 2, 10, 10, 60, 400, 3_000]),
 ) | st.just("Kept.\n---STATE---\nGoal: a\n---END STATE---")
-EFFORT = st.sampled_from("abc")
-STEP: st.SearchStrategy[Step] = st.one_of(
+EFFORT = st.sampled_from("abcd")
+LOOKED = st.lists(SAID, min_size=1, max_size=6) | st.integers(2, 64).map(
+    lambda times: ["数据 🙂 word " * 10] * times
+)
+SPOKEN: st.SearchStrategy[Step] = st.one_of(
     st.tuples(st.just("say"), SAID),
-    st.tuples(st.just("look"), st.lists(SAID, min_size=1, max_size=6)),
-    st.tuples(
-        st.just("look"), st.integers(2, 64).map(lambda times: ["数据 🙂 word " * 10] * times)
-    ),
+    st.tuples(st.just("look"), LOOKED),
     st.tuples(st.sampled_from(["fill question", "fill result"]), st.sampled_from([-1, 0, 1])),
-    st.tuples(st.sampled_from(["open", "reopen", "switch", "expand", "collapse"]), EFFORT),
-    st.tuples(st.just("close"), st.none()),
     st.tuples(st.sampled_from(["goal", "anchor"]), st.sampled_from(["mend it", "数据 " * 30])),
     st.tuples(st.just("read"), st.integers(1, 9)),
+)
+MANAGED: st.SearchStrategy[Step] = st.one_of(
+    *(st.tuples(st.just(kind), EFFORT) for kind in ("open", "switch", "reopen", "expand")),
+    st.tuples(st.sampled_from(["expand", "collapse"]), st.just("a")),
+    st.tuples(st.just("close"), st.none()),
 )
 CHANGED: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
@@ -59,7 +63,7 @@ CHANGED: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     ]
 )
 TURNS: st.SearchStrategy[Turns] = st.lists(
-    st.tuples(CHANGED, st.lists(STEP, min_size=1, max_size=3)), max_size=10
+    st.tuples(CHANGED, st.lists(SPOKEN | MANAGED, min_size=1, max_size=4)), max_size=10
 )
 ABOVE_THE_FLOOR = st.one_of(
     *[st.integers(0, most) for most in (1, 100, 500, 500, 2_000, 2_000, 48_000)]
@@ -70,7 +74,13 @@ COUNTERS = st.sampled_from([count_words, count_words, count])
 
 
 def held(talk: Conversation, turns: Turns, above: int) -> Iterator[WorkingContext]:
-    """Hold a conversation, and yield each context as it is sent."""
+    """Hold a conversation, and yield each context as it is sent.
+
+    It begins with a concluded effort, `a`, and two that are open, `b` and `c`.
+    """
+    talk.effort("a", *PAST)
+    talk.turn("Begin.", call("open_effort", name="b", goal="Do it."))
+    talk.turn("And this.", call("open_effort", name="c"))
     talk.set(context_budget=talk.fixed + LEAST_ROOM + above)
     for changed, steps in turns:
         talk.set(**changed)
@@ -117,7 +127,7 @@ def _cutting(events: Sequence[Event]) -> int:
 
 
 def accepted(talk: Conversation, turns: Turns, above: int) -> list[tuple[Message, ...]]:
-    """Hold a conversation, and return the messages of each turn as they were accepted."""
+    """Hold a conversation, and return the messages of each drawn turn as they were accepted."""
     said: dict[int, tuple[Message, ...]] = {}
     for _ in held(talk, turns, above):
         said[talk.space.turn] = talk.messages
