@@ -1,20 +1,14 @@
 """Many turns and efforts: the context stays below one ceiling while the full history grows."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from ebbtide import DiskArchive, Settings
-from ebbtide.memory.metrics import Report, report
-from ebbtide.memory.record import Owner, Record, Tip
+from ebbtide import Settings
 from ebbtide.memory.transcript import transcript
-from tests.agents import THREAD, Talk
+from tests.agents import THREAD
 from tests.doubles import call
 from tests.graph.journeys import CEILING, Turn, after, begin, first_found, quoted, using
+from tests.graph.living import CountingArchive, Life
 
 SETTINGS = Settings(ambient_window=10, window_step=1)
 MACHINES = "lathe press boiler crane drill grinder kiln loom mixer oven pump robot saw turbine weld"
@@ -25,17 +19,6 @@ AGAIN = " It stands in the hall until a part of the right size arrives by rail."
 EFFORT_TURNS = 4
 TURNS = EFFORT_TURNS + 1
 """Turns that each effort makes, the ambient one after it included."""
-
-
-class CountingArchive(DiskArchive):
-    """An archive that counts the records it is asked for."""
-
-    asked = 0
-
-    def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        """Count, and read."""
-        self.asked += len(numbers)
-        return super().turns(owner, tip, numbers)
 
 
 def topic(number: int) -> str:
@@ -67,40 +50,6 @@ def searching(messages: list[BaseMessage]) -> AIMessage:
 def expanding(messages: list[BaseMessage]) -> AIMessage:
     """Expand what the search found."""
     return call("expand_effort", effort_id=first_found(messages)["id"])
-
-
-@dataclass
-class Life:
-    """A long session: its agent, the turns to come, and what each turn so far cost."""
-
-    here: Talk
-    efforts: int
-    state: dict[str, Any] = field(default_factory=dict)
-    totals: list[int] = field(default_factory=list)
-    state_bytes: list[int] = field(default_factory=list)
-    records_read: list[int] = field(default_factory=list)
-
-    def live(self, turns: Sequence[Turn]) -> None:
-        """Go through the turns."""
-        serializer, archive = JsonPlusSerializer(), self.here.archive
-        assert isinstance(archive, CountingArchive)
-        for turn in turns:
-            archive.asked = 0
-            self.state = self.here.say(turn.said, durability="exit")
-            self.totals.append(self.state["context_report"]["total"])
-            self.state_bytes.append(len(serializer.dumps_typed(self.state)[1]))
-            self.records_read.append(archive.asked)
-
-    @property
-    def report(self) -> Report:
-        """The metrics of the whole session."""
-        return report(self.here.records(self.state))
-
-    @property
-    def evicted(self) -> list[int]:
-        """The numbers of the efforts whose summary has left the context."""
-        kept = self.state["summaries"]
-        return [number for number in range(self.efforts) if f"machine-{number:03}" not in kept]
 
 
 @pytest.fixture(scope="module", params=[40, pytest.param(200, marks=pytest.mark.soak)])
@@ -141,7 +90,7 @@ def test_most_summaries_leave(life: Life) -> None:
 
 def test_a_late_turn_costs_what_an_early_one_did(life: Life) -> None:
     """The last fifty turns have the tokens, state bytes and records read of turns 51 to 100."""
-    for series in (life.totals, life.state_bytes, life.records_read):
+    for series in life.costs:
         early, late = series[50:100], series[-50:]
         assert sum(late) <= 1.02 * sum(early)
         assert max(late) <= 1.02 * max(early)

@@ -1,0 +1,41 @@
+"""Invariant 6: what a turn costs does not depend on how long the session has run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ebbtide import Settings
+from tests.graph.journeys import Turn, begin, using
+from tests.graph.living import CountingArchive, Life
+
+SAID = "Another quarter of an hour has passed, and nothing has come to a stop yet. " * 5
+BUDGET = 4_000
+
+
+@pytest.mark.parametrize(
+    ("first", "chosen"),
+    [
+        (Turn(SAID), {}),
+        (Turn(SAID), {"ambient_window": 0}),
+        (Turn(SAID, using("open_effort", name="night-watch")), {}),
+    ],
+    ids=["window", "no-window", "one-effort"],
+)
+def test_turn_400_costs_what_turn_100_did(
+    tmp_path: Path, first: Turn, chosen: dict[str, Any]
+) -> None:
+    """Context tokens, bytes of the state and records read are those of 200 turns before.
+
+    Talk outside of efforts, all of which the window lets in or not, and an effort that never ends.
+    """
+    archive = CountingArchive(tmp_path, durable=False)
+    turns = [first, *[Turn(SAID)] * 399]
+    settings = Settings(context_budget=BUDGET, **chosen)
+    life = Life(begin(tmp_path, turns, archive=archive, settings=settings))
+    life.live(turns)
+
+    for series in life.costs:
+        early, late = series[100:200], series[300:400]
+        assert sum(late) <= 1.02 * sum(early)
+        assert max(late) <= 1.02 * max(early)
