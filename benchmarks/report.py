@@ -21,7 +21,8 @@ _PACKAGES = (
     *("langchain", "langgraph", "langmem", "deepagents"),
 )
 _PANELS = 3
-_INCHES = 3.0
+_WIDTH, _HEIGHT = 3.0, 5.0
+"""Of a panel with the names below it, in inches."""
 
 
 def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -70,7 +71,7 @@ def plot(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
     first, *others = rows[0]
     shown = [name for name in others if any(_is_number(row[name]) for row in rows)]
     lines = -(-len(shown) // _PANELS)
-    size = (_PANELS * _INCHES, lines * _INCHES)
+    size = (_PANELS * _WIDTH, lines * _HEIGHT)
     figure = charts.Figure(figsize=size, layout="constrained")
     figure.suptitle(title)
     for place, name in enumerate(shown, start=1):
@@ -78,7 +79,7 @@ def plot(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
         bars = [row for row in rows if _is_number(row[name])]
         axes.bar(range(len(bars)), [row[name] for row in bars])
         axes.set_xticks(range(len(bars)), _cells({at: row[first] for at, row in enumerate(bars)}))
-        axes.tick_params(axis="x", labelrotation=20)
+        axes.tick_params(axis="x", labelrotation=90, labelsize="small")
         axes.set_title(name)
     return figure
 
