@@ -1,5 +1,6 @@
 """The README says what is so: its programs, pictures, tables, figures and names."""
 
+import json
 import re
 from pathlib import Path
 
@@ -21,6 +22,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README, 
 RESULTS = re.findall(r"^\| .+ \| (`.+`) \| `(.+)` \|$", README, re.MULTILINE)
 """Each row of results: the figures, in backticks, and the command that prints them."""
 
+RESULTS_FOLDER = ROOT / "benchmarks" / "results"
 TREE = re.findall(r"^(sessions/<\S+)", README, re.MULTILINE)
 LINKS = sorted(set(re.findall(r"\]\(([^)#]+)\)", README)))
 TARGETS = sorted(set(re.findall(r"^make (\w+)|`make (\w+)`", README, re.MULTILINE)))
@@ -32,12 +34,17 @@ def look_up(word: str) -> str:
     return word
 
 
-def executed(command: str, folder: Path) -> Run:
-    """Run a command of the README: an example, or `ebbtide`."""
+def printed(command: str, folder: Path) -> str:
+    """Return what a command of the README prints: an example, or `ebbtide`.
+
+    Of a benchmark, which takes long, it is the table that it wrote when it was last run.
+    """
     program, *rest = command.split()
     if program == "ebbtide":
-        return run(["-m", "ebbtide.cli.main", *rest], folder)
-    return run([str(ROOT / rest[0])], folder)
+        return run(["-m", "ebbtide.cli.main", *rest], folder).printed
+    if rest[0].startswith("benchmarks/"):
+        return (RESULTS_FOLDER / Path(rest[0]).with_suffix(".md").name).read_text(encoding="utf-8")
+    return run([str(ROOT / rest[0])], folder).printed
 
 
 def figures(command: str) -> list[str]:
@@ -95,9 +102,20 @@ def test_the_settings_are_those_of_the_class() -> None:
 @pytest.mark.parametrize("command", sorted({command for _, command in RESULTS}))
 def test_figures_are_printed_by_their_command(tmp_path: Path, command: str) -> None:
     """Every figure of the results is printed by the command beside it."""
-    printed = executed(command, tmp_path).printed
+    said = printed(command, tmp_path)
 
-    assert [figure for figure in figures(command) if figure not in printed] == []
+    assert [figure for figure in figures(command) if figure not in said] == []
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS_FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_results_of_benchmarks_fit_together(path: Path) -> None:
+    """A table that is kept has each agent and the command of the JSON beside it, and a plot."""
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    shown = path.with_suffix(".md").read_text(encoding="utf-8")
+
+    assert f"`{kept['command']}`" in shown
+    assert [row["agent"] for row in kept["rows"] if f"| {row['agent']} |" not in shown] == []
+    assert path.with_suffix(".png").stat().st_size > 0
 
 
 @pytest.mark.parametrize("link", LINKS)
