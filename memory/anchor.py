@@ -1,6 +1,7 @@
 """The anchor: the small block of state that the model keeps, for facts that outlive every cut."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -64,13 +65,21 @@ def limited(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
     >>> limited({"Goal": "one two three four five", "Owner": "Ann"}, 7, lambda s: len(s.split()))
     {'Goal': 'one two three four…', 'Owner': 'Ann'}
     """
-    kept = dict(anchor)
-    while kept and count(rendered(kept)) > limit:
-        cut = _cut_evenly(kept, limit, count)
-        if cut is not None:
-            return cut
-        kept.pop(_least_wanted(kept))
-    return kept
+    if count(rendered(anchor)) <= limit:
+        return dict(anchor)
+    wanted = sorted(anchor, key=lambda name: name not in FIELDS)[:limit]
+
+    def first(number: int, tokens: int) -> dict[str, str]:
+        names = frozenset(wanted[:number])
+        return {name: _cut(said, tokens, count) for name, said in anchor.items() if name in names}
+
+    def size(number: int, tokens: int) -> int:
+        return count(rendered(first(number, tokens)))
+
+    numbers, lengths = range(1, len(wanted) + 1), range(_LEAST + 1, limit + 1)
+    number = bisect_right(numbers, limit, key=lambda number: size(number, _LEAST))
+    tokens = bisect_right(lengths, limit, key=lambda tokens: size(number, tokens))
+    return first(number, _LEAST + tokens)
 
 
 def anchor_note(anchor: Anchor, settings: Settings) -> Iterator[Message]:
@@ -100,27 +109,8 @@ def with_blocks(messages: Sequence[Message], said: Mapping[str, Any]) -> tuple[M
     return tuple(_raw(message, said) for message in messages)
 
 
-def _cut_evenly(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str] | None:
-    """Return the anchor with each field cut to the same most tokens, None if too few are left."""
-    low, high = _LEAST - 1, limit + 1
-    found: dict[str, str] | None = None
-    while high - low > 1:
-        middle = (low + high) // 2
-        cut = {name: _cut(text, middle, count) for name, text in anchor.items()}
-        if count(rendered(cut)) <= limit:
-            low, found = middle, cut
-        else:
-            high = middle
-    return found
-
-
 def _cut(text: str, limit: int, count: TokenCounter) -> str:
     return text if count(text) <= limit else cut_at_sentence(text, limit, count)
-
-
-def _least_wanted(anchor: Anchor) -> str:
-    last_first = list(anchor)[::-1]
-    return next((name for name in last_first if name not in FIELDS), last_first[0])
 
 
 def _shown(message: Message) -> Message:
