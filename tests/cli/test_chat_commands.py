@@ -219,6 +219,25 @@ def test_what_was_typed_is_forgotten_with_an_erased_turn(folder: Path) -> None:
     assert found == []
 
 
+def test_what_was_typed_does_not_come_back_after_erasing(folder: Path) -> None:
+    """Arrow up brings back what was typed since, and nothing from before."""
+    with terminal(["chat", "--model", "offline"], folder, {}) as screen:
+        screen.see("/help for help.")
+        screen.type("The vault code is 4711.")
+        screen.see("context 1,")
+        screen.type("/message remove 1")
+        screen.see("Type yes")
+        screen.type("yes")
+        screen.see("erased on main")
+        screen.type("/efforts")
+        screen.see("no efforts yet")
+        screen.press("\x1b[A" * 5)
+        screen.see("/efforts")
+        screen.type("")
+        screen.see("no efforts yet")
+        assert "4711" not in screen.shown
+
+
 def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
     """The context is that of the turn, a command is refused, and Enter still resumes."""
     with serving(Fail(400), Say("Here it is.")) as server:
