@@ -17,6 +17,9 @@ Place: TypeAlias = tuple[str, int]
 Blanks: TypeAlias = Mapping[int, tuple[str, ...]]
 """What loses its text, by its place: fields of events, efforts of which messages tell."""
 
+Written: TypeAlias = Collection[tuple[str, str]]
+"""Fields that a turn was the first to write into an anchor, each with its text."""
+
 _SUMMARY = frozenset({"summary", "keywords"})
 _FIELD = "anchor."
 """Begins, among the fields of an event, the name of a field of its anchor."""
@@ -30,7 +33,8 @@ class Erased:
     of the same and stay as they are. `stale` are the efforts whose summary was redacted, `named`
     those that the turn opened, whose names stay. `sought` is what was looked for, empty if the
     turn had been erased before; `gone` is the part of it that no other turn says; `summaries` are
-    those that were redacted. `left` names files of the session that still hold what is `gone`.
+    those that were redacted, `wrote` what the turn put into the anchor. `left` names files of the
+    session that still hold what is `gone`.
     """
 
     turn: int
@@ -42,6 +46,7 @@ class Erased:
     sought: Sought = field(default=(), repr=False)
     gone: Sought = field(default=(), repr=False)
     summaries: Sought = field(default=(), repr=False)
+    wrote: Written = field(default=frozenset(), repr=False)
     left: tuple[str, ...] = ()
 
 
@@ -73,13 +78,14 @@ class Target:
     """The turn that is to be erased, as all records of its session are compared with it.
 
     `before` tells how an effort stood right before the turn; `sees` whether a record comes after
-    the turn, or a copy of it, in its own past.
+    the turn, or a copy of it, in its own past; `wrote` is what the turn put into the anchor.
     """
 
     record: Record
     before: Callable[[str], Effort | None]
     sees: Callable[[Record], bool]
     sought: Sought
+    wrote: Written = frozenset()
 
     def is_copy(self, record: Record) -> bool:
         """Tell whether a record is the turn itself, on this branch or on another."""
@@ -135,7 +141,13 @@ def blanked(event: Event, fields: Iterable[str]) -> Event:
     return emptied
 
 
-def redacted(event: Event, pieces: Sought) -> Event:
+def written(records: Iterable[Record]) -> Written:
+    """Return what stands in the anchors that the model wrote in these turns."""
+    events = (event for record in records for event in record.events)
+    return frozenset(item for event in events for item in event.get("anchor", {}).items())
+
+
+def redacted(event: Event, pieces: Sought, wrote: Written = frozenset()) -> Event:
     """Return an event without the texts that hold one of the pieces; names of efforts stay.
 
     >>> redacted({"type": "opened", "effort": "a-key", "goal": "find a-key"}, ["a-key"])
@@ -143,16 +155,18 @@ def redacted(event: Event, pieces: Sought) -> Event:
     """
     texts = text_fields(event)
     if "anchor" in texts:
-        return blanked(event, _telling(event, pieces))
+        return blanked(event, _telling(event, pieces, wrote))
     found = {key for key in texts if held("\n".join(leaves(event[key])), pieces)}
     return blanked(event, found | (_SUMMARY & texts if "summary" in found else set()))
 
 
-def untold(anchor: Mapping[str, str], pieces: Sought) -> dict[str, str]:
+def untold(
+    anchor: Mapping[str, str], pieces: Sought, wrote: Written = frozenset()
+) -> dict[str, str]:
     """Return the fields of an anchor that do not tell of a turn, of which these are the pieces.
 
-    A field tells if it says one of them, if one of them says a sentence of it, or if both have the
-    same number, version or address.
+    A field tells if the turn wrote it, if it says a piece, if a piece says a sentence of it, or if
+    both have the same number, version or address.
 
     >>> untold({"Goal": "tidy up", "Ports": "port 8080"}, ["It listens on 8080."])
     {'Goal': 'tidy up'}
@@ -161,7 +175,8 @@ def untold(anchor: Mapping[str, str], pieces: Sought) -> dict[str, str]:
     return {
         name: text
         for name, text in anchor.items()
-        if not held(text, pieces)
+        if (name, text) not in wrote
+        and not held(text, pieces)
         and not told & figures([text])
         and not any(held(piece, sought([text])) for piece in pieces)
     }
@@ -202,7 +217,7 @@ def _derived(record: Record, target: Target) -> Iterator[frozenset[str]]:
     own = held("\n".join(leaves([one["data"] for one in record.messages])), target.sought)
     for event in record.events:
         if given is not None and "anchor" in event:
-            yield _telling(event, target.sought)
+            yield _telling(event, target.sought, target.wrote)
             continue
         found = {key for key in text_fields(event) if _quotes(event, key, target.sought, own)}
         if given is not None:
@@ -212,9 +227,9 @@ def _derived(record: Record, target: Target) -> Iterator[frozenset[str]]:
         yield frozenset(found | (_SUMMARY & text_fields(event) if "summary" in found else set()))
 
 
-def _telling(event: Event, pieces: Sought) -> frozenset[str]:
+def _telling(event: Event, pieces: Sought, wrote: Written) -> frozenset[str]:
     """Return the fields of an event's anchor that tell of a turn."""
-    kept = untold(event["anchor"], pieces)
+    kept = untold(event["anchor"], pieces, wrote)
     return frozenset(_FIELD + name for name in event["anchor"] if name not in kept)
 
 

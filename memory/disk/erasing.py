@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from ..efforts import Effort
-from ..erasing import Cut, Erased, Target, changed, cut, retelling, wording
+from ..erasing import Cut, Erased, Target, changed, cut, retelling, wording, written
 from ..erasing import Place as TurnPlace
 from ..errors import TurnNotFoundError
 from ..manifest import fields
@@ -80,7 +80,7 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
     known = [(one.branch, one.turn) for one in done(folder) if _is(one, record)]
     if record.status == "erased":
         return Erased(turn, record.digest, tuple(known))
-    target = _target(opened, record)
+    target = _target(folder, opened, record)
     filed = [
         Filed(name, changes)
         for name, one in _records(folder)
@@ -104,6 +104,7 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
         sought=target.sought,
         gone=tuple(piece for piece in target.sought if piece not in quotes.said),
         summaries=tuple(summaries),
+        wrote=target.wrote,
     )
 
 
@@ -119,7 +120,7 @@ def _read(folder: Folder, opened: Opened, places: Sequence[Place]) -> tuple[Reco
     return records(folder, places, RecordsCache(0), opened.generation)
 
 
-def _target(opened: Opened, record: Record) -> Target:
+def _target(folder: Folder, opened: Opened, record: Record) -> Target:
     index, before = opened.index, Tip(record.branch, record.turn - 1)
 
     def sees(other: Record) -> bool:
@@ -130,7 +131,9 @@ def _target(opened: Opened, record: Record) -> Target:
             for part in index.lineage(other.tip)
         )
 
-    return Target(record, lambda name: index.effort(before, name), sees, wording(record))
+    earlier = written(one for _, one in _records(folder) if one.turn < record.turn)
+    wrote = frozenset(written([record])).difference(earlier)
+    return Target(record, lambda name: index.effort(before, name), sees, wording(record), wrote)
 
 
 def _records(folder: Folder) -> Iterator[tuple[str, Record]]:

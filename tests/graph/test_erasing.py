@@ -493,6 +493,29 @@ def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
     assert [report.not_erased for report in reports] == [(), ()]
 
 
+def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:
+    """However short a field is, it goes with the turn that wrote it first, restored or not."""
+    block = "---STATE---\nGoal: {}\nPassword: swordfish\n---END STATE---"
+    with begun(tmp_path, ()) as here:
+        here.model.answers = [
+            "Fine.\n---STATE---\nGoal: tidy up\n---END STATE---",
+            f"Noted.\n{block.format('tidy up')}",
+            f"Well.\n{block.format('go on')}",
+        ]
+        [here.say(said) for said in ("Tidy up.", "swordfish", "And on.")]
+
+        erase(here.agent, THREAD, 2)
+
+        anchor = here.agent.get_state(THREAD).values["anchor"]
+        restore(here.agent, THREAD)
+        restored = here.agent.get_state(THREAD).values["anchor"]
+        erase(here.agent, THREAD, 3)
+        last = here.agent.get_state(THREAD).values["anchor"]
+    assert anchor == restored == {"Goal": "go on"}
+    assert last == {}
+    assert traces(tmp_path, ["swordfish"]) == []
+
+
 def test_anchor_that_may_tell_is_named(tmp_path: Path) -> None:
     """If only the archive erased, and the messages left the state, what is in doubt is said."""
     with begun(tmp_path, ()) as here:
