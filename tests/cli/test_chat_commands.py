@@ -159,27 +159,32 @@ def test_the_window_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_anchor_is_rebuilt() -> None:
-    """From a block in view it is set and shown; without one the chat says that the old stays."""
+    """From a block in view it is set and shown; without one the chat says that it is as it was."""
     block = "Hello.\n\n---STATE---\nGoal: greet [b]everyone[/b]\n---END STATE---"
     with serving(Say(block), Fail(400)) as server:
         lines = ("Hello", "/context rebuild", "/context rebuild --model", "/context rebuild x")
         page = asked(*lines, "/quit", url=server.url)
-    bare = chat("Hello!", "/context rebuild", options=("--thread", "other"))
+    others = ("Hello!", "/context rebuild", "/context rebuild --model")
+    bare = chat(*others, options=("--thread", "other"))
 
     told = "anchor rebuilt from the newest state block in view\nGoal: greet [b]everyone[/b]\n"
     assert page.count(told) == 2
+    assert page.count(f"no state block from the model: {told}") == 1
     assert "write /context show" in page
-    assert "the old anchor stays" in bare.stdout
+    assert "no state block in view: the anchor is as it was" in bare.stdout
+    assert "no state block from the model and none in view: the anchor is" in bare.stdout
 
 
 def test_a_turn_is_erased_after_a_yes() -> None:
     """Nothing below the root holds its words, the rest of the conversation is there."""
     result = chat(
-        "The host is umbrella-17.", "Good evening to you.", "/message remove 1", "yes", "/messages"
+        *("The host is umbrella-17.", "Good evening to you.", "/message remove 1", "yes"),
+        *("/message remove 1", "no", "/messages"),
     )
 
     assert 'Erase turn 1 ("The host is umbrella-17.") for good?' in result.stdout
     assert "turn 1 erased on main" in result.stdout
+    assert "Erase turn 1 (erased before) for good?" in result.stdout
     assert "Good evening to you." in result.stdout.splitlines()[-3]
     found = [
         p for p in Path("sessions").rglob("*") if p.is_file() and b"umbrella" in p.read_bytes()
