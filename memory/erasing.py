@@ -79,6 +79,7 @@ class Target:
 
     `before` tells how an effort stood right before the turn; `sees` whether a record comes after
     the turn, or a copy of it, in its own past; `wrote` is what the turn put into the anchor.
+    `retelling` names efforts whose log retells a redacted summary, and from which turn on.
     """
 
     record: Record
@@ -86,11 +87,16 @@ class Target:
     sees: Callable[[Record], bool]
     sought: Sought
     wrote: Written = frozenset()
+    retelling: Mapping[str, int] = field(default_factory=dict)
 
     def is_copy(self, record: Record) -> bool:
         """Tell whether a record is the turn itself, on this branch or on another."""
         mine = self.record
         return (record.turn, record.digest) == (mine.turn, mine.digest)
+
+    def is_in(self, effort: str, upto: int) -> bool:
+        """Tell whether an effort's log up to a turn holds the turn, or a summary made from it."""
+        return effort in self.record.efforts or self.retelling.get(effort, upto + 1) <= upto
 
 
 def wording(record: Record) -> Sought:
@@ -222,7 +228,7 @@ def _derived(record: Record, target: Target) -> Iterator[frozenset[str]]:
         found = {key for key in text_fields(event) if _quotes(event, key, target.sought, own)}
         if given is not None:
             found |= _repeated(event, given)
-        if given is not None and event.get("effort") in target.record.efforts:
+        if given is not None and target.is_in(event.get("effort", ""), record.turn):
             found |= {"summary"} & text_fields(event)
         yield frozenset(found | (_SUMMARY & text_fields(event) if "summary" in found else set()))
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeAlias
 
 from ..efforts import Effort
@@ -81,14 +82,8 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
     if record.status == "erased":
         return Erased(turn, record.digest, tuple(known))
     target = _target(folder, opened, record)
-    filed = [
-        Filed(name, changes)
-        for name, one in _records(folder)
-        if (changes := cut(one, target)) is not None
-    ]
-    redacted = frozenset(_redacted(folder, filed))
+    filed, redacted = _cuts(folder, target)
     summaries = sorted({text for _, text in redacted})
-    filed = [*_with_copies(folder, filed, lambda *told: _goes(told, redacted, target.sought))]
     quotes = _quotes(folder, filed, target.sought)
     edited = _edited(folder, filed, (*target.sought, *summaries))
     aside = folder.manifest.with_name(f"{folder.manifest.name}.damaged")
@@ -143,6 +138,37 @@ def _records(folder: Folder) -> Iterator[tuple[str, Record]]:
                 yield name, stored.line
 
 
+def _cuts(folder: Folder, target: Target) -> tuple[list[Filed], frozenset[Told]]:
+    """Return what changes, and the summaries that are redacted.
+
+    A turn that retells one of these is a part of another log perhaps: its summary goes as well.
+    """
+    while True:
+        filed = [
+            Filed(name, changes)
+            for name, one in _records(folder)
+            if (changes := cut(one, target)) is not None
+        ]
+        redacted = frozenset(_redacted(folder, filed))
+        copies = partial(_goes, redacted=redacted, pieces=target.sought)
+        filed = [*_with_copies(folder, filed, copies)]
+        logs = _retelling_logs(folder, filed)
+        if logs == target.retelling:
+            return filed, redacted
+        target = replace(target, retelling=logs)
+
+
+def _retelling_logs(folder: Folder, filed: Iterable[Filed]) -> dict[str, int]:
+    """Return from which turn on the logs of efforts retell a redacted summary."""
+    places = {one.cut.place for one in filed if one.cut.retold}
+    found: dict[str, int] = {}
+    for _, record in _records(folder):
+        if (record.branch, record.turn) in places:
+            for name in record.efforts:
+                found[name] = min(record.turn, found.get(name, record.turn))
+    return found
+
+
 def _redacted(folder: Folder, filed: Iterable[Filed]) -> Iterator[Told]:
     """Yield the summaries that are redacted: results of tools in other turns may retell them."""
     cuts = {one.cut.place: one.cut for one in filed}
@@ -154,8 +180,8 @@ def _redacted(folder: Folder, filed: Iterable[Filed]) -> Iterator[Told]:
                 yield event["effort"], event["summary"]
 
 
-def _goes(told: Told, redacted: Collection[Told], pieces: Sought) -> bool:
-    return told in redacted or bool(held(told[1], pieces))
+def _goes(effort: str, text: str, *, redacted: Collection[Told], pieces: Sought) -> bool:
+    return (effort, text) in redacted or bool(held(text, pieces))
 
 
 def _with_copies(
