@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -117,7 +118,13 @@ def _known_by(line: commands.TurnLine) -> str:
 
 
 def _remove(talk: Conversation, screen: Screen, rest: str) -> None:
-    report = talk.command(commands.aerase, _removed(rest))
+    turn = _removed(rest)
+    try:
+        report = talk.command(commands.aerase, turn)
+    except (KeyboardInterrupt, OSError, sqlite3.Error):
+        told = f"Turn {turn} may be erased in part: /message remove {turn} finishes it."
+        screen.notice(told, "yellow")
+        raise
     talk.history.unlink(missing_ok=True)
     screen.page(*erasure_page(report))
 

@@ -1,14 +1,17 @@
 """The slash commands of `ebbtide chat`."""
 
 import json
+import signal
+from itertools import count
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from ebbtide.cli.chat_commands import COMMANDS, COMPLETED
 from tests.cli.terminal import terminal
 from tests.cli.test_chat import KEY, MODEL, asked, chat, statuses
-from tests.openai_server import Fail, Say, serving
+from tests.openai_server import Answer, Body, Fail, Say, Structured, serving
 
 LONG = "word " * 100
 OPENED = ("/open auth bug: sign-in works", "The refresh token expires after 3600 s.")
@@ -241,6 +244,52 @@ def test_what_was_typed_does_not_come_back_after_erasing(folder: Path) -> None:
         screen.type("")
         screen.see("no efforts yet")
         assert "4711" not in screen.shown
+
+
+def test_erasing_that_was_stopped_is_finished_by_erasing_again(folder: Path) -> None:
+    """Ctrl-C while a summary is written again is no end of it, and the chat says what is."""
+    waiting, released, summaries = Event(), Event(), count(1)
+
+    def answer(body: Body) -> Answer:
+        if "response_format" not in body:
+            return Say("Noted.")
+        if next(summaries) == 2:
+            waiting.set()
+            released.wait(30)
+        return Structured({"summary": "A code was set.", "keywords": [], "importance": 1})
+
+    with (
+        serving(by=answer) as server,
+        terminal(MODEL, folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}) as person,
+    ):
+        person.see("> ")
+        for line, seen in (
+            ("/open keys", "Started effort"),
+            ("The code is umbrella-17, and the key lies under the mat.", "Noted."),
+            ("The garden gate is open to all of us, day and night, as it ever was.", "Noted."),
+            ("/close", "Concluded effort"),
+            ("/message remove 2", "Type yes to go on."),
+        ):
+            person.type(line)
+            person.see(seen)
+            person.see("> ")
+        person.type("yes")
+        assert waiting.wait(30)
+        person.send(signal.SIGINT)
+        person.see("Turn 2 may be erased in part: /message remove 2 finishes it.")
+        person.see("> ")
+        released.set()
+        person.type("/message remove 2")
+        person.see("(erased before) for good?")
+        person.see("> ")
+        person.type("yes")
+        person.see("turn 2 erased on main")
+        person.see("> ")
+        person.type("/quit")
+
+        assert person.leave() == 0
+    found = [p for p in Path("kept").rglob("*") if p.is_file() and b"umbrella" in p.read_bytes()]
+    assert found == []
 
 
 def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
