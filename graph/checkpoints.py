@@ -249,7 +249,7 @@ def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:
 
 def _aside(name: str) -> str:
     """Return the thread that holds the state of another; nobody has chosen its name by accident."""
-    return f"{name}{_ASIDE}{sha256(f'{name}{_ASIDE}'.encode()).hexdigest()}"
+    return f"{name}{_ASIDE}{sha256(clean(f'{name}{_ASIDE}').encode()).hexdigest()}"
 
 
 def _has(saver: BaseCheckpointSaver[Any], name: str) -> bool:

@@ -10,6 +10,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot
 
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
+from ..memory.messages import clean
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import View, past
@@ -108,7 +109,7 @@ def opened(
     collaborators, chosen = collaborators_of(agent), config.get("configurable", {})
     settings = resolve(context, collaborators.settings)
     user = settings.user_id or chosen.get("user_id") or DEFAULT_USER
-    owner = Owner(str(user), str(chosen["thread_id"]))
+    owner = Owner(clean(str(user)), clean(str(chosen["thread_id"])))
     if "session" in found.values:
         kept = Owner(**found.values["session"])
         if kept.user != owner.user:
