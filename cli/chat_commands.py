@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -81,7 +82,7 @@ def _context(talk: Conversation, screen: Screen, rest: str) -> None:
         screen.notice(f"ambient window: {window or 'all'} turns, on this thread")
     elif rest in {"rebuild", "rebuild --model"}:
         done = talk.command(commands.arebuild_anchor, model=rest != "rebuild")
-        screen.notice(_SOURCES[done.source])
+        screen.notice(_SOURCES[done.source, rest != "rebuild"])
         screen.page(*(f"{name}: {text}" if name else text for name, text in done.anchor.items()))
     else:
         raise CommandError(f"write {COMMANDS['/context'].usage}")
@@ -106,15 +107,25 @@ def _removal(talk: Conversation, rest: str) -> str:
     if not 1 <= turn <= last:
         raise TurnNotFoundError(turn, last)
     page = talk.command(commands.amessages, page_of(turn, last))
-    said = next((line.said for line in page.lines if line.turn == turn), "")
+    said = next((_known_by(line) for line in page.lines if line.turn == turn), "missing")
     return (
-        f'Erase turn {turn} ("{said}") for good? Nothing brings it back; older states of the '
+        f"Erase turn {turn} ({said}) for good? Nothing brings it back; older states of the "
         "thread and the input history go as well."
     )
 
 
+def _known_by(line: commands.TurnLine) -> str:
+    return "erased before" if line.status == "erased" else f'"{line.said}"'
+
+
 def _remove(talk: Conversation, screen: Screen, rest: str) -> None:
-    report = talk.command(commands.aerase, _removed(rest))
+    turn = _removed(rest)
+    try:
+        report = talk.command(commands.aerase, turn)
+    except (KeyboardInterrupt, OSError, sqlite3.Error):
+        told = f"Turn {turn} may be erased in part: /message remove {turn} finishes it."
+        screen.notice(told, "yellow")
+        raise
     talk.history.unlink(missing_ok=True)
     screen.page(*erasure_page(report))
 
@@ -203,11 +214,17 @@ def _whole(written: str, command: str) -> int:
     return int(written)
 
 
-_SOURCES: Mapping[str, str] = {
-    "block": "anchor rebuilt from the newest state block in view",
-    "model": "anchor rebuilt by a call of the model",
-    "none": "no state block in view and none from the model: the old anchor stays",
+_IN_VIEW = "anchor rebuilt from the newest state block in view"
+
+_SOURCES: Mapping[tuple[str, bool], str] = {
+    ("block", False): _IN_VIEW,
+    ("block", True): f"no state block from the model: {_IN_VIEW}",
+    ("model", True): "anchor rebuilt by a call of the model",
+    ("none", False): "no state block in view: the anchor is as it was",
+    ("none", True): "no state block from the model and none in view: the anchor is as it was",
 }
+"""What is said of where an anchor is from, and whether the model was to be asked."""
+
 _KEYS = (
     "Ctrl-C stops the running turn, Enter then resumes it. Tab completes a command.",
     "A line that begins with a space is sent as it is, also if a slash follows.",

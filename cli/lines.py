@@ -1,7 +1,7 @@
 """Reading what the user says: at a terminal with history, else line by line."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import TextIO, TypeAlias
 
@@ -25,10 +25,19 @@ def lines(history: Path, commands: Sequence[str]) -> ReadLine:
     )
 
 
+class _OnFile(FileHistory):
+    """What the file holds now: what was deleted there is not brought back from memory."""
+
+    async def load(self) -> AsyncGenerator[str, None]:
+        """Yield what was typed, the newest first."""
+        for said in self.load_history_strings():
+            yield said
+
+
 def typed(history: Path, commands: Sequence[str]) -> ReadLine:
     """Read from a terminal; arrow up brings back what was typed, Tab completes a command."""
     session: PromptSession[str] = PromptSession(
-        history=FileHistory(str(history)),
+        history=_OnFile(str(history)),
         completer=WordCompleter([*commands], sentence=True),
         complete_while_typing=False,
     )

@@ -17,7 +17,7 @@ from ..nodes.begin_turn import begin_turn
 from ..nodes.collaborators import Collaborators
 from ..nodes.plain import real
 from ..nodes.state import AgentState
-from .threads import Agent, Thread, collaborators_of, newest, opened
+from .threads import Agent, Thread, collaborators_of, newest, opened, saver_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,10 @@ def show_context(
     state, and what beginning a turn raises.
     """
     collaborators_of(agent)
-    thread = opened(agent, config, agent.get_state(config), context)
+    found = agent.get_state(config)
+    thread = opened(agent, config, found, context)
+    if thread.following:
+        thread = thread.whole(saver_of(agent).get_tuple(found.config))
     return shown(thread, config, message, context)
 
 
@@ -76,7 +79,10 @@ async def ashow_context(
 ) -> ShownContext:
     """Do what `show_context` does with an asynchronous checkpointer."""
     collaborators_of(agent)
-    thread = opened(agent, config, await agent.aget_state(config), context)
+    found = await agent.aget_state(config)
+    thread = opened(agent, config, found, context)
+    if thread.following:
+        thread = thread.whole(await saver_of(agent).aget_tuple(found.config))
     return await asyncio.to_thread(shown, thread, config, message, context)
 
 

@@ -1,14 +1,16 @@
 """A thread as a command finds it: its session, its state, and whether it is at rest."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot
 
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
+from ..memory.messages import clean
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import View, past
@@ -65,6 +67,14 @@ class Thread:
         """The archive as this state sees it."""
         return past(self.collaborators.archive, self.owner, self.tip)
 
+    def whole(self, kept: CheckpointTuple | None) -> "Thread":
+        """Return the thread with what its checkpoint `kept` has and snapshots do not show.
+
+        That is what the model said in an unfinished turn beside its answers.
+        """
+        hidden = kept.checkpoint["channel_values"].get("raw_answers") if kept else None
+        return replace(self, values={**self.values, "raw_answers": hidden or {}})
+
     def at_rest(self) -> "Thread":
         """Return the thread; raises `TurnRunningError` if its last turn is not finished."""
         if self.following:
@@ -82,6 +92,13 @@ def collaborators_of(agent: Agent) -> Collaborators:
     return graph.collaborators
 
 
+def saver_of(agent: Agent) -> BaseCheckpointSaver[Any]:
+    """Return an agent's checkpointer; raises `SettingsError` if it is that of an outer graph."""
+    if not isinstance(agent.checkpointer, BaseCheckpointSaver):
+        raise SettingsError("the agent's checkpointer is not its own: pass the outermost graph")
+    return agent.checkpointer
+
+
 def opened(
     agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object = None
 ) -> Thread:
@@ -92,7 +109,7 @@ def opened(
     collaborators, chosen = collaborators_of(agent), config.get("configurable", {})
     settings = resolve(context, collaborators.settings)
     user = settings.user_id or chosen.get("user_id") or DEFAULT_USER
-    owner = Owner(str(user), str(chosen["thread_id"]))
+    owner = Owner(clean(str(user)), clean(str(chosen["thread_id"])))
     if "session" in found.values:
         kept = Owner(**found.values["session"])
         if kept.user != owner.user:

@@ -4,14 +4,14 @@ import asyncio
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import StateSnapshot
 
-from ..memory.errors import CommandError, SettingsError
+from ..memory.errors import CommandError
 from ..nodes.arrivals import told_apart
 from ..nodes.settling import settle
 from ..nodes.state import AgentState
-from .threads import Agent, Thread, collaborators_of, opened
+from .threads import Agent, Thread, collaborators_of, opened, saver_of
 
 _AS = "persist"
 """The node after which a thread is at rest."""
@@ -29,7 +29,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     thread = _begun(opened(agent, config, older))
     while not _precedes(older, thread):
         older = agent.get_state(_parent(older, thread))
-    _keep(thread, _saver(agent).get_tuple(config))
+    _keep(thread, saver_of(agent).get_tuple(config))
     agent.update_state(older.config, {}, as_node=_AS)
     return _turn(older)
 
@@ -41,15 +41,9 @@ async def aundo(agent: Agent, config: RunnableConfig) -> int:
     thread = _begun(opened(agent, config, older))
     while not _precedes(older, thread):
         older = await agent.aget_state(_parent(older, thread))
-    await asyncio.to_thread(_keep, thread, await _saver(agent).aget_tuple(config))
+    await asyncio.to_thread(_keep, thread, await saver_of(agent).aget_tuple(config))
     await agent.aupdate_state(older.config, {}, as_node=_AS)
     return _turn(older)
-
-
-def _saver(agent: Agent) -> BaseCheckpointSaver[Any]:
-    if not isinstance(agent.checkpointer, BaseCheckpointSaver):
-        raise SettingsError("the agent's checkpointer is not its own: pass the outermost graph")
-    return agent.checkpointer
 
 
 def _begun(thread: Thread) -> Thread:
@@ -75,13 +69,9 @@ def _parent(older: StateSnapshot, thread: Thread) -> RunnableConfig:
 
 
 def _keep(thread: Thread, kept: CheckpointTuple | None) -> None:
-    """Archive what there is of an unfinished turn, so that none of its messages is lost.
-
-    `kept` has what snapshots of the state do not show: what the model said beside its answers.
-    """
+    """Archive what there is of an unfinished turn, so that none of its messages is lost."""
     if thread.following and thread.values.get("turn", 0) > thread.values.get("persisted", 0):
-        hidden = kept.checkpoint["channel_values"].get("raw_answers") if kept else None
-        state = cast("AgentState", {**thread.values, "raw_answers": hidden or {}})
+        state = cast("AgentState", thread.whole(kept).values)
         settle(state, thread.owner, told_apart(state), thread.collaborators.archive)
 
 

@@ -1,12 +1,14 @@
 """The anchor: the small block of state that the model keeps, for facts that outlive every cut."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..prompts.loader import text as prompt
 from .messages import Message
 from .quotes import fenced
+from .record import Record
 from .settings import Settings
 from .state_blocks import FIELDS, blocks, cut_content
 from .tokens import TokenCounter, cut_at_sentence
@@ -14,6 +16,9 @@ from .wellformed import note
 
 Anchor: TypeAlias = Mapping[str, str]
 """Field -> text, in the order in which the model wrote them; "" is what stood before the first."""
+
+Written: TypeAlias = frozenset[tuple[str, str]]
+"""Fields of anchors, each with its text."""
 
 _KNOWN = {name.lower(): name for name in FIELDS}
 _FIELD = re.compile(
@@ -64,13 +69,21 @@ def limited(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
     >>> limited({"Goal": "one two three four five", "Owner": "Ann"}, 7, lambda s: len(s.split()))
     {'Goal': 'one two three four…', 'Owner': 'Ann'}
     """
-    kept = dict(anchor)
-    while kept and count(rendered(kept)) > limit:
-        cut = _cut_evenly(kept, limit, count)
-        if cut is not None:
-            return cut
-        kept.pop(_least_wanted(kept))
-    return kept
+    if count(rendered(anchor)) <= limit:
+        return dict(anchor)
+    wanted = sorted(anchor, key=lambda name: name not in FIELDS)[:limit]
+
+    def first(number: int, tokens: int) -> dict[str, str]:
+        names = frozenset(wanted[:number])
+        return {name: _cut(said, tokens, count) for name, said in anchor.items() if name in names}
+
+    def size(number: int, tokens: int) -> int:
+        return count(rendered(first(number, tokens)))
+
+    numbers, lengths = range(1, len(wanted) + 1), range(_LEAST + 1, limit + 1)
+    number = bisect_right(numbers, limit, key=lambda number: size(number, _LEAST))
+    tokens = bisect_right(lengths, limit, key=lambda tokens: size(number, tokens))
+    return first(number, _LEAST + tokens)
 
 
 def anchor_note(anchor: Anchor, settings: Settings) -> Iterator[Message]:
@@ -100,18 +113,18 @@ def with_blocks(messages: Sequence[Message], said: Mapping[str, Any]) -> tuple[M
     return tuple(_raw(message, said) for message in messages)
 
 
-def _cut_evenly(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str] | None:
-    """Return the anchor with each field cut to the same most tokens, None if too few are left."""
-    low, high = _LEAST - 1, limit + 1
-    found: dict[str, str] | None = None
-    while high - low > 1:
-        middle = (low + high) // 2
-        cut = {name: _cut(text, middle, count) for name, text in anchor.items()}
-        if count(rendered(cut)) <= limit:
-            low, found = middle, cut
-        else:
-            high = middle
-    return found
+def written(records: Iterable[Record]) -> Written:
+    """Return the fields of the state blocks of these turns, and of the anchors made from them."""
+    return frozenset(
+        item for record in records for fields in _anchors(record) for item in fields.items()
+    )
+
+
+def _anchors(record: Record) -> Iterator[Anchor]:
+    yield from (event["anchor"] for event in record.events if "anchor" in event)
+    for message in record.messages:
+        if message["type"] == "ai":
+            yield from map(parsed, blocks(message["data"].get("content")))
 
 
 def _cut(text: str, limit: int, count: TokenCounter) -> str:
@@ -121,11 +134,6 @@ def _cut(text: str, limit: int, count: TokenCounter) -> str:
 def _name(field: re.Match[str]) -> str:
     """Return the name of a field; a field that was asked for needs no space after its colon."""
     return _KNOWN[field["own"].lower()] if field["own"] else field["name"]
-
-
-def _least_wanted(anchor: Anchor) -> str:
-    last_first = list(anchor)[::-1]
-    return next((name for name in last_first if name not in FIELDS), last_first[0])
 
 
 def _shown(message: Message) -> Message:

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ..prompts.loader import text as prompt
-from .anchor import Anchor, parsed, shown
+from .anchor import Written, shown
 from .efforts import Effort
 from .messages import Message, digest
 from .record import Event, Record
 from .retelling import retold, without_summaries
-from .state_blocks import blocks
 from .wording import Sought, figures, held, leaves, said, sought, text_fields
 
 TurnPlace: TypeAlias = tuple[str, int]
@@ -32,7 +31,8 @@ class Erased:
     of the same and stay as they are. `stale` are the efforts whose summary was redacted, `named`
     those that the turn opened, whose names stay. `sought` is what was looked for, empty if the
     turn had been erased before; `gone` is the part of it that no other turn says; `summaries` are
-    those that were redacted. `left` names files of the session that still hold what is `gone`.
+    those that were redacted, `wrote` what the turn put into the anchor. `left` names files of the
+    session that still hold what is `gone`.
     """
 
     turn: int
@@ -44,6 +44,7 @@ class Erased:
     sought: Sought = field(default=(), repr=False)
     gone: Sought = field(default=(), repr=False)
     summaries: Sought = field(default=(), repr=False)
+    wrote: Written = field(default=frozenset(), repr=False)
     left: tuple[str, ...] = ()
 
 
@@ -75,34 +76,38 @@ class Target:
     """The turn that is to be erased, as all records of its session are compared with it.
 
     `before` tells how an effort stood right before the turn; `sees` whether a record comes after
-    the turn, or a copy of it, in its own past.
+    the turn, or a copy of it, in its own past; `wrote` are the fields of the anchor that no turn in
+    its past had written before. `retelling` names efforts whose log retells a redacted summary,
+    and from which turn on.
     """
 
     record: Record
     before: Callable[[str], Effort | None]
     sees: Callable[[Record], bool]
     sought: Sought
+    wrote: Written = frozenset()
+    retelling: Mapping[str, int] = field(default_factory=dict)
 
     def is_copy(self, record: Record) -> bool:
         """Tell whether a record is the turn itself, on this branch or on another."""
         mine = self.record
         return (record.turn, record.digest) == (mine.turn, mine.digest)
 
+    def is_in(self, effort: str, upto: int) -> bool:
+        """Tell whether an effort's log up to a turn holds the turn, or a summary made from it."""
+        return effort in self.record.efforts or self.retelling.get(effort, upto + 1) <= upto
 
-def wording(record: Record, anchor: Anchor) -> Sought:
+
+def wording(record: Record, wrote: Written) -> Sought:
     """Return the sentences of a turn, those that its events quote included.
 
-    `anchor` is what it was before the turn: a field that the turn only repeats is not its text.
+    `wrote` is what it put into the anchor: a field that it only repeats is not its text.
     """
     events = (
         leaves(event[key]) for event in record.events for key in text_fields(event) - {"anchor"}
     )
-    contents = (one["data"].get("content") for one in record.messages if one["type"] == "ai")
-    written = [parsed(block) for content in contents for block in blocks(content)]
-    written += [event["anchor"] for event in record.events if "anchor" in event]
-    fresh = (text for one in written for name, text in one.items() if anchor.get(name) != text)
     texts = (text for found in events for text in found)
-    return sought([*said(shown(record.messages)), *texts, *fresh])
+    return sought([*said(shown(record.messages)), *texts, *(text for _, text in wrote)])
 
 
 def changed(record: Record, found: Redaction) -> Record:
@@ -149,7 +154,7 @@ def blanked(event: Event, fields: Iterable[str]) -> Event:
     return emptied
 
 
-def redacted(event: Event, pieces: Sought) -> Event:
+def redacted(event: Event, pieces: Sought, wrote: Written = frozenset()) -> Event:
     """Return an event without the texts that hold one of the pieces; names of efforts stay.
 
     >>> redacted({"type": "opened", "effort": "a-key", "goal": "find a-key"}, ["a-key"])
@@ -157,16 +162,18 @@ def redacted(event: Event, pieces: Sought) -> Event:
     """
     texts = text_fields(event)
     if "anchor" in texts:
-        return blanked(event, _telling(event, pieces))
+        return blanked(event, _telling(event, pieces, wrote))
     found = {key for key in texts if held("\n".join(leaves(event[key])), pieces)}
     return blanked(event, found | (_SUMMARY & texts if "summary" in found else set()))
 
 
-def untold(anchor: Mapping[str, str], pieces: Sought) -> dict[str, str]:
+def untold(
+    anchor: Mapping[str, str], pieces: Sought, wrote: Written = frozenset()
+) -> dict[str, str]:
     """Return the fields of an anchor that do not tell of a turn, of which these are the pieces.
 
-    A field tells if it says one of them, if one of them says a sentence of it, or if both have the
-    same number, version or address.
+    A field tells if the turn wrote it, if it says a piece, if a piece says a sentence of it, or if
+    both have the same number, version or address.
 
     >>> untold({"Goal": "tidy up", "Ports": "port 8080"}, ["It listens on 8080."])
     {'Goal': 'tidy up'}
@@ -175,7 +182,8 @@ def untold(anchor: Mapping[str, str], pieces: Sought) -> dict[str, str]:
     return {
         name: text
         for name, text in anchor.items()
-        if not held(text, pieces)
+        if (name, text) not in wrote
+        and not held(text, pieces)
         and not told & figures([text])
         and not any(held(piece, sought([text])) for piece in pieces)
     }
@@ -203,7 +211,7 @@ def _own(record: Record, target: Target) -> Iterator[frozenset[str]]:
     """Yield for each event of the erased turn its texts, those left out that are older."""
     for event in record.events:
         if "anchor" in event:
-            yield _telling(event, target.sought)
+            yield _telling(event, target.sought, target.wrote)
             continue
         effort = target.before(event.get("effort", ""))
         older = frozenset() if effort is None else _unchanged(event, effort)
@@ -218,21 +226,23 @@ def _derived(record: Record, target: Target) -> Iterator[frozenset[str]]:
     given = _given(target.record) if target.sees(record) else None
     own = held("\n".join(leaves([one["data"] for one in record.messages])), target.sought)
     for event in record.events:
+        if "anchor" in event and given is not None:
+            yield _telling(event, target.sought, target.wrote)
+            continue
         if "anchor" in event:
-            seen = given is not None
-            yield _telling(event, target.sought) if seen else _quoting(event, target.sought, own)
+            yield _quoting(event, target.sought, own)
             continue
         found = {key for key in text_fields(event) if _quotes(event, key, target.sought, own)}
         if given is not None:
             found |= _repeated(event, given)
-        if given is not None and event.get("effort") in target.record.efforts:
+        if given is not None and target.is_in(event.get("effort", ""), record.turn):
             found |= {"summary"} & text_fields(event)
         yield frozenset(found | (_SUMMARY & text_fields(event) if "summary" in found else set()))
 
 
-def _telling(event: Event, pieces: Sought) -> frozenset[str]:
+def _telling(event: Event, pieces: Sought, wrote: Written) -> frozenset[str]:
     """Return the fields of an event's anchor that tell of a turn."""
-    kept = untold(event["anchor"], pieces)
+    kept = untold(event["anchor"], pieces, wrote)
     return frozenset(_FIELD + name for name in event["anchor"] if name not in kept)
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import re
 
-_FENCED = re.compile(r'<(\w+)(?: [^<>\n]*)? key="([0-9a-f]{16})">\n.*?\n</\1 \2>', re.DOTALL)
+_OPENING = re.compile(r'<(?P<tag>\w+)(?: [^<>\n]*)? key="(?P<key>[0-9a-f]{16})">\n')
 
 
 def fenced(tag: str, content: str, **attributes: str) -> str:
@@ -25,4 +25,17 @@ def unquoted(text: str) -> str:
     >>> unquoted("Here: " + fenced("log", "hello") + " and so on")
     'Here:  and so on'
     """
-    return _FENCED.sub("", text)
+    kept: list[str] = []
+    unclosed = set[str]()
+    after = 0
+    for opening in _OPENING.finditer(text):
+        closing = f"\n</{opening['tag']} {opening['key']}>"
+        if opening.start() < after or closing in unclosed:
+            continue
+        end = text.find(closing, opening.end())
+        if end < 0:
+            unclosed.add(closing)
+        else:
+            kept.append(text[after : opening.start()])
+            after = end + len(closing)
+    return "".join([*kept, text[after:]])

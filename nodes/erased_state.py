@@ -34,9 +34,9 @@ def without_turn(values: Mapping[str, Any], erased: Erased, view: View) -> dict[
     state = {key: value for key, value in values.items() if key != "messages"}
     state |= {key: without_text(values[key], quoted) for key in _TEXTS if key in values}
     if "events" in values:
-        state["events"] = [redacted(event, quoted) for event in values["events"]]
+        state["events"] = [redacted(event, quoted, erased.wrote) for event in values["events"]]
     if "anchor" in values:
-        state["anchor"] = untold(values["anchor"], pieces)
+        state["anchor"] = untold(values["anchor"], pieces, erased.wrote)
     if values.get("turn") == erased.turn:
         state |= {key: [] for key in _OF_THE_TURN if key in values}
     kept = [_kept(turn, known[turn[0].id], view) for turn in turns if turn[0].id in known]

@@ -3,11 +3,21 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeAlias, cast
+from functools import partial
+from typing import TypeAlias
 
-from ..anchor import Anchor
+from ..anchor import written
 from ..efforts import Effort
-from ..erasing import Erased, Redaction, Target, TurnPlace, changed, redaction, retelling, wording
+from ..erasing import (
+    Erased,
+    Redaction,
+    Target,
+    TurnPlace,
+    changed,
+    redaction,
+    retelling,
+    wording,
+)
 from ..errors import TurnNotFoundError
 from ..manifest import fields
 from ..record import Record, Tip
@@ -22,9 +32,6 @@ from .records_cache import RecordsCache
 from .schema import delete
 from .session import Opened, Session
 from .tracing import holding
-
-_READ = 100
-"""Turns that are read at once."""
 
 Told: TypeAlias = tuple[str, str]
 """An effort and what a summary says of it."""
@@ -85,14 +92,8 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
     if record.status == "erased":
         return Erased(turn, record.digest, tuple(known))
     target = _target(folder, opened, record)
-    filed = [
-        Filed(name, changes)
-        for name, one in _records(folder)
-        if (changes := redaction(one, target)) is not None
-    ]
-    redacted = frozenset(_redacted(folder, filed))
+    filed, redacted = _redactions(folder, target)
     summaries = sorted({text for _, text in redacted})
-    filed = [*_with_copies(folder, filed, lambda *told: _goes(told, redacted, target.sought))]
     quotes = _quotes(folder, filed, target.sought)
     edited = _edited(folder, filed, (*target.sought, *summaries))
     aside = folder.manifest.with_name(f"{folder.manifest.name}.damaged")
@@ -108,6 +109,7 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
         sought=target.sought,
         gone=tuple(piece for piece in target.sought if piece not in quotes.said),
         summaries=tuple(summaries),
+        wrote=target.wrote,
     )
 
 
@@ -134,19 +136,12 @@ def _target(folder: Folder, opened: Opened, record: Record) -> Target:
             for part in index.lineage(other.tip)
         )
 
-    sought = wording(record, _anchor(folder, opened, before))
-    return Target(record, lambda name: index.effort(before, name), sees, sought)
-
-
-def _anchor(folder: Folder, opened: Opened, tip: Tip) -> Anchor:
-    """Return the anchor as the newest turn that wrote one left it."""
-    for last in range(tip.turn, 0, -_READ):
-        numbers = range(max(1, last - _READ + 1), last + 1)
-        for record in _read(folder, opened, opened.index.places(tip, numbers))[::-1]:
-            for event in record.events[::-1]:
-                if "anchor" in event:
-                    return cast("Anchor", event["anchor"])
-    return {}
+    past = {part.branch: part.upto for part in index.lineage(before)}
+    wrote = written([record]) - written(
+        one for _, one in _records(folder) if one.turn <= past.get(one.branch, 0)
+    )
+    pieces = wording(record, wrote)
+    return Target(record, lambda name: index.effort(before, name), sees, pieces, wrote)
 
 
 def _records(folder: Folder) -> Iterator[tuple[str, Record]]:
@@ -154,6 +149,37 @@ def _records(folder: Folder) -> Iterator[tuple[str, Record]]:
         for stored in read(folder.path / name):
             if isinstance(stored.line, Record):
                 yield name, stored.line
+
+
+def _redactions(folder: Folder, target: Target) -> tuple[list[Filed], frozenset[Told]]:
+    """Return what changes, and the summaries that are redacted.
+
+    A turn that retells one of these is a part of another log perhaps: its summary goes as well.
+    """
+    while True:
+        filed = [
+            Filed(name, changes)
+            for name, one in _records(folder)
+            if (changes := redaction(one, target)) is not None
+        ]
+        redacted = frozenset(_redacted(folder, filed))
+        copies = partial(_goes, redacted=redacted, pieces=target.sought)
+        filed = [*_with_copies(folder, filed, copies)]
+        logs = _retelling_logs(folder, filed)
+        if logs == target.retelling:
+            return filed, redacted
+        target = replace(target, retelling=logs)
+
+
+def _retelling_logs(folder: Folder, filed: Iterable[Filed]) -> dict[str, int]:
+    """Return from which turn on the logs of efforts retell a redacted summary."""
+    places = {one.redaction.place for one in filed if one.redaction.retold}
+    found: dict[str, int] = {}
+    for _, record in _records(folder):
+        if (record.branch, record.turn) in places:
+            for name in record.efforts:
+                found[name] = min(record.turn, found.get(name, record.turn))
+    return found
 
 
 def _redacted(folder: Folder, filed: Iterable[Filed]) -> Iterator[Told]:
@@ -167,8 +193,8 @@ def _redacted(folder: Folder, filed: Iterable[Filed]) -> Iterator[Told]:
                 yield event["effort"], event["summary"]
 
 
-def _goes(told: Told, redacted: Collection[Told], pieces: Sought) -> bool:
-    return told in redacted or bool(held(told[1], pieces))
+def _goes(effort: str, text: str, *, redacted: Collection[Told], pieces: Sought) -> bool:
+    return (effort, text) in redacted or bool(held(text, pieces))
 
 
 def _with_copies(

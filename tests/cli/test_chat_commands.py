@@ -1,14 +1,17 @@
 """The slash commands of `ebbtide chat`."""
 
 import json
+import signal
+from itertools import count
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from ebbtide.cli.chat_commands import COMMANDS, COMPLETED
 from tests.cli.terminal import terminal
 from tests.cli.test_chat import KEY, MODEL, asked, chat, statuses
-from tests.openai_server import Fail, Say, serving
+from tests.openai_server import Answer, Body, Fail, Say, Structured, serving
 
 LONG = "word " * 100
 OPENED = ("/open auth bug: sign-in works", "The refresh token expires after 3600 s.")
@@ -159,27 +162,32 @@ def test_the_window_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_anchor_is_rebuilt() -> None:
-    """From a block in view it is set and shown; without one the chat says that the old stays."""
+    """From a block in view it is set and shown; without one the chat says that it is as it was."""
     block = "Hello.\n\n---STATE---\nGoal: greet [b]everyone[/b]\n---END STATE---"
     with serving(Say(block), Fail(400)) as server:
         lines = ("Hello", "/context rebuild", "/context rebuild --model", "/context rebuild x")
         page = asked(*lines, "/quit", url=server.url)
-    bare = chat("Hello!", "/context rebuild", options=("--thread", "other"))
+    others = ("Hello!", "/context rebuild", "/context rebuild --model")
+    bare = chat(*others, options=("--thread", "other"))
 
     told = "anchor rebuilt from the newest state block in view\nGoal: greet [b]everyone[/b]\n"
     assert page.count(told) == 2
+    assert page.count(f"no state block from the model: {told}") == 1
     assert "write /context show" in page
-    assert "the old anchor stays" in bare.stdout
+    assert "no state block in view: the anchor is as it was" in bare.stdout
+    assert "no state block from the model and none in view: the anchor is" in bare.stdout
 
 
 def test_a_turn_is_erased_after_a_yes() -> None:
     """Nothing below the root holds its words, the rest of the conversation is there."""
     result = chat(
-        "The host is umbrella-17.", "Good evening to you.", "/message remove 1", "yes", "/messages"
+        *("The host is umbrella-17.", "Good evening to you.", "/message remove 1", "yes"),
+        *("/message remove 1", "no", "/messages"),
     )
 
     assert 'Erase turn 1 ("The host is umbrella-17.") for good?' in result.stdout
     assert "turn 1 erased on main" in result.stdout
+    assert "Erase turn 1 (erased before) for good?" in result.stdout
     assert "Good evening to you." in result.stdout.splitlines()[-3]
     found = [
         p for p in Path("sessions").rglob("*") if p.is_file() and b"umbrella" in p.read_bytes()
@@ -220,6 +228,71 @@ def test_what_was_typed_is_forgotten_with_an_erased_turn(folder: Path) -> None:
             person.see("> ")
             person.type(line)
             person.see(seen)
+        person.see("> ")
+        person.type("/quit")
+
+        assert person.leave() == 0
+    found = [p for p in Path("kept").rglob("*") if p.is_file() and b"umbrella" in p.read_bytes()]
+    assert found == []
+
+
+def test_what_was_typed_does_not_come_back_after_erasing(folder: Path) -> None:
+    """Arrow up brings back what was typed since, and nothing from before."""
+    with terminal(["chat", "--model", "offline"], folder, {}) as screen:
+        screen.see("/help for help.")
+        screen.type("The vault code is 4711.")
+        screen.see("context 1,")
+        screen.type("/message remove 1")
+        screen.see("Type yes")
+        screen.type("yes")
+        screen.see("erased on main")
+        screen.type("/efforts")
+        screen.see("no efforts yet")
+        screen.press("\x1b[A" * 5)
+        screen.see("/efforts")
+        screen.type("")
+        screen.see("no efforts yet")
+        assert "4711" not in screen.shown
+
+
+def test_erasing_that_was_stopped_is_finished_by_erasing_again(folder: Path) -> None:
+    """Ctrl-C while a summary is written again is no end of it, and the chat says what is."""
+    waiting, released, summaries = Event(), Event(), count(1)
+
+    def answer(body: Body) -> Answer:
+        if "response_format" not in body:
+            return Say("Noted.")
+        if next(summaries) == 2:
+            waiting.set()
+            released.wait(30)
+        return Structured({"summary": "A code was set.", "keywords": [], "importance": 1})
+
+    with (
+        serving(by=answer) as server,
+        terminal(MODEL, folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}) as person,
+    ):
+        person.see("> ")
+        for line, seen in (
+            ("/open keys", "Started effort"),
+            ("The code is umbrella-17, and the key lies under the mat.", "Noted."),
+            ("The garden gate is open to all of us, day and night, as it ever was.", "Noted."),
+            ("/close", "Concluded effort"),
+            ("/message remove 2", "Type yes to go on."),
+        ):
+            person.type(line)
+            person.see(seen)
+            person.see("> ")
+        person.type("yes")
+        assert waiting.wait(30)
+        person.send(signal.SIGINT)
+        person.see("Turn 2 may be erased in part: /message remove 2 finishes it.")
+        person.see("> ")
+        released.set()
+        person.type("/message remove 2")
+        person.see("(erased before) for good?")
+        person.see("> ")
+        person.type("yes")
+        person.see("turn 2 erased on main")
         person.see("> ")
         person.type("/quit")
 

@@ -25,6 +25,7 @@ from ebbtide import (
     TurnNotFoundError,
     TurnRunningError,
     aerase,
+    commands,
     create_memory_agent,
     erase,
     restore,
@@ -189,6 +190,31 @@ def test_summary_is_written_again(tmp_path: Path) -> None:
     assert THANKS in here.model.asked[-1].text
     assert "Marion" not in here.model.asked[-1].text
     assert any("keys: Something was kept." in message.text for message in here.last)
+
+
+def test_summary_made_from_a_summary_goes_too(tmp_path: Path) -> None:
+    """A log that tells how another effort ended is summarised without it, up to the last one."""
+    said = ["Marion has the key.", "Marion is known.", "All about Marion.", "The garden is open."]
+    then = ["A key is known.", "Hedges are cut.", "It is tidy."]
+    summaries = [{"summary": one, "keywords": []} for one in (*said, *then)]
+    with begun(tmp_path, ()) as here:
+        here.model.structured = summaries
+        here.model.answers = [
+            *(call("open_effort", name="keys"), "Yes.", ANSWERED),
+            *(together(call("close_effort"), call("open_effort", name="hedge")), "Yes."),
+            *(together(call("close_effort"), call("open_effort", name="shed")), "Yes."),
+            *(call("close_effort"), "Yes.", call("open_effort", name="garden"), THANKS),
+            *(call("close_effort"), "Yes."),
+        ]
+        talked = ("Keys.", ASKED, *(f"{number}: {THANKS}" for number in range(5)))
+        [here.say(words) for words in talked]
+
+        report = erase(here.agent, THREAD, 2)
+
+        known = commands.efforts(here.agent, THREAD)["efforts"]
+    assert report.resummarised == ("shed", "hedge", "keys")
+    assert sorted(one["summary"] for one in known) == sorted([*then, said[-1]])
+    assert traces(tmp_path, said[:3]) == []
 
 
 def test_summary_stays_redacted_until_a_model_answers(tmp_path: Path) -> None:
@@ -512,6 +538,29 @@ def test_anchor_of_the_turn_keeps_what_it_repeated(tmp_path: Path) -> None:
     assert values["anchor"] == restored == kept
     assert [event["anchor"] for event in records[1].events if "anchor" in event] == [kept]
     assert (report.quoted, report.not_erased) == ((), ())
+
+
+def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:
+    """However short a field is, it goes with the turn that wrote it first, restored or not."""
+    block = "---STATE---\nGoal: {}\nPassword: swordfish\n---END STATE---"
+    with begun(tmp_path, ()) as here:
+        here.model.answers = [
+            "Fine.\n---STATE---\nGoal: tidy up\n---END STATE---",
+            f"Noted.\n{block.format('tidy up')}",
+            f"Well.\n{block.format('go on')}",
+        ]
+        [here.say(said) for said in ("Tidy up.", "swordfish", "And on.")]
+
+        erase(here.agent, THREAD, 2)
+
+        anchor = here.agent.get_state(THREAD).values["anchor"]
+        restore(here.agent, THREAD)
+        restored = here.agent.get_state(THREAD).values["anchor"]
+        erase(here.agent, THREAD, 3)
+        last = here.agent.get_state(THREAD).values["anchor"]
+    assert anchor == restored == {"Goal": "go on"}
+    assert last == {}
+    assert traces(tmp_path, ["swordfish"]) == []
 
 
 def test_anchor_that_may_tell_is_named(tmp_path: Path) -> None:

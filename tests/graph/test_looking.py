@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -153,3 +154,13 @@ async def test_looking_works_with_an_asynchronous_checkpointer(tmp_path: Path) -
     assert [one["id"] for one in efforts["efforts"]] == ["auth-bug"]
     assert found["results"][0]["turn"] == 2
     assert len(stats.turns) == 2
+
+
+def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:
+    """Commands read lone surrogates in the names of a thread and a user as turns do."""
+    ours: RunnableConfig = {"configurable": {"thread_id": "t\ud800", "user_id": "ann\ud800"}}
+    here = talk(tmp_path, ["one"])
+    here.say("hi", ours)
+
+    assert commands.messages(here.agent, ours).lines[0].said == "hi"
+    assert commands.erase(here.agent, ours, 1).branches == ("main",)

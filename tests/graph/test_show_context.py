@@ -20,7 +20,7 @@ from ebbtide import (
     create_memory_agent,
 )
 from tests.agents import SUMMARY, THREAD, talk
-from tests.doubles import call
+from tests.doubles import call, together
 from tests.openai_server import Answer, Body, Say, Structured, serving
 
 PAGE = "The refresh token expires after 3600 seconds, and nobody renews it. " * 20
@@ -150,6 +150,11 @@ def test_a_new_thread_can_be_shown(tmp_path: Path) -> None:
     assert [m.content for m in shown.messages] == [m.content for m in here.last]
 
 
+def page() -> str:
+    """Return a text that is too long for a small budget."""
+    return PAGE * 10
+
+
 def broken(root: Path, *answers: Any) -> Any:
     """Return an agent whose turn was left unfinished by its model."""
     here = talk(root, [*answers, ConnectionError("gone"), "here"])
@@ -167,6 +172,25 @@ def test_an_unfinished_turn_is_shown_as_resuming_sends_it(tmp_path: Path, answer
 
     here.agent.invoke(None, THREAD)
     assert (shown.unfinished, shown.turn) == (True, 1)
+    assert [m.content for m in shown.messages] == [m.content for m in here.last]
+
+
+def test_what_was_said_beside_an_answer_counts_in_its_turn(tmp_path: Path) -> None:
+    """A preview points past the state block too, as it does when the turn is resumed."""
+    looking = together(call("page"), text="I look.\n\n---STATE---\nGoal: x\n---END STATE---")
+    here = talk(
+        tmp_path,
+        [looking, ConnectionError("gone"), "here"],
+        tools=[page],
+        settings=Settings(context_budget=3_000),
+    )
+    with pytest.raises(ConnectionError):
+        here.say("question")
+
+    shown = commands.show_context(here.agent, THREAD)
+
+    here.agent.invoke(None, THREAD)
+    assert "read_log(turn=1, offset=" in shown.messages[-1].text
     assert [m.content for m in shown.messages] == [m.content for m in here.last]
 
 

@@ -121,6 +121,20 @@ def test_of_too_many_fields_the_known_ones_stay() -> None:
     assert count_words(rendered(found)) <= 40
 
 
+def test_very_many_fields_are_counted_few_times() -> None:
+    """What a block costs grows with its length, not with its square."""
+    counted: list[str] = []
+
+    def count(said: str) -> int:
+        counted.append(said)
+        return count_words(said)
+
+    found = limited({f"Field {n}": "one two three" for n in range(10_000)}, 400, count)
+
+    assert [*found] == [f"Field {n}" for n in range(80)]
+    assert len(counted) < 10_000
+
+
 @given(
     st.dictionaries(st.text("ab ", min_size=1, max_size=5), st.text("ab .\n", max_size=60)),
     st.integers(1, 30),

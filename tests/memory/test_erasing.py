@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from ebbtide.memory.anchor import written
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.erasing import (
     Redaction,
@@ -36,8 +37,9 @@ def target(
 ) -> Target:
     """Return a group as the turn that is to be erased, which every later turn sees."""
     one, known = record(group), before or {}
-    pieces = wording(one, anchor or {})
-    return Target(one, known.get, lambda other: other.turn > one.turn, pieces)
+    wrote = written([one]) - {*(anchor or {}).items()}
+    pieces = wording(one, wrote)
+    return Target(one, known.get, lambda other: other.turn > one.turn, pieces, wrote)
 
 
 def blanks(event: Event, of: Target, text: str = "") -> tuple[str, ...]:
@@ -115,13 +117,14 @@ def test_anchors_of_later_turns_lose_the_fields_that_tell() -> None:
 
 
 def test_anchor_of_the_turn_loses_the_fields_that_tell() -> None:
-    """What the turn wrote into the anchor goes, what it only repeated of it stays, everywhere."""
+    """What the turn wrote into it goes, however short; what it only repeated stays, everywhere."""
     before = {"Goal": "tidy up the whole house", "Ports": "port 8080, as ever"}
-    anchor = {**before, "Goal": "find out what lies in the safe", "Context": f"It is so. {SAID}"}
+    told = {"Goal": "find out what lies in the safe", "Context": f"It is so. {SAID}", "Key": "mat"}
+    anchor = {**before, **told}
     lines = "\n".join(f"{name}: {text}" for name, text in anchor.items())
-    told = answer(f"I see.\n{START}\n{lines}\n{END}")
+    block = answer(f"I see.\n{START}\n{lines}\n{END}")
     asked = turn(2, SAID, (), [{"type": "anchored", "anchor": anchor}])
-    group = replace(asked, messages=(human(SAID), told))
+    group = replace(asked, messages=(human(SAID), block))
     later = record(turn(3, "", (), [{"type": "anchored", "anchor": {**anchor, "Goal": "tidy"}}]))
     of = target(group, anchor=before)
 

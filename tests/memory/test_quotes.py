@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.quotes import fenced
+from ebbtide.memory.quotes import fenced, unquoted
 
 
 @given(st.text())
@@ -49,3 +49,24 @@ def test_attributes_stand_in_the_opening_line_in_their_order() -> None:
     opening = fenced("effort", "hello", id="a", turns="3-9").splitlines()[0]
 
     assert opening == '<effort id="a" turns="3-9" key="2cf24dba5fb0a30e">'
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"{{a}} and {fenced('log', fenced('log', 'x'))}!", "{a} and !"),
+        (f"{fenced('log', 'x')}{fenced('effort', '')}", ""),
+        ('<log key="2cf24dba5fb0a30e">\nhello\n</log 0>', None),
+        (f'<log key="2cf24dba5fb0a30e">\n{fenced("log", "x")}', '<log key="2cf24dba5fb0a30e">\n'),
+    ],
+)
+def test_whole_quotes_are_left_out(text: str, left: str | None) -> None:
+    """What is quoted goes with its fences; a fence that nothing closes stays."""
+    assert unquoted(text) == (text if left is None else left)
+
+
+def test_very_many_fences_that_nothing_closes() -> None:
+    """Each is looked for once, so that a pasted text of any length is read."""
+    text = "".join(f'<log key="{number:016x}">\n' for number in range(2_000))
+
+    assert unquoted(text * 2) == text * 2
