@@ -79,11 +79,13 @@ def _turns(values: Mapping[str, Any]) -> Iterator[list[BaseMessage]]:
 def doubtful(values: Mapping[str, Any], erased: Erased, view: View) -> tuple[str, ...]:
     """Return the fields of the anchor of which it cannot be known whether they tell of the turn.
 
-    There are some if the turn had been erased before, what it said is nowhere any more, and no
-    turn of the archive has them in its anchor, which lost then what tells of the turn.
+    There are some if the turn had been erased before: what it wrote into the anchor is nowhere any
+    more. They are those that no turn of the archive has, whose anchors lost then what tells of the
+    turn.
     """
-    anchor = values.get("anchor", {})
-    if not anchor or _pieces(values, erased, _known(values, view)):
+    pieces = _pieces(values, erased, _known(values, view))
+    anchor = untold(values.get("anchor", {}), pieces, erased.wrote)
+    if not anchor or erased.sought:
         return ()
     records = every_turn(view.archive, view.owner, view.tip)
     anchors = (event.get("anchor", {}) for record in records for event in record.events)

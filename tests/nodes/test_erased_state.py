@@ -178,6 +178,28 @@ def test_what_may_tell_of_a_turn_erased_before(view: View) -> None:
     assert doubtful(cut_off, again, view) == ("Technical Anchors",)
 
 
+def test_short_fields_of_a_turn_erased_before_may_tell(view: View) -> None:
+    """Its messages do not say what it wrote into the anchor: fields that no turn has are named."""
+    state = values(view.tip, anchor={"Technical Anchors": "port 8080", "Password": "mat"})
+    view.archive.erase(OWNER, view.tip, 2)
+    again = view.archive.erase(OWNER, view.tip, 2)
+
+    named = doubtful(state, again, view)
+
+    assert without_turn(state, again, view)["anchor"] == {"Password": "mat"}
+    assert named == ("Password",)
+
+
+def test_what_the_turn_wrote_is_not_in_doubt(view: View) -> None:
+    """A turn of which nothing else can be looked for takes what it wrote out of the anchor."""
+    wrote = frozenset({("Password", "mat")})
+    erased = Erased(2, "no digest", (), wrote=wrote)
+    state = values(view.tip, anchor={"Password": "mat"})
+
+    assert without_turn(state, erased, view)["anchor"] == {}
+    assert doubtful(state, erased, view) == ()
+
+
 def test_anchor_of_an_event_loses_the_same_fields(view: View) -> None:
     """What is not committed yet loses of the anchor what the anchor itself loses."""
     erased = view.archive.erase(OWNER, view.tip, 2)

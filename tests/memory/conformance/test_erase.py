@@ -93,6 +93,24 @@ def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
     assert archive.turns(OWNER, tip, [3])[0].status == "done"
 
 
+@pytest.mark.parametrize("kept", [{}, {"Password": "mat"}])
+def test_anchor_keeps_what_a_turn_in_its_past_wrote(archive: Archive, kept: dict[str, str]) -> None:
+    """A field stays if an older visible turn wrote it; a turn of a sibling counts as none."""
+    anchor = {"Password": "mat"}
+    events = [{"type": "anchored", "anchor": anchor}]
+    first = commit_all(archive, [turn(1, events=[{"type": "anchored", "anchor": kept}])])
+    sibling = commit_all(archive, [turn(2, events=events)], first)
+    said = [turn(2, "Or so."), turn(3, SAID, events=events), turn(4, events=events)]
+    tip = commit_all(archive, said, first)
+
+    erased = archive.erase(OWNER, tip, 3)
+
+    records = archive.turns(OWNER, tip, [1, 3, 4])
+    assert [record.events[0]["anchor"] for record in records] == [kept] * 3
+    assert archive.turns(OWNER, sibling, [2])[0].events[0]["anchor"] == anchor
+    assert erased.wrote == anchor.items() - kept.items()
+
+
 def test_same_words_in_another_turn_are_another_turn(archive: Archive) -> None:
     """Another turn of the very same content is named, not erased."""
     tip = commit_all(archive, [turn(1, SAID), turn(2, SAID)])
