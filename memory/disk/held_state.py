@@ -24,7 +24,7 @@ def held(folder: Folder) -> dict[str, Any] | None:
     """Return the state that is held, None if none is; raises `ArchiveFormatError`."""
     try:
         return dict(json.loads(folder.held.read_bytes())["state"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, LookupError, TypeError) as error:
         raise ArchiveFormatError(
