@@ -90,12 +90,12 @@ def test_what_was_left_out_is_named_with_its_place(
 
 
 def test_the_model_is_told_what_was_left_out(here: tuple[Talk, list[dict[str, Any]]]) -> None:
-    """One note, the last before the turn, names it in the words of the report."""
+    """One note names it in the words of the report."""
     talked, _ = here
 
     (told,) = [m.text for m in talked.model.sent[-1].messages if "lack of room, and" in m.text]
 
     assert told.startswith("[Memory: left out here for lack of room, and stored: 2 summaries of ")
     assert "of logs of expanded efforts, first: the end of the last turn" in told
-    assert "of recent conversation, turns 13-15" in told
+    assert "of recent conversation, turns before 16" in told
     assert "of the active effort 'right', turns 21" in told

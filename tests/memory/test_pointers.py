@@ -3,15 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message, calls, text
 from tests.memory.contexts import take
 from tests.memory.desks import Conversation, conversation
-from tests.memory.test_budget import FEW_ROUNDS
+from tests.memory.drawn import ABOVE_THE_FLOOR, TURNS, Turns, held
 
 READS_ON = re.compile(
     r"(?P<head>[^\n]*)\n\[(?:… )?(?P<left>\d+) tokens left out; "
@@ -19,7 +17,6 @@ READS_ON = re.compile(
 )
 READS_THEM = re.compile(r"read_log\(turn=(\d+), offset=(\d+)\) reads them and what they found")
 READS_IT = re.compile(r"is left out here\. read_log\(turn=(\d+)\) reads it")
-BUDGETS = st.integers(1_020, 4_000)
 
 
 def written(messages: tuple[Message, ...]) -> Iterator[str]:
@@ -48,18 +45,12 @@ def misleading(talk: Conversation) -> list[str]:
 
 
 @settings(deadline=None, max_examples=12)
-@given(FEW_ROUNDS, BUDGETS)
-def test_every_pointer_resolves(turns: list[list[tuple[str, Any]]], budget: int) -> None:
+@given(TURNS, ABOVE_THE_FLOOR)
+def test_every_pointer_resolves(turns: Turns, above: int) -> None:
     """In any context, of earlier turns and of the running one, in contents and in arguments."""
-    with conversation(context_budget=2_000, anchor="off") as talk:
-        talk.set(context_budget=budget)
-        for steps in turns:
-            talk.ask(*([what for kind, what in steps if kind == "say"] or ["go on"]))
+    with conversation(anchor="off") as talk:
+        for _ in held(talk, turns, above):
             assert misleading(talk) == []
-            for kind, what in steps:
-                take(talk, kind, what)
-                assert misleading(talk) == []
-            talk.answer(next((what for kind, what in steps if kind == "say"), "Done."))
 
 
 def test_each_kind_of_pointer_resolves() -> None:

@@ -3,11 +3,14 @@
 import pytest
 
 from ebbtide.memory.errors import SettingsError
-from ebbtide.memory.notes_tier import LEFT_OUT_TOKENS, notes_tier
+from ebbtide.memory.leaving_out import LEFT_OUT_TOKENS
+from ebbtide.memory.messages import text
+from ebbtide.memory.notes_tier import notes_tier
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.shares import LEAST_ROOM, checked, shares
 from ebbtide.memory.summary import EffortSummary
-from tests.memory.desks import Conversation, call
+from ebbtide.memory.tokens import count_messages
+from tests.memory.desks import Conversation, call, count_words
 
 ORDER = ["memory", "open", "expanded", "ambient", "active"]
 WORDS = "word " * 60
@@ -32,9 +35,12 @@ def full(talk: Conversation) -> Conversation:
 
 
 def sizes(talk: Conversation) -> dict[str, int]:
-    """Return the tokens of the tiers that can be cut."""
-    tokens = talk.context.report["tokens"]
-    return {name: tokens[name] for name in ORDER}
+    """Return the tokens of the tiers that can be cut, without the note on what was left out."""
+    said = {
+        str(tier.name): [one for one in tier.messages if "left out here for lack" not in text(one)]
+        for tier in talk.context.tiers
+    }
+    return {name: count_messages(said[name], count_words) for name in ORDER}
 
 
 def free(talk: Conversation) -> int:
