@@ -13,6 +13,7 @@ from langgraph.types import Checkpointer
 from ..memory.archive import Archive
 from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
+from ..memory.likeness import by_letters, by_meaning
 from ..memory.meaning import Embeddings
 from ..memory.settings import Settings
 from ..memory.shares import checked
@@ -33,6 +34,8 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     settings: Settings | None = None,
     system_prompt: str = "",
     summary_model: BaseChatModel | str | None = None,
+    extraction_model: BaseChatModel | str | None = None,
+    compression_model: BaseChatModel | str | None = None,
     embeddings: Embeddings | str | None = None,
     store: BaseStore | None = None,
     token_counter: TokenCounter | None = None,
@@ -49,6 +52,8 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
         settings=settings,
         system_prompt=system_prompt,
         summary_model=summary_model,
+        extraction_model=extraction_model,
+        compression_model=compression_model,
         embeddings=embeddings,
         token_counter=token_counter,
     )
@@ -63,6 +68,8 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     settings: Settings | None = None,
     system_prompt: str = "",
     summary_model: BaseChatModel | str | None = None,
+    extraction_model: BaseChatModel | str | None = None,
+    compression_model: BaseChatModel | str | None = None,
     embeddings: Embeddings | str | None = None,
     token_counter: TokenCounter | None = None,
 ) -> MemoryGraph:
@@ -71,23 +78,24 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` are the application's
     own; its `system_prompt` stands after Ebbtide's. `archive` is where turns are kept, by default
     `DiskArchive("sessions")`, `settings` are the defaults of every run. `summary_model` concludes
-    efforts, by default `model`. With `embeddings`, any of LangChain's, or "minilm" (extra
-    `semantic`), searches go by meaning too. `token_counter` counts a text, by default as o200k_base
-    does. Raises `SettingsError` if one of these cannot be, or if the budget is too low for them.
+    efforts, `extraction_model` and `compression_model` shorten long open ones, all by default
+    `model`. With `embeddings`, any of LangChain's, or "minilm" (extra `semantic`), searches go by
+    meaning too. `token_counter` counts a text, by default as o200k_base does. Raises
+    `SettingsError` if one of these cannot be, or if the budget is too low for them.
 
     Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
     inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.
     """
-    chat, named = _model(model), _tools(tools)
+    named, embedder = _tools(tools), choose_embedder(embeddings)
     collaborators = Collaborators(
-        model=chat,
-        summary_model=chat if summary_model is None else _model(summary_model),
+        **_models(model, summary_model, extraction_model, compression_model),
+        alike=by_letters() if embedder is None else by_meaning(embedder),
         archive=DiskArchive("sessions") if archive is None else archive,
         settings=_defaults(settings),
         count=count if token_counter is None else _counter(token_counter),
         system=system_prompt,
         tools=named,
-        embedder=choose_embedder(embeddings),
+        embedder=embedder,
         schemas=(*schemas(), *(convert_to_openai_tool(item) for item in named.values())),
     )
     checked(collaborators.settings, *sizes(collaborators, collaborators.settings))
@@ -117,6 +125,14 @@ def _counter(given: TokenCounter) -> TokenCounter:
 
 def _model(model: BaseChatModel | str) -> BaseChatModel:
     return init_chat_model(model) if isinstance(model, str) else model
+
+
+def _models(model: BaseChatModel | str, *others: BaseChatModel | str | None) -> dict[str, Any]:
+    """Return the agent's model, and those that summarise, extract and compress, by default it."""
+    names = ("model", "summary_model", "extraction_model", "compression_model")
+    chat = _model(model)
+    chosen = (chat if other is None else _model(other) for other in others)
+    return dict(zip(names, (chat, *chosen), strict=True))
 
 
 def _tools(given: Sequence[BaseTool | Callable[..., Any]]) -> dict[str, BaseTool]:

@@ -13,6 +13,7 @@ from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import acall_model, call_model
 from ..nodes.collaborators import Collaborators
+from ..nodes.compress import acompress, compress
 from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
@@ -57,6 +58,7 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     graph.add_node("detect_references", partial(detect_references, collaborators=collaborators))
     graph.add_node("decay", partial(decay, collaborators=collaborators))
     graph.add_node("persist", partial(persist, collaborators=collaborators))
+    graph.add_node("compress", both(compress, acompress, collaborators))
 
     graph.add_edge(START, "begin_turn")
     graph.add_edge("begin_turn", "assemble_context")
@@ -70,7 +72,8 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     graph.add_edge("run_tools", "assemble_context")
     graph.add_edge("detect_references", "decay")
     graph.add_edge("decay", "persist")
-    graph.add_edge("persist", END)
+    graph.add_edge("persist", "compress")
+    graph.add_edge("compress", END)
     return graph
 
 

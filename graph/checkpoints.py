@@ -28,7 +28,7 @@ from .steps import Delete, Hold, LetGo, Look, Prune, Seed, Sql, Step, Steps, Swe
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 
-LAST_NODE = "persist"
+LAST_NODE = "compress"
 """The node after which a turn has ended, as which a whole state is written."""
 
 _ROWS = "deleted rows in PostgreSQL's files, until `VACUUM FULL`, and in its WAL"

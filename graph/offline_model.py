@@ -28,6 +28,7 @@ from ..memory.messages import fingerprint
 from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count, count_message, count_tools
 from .offline_anchor import with_block
 from .offline_reply import Reply, reply
+from .offline_salience import asks_background, background, extracted
 from .offline_summary import as_json, filled, summarised
 
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
@@ -63,8 +64,8 @@ class OfflineModel(BaseChatModel):
     ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
         """Return the model answering with an instance of `schema`, whatever the method.
 
-        `summary`, `keywords` and `importance` are taken from the prompt; other fields get the
-        least value of their type.
+        `summary`, `keywords`, `importance` and `items` are taken from the prompt; other fields get
+        the least value of their type.
         """
         described = convert_to_json_schema(schema)
         return self.bind(response_format={"json_schema": {"schema": described}}) | _parser(schema)
@@ -97,7 +98,10 @@ class OfflineModel(BaseChatModel):
         choice = _choice(options.get("tool_choice"))
         answer = Reply() if schema and not known else reply(messages, known, choice)
         if schema and not answer.calls:
-            answer = Reply(as_json(filled(schema, summarised(messages))))
+            told = {**summarised(messages), **extracted(messages)}
+            answer = Reply(as_json(filled(schema, told)))
+        elif not known and asks_background(messages):
+            answer = Reply(background(messages))
         elif not answer.calls:
             answer = Reply(with_block(answer.text, messages))
         message = _message(answer, messages)

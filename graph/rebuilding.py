@@ -18,6 +18,7 @@ from ..memory.record import Record
 from ..memory.summary import around, readable
 from ..nodes.plain import jsonable
 from ..prompts.loader import text as prompt
+from .checkpoints import LAST_NODE
 from .show_context import shown
 from .threads import Agent, Thread, collaborators_of, opened
 
@@ -56,7 +57,7 @@ def rebuild_anchor(
             _log.warning("the model gave no anchor: %s", error)
     update, rebuilt = _rebuilt(thread, records, answer)
     if update:
-        agent.update_state(config, update, as_node="persist")
+        agent.update_state(config, update, as_node=LAST_NODE)
     return rebuilt
 
 
@@ -76,7 +77,7 @@ async def arebuild_anchor(
             _log.warning("the model gave no anchor: %s", error)
     update, rebuilt = _rebuilt(thread, records, answer)
     if update:
-        await agent.aupdate_state(config, update, as_node="persist")
+        await agent.aupdate_state(config, update, as_node=LAST_NODE)
     return rebuilt
 
 

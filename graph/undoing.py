@@ -11,10 +11,8 @@ from ..memory.errors import CommandError
 from ..nodes.arrivals import told_apart
 from ..nodes.settling import settle
 from ..nodes.state import AgentState
+from .checkpoints import LAST_NODE
 from .threads import Agent, Thread, collaborators_of, opened, saver_of
-
-_AS = "persist"
-"""The node after which a thread is at rest."""
 
 
 def undo(agent: Agent, config: RunnableConfig) -> int:
@@ -30,7 +28,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     while not _precedes(older, thread):
         older = agent.get_state(_parent(older, thread))
     _keep(thread, saver_of(agent).get_tuple(config))
-    agent.update_state(older.config, {}, as_node=_AS)
+    agent.update_state(older.config, {}, as_node=LAST_NODE)
     return _turn(older)
 
 
@@ -42,7 +40,7 @@ async def aundo(agent: Agent, config: RunnableConfig) -> int:
     while not _precedes(older, thread):
         older = await agent.aget_state(_parent(older, thread))
     await asyncio.to_thread(_keep, thread, await saver_of(agent).aget_tuple(config))
-    await agent.aupdate_state(older.config, {}, as_node=_AS)
+    await agent.aupdate_state(older.config, {}, as_node=LAST_NODE)
     return _turn(older)
 
 

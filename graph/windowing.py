@@ -3,6 +3,7 @@
 from langchain_core.runnables import RunnableConfig
 
 from ..memory.settings import settings
+from .checkpoints import LAST_NODE
 from .threads import Agent, collaborators_of, opened
 
 
@@ -16,7 +17,7 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     values = _checked(turns)
     collaborators_of(agent)
     opened(agent, config, agent.get_state(config)).at_rest()
-    agent.update_state(config, values, as_node="persist")
+    agent.update_state(config, values, as_node=LAST_NODE)
 
 
 async def aset_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
@@ -24,7 +25,7 @@ async def aset_window(agent: Agent, config: RunnableConfig, turns: int | None) -
     values = _checked(turns)
     collaborators_of(agent)
     opened(agent, config, await agent.aget_state(config)).at_rest()
-    await agent.aupdate_state(config, values, as_node="persist")
+    await agent.aupdate_state(config, values, as_node=LAST_NODE)
 
 
 def _checked(turns: int | None) -> dict[str, int | None]:

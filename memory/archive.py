@@ -12,6 +12,7 @@ from .efforts import Effort
 from .erasing import Erased
 from .meaning import Embedder, Meaning
 from .record import Group, Owner, Record, Tip
+from .salience import Compression, ExtractionEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,19 @@ class Archive(Protocol):
 
         Does nothing if the effort's last change is not stale.
         """
+
+    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+        """Store what stands for older turns of an effort, made when `tip` was the newest turn.
+
+        One is stored for each effort and tip: if there is one, it is returned and stays. Raises
+        `ArchiveLockedError`, `OSError`; nothing is then stored.
+        """
+
+    def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
+        """Return the newest visible compression of an effort, None if there is none."""
+
+    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+        """Append what a pass that compresses found and did to the session's log of extractions."""
 
     def hold(self, owner: Owner, state: Mapping[str, Any] | None) -> None:
         """Keep plain data as the state of a session that has no other for a while; None lets it go.

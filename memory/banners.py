@@ -59,6 +59,15 @@ def returned(effort_id: str) -> str:
     return f"--- Returned effort: {effort_id} ---"
 
 
+def compressed(effort_id: str, turns: str) -> str:
+    """Return the banner of an open effort of which older turns were compressed.
+
+    >>> compressed("auth-bug", "3-17")
+    '--- Compressed effort: auth-bug (turns 3-17) ---'
+    """
+    return f"--- Compressed effort: {effort_id} (turns {turns}) ---"
+
+
 def anchor_cut(tokens: int, limit: int) -> str:
     """Return the banner of a state block that was longer than it may be.
 

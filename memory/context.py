@@ -26,8 +26,8 @@ def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> W
     """Build the working context of the running turn; the same inputs give the same bytes.
 
     It has at most as many tokens as the budget, of which `desk.room` is what instructions and tool
-    schemas leave. What was cut stays cut until an effort is opened, switched to, closed, shown or
-    hidden, or the settings change.
+    schemas leave. What was cut stays cut until an effort is opened, switched to, closed,
+    compressed, shown or hidden, or the settings change.
     """
     fixed = fixed_tiers(system, schemas, desk.count)
     key = _key(desk)
@@ -100,5 +100,6 @@ def _key(desk: Desk) -> str:
     shown = {name: entry["turns"] for name, entry in space.expanded.items()}
     sizes = (desk.room, settings.ambient_window, settings.window_step, settings.preview_tokens)
     chosen = (*shares(settings).values(), settings.low_water, settings.turn_share)
-    known = (space.active, sorted(space.open), shown, sorted(space.summaries))
+    compressed = sorted(space.compressed.items())
+    known = (space.active, sorted(space.open), compressed, shown, sorted(space.summaries))
     return fingerprint([known, sizes, chosen], 8)

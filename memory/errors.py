@@ -5,6 +5,7 @@ EbbtideError
 ├── InputError              the input of a run holds nothing to answer
 ├── ToolError               a memory tool was called wrongly; the model reads the message
 ├── SummaryError            a model call that summarises failed
+├── SalienceError           a model call that extracts or writes the background failed
 ├── EmbeddingError          the embedding model failed, or what it returned are no vectors
 ├── CommandError            a command cannot be done; nothing was changed
 └── ArchiveError            the archive cannot do what was asked
@@ -44,6 +45,10 @@ class ToolError(EbbtideError):
 
 class SummaryError(EbbtideError):
     """A model call that summarises failed."""
+
+
+class SalienceError(EbbtideError):
+    """A model call that extracts, or that writes the background, failed."""
 
 
 class EmbeddingError(EbbtideError):

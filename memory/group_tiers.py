@@ -1,12 +1,13 @@
 """The tiers of real messages: open efforts, recent conversation, the active effort."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..prompts.loader import text as prompt
 from .anchor import shown
+from .compression_quote import quote
 from .desk import Desk
 from .efforts import Effort
 from .groups import Cut, Sized, cut_to, listed, most
@@ -14,6 +15,7 @@ from .messages import Message
 from .numbers import ranges
 from .preview import Limits, previewed
 from .record import Group, Record
+from .salience import Compression
 from .shortening import within
 from .tiers import Tier, TierName
 from .tokens import count_message, count_messages
@@ -27,12 +29,16 @@ _SMALLEST_GROUP = 8
 
 _LISTED = 200
 
+Laying: TypeAlias = Callable[[Cut], "list[Section]"]
+"""Reads the sections of a tier as far as a cut shows them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """A run of turns under a line that introduces them, of which those before `begin` are not read.
 
-    `turns` are the numbers of all its turns, `records` those that may be shown.
+    `turns` are the numbers of all its turns, `records` those that may be shown. `quoted` stands for
+    older turns, `compressed`, None if there are none or if there is no room for it.
     """
 
     intro: Message
@@ -40,32 +46,46 @@ class Section:
     records: tuple[Record, ...] = ()
     turns: tuple[int, ...] = ()
     begin: int = 0
+    quoted: Message | None = None
+    compressed: str = ""
 
 
 def open_tier(desk: Desk, cut: Cut) -> Tier:
     """Return the open efforts that are not active, each with its goal before it."""
     efforts = desk.known(list(without(desk.space.open, desk.space.active or "")))
-    sections = [
-        _of_effort(desk, effort, cut, note(prompt("open_run", **purpose(effort))))
-        for effort in efforts
-    ]
+
+    def sections(cut: Cut) -> list[Section]:
+        intros = (note(prompt("open_run", **purpose(effort))) for effort in efforts)
+        pairs = zip(efforts, intros, strict=True)
+        return [_of_effort(desk, effort, cut, intro) for effort, intro in pairs]
+
     return _tier("open", desk, sections, cut)
 
 
 def ambient_tier(desk: Desk, cut: Cut) -> Tier:
     """Return the ambient turns of the window."""
     turns = ambient_turns(desk)
-    found = _section(desk, turns, cut, Section(note(prompt("ambient_run"))))
-    return _tier("ambient", desk, [found] if turns else [], cut)
+
+    def sections(cut: Cut) -> list[Section]:
+        intro = note(prompt("ambient_run"))
+        return [_section(desk, turns, cut, Section(intro))] if turns else []
+
+    return _tier("ambient", desk, sections, cut)
 
 
 def active_tier(desk: Desk, cut: Cut) -> Tier:
     """Return the active effort; its goal stands in the notes, since it may change."""
-    sections = [
-        _of_effort(desk, effort, cut, note(prompt("active_run", effort=effort.id)))
-        for effort in desk.known([desk.space.active] if desk.space.active else [])
-    ]
-    return _tier("active", desk, [one for one in sections if one.turns], cut)
+    efforts = desk.known([desk.space.active] if desk.space.active else [])
+
+    def sections(cut: Cut) -> list[Section]:
+        intros = (note(prompt("active_run", effort=effort.id)) for effort in efforts)
+        found = (
+            _of_effort(desk, effort, cut, intro)
+            for effort, intro in zip(efforts, intros, strict=True)
+        )
+        return [one for one in found if one.turns or one.quoted]
+
+    return _tier("active", desk, sections, cut)
 
 
 def ambient_turns(desk: Desk) -> tuple[int, ...]:
@@ -73,6 +93,17 @@ def ambient_turns(desk: Desk) -> tuple[int, ...]:
     settings = desk.settings
     last = window(desk.view.ambient_count(), settings.ambient_window, settings.window_step)
     return desk.view.ambient_turns(min(last, _most(desk))) if last else ()
+
+
+def compression(desk: Desk, effort_id: str) -> Compression | None:
+    """Return what stands for the older turns of an open effort, None if nothing does."""
+    made = desk.space.compressed.get(effort_id)
+    return None if made is None else desk.view.compression(effort_id, made)
+
+
+def whole_tokens(desk: Desk, record: Record) -> int:
+    """Return the size of a turn as it is sent when nothing is cut."""
+    return _size(desk, record, Cut())
 
 
 def purpose(effort: Effort) -> dict[str, str]:
@@ -97,8 +128,15 @@ def _most(desk: Desk) -> int:
 
 
 def _of_effort(desk: Desk, effort: Effort, cut: Cut, intro: Message) -> Section:
-    turns = desk.view.log_turns(effort.id)
-    return _section(desk, turns, cut, Section(intro, effort.id))
+    turns, made = desk.view.log_turns(effort.id), compression(desk, effort.id)
+    if made is None:
+        return _section(desk, turns, cut, Section(intro, effort.id))
+    first = turns[0] if turns else 1
+    shown = quote(made, first, desk.count, cut.quoted)
+    rest = [turn for turn in turns if turn > made.through]
+    compressed = f"{effort.id}: {first}-{made.through}"
+    empty = Section(intro, effort.id, quoted=shown, compressed=compressed)
+    return _section(desk, rest, cut, empty)
 
 
 def _section(desk: Desk, turns: Sequence[int], cut: Cut, empty: Section) -> Section:
@@ -123,7 +161,8 @@ def _stands_in(record: Record, effort_id: str, desk: Desk) -> bool:
     return next((name for name in record.efforts if name in desk.space.open), "") == effort_id
 
 
-def _tier(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut) -> Tier:
+def _tier(name: TierName, desk: Desk, laid_out: Laying, cut: Cut) -> Tier:
+    sections = laid_out(cut)
     messages = tuple(_messages(desk, sections, cut))
     return Tier(
         name,
@@ -132,13 +171,15 @@ def _tier(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut) -> 
         cut=listed(cut) if cut != Cut() else None,
         left_out=_left_out(sections, cut),
         turns=_turns(sections, cut),
-        shrink=partial(_shrunk, name, desk, sections, cut),
+        shrink=partial(_shrunk, name, desk, laid_out, cut),
     )
 
 
-def _shrunk(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut, target: int) -> Tier:
-    begin = max((section.begin for section in sections), default=0)
-    intros = [count_message(section.intro, desk.count) for section in sections]
+def _shrunk(name: TierName, desk: Desk, laid_out: Laying, cut: Cut, target: int) -> Tier:
+    cut = _with_room(desk, laid_out, cut, target)
+    sections = laid_out(cut)
+    target -= _standing(desk, sections)
+    intros = [0 if one.quoted else count_message(one.intro, desk.count) for one in sections]
     limit = most(target, intros)
     sized = [
         _sized(desk, record, at, cut, limit)
@@ -146,15 +187,34 @@ def _shrunk(name: TierName, desk: Desk, sections: Sequence[Section], cut: Cut, t
         for record in section.records
     ]
     sized += [Sized(0, at, 0, 0, 0) for at, one in enumerate(sections) if not one.records]
+    begin = max((section.begin for section in sections), default=0)
     from_here = replace(cut, first=max(cut.first, begin))
-    return _tier(name, desk, sections, cut_to(target, sized, intros, from_here))
+    return _tier(name, desk, laid_out, cut_to(target, sized, intros, from_here))
+
+
+def _with_room(desk: Desk, laid_out: Laying, cut: Cut, target: int) -> Cut:
+    """Return the cut with which compressions take half of a tier at most, or all are left out."""
+    quoting = [one for one in laid_out(cut) if one.quoted]
+    if _standing(desk, quoting) <= target // 2:
+        return cut
+    fewer = replace(cut, quoted=target // 2 // len(quoting))
+    fits = _standing(desk, laid_out(fewer)) <= target
+    return fewer if fits else replace(cut, quoted=0)
+
+
+def _standing(desk: Desk, sections: Sequence[Section]) -> int:
+    """Return the tokens of compressions with their introductions, which stay longest."""
+    messages = ((one.intro, one.quoted) for one in sections if one.quoted)
+    return sum(count_messages(filter(None, pair), desk.count) for pair in messages)
 
 
 def _messages(desk: Desk, sections: Sequence[Section], cut: Cut) -> Iterator[Message]:
     for section in sections:
         records = [record for record in section.records if record.turn >= cut.first]
-        if records or not cut.first:
+        if records or section.quoted or not cut.first:
             yield section.intro
+        if section.quoted:
+            yield section.quoted
         for record in records:
             yield from _at(desk, record, cut)
 
@@ -190,11 +250,13 @@ def _turns(sections: Sequence[Section], cut: Cut) -> tuple[int, ...]:
 
 
 def _left_out(sections: Sequence[Section], cut: Cut) -> dict[str, Any]:
-    """Say which turns are missing, and which are shown with previews."""
+    """Say which turns are missing, compressed, and shown with previews."""
     read = [record.turn for one in sections for record in one.records]
     shortened = {*dict(cut.short), *(turn for turn in read if turn < cut.results)}
     turns = ((turn, max(cut.first, one.begin)) for one in sections for turn in one.turns)
     missing = sorted({turn for turn, begin in turns if turn < begin})
     short = sorted({turn for turn in read if turn >= cut.first} & shortened)
     said = {"turns": missing, "previews": short}
-    return {key: ranges(turns)[:_LISTED] for key, turns in said.items() if turns}
+    left_out = {key: ranges(turns)[:_LISTED] for key, turns in said.items() if turns}
+    compressed = [one.compressed for one in sections if one.compressed]
+    return {**left_out, "compressed": ", ".join(compressed)} if compressed else left_out

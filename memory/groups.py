@@ -11,12 +11,14 @@ class Cut:
     """Where a tier is cut, in turn numbers.
 
     Turns before `first` are left out; of turns before `results` long results of tools are previews.
-    `short` are turns that are too large, each with the tokens that it may have.
+    `short` are turns that are too large, each with the tokens that it may have. `quoted` is what
+    each compression may have in tokens, None if they are whole.
     """
 
     first: int = 0
     results: int = 0
     short: tuple[tuple[int, int], ...] = ()
+    quoted: int | None = None
 
     def limit(self, turn: int) -> int | None:
         """Return how many tokens a turn may have, None if it is not too large.
@@ -45,17 +47,17 @@ def cut_of(listed: Sequence[Any]) -> Cut:
     """Return a cut as the state holds it; the inverse of `listed`.
 
     >>> cut_of(listed(Cut(3, 5, ((6, 500),))))
-    Cut(first=3, results=5, short=((6, 500),))
+    Cut(first=3, results=5, short=((6, 500),), quoted=None)
     """
     if not listed:
         return Cut()
-    first, results, short = listed
-    return Cut(first, results, tuple((turn, limit) for turn, limit in short))
+    first, results, short, *quoted = listed
+    return Cut(first, results, tuple((turn, limit) for turn, limit in short), *quoted)
 
 
 def listed(cut: Cut) -> list[Any]:
     """Return a cut as plain data."""
-    return [cut.first, cut.results, [[turn, limit] for turn, limit in cut.short]]
+    return [cut.first, cut.results, [[turn, limit] for turn, limit in cut.short], cut.quoted]
 
 
 def tokens(groups: Sequence[Sized], intros: Sequence[int], cut: Cut, limit: int) -> int:
@@ -82,8 +84,9 @@ def cut_to(target: int, groups: Sequence[Sized], intros: Sequence[int], cut: Cut
 
     >>> groups = [Sized(1, 0, 9, 5, 3), Sized(2, 0, 8, 4, 2)]
     >>> [cut_to(target, groups, [0], Cut()) for target in (14, 9, 2)]
-    [Cut(first=0, results=0, short=((1, 7), (2, 7))), \
-Cut(first=0, results=0, short=((1, 4), (2, 4))), Cut(first=2, results=2, short=((2, 1),))]
+    [Cut(first=0, results=0, short=((1, 7), (2, 7)), quoted=None), \
+Cut(first=0, results=0, short=((1, 4), (2, 4)), quoted=None), \
+Cut(first=2, results=2, short=((2, 1),), quoted=None)]
     """
     limit = most(target, intros)
     steps = [*_steps(groups, cut, limit)]

@@ -54,6 +54,8 @@ def _said(name: str, part: Tier, desk: Desk) -> str:
         return f"of {what}, turns {_some(missing['turns'])}"
     if "previews" in missing:
         return f"of {what}, long contents of turns {_some(missing['previews'])}"
+    if "compressed" in missing:
+        return f"of {what}, older quotes of the compressed turns"
     logs = (f"{effort}: {turns}" for effort, turns in missing.items())
     return f"of {what}, {_some('; '.join(logs))}"
 

@@ -70,6 +70,9 @@ class Report:
     savings_vs_full_history: float | None
     evictions: int
     returns: int
+    compressions: int
+    fallbacks: int
+    tokens_compressed: int
     searches: int
     searches_expanded: int
     turns: tuple[TurnTokens, ...]
@@ -98,6 +101,9 @@ def report(records: Sequence[Record]) -> Report:
         savings_vs_full_history=turns[-1].savings if turns else None,
         evictions=_count(events, "evicted"),
         returns=_count(events, "returned"),
+        compressions=_count(events, "compressed"),
+        fallbacks=sum("fallback" in event for _, event in events),
+        tokens_compressed=sum(_compressed(event) for _, event in events),
         searches=len(searches),
         searches_expanded=sum(searches),
         turns=turns,
@@ -171,6 +177,12 @@ def _searches(events: Sequence[Happening]) -> Iterator[bool]:
             found = event.get("efforts", ())
             later = (one for when, one in events[at:] if when <= turn + 1)
             yield any(one["type"] == "expanded" and one["effort"] in found for one in later)
+
+
+def _compressed(event: Event) -> int:
+    """Return by how many tokens a pass shortened the context, 0 for any other event."""
+    tokens = event.get("tokens") if event["type"] == "compressed" else None
+    return tokens["before"] - tokens["after"] if tokens else 0
 
 
 def _count(events: Iterable[Happening], kind: str) -> int:

@@ -38,7 +38,10 @@ def reopen_effort(desk: Desk, args: EffortId) -> Outcome:
     if effort.status == "open":
         raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
     _refuse_crowd(desk)
+    made = desk.view.compression(effort.id)
     event = {"type": "reopened", **snapshot(effort)}
+    if made is not None:
+        event["compressed"] = made.turn
     space = happened(desk.space, event, banners.reopened(effort.id))
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     return desk.put(space), result

@@ -119,6 +119,27 @@ class Settings(BaseModel):
     anchor_max_tokens: int = Field(
         400, ge=40, le=10_000, description="Length of that block at most, in tokens"
     )
+    compression: Literal["salience", "protected-core", "off"] = Field(
+        "salience", description="How the older part of a long open effort is shortened"
+    )
+    recent_turns: int = Field(
+        3, ge=1, le=1_000, description="Newest turns of an effort that are never compressed"
+    )
+    similarity_threshold: float = Field(
+        0.85, gt=0, le=1, description="Likeness above which two salient items say the same"
+    )
+    salience_max_tokens: int = Field(
+        1_500, ge=100, le=100_000, description="Salient items of one effort at most, in tokens"
+    )
+    extraction_max_tokens: int = Field(
+        2_000, ge=100, le=100_000, description="Answer of a call that extracts at most, in tokens"
+    )
+    background_max_tokens: int = Field(
+        500, ge=50, le=10_000, description="Answer of a call for the background, in tokens"
+    )
+    compression_timeout: float = Field(
+        60.0, gt=0, le=3_600, description="Time for one such call with its retries, in seconds"
+    )
     user_id: str | None = Field(
         None, description="Whose memory this is; only a run may set it, never the agent"
     )

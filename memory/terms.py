@@ -80,7 +80,7 @@ def terms(text: str) -> list[str]:
     >>> terms("修复登录")
     ['修复', '复登', '登录']
     """
-    return [word if _IDEOGRAPH.match(word) else _stem(word) for word in words(text) if _tells(word)]
+    return [word if _IDEOGRAPH.match(word) else stem(word) for word in words(text) if _tells(word)]
 
 
 def content(text: str) -> list[str]:
@@ -114,6 +114,7 @@ def _tells(word: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """Return the stem of an English word; other words stay, or lose an ending."""
     # A stemmer holds the word that it works on, so that threads must not share one.
     return str(snowballstemmer.stemmer("english").stemWord(word))

@@ -48,11 +48,23 @@ def _activated(space: Workspace, event: Event) -> Workspace:
 
 
 def _reopened(space: Workspace, event: Event) -> Workspace:
-    return _hidden(space, event).activated(event["effort"])
+    space = _hidden(space, event).activated(event["effort"])
+    return _compressed(space, event["effort"], event.get("compressed", 0))
 
 
 def _concluded(space: Workspace, event: Event) -> Workspace:
-    return _shown(space.closed(event["effort"]), event)
+    return _shown(_compressed(space.closed(event["effort"]), event["effort"], 0), event)
+
+
+def _shortened(space: Workspace, event: Event) -> Workspace:
+    name = event["effort"]
+    return _compressed(space, name, event["turn"]) if name in space.open else space
+
+
+def _compressed(space: Workspace, name: str, turn: int) -> Workspace:
+    """Return the workspace with the turn after which an effort was compressed last, 0 for none."""
+    rest = without(space.compressed, name)
+    return replace(space, compressed={**rest, name: turn} if turn else rest)
 
 
 def _collapsed(space: Workspace, event: Event) -> Workspace:
@@ -115,4 +127,5 @@ _TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
     "returned": _shown,
     "referenced": _referenced,
     "anchored": _anchored,
+    "compressed": _shortened,
 }

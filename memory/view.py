@@ -1,7 +1,7 @@
 """The archive as one state sees it, with the turn that is running on top."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .archive import Archive, EffortList, Found
 from .efforts import Effort, changes, newest
@@ -9,6 +9,7 @@ from .meaning import Meaning
 from .messages import Message
 from .recall import restored
 from .record import Event, Group, Owner, Record, Tip
+from .salience import Compression
 from .transcript import Logged, rendered
 
 _CHUNK = 500
@@ -59,6 +60,11 @@ class View:
     def search(self, query: str, limit: int, meaning: Meaning | None = None) -> tuple[Found, ...]:
         """Return the committed efforts and ambient turns that match a query, best first."""
         return self.archive.search(self.owner, self.tip, query, limit, meaning)
+
+    def compression(self, effort_id: str, turn: int | None = None) -> Compression | None:
+        """Return the newest compression of an effort, or the newest up to a turn; None if none."""
+        upto = self.tip.turn if turn is None else min(turn, self.tip.turn)
+        return self.archive.compression(self.owner, replace(self.tip, turn=upto), effort_id)
 
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""

@@ -13,7 +13,8 @@ class Workspace:
 
     `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
     `expanded`: id -> expanded_turn, last_referenced_turn, turns. `summaries`: id ->
-    last_referenced_turn, in the order in which they came. `anchor`: field -> text.
+    last_referenced_turn, in the order in which they came. `anchor`: field -> text. `compressed`:
+    id of an open effort -> the turn after which it was compressed last.
     """
 
     turn: int
@@ -22,6 +23,7 @@ class Workspace:
     expanded: Mapping[str, Mapping[str, Any]]
     summaries: Mapping[str, int]
     anchor: Mapping[str, str] = field(default_factory=dict)
+    compressed: Mapping[str, int] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     banners: tuple[str, ...] = ()
 

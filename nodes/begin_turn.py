@@ -33,7 +33,12 @@ def begin_turn(
     arrived = arrivals(known, owner, collaborators.archive)
     settled = settle(known, owner, arrived, collaborators.archive)
     turns = [*kept_turns(arrived, settings.messages_window), arrived.new]
-    space = replace(workspace(known), turn=settled["persisted"] + 1, events=(), banners=())
+    space = replace(
+        workspace(known),
+        turn=settled["persisted"] + 1,
+        events=tuple(settled["events"]),
+        banners=(),
+    )
     if space.active is not None:
         space = space.activated(space.active)
     return {

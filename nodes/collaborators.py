@@ -10,6 +10,7 @@ from langchain_core.tools import BaseTool
 from ..memory.archive import Archive
 from ..memory.context import fixed_tiers, instructions
 from ..memory.keywords import KeywordCache
+from ..memory.likeness import Likeness
 from ..memory.meaning import Embedder
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter
@@ -24,6 +25,9 @@ class Collaborators:
 
     model: BaseChatModel
     summary_model: BaseChatModel
+    extraction_model: BaseChatModel
+    compression_model: BaseChatModel
+    alike: Likeness
     archive: Archive
     settings: Settings
     count: TokenCounter

@@ -19,7 +19,7 @@ from ..memory.record import Group, Owner, Record, Tip, memberships
 from ..memory.safety import effective_budget
 from ..memory.settings import Settings, resolve
 from ..memory.shares import room
-from ..memory.view import View
+from ..memory.view import View, past
 from ..memory.workspace import Workspace
 from .collaborators import Collaborators, sizes
 from .plain import plain
@@ -66,6 +66,7 @@ def workspace(state: MemoryState) -> Workspace:
         expanded=state.get("expanded", {}),
         summaries=state.get("summaries", {}),
         anchor=state.get("anchor", {}),
+        compressed=state.get("compressed", {}),
         events=tuple(state.get("events", ())),
         banners=tuple(state.get("banners", ())),
     )
@@ -79,6 +80,7 @@ def packed(space: Workspace) -> dict[str, Any]:
         "expanded": dict(space.expanded),
         "summaries": dict(space.summaries),
         "anchor": dict(space.anchor),
+        "compressed": dict(space.compressed),
         "events": list(space.events),
         "banners": list(space.banners),
     }
@@ -122,12 +124,33 @@ def said(state: AgentState, messages: Sequence[BaseMessage]) -> tuple[Message, .
 
 def desk(state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
     """Return what the memory tools and the context work on in this run."""
-    settings = _windowed(_sized(resolve(runtime.context, collaborators.settings), state), state)
+    settings = run_settings(state, runtime, collaborators)
     space = workspace(state)
     messages = said(state, running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
     owner = owner_of(state, runtime, settings)
     view = View(collaborators.archive, owner, before(state), now)
+    return _desk(state, collaborators, view, settings)
+
+
+def desk_at_rest(
+    state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators
+) -> Desk:
+    """Return what a pass that compresses works on: the state after its turn was committed."""
+    settings = run_settings(state, runtime, collaborators)
+    owner = owner_of(state, runtime, settings)
+    view = past(collaborators.archive, owner, tip_of(state))
+    return _desk(state, collaborators, view, settings)
+
+
+def run_settings(
+    state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators
+) -> Settings:
+    """Return the settings of a run, with the budget and the window that hold for its thread."""
+    return _windowed(_sized(resolve(runtime.context, collaborators.settings), state), state)
+
+
+def _desk(state: AgentState, collaborators: Collaborators, view: View, settings: Settings) -> Desk:
     report = state.get("context_report", {})
     fixed = sum(sizes(collaborators, settings))
     space_left = room(settings.context_budget, fixed)
@@ -137,7 +160,7 @@ def desk(state: AgentState, runtime: Runtime[Settings], collaborators: Collabora
         int(settings.turn_share * space_left) // 2,
     )
     return Desk(
-        space,
+        workspace(state),
         view,
         settings,
         collaborators.count,

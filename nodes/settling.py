@@ -31,10 +31,15 @@ def settle(state: AgentState, owner: Owner, arrived: Arrivals, archive: Archive)
     """Commit an edited last turn and an unfinished turn; return what state says of it then."""
     tip = _settle_edit(state, owner, arrived, archive)
     update: dict[str, Any] = {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
-    if arrived.left:
-        record = commit(archive, owner, tip, group(state, arrived.left))
-        update = committed(record, str(arrived.left[-1].id))
-    return {**update, "events": []}
+    if not arrived.left:
+        return {**update, "events": _of_passes(state)}
+    record = commit(archive, owner, tip, group(state, arrived.left))
+    return {**update, **committed(record, str(arrived.left[-1].id))}
+
+
+def _of_passes(state: AgentState) -> list[dict[str, Any]]:
+    """Return the events since the last commit that go with the next turn: of compressions."""
+    return [event for event in state.get("events", []) if event["type"] == "compressed"]
 
 
 def _settle_edit(state: AgentState, owner: Owner, arrived: Arrivals, archive: Archive) -> Tip:

@@ -22,6 +22,7 @@ class MemoryState(TypedDict, total=False):
     expanded: dict[str, dict[str, Any]]
     summaries: dict[str, int]
     anchor: dict[str, str]
+    compressed: dict[str, int]
     banners: list[str]
     context_report: dict[str, Any]
     cuts: dict[str, Any]

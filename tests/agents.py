@@ -54,8 +54,13 @@ class Talk:
 
 
 def talk(root: Path, answers: Any, structured: Any = None, **options: Any) -> Talk:
-    """Return an agent on files below `root` whose model answers from a script."""
+    """Return an agent on files below `root` whose model answers from a script.
+
+    What compresses has a model of its own, which quotes nothing and says little.
+    """
     model = ScriptedModel(answers=answers, structured=structured or [SUMMARY] * 50)
     archive = options.pop("archive", None) or DiskArchive(root, durable=False)
     options.setdefault("checkpointer", InMemorySaver())
+    quiet = ScriptedModel(answers=lambda _: "They talked.", structured=lambda _: {"items": []})
+    options = {"extraction_model": quiet, "compression_model": quiet, **options}
     return Talk(create_memory_agent(model, archive=archive, **options), model, archive)

@@ -28,7 +28,7 @@ class Say:
     Arguments that are a string are sent as they are, so they can be malformed. `usage` is
     (prompt tokens, completion tokens), a function of the request's body that gives the prompt
     tokens, or None for a server that reports none. Streamed in pieces of `piece` characters, with
-    `pause` seconds before each.
+    `pause` seconds before each. One that is `cut` says that it was cut off at its limit.
     """
 
     text: str = ""
@@ -36,6 +36,7 @@ class Say:
     usage: Usage | None = (100, 20)
     piece: int = 4
     pause: float = 0.0
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -255,6 +256,8 @@ def _envelope(body: Body, kind: str) -> dict[str, Any]:
 
 
 def _reason(answer: Say) -> str:
+    if answer.cut:
+        return "length"
     return "tool_calls" if answer.calls else "stop"
 
 

@@ -13,7 +13,8 @@ from ..errors import SessionNotFoundError
 from ..meaning import Embedder, Meaning
 from ..messages import clean
 from ..record import Group, Owner, Record, Tip
-from . import committing, erasing, held_state, verification
+from ..salience import Compression, ExtractionEntry
+from . import committing, compressing, erasing, held_state, verification
 from .embedding import embed
 from .export import export
 from .index import Place
@@ -139,6 +140,18 @@ class DiskArchive:
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
         """Store the summary of a stale effort, written again; see `Archive.resummarised`."""
         erasing.resummarised(self._existing(owner), tip, effort)
+
+    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+        """Store what stands for older turns, once; see `Archive.commit_compression`."""
+        return compressing.commit(self._sessions.get(owner), tip, made)
+
+    def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
+        """Return the newest visible compression of an effort, None if there is none."""
+        return compressing.newest(self._sessions.get(owner), tip, clean(effort_id))
+
+    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+        """Append to the log of extractions; see `Archive.log_extraction`."""
+        compressing.log(self._sessions.get(owner), entry)
 
     def hold(self, owner: Owner, state: Mapping[str, Any] | None) -> None:
         """Keep the state of a session for a while, None lets it go; see `Archive.hold`."""

@@ -24,7 +24,8 @@ from ..record import Record, Tip
 from ..wording import Sought, held, leaves
 from .erasures import Filed, Noted, Plan, begin, done, mend, rewrite
 from .folder import Folder
-from .index import Place
+from .forgetting import Made, made_from
+from .index import Index, Place
 from .log import read
 from .projection import read_manifest
 from .reading import records
@@ -98,7 +99,8 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
     edited = _edited(folder, filed, (*target.sought, *summaries))
     aside = folder.manifest.with_name(f"{folder.manifest.name}.damaged")
     dropped = tuple(path.name for path in holding([aside], (*summaries, *target.sought)))
-    begin(folder, Plan(turn, _now(), (*filed, *edited), dropped))
+    made = made_from(folder, turn, lambda place: _made_from(opened, record, place))
+    begin(folder, Plan(turn, _now(), (*filed, *edited), dropped, made))
     return Erased(
         turn=turn,
         digest=record.digest,
@@ -129,12 +131,7 @@ def _target(folder: Folder, opened: Opened, record: Record) -> Target:
     index, before = opened.index, Tip(record.branch, record.turn - 1)
 
     def sees(other: Record) -> bool:
-        return other.turn > record.turn and any(
-            (slot := index.slot(part.branch, record.turn)) is not None
-            and slot.digest == record.digest
-            and part.upto >= record.turn
-            for part in index.lineage(other.tip)
-        )
+        return other.turn > record.turn and _in_past(index, record, other.tip)
 
     past = {part.branch: part.upto for part in index.lineage(before)}
     wrote = written([record]) - written(
@@ -142,6 +139,21 @@ def _target(folder: Folder, opened: Opened, record: Record) -> Target:
     )
     pieces = wording(record, wrote)
     return Target(record, lambda name: index.effort(before, name), sees, pieces, wrote)
+
+
+def _in_past(index: Index, record: Record, tip: Tip) -> bool:
+    """Tell whether a tip sees the turn, or a copy of it."""
+    return any(
+        (slot := index.slot(part.branch, record.turn)) is not None
+        and slot.digest == record.digest
+        and part.upto >= record.turn
+        for part in index.lineage(tip)
+    )
+
+
+def _made_from(opened: Opened, record: Record, place: Made) -> bool:
+    effort, branch, turn = place
+    return effort in record.efforts and _in_past(opened.index, record, Tip(branch, turn))
 
 
 def _records(folder: Folder) -> Iterator[tuple[str, Record]]:

@@ -18,6 +18,7 @@ from ..errors import ArchiveFormatError
 from ..manifest import Entry, ManifestError, entries, line, parse
 from ..record import Record
 from .folder import Folder
+from .forgetting import Made, forget
 from .lines import encode
 from .log import UNFINISHED, read, replace_file, replace_lines, sync_folder
 from .schema import delete
@@ -49,12 +50,16 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An erasure under way: what it changes, and which other files it deletes."""
+    """An erasure under way: what it changes, and which other files it deletes.
+
+    `made` are the compressions, and the passes in the log of extractions, that saw the turn.
+    """
 
     turn: int
     at: str
     filed: tuple[Filed, ...]
     dropped: tuple[str, ...] = ()
+    made: tuple[Made, ...] = ()
 
     @property
     def noted(self) -> tuple[Noted, ...]:
@@ -74,6 +79,7 @@ def begin(folder: Folder, plan: Plan) -> None:
     """Write down what is to be done."""
     cuts = [{"file": one.file, **_fields(one.redaction)} for one in plan.filed]
     said = {"v": 1, "turn": plan.turn, "at": plan.at, "cuts": cuts, "dropped": [*plan.dropped]}
+    said["made"] = [*plan.made]
     replace_file(folder.erasing, json.dumps(said).encode(), durable=folder.durable)
 
 
@@ -94,7 +100,8 @@ def under_way(folder: Folder) -> Plan | None:
     try:
         said = json.loads(folder.erasing.read_bytes())
         filed = tuple(Filed(item["file"], _redaction(item)) for item in said["cuts"])
-        return Plan(said["turn"], said["at"], filed, tuple(said["dropped"]))
+        made = tuple((effort, branch, turn) for effort, branch, turn in said.get("made", ()))
+        return Plan(said["turn"], said["at"], filed, tuple(said["dropped"]), made)
     except FileNotFoundError:
         return None
     except (ValueError, LookupError, TypeError) as error:
@@ -196,6 +203,10 @@ def _mend_manifest(folder: Folder, plan: Plan) -> None:
     mend(folder, records, places)
 
 
+def _forget(folder: Folder, plan: Plan) -> None:
+    forget(folder, plan.turn, plan.made)
+
+
 def _sweep(folder: Folder, plan: Plan) -> None:
     """Delete what else holds the text: files set aside, files that a crash left half written."""
     unfinished = [path for path in folder.files() if path.name.endswith(UNFINISHED)]
@@ -210,7 +221,14 @@ def _note(folder: Folder, plan: Plan) -> None:
     replace_file(folder.erased, text.encode(), durable=folder.durable)
 
 
-STEPS: tuple[Step, ...] = (_forget_index, _rewrite_logs, _mend_manifest, _sweep, _note)
+STEPS: tuple[Step, ...] = (
+    _forget_index,
+    _rewrite_logs,
+    _mend_manifest,
+    _forget,
+    _sweep,
+    _note,
+)
 """What is done in a session's folder to erase a turn; the index is built again afterwards."""
 
 

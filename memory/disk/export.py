@@ -21,7 +21,8 @@ def export(folder: Folder, target: Path) -> None:
         copied = target / name
         make_folder(copied.parent, durable=False)
         shutil.copyfile(folder.path / name, copied)
-    if folder.erased.exists():
-        shutil.copyfile(folder.erased, target / folder.erased.name)
+    for path in (folder.erased, folder.extractions):
+        if path.exists():
+            shutil.copyfile(path, target / path.name)
     text = block(read_manifest(folder).entries)
     (target / folder.manifest.name).write_text(text, encoding="utf-8", newline="\n")

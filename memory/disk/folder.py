@@ -14,6 +14,7 @@ from .log import make_folder, replace_file
 
 FORMAT = 1
 RAW = "raw.jsonl"
+COMPRESSED = "compressed.jsonl"
 _EFFORTS, _SUFFIX = "efforts", ".jsonl"
 _NAMESPACE_BYTES = 50
 _SEPARATOR = "@"
@@ -62,13 +63,18 @@ class Folder:
         """The turns that were erased, without their text."""
         return self.path / "erased.json"
 
+    @property
+    def extractions(self) -> Path:
+        """The log of what passes that compress found and did."""
+        return self.path / "extractions.jsonl"
+
     def files(self) -> tuple[Path, ...]:
         """Return all files of the session."""
         return tuple(path for path in sorted(self.path.rglob("*")) if path.is_file())
 
     def sizes(self) -> dict[str, int]:
         """Return the size of every log by its name within the folder."""
-        sizes = {name: size for name, size in _files(self.path) if name == RAW}
+        sizes = {name: size for name, size in _files(self.path) if name in {RAW, COMPRESSED}}
         efforts = _files(self.path / _EFFORTS)
         return sizes | {
             f"{_EFFORTS}/{name}": size for name, size in efforts if name.endswith(_SUFFIX)

@@ -55,6 +55,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Where a compression stands in its log, and after which turn of which branch it was made."""
+
+    branch: str
+    turn: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """The index of one session."""
 
@@ -137,6 +147,18 @@ class Index:
             names[name] = None
         found = (self._effort(segments, name) for name in names)
         return EffortList(tuple(effort for effort in found if effort is not None), total)
+
+    def compression(self, tip: Tip, effort_id: str) -> Stretch | None:
+        """Return where the newest visible compression of an effort stands, None if nowhere."""
+        query = (
+            "SELECT branch, turn, offset, length FROM compressions"
+            " WHERE effort = ? AND branch = ? AND turn <= ? ORDER BY turn DESC LIMIT 1"
+        )
+        for segment in self.lineage(tip):
+            row = self._one((str, int, int, int), query, effort_id, *_of(segment))
+            if row is not None:
+                return Stretch(*row)
+        return None
 
     def newest(self) -> Tip | None:
         """Return the tip of the branch with the newest record."""

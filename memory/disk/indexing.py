@@ -9,6 +9,7 @@ from ..manifest import Entry, entries
 from ..record import Record, Tip
 from .damage import checked
 from .index import Index, Place, entry, packed
+from .lines import Compressed
 from .search_rows import add_headed, add_said
 
 
@@ -49,6 +50,19 @@ def add(connection: sqlite3.Connection, record: Record, place: Place, said: Sequ
     connection.execute("INSERT INTO unembedded VALUES (?)", (row,))
     add_headed(connection, listed)
     return True
+
+
+def add_compressed(
+    connection: sqlite3.Connection, line: Compressed, stretch: tuple[int, int]
+) -> None:
+    """Add the row of a compression, given the offset and the length of its line.
+
+    Of two with the same place the first counts.
+    """
+    connection.execute(
+        "INSERT OR IGNORE INTO compressions VALUES (?, ?, ?, ?, ?)",
+        (line.made.effort, line.branch, line.made.turn, *stretch),
+    )
 
 
 def known_sizes(connection: sqlite3.Connection) -> dict[str, int]:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from ..messages import Message, clean, unserialisable
 from ..record import Group, Record, Status
+from ..salience import Compression, as_data, from_data
 
 VERSION = 1
 _STATUSES: Mapping[Any, Status] = {"aborted": "aborted", "erased": "erased"}
@@ -21,7 +22,15 @@ class Reference:
     file: str
 
 
-Line: TypeAlias = Record | Reference
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """A compression, and the branch on which it was made."""
+
+    branch: str
+    made: Compression
+
+
+Line: TypeAlias = Record | Reference | Compressed
 
 
 def plain(value: Any) -> Any:
@@ -76,6 +85,12 @@ def encode_reference(reference: Reference) -> bytes:
     return _line({"v": VERSION, "ref": ref})
 
 
+def encode_compressed(compressed: Compressed) -> bytes:
+    """Return the line of a compression."""
+    made = plain(as_data(compressed.made))
+    return _line({"v": VERSION, "branch": compressed.branch, "compressed": made})
+
+
 def decode(line: bytes) -> Line | None:
     """Return what a line holds, None if it is torn or damaged."""
     if not line.endswith(b"\n"):
@@ -84,6 +99,8 @@ def decode(line: bytes) -> Line | None:
         body = json.loads(line)
         if "ref" in body:
             return _reference(body["ref"])
+        if "compressed" in body:
+            return Compressed(_text(body["branch"]), from_data(body["compressed"]))
         return _record(body)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

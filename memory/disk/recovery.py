@@ -11,8 +11,8 @@ from ..record import Record
 from .damage import IndexDamagedError, noticed
 from .folder import FORMAT, Folder, description, logs
 from .index import Place
-from .indexing import add, intents, known_size, known_sizes, set_sizes, settle
-from .lines import Reference, encode_reference
+from .indexing import add, add_compressed, intents, known_size, known_sizes, set_sizes, settle
+from .lines import Compressed, Reference, encode_reference
 from .log import Stored, append, file_size, read
 from .projection import reconcile, touched
 from .schema import VERSION, connect, create, delete, transaction, version
@@ -83,6 +83,8 @@ def _catch_up(folder: Folder, connection: sqlite3.Connection) -> None:
             place = Place(record.branch, record.turn, record.digest, *where)
             if not add(connection, record, place, item.said):
                 _log.warning("%s: turn %d is there twice", item.file, record.turn)
+        for item, line in _compressed(found):
+            add_compressed(connection, line, (item.stored.offset, item.stored.length))
         set_sizes(connection, folder.sizes())
         reconcile(folder, connection)
         settle(connection)
@@ -160,6 +162,12 @@ def _light(name: str, stored: Stored) -> Unindexed:
 def _records(found: Iterable[Unindexed]) -> Iterator[tuple[Unindexed, Record]]:
     for item in found:
         if isinstance(item.stored.line, Record):
+            yield item, item.stored.line
+
+
+def _compressed(found: Iterable[Unindexed]) -> Iterator[tuple[Unindexed, Compressed]]:
+    for item in found:
+        if isinstance(item.stored.line, Compressed):
             yield item, item.stored.line
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-VERSION = 3
+VERSION = 4
 _WAIT_SECONDS = 10.0
 
 _TABLES = """
@@ -34,6 +34,10 @@ CREATE INDEX changes_by_turn ON changes(branch, turn, seq, effort);
 CREATE TABLE edits(
     effort TEXT, branch TEXT, turn INTEGER, status TEXT, entry TEXT NOT NULL,
     PRIMARY KEY(effort, branch, turn, status)
+) WITHOUT ROWID;
+CREATE TABLE compressions(
+    effort TEXT, branch TEXT, turn INTEGER, offset INTEGER NOT NULL, length INTEGER NOT NULL,
+    PRIMARY KEY(effort, branch, turn)
 ) WITHOUT ROWID;
 CREATE INDEX members_by_turn ON members(branch, turn, effort);
 CREATE TABLE headings(

@@ -100,6 +100,20 @@ def test_context_cost(tmp_path: Path) -> None:
     assert deep["agent"] == "deepagents: no deepagents" or deep["turns"] == 30
 
 
+def test_deduplication(tmp_path: Path) -> None:
+    """Of two labelled pairs the one that says the same is merged, and the time is measured."""
+    same = {"expect": "same", "older": "We use Redis.", "newer": "We'll use Redis."}
+    both = {"expect": "both", "older": "Room 4 is red.", "newer": "Room 5 is red."}
+    path = tmp_path / "pairs.json"
+    path.write_text(json.dumps({"rules": [same, both]}), encoding="utf-8")
+    (row,) = results("deduplication", tmp_path, "--data", str(path), "--sizes", "3")["rows"]
+    speeds = json.loads((tmp_path / "deduplication_speed.json").read_text(encoding="utf-8"))
+
+    assert (row["same: precision"], row["same: recall"], row["kept of both"]) == (100, 100, 100)
+    assert row["superseded: recall"] is None
+    assert [speed["items"] for speed in speeds["rows"]] == [3]
+
+
 def test_results_say_how_they_were_made(tmp_path: Path) -> None:
     """The files name the command and the versions, and show the rows as a table and a plot."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")

@@ -17,7 +17,7 @@ from tests.doubles import ScriptedModel, call
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 NODES = [
     *("begin_turn", "assemble_context", "call_model", "run_tools"),
-    *("detect_references", "decay", "persist"),
+    *("detect_references", "decay", "persist", "compress"),
 ]
 
 
@@ -65,9 +65,9 @@ def lineage(archive: DiskArchive, values: dict[str, Any]) -> list[str]:
     return [text(record.messages[0]) for record in records]
 
 
-def back_to(agent: Any, turn: int, after: str = "persist") -> RunnableConfig:
+def back_to(agent: Any, turn: int, after: str = "compress") -> RunnableConfig:
     """Return the checkpoint after a node of a turn."""
-    upcoming = {"persist": (), "begin_turn": ("assemble_context",)}[after]
+    upcoming = {"compress": (), "begin_turn": ("assemble_context",)}[after]
     for state in agent.get_state_history(THREAD):
         if state.values.get("turn", 0) == turn and state.next == upcoming:
             config: RunnableConfig = state.config
@@ -213,7 +213,7 @@ def test_copied_thread_is_a_branch(agent: Any, archive: DiskArchive) -> None:
     ask(agent, "one")
     values = ask(agent, "two")
     copy: RunnableConfig = {"configurable": {"thread_id": "copy"}}
-    agent.update_state(copy, values, as_node="persist")
+    agent.update_state(copy, values, as_node="compress")
     ask(agent, "three")
 
     copied = ask(agent, "three in the copy", copy)

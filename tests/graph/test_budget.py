@@ -54,7 +54,7 @@ def test_what_is_sent_is_what_was_counted(tmp_path: Path) -> None:
 )
 def test_a_huge_message_fits(tmp_path: Path, message: str, answer: str) -> None:
     """Complaint row 26: of a message over the budget a preview is sent, and it stays on disk."""
-    here = talk(tmp_path, [answer] * 2, settings=Settings(context_budget=BUDGET))
+    here = talk(tmp_path, [answer] * 2, settings=Settings(context_budget=BUDGET, compression="off"))
     here.say(message)
     state = here.say("What did I say?")
 
@@ -66,7 +66,7 @@ def test_a_huge_message_fits(tmp_path: Path, message: str, answer: str) -> None:
 def test_huge_results_of_many_calls_fit(tmp_path: Path) -> None:
     """64 calls in one message, each with a huge result, fit as previews; all is in the log."""
     calls = together(*(call("look_up", key=str(2_000 + at)) for at in range(64)))
-    settings = Settings(context_budget=BUDGET * 2)
+    settings = Settings(context_budget=BUDGET * 2, compression="off")
     here = talk(tmp_path, [calls, "Done."], tools=[look_up], settings=settings)
     state = here.say("Look everything up.")
     (record,) = here.records(state)
@@ -88,7 +88,12 @@ def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
         return call("read_log", turn=1, offset=int(found[0]))
 
     answers = [call("look_up", key="9000"), reads_on, "Done."]
-    here = talk(tmp_path, answers, tools=[look_up], settings=Settings(context_budget=BUDGET))
+    here = talk(
+        tmp_path,
+        answers,
+        tools=[look_up],
+        settings=Settings(context_budget=BUDGET, compression="off"),
+    )
     state = here.say("Look it up.")
     (record,) = here.records(state)
     log = rendered(record.messages)
@@ -139,7 +144,7 @@ def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None
     """Old turns of an effort leave, the notes say which, and the report says it too."""
     chance = random.Random(1)  # noqa: S311 (a test's numbers)
     answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 300)] * 41]
-    here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET))
+    here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
     states = [here.say(said(chance, 200)) for _ in range(40)]
     report = states[-1]["context_report"]
 
@@ -154,7 +159,7 @@ def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
     """Complaint row 16: most of what a long effort sends is a prefix of the request before."""
     chance = random.Random(2)  # noqa: S311
     answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 60)] * 81]
-    here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET))
+    here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
     reports = [here.say(said(chance, 40))["context_report"] for _ in range(80)]
     late = reports[20:]
 
@@ -163,7 +168,7 @@ def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
 
 def test_a_large_turn_does_not_wipe_the_rest(tmp_path: Path) -> None:
     """After a turn as large as the budget, what was said before it is there again."""
-    here = talk(tmp_path, ["Yes."] * 9, settings=Settings(context_budget=BUDGET))
+    here = talk(tmp_path, ["Yes."] * 9, settings=Settings(context_budget=BUDGET, compression="off"))
     for number in range(6):
         here.say(f"Remember {number}. " + "word " * 300)
     here.say("long " * 20_000)

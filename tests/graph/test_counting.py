@@ -21,7 +21,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 
-from ebbtide import DiskArchive, create_memory_agent
+from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.toolbox import schemas
 from ebbtide.nodes.plain import plain
@@ -295,7 +295,13 @@ def test_the_report_is_what_is_billed(tmp_path: Path, *, streaming: bool, tools:
     with serving(by=answers) as server:
         chat = model(server, streaming=streaming, stream_usage=True)
         saver, archive = InMemorySaver(), DiskArchive(tmp_path, durable=False)
-        agent = create_memory_agent(chat, tools=tools, archive=archive, checkpointer=saver)
+        agent = create_memory_agent(
+            chat,
+            tools=tools,
+            archive=archive,
+            checkpointer=saver,
+            settings=Settings(compression="off"),
+        )
         shares = [
             spent(agent, server, "".join(words.choices(PIECES, k=words.randrange(1, 30))))
             for _ in range(12)

@@ -220,7 +220,7 @@ def test_summary_made_from_a_summary_goes_too(tmp_path: Path) -> None:
 def test_summary_stays_redacted_until_a_model_answers(tmp_path: Path) -> None:
     """If the call fails, the line says that it was redacted, and erasing again tries again."""
     with begun(tmp_path) as here:
-        here.model.structured = [TELLING, TimeoutError("late"), {"summary": "Cables."}]
+        here.model.structured = [TELLING, RuntimeError("boom"), {"summary": "Cables."}]
         report = erase(here.agent, THREAD, 2)
         here.say("And now?")
         shown = "".join(message.text for message in here.last)

@@ -28,7 +28,7 @@ def lived(root: Path, *answers: Any, later: Any = (), **options: Any) -> Talk:
     here = talk(root, [*answers, *later], **options)
     for turn, _ in enumerate(answers):
         here.say(f"number {turn}")
-    here.agent.update_state(THREAD, {"anchor": OLD}, as_node="persist")
+    here.agent.update_state(THREAD, {"anchor": OLD}, as_node="compress")
     return here
 
 

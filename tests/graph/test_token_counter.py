@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ebbtide import Settings
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.toolbox import schemas
@@ -49,7 +50,8 @@ def test_the_counter_of_the_application_counts_everything(tmp_path: Path) -> Non
 def test_a_turn_costs_its_new_text(tmp_path: Path, opening: list[Any]) -> None:
     """Over 100 turns the characters that are counted in a turn do not grow."""
     recorder = Recorder()
-    here = talk(tmp_path, [*opening, *["answer " * 20] * 100], token_counter=recorder)
+    answers, off = [*opening, *["answer " * 20] * 100], Settings(compression="off")
+    here = talk(tmp_path, answers, token_counter=recorder, settings=off)
     turns: list[int] = []
     for number in range(100):
         here.say(f"question {number:03} " * 10)

@@ -42,6 +42,9 @@ NOTHING = Report(
     savings_vs_full_history=None,
     evictions=0,
     returns=0,
+    compressions=0,
+    fallbacks=0,
+    tokens_compressed=0,
     searches=0,
     searches_expanded=0,
     turns=(),
@@ -146,3 +149,14 @@ def test_evictions_returns_and_searches_are_counted() -> None:
     found = report(records(9, **events))
 
     assert (found.evictions, found.returns, found.searches, found.searches_expanded) == (1, 1, 3, 2)
+
+
+def test_compressions_are_counted_with_what_they_saved() -> None:
+    """A pass that was only named again saved nothing, and one that fell back to rules is told."""
+    first = {"type": "compressed", "effort": "a", "tokens": {"before": 900, "after": 400}}
+    again = {"type": "compressed", "effort": "a"}
+    last = {**first, "fallback": True, "tokens": {"before": 800, "after": 500}}
+
+    found = report(records(5, t2=[first], t3=[again], t4=[last]))
+
+    assert (found.compressions, found.fallbacks, found.tokens_compressed) == (3, 1, 800)

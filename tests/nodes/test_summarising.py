@@ -6,12 +6,14 @@ import pytest
 
 from ebbtide.memory.errors import SummaryError
 from ebbtide.memory.summary import EffortSummary, SummaryRequest
+from ebbtide.nodes.retrying import Patience
 from ebbtide.nodes.summarising import asummarise, summarise
 from tests.doubles import ScriptedModel
 
 REQUEST = SummaryRequest("Summarise.", "user: It rained.")
 GIVEN: dict[str, Any] = {"summary": "It rained.", "keywords": ["rain"], "importance": 7}
 SUMMARY = EffortSummary(**GIVEN)
+QUICK = Patience(first_wait=0.001)
 WORDS = (
     'Here it is:\n```json\n{"summary": "It rained.", "keywords": ["rain"], "importance": 7}\n```'
 )
@@ -79,15 +81,27 @@ def test_a_model_without_structured_output_is_told_the_form() -> None:
     assert "JSON" in model.sent[0].messages[0].text
 
 
-@pytest.mark.parametrize("error", [ConnectionError("gone"), RefusedError(401), RefusedError(500)])
-async def test_a_provider_that_is_down_is_asked_once(error: Exception) -> None:
-    """An error that another form cannot mend is returned, and nothing else is tried."""
+@pytest.mark.parametrize("error", [RuntimeError("boom"), RefusedError(401), RefusedError(403)])
+async def test_an_error_that_stays_is_returned_at_once(error: Exception) -> None:
+    """An error that neither time nor another form can mend is returned; nothing else is tried."""
     model, other = ScriptedModel(structured=[error]), ScriptedModel(structured=[error])
 
     found = [summarise(model, REQUEST), await asummarise(other, REQUEST)]
 
     assert [str(one) for one in found] == [f"{type(error).__name__}: {error}"] * 2
     assert [len(model.asked), len(other.asked)] == [1, 1]
+
+
+@pytest.mark.parametrize("error", [ConnectionError("gone"), RefusedError(429), RefusedError(500)])
+async def test_an_error_that_passes_is_waited_out(error: Exception) -> None:
+    """A provider that is busy or down is asked again in the same form."""
+    model = ScriptedModel(structured=[error, GIVEN])
+    other = ScriptedModel(structured=[error, GIVEN])
+
+    found = [summarise(model, REQUEST, QUICK), await asummarise(other, REQUEST, QUICK)]
+
+    assert found == [SUMMARY, SUMMARY]
+    assert {sent.options["method"] for sent in model.asked + other.asked} == {"json_schema"}
 
 
 async def test_no_form_gives_a_summary() -> None:

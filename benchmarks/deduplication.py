@@ -1,0 +1,134 @@
+"""Merge salient items: how many rightly, and how long it takes.
+
+python benchmarks/deduplication.py --data tests/memory/pairs.json --out results
+python benchmarks/deduplication.py --data tests/memory/pairs.json --out results --embeddings minilm
+
+Of labelled pairs, precision is the share of what was merged (or superseded) that had to be, recall
+the share of what had to be that was, in percent. The rules were mended by one part of the pairs;
+the other one was kept aside. Then made-up items are merged: "cold" with nothing known of them,
+"again" with all vectors held, "10 more" with ten new items added to them; the best of three rounds.
+"cold CPU s" is the time of all threads, which other programs do not lengthen.
+"""
+
+import argparse
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+from report import write
+
+from ebbtide.graph.embeddings import choose_embedder
+from ebbtide.memory.claims import claim
+from ebbtide.memory.deduplicating import merged
+from ebbtide.memory.likeness import Likeness, by_meaning, lexical
+from ebbtide.memory.salience import Item, Kind
+from ebbtide.memory.settings import Settings
+
+_THRESHOLD: float = Settings.model_fields["similarity_threshold"].default
+_SIZES = (100, 500, 2_000)
+_ROUNDS = 3
+_MORE = 10
+_WHOSE = "checkout search billing login export import report upload mobile partner".split()  # noqa: SIM905 (reads as a list of words)
+_WHAT = "service page queue cache worker database gateway scheduler form archive".split()  # noqa: SIM905
+_SAYS = (
+    "must answer within {} ms",
+    "is owned by team {}",
+    "keeps its data for {} days",
+    "was moved to region {} last spring",
+    "may use at most {} MB of memory",
+    "should retry a failed call {} times before it gives up",
+    "runs version {} in production",
+    "needs approval from {} people before a change goes live",
+)
+
+
+def outcome(row: Mapping[str, Any], alike: Likeness) -> str:
+    """Return what becomes of a labelled pair: "same", "superseded" or "both"."""
+    kinds, turns = row.get("kinds", ["fact", "fact"]), row.get("turns", [1, 2])
+    older, newer = (
+        Item(Kind(kinds[at]), row[name], turns[at]) for at, name in enumerate(("older", "newer"))
+    )
+    merges = merged([], [older, newer], alike, _THRESHOLD).merges
+    return merges[0].how if merges else "both"
+
+
+def judged(rows: Sequence[Mapping[str, Any]], alike: Likeness) -> dict[str, Any]:
+    """Return precision and recall of merging and of superseding, in percent."""
+    found = [(row["expect"], outcome(row, alike)) for row in rows]
+    cells: dict[str, Any] = {"pairs": len(rows)}
+    for name in ("same", "superseded"):
+        right = sum(wanted == got == name for wanted, got in found)
+        cells[f"{name}: precision"] = _share(right, sum(got == name for _, got in found))
+        cells[f"{name}: recall"] = _share(right, sum(wanted == name for wanted, _ in found))
+    both = [got for wanted, got in found if wanted == "both"]
+    return {**cells, "kept of both": _share(both.count("both"), len(both))}
+
+
+def made_up(size: int) -> list[Item]:
+    """Return items of different subjects, three to a turn, always the same ones."""
+    chance = random.Random(1)
+    said = [f"The {whose} {what} {says}." for whose in _WHOSE for what in _WHAT for says in _SAYS]
+    chance.shuffle(said)
+    rows = [said[at % len(said)].format(chance.randint(2, 900)) for at in range(size)]
+    return [Item(Kind.FACT, row, at // 3) for at, row in enumerate(rows)]
+
+
+def timed(items: Sequence[Item], more: Sequence[Item], make: Callable[[], Likeness]) -> list[float]:
+    """Return the seconds of a cold pass, in all and of CPU, of another pass, and of ten more."""
+    alike = make()
+    claim.cache_clear()
+    spent = process_time()
+    cold = _seconds(lambda: merged([], items, alike, _THRESHOLD))
+    spent = process_time() - spent
+    again = _seconds(lambda: merged([], items, alike, _THRESHOLD))
+    old = merged([], items, alike, _THRESHOLD).items
+    return [cold, spent, again, _seconds(lambda: merged(old, more, alike, _THRESHOLD))]
+
+
+def main() -> None:
+    """Judge the pairs by each likeness, then measure the time that it takes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--embeddings", choices=["minilm"])
+    parser.add_argument("--sizes", type=int, nargs="+", default=_SIZES)
+    options = parser.parse_args()
+    ways: dict[str, Callable[[], Likeness]] = {"letters": lambda: lexical}
+    if embedder := choose_embedder(options.embeddings):
+        embedder.documents(["The first call of a model takes longer."])
+        ways[options.embeddings] = lambda: by_meaning(embedder)
+    table = json.loads(options.data.read_text(encoding="utf-8"))
+    judgements = [
+        {"likeness": name, "part": part, **judged(rows, make())}
+        for name, make in ways.items()
+        for part, rows in table.items()
+    ]
+    write(options.out, "deduplication", "Deduplication", judgements)
+    speeds = [_speed(name, size, ways[name]) for name in ways for size in options.sizes]
+    write(options.out, "deduplication_speed", "Seconds to deduplicate", speeds)
+
+
+def _speed(name: str, size: int, make: Callable[[], Likeness]) -> dict[str, Any]:
+    items = made_up(size + _MORE)
+    rounds = [timed(items[:size], items[size:], make) for _ in range(_ROUNDS)]
+    cells = ("cold s", "cold CPU s", "again s", "10 more s")
+    best = [round(min(times), 3) for times in zip(*rounds, strict=True)]
+    print(f"{name}: {size:,} items merged", flush=True)
+    return {"likeness": name, "items": size, **dict(zip(cells, best, strict=True))}
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    begun = perf_counter()
+    do()
+    return perf_counter() - begun
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 1) if whole else None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Selective salience: an open effort goes on for long, and what it depends on stays verbatim."""
+
+import os
+from importlib import import_module
+from itertools import accumulate
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from rich import print  # noqa: A004 (prints tables as well)
+from rich.table import Table
+
+from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide.graph.models import choose_model
+from ebbtide.memory.tokens import count
+
+try:
+    charts: Any = import_module("matplotlib.figure")
+except ImportError:
+    charts = None
+
+HOLDING = (
+    "The orders table must never be locked for longer than 2 seconds.",
+    "Personal data must not leave the European Union.",
+    "We decided on PostgreSQL because the team knows it.",
+    "The upload limit is now 25 MB.",
+)
+GONE = "The upload limit is 10 MB."
+STATED = {5: HOLDING[0], 9: GONE, 25: HOLDING[1], 40: HOLDING[2], 60: HOLDING[3]}
+TALK = (
+    "I looked at the dashboards again this morning, and at the logs, and found nothing new.",
+    "The people from the shop called and told me at length what they had done over the weekend.",
+)
+TURNS = 100
+CONFIG: Any = {"configurable": {"thread_id": "salience"}}
+COLUMNS = ("turn", "compressed", "active effort", "context", "all that was said")
+
+
+def main() -> None:
+    """Work on one effort for a hundred turns, and see what is left of it in the context."""
+    settings, sizes, said = Settings(context_budget=5_000), [], []
+    table = Table(*COLUMNS, title="One effort that goes on for long")
+    with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
+        model, saver = choose_model(None, os.environ), InMemorySaver()
+        agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=settings)
+        for turn in range(1, TURNS + 1):
+            words = "Let's work on the shop migration." if turn == 1 else TALK[turn % 2]
+            state, sent = say(agent, " ".join(filter(None, (words, STATED.get(turn)))))
+            report = state["context_report"]
+            said.append(sum(count(one.text) for one in state["messages"][-2:]))
+            sizes.append(report["tokens"]["active"])
+            compressed = [one for one in state["banners"] if one.startswith("--- Compressed")]
+            if compressed or turn in {1, TURNS}:
+                shown = compressed[0].split("(")[1].rstrip(") -") if compressed else ""
+                cells = (f"{sizes[-1]:,}", f"{report['total']:,}", f"{sum(said):,}")
+                table.add_row(str(turn), shown, *cells)
+    print(table)
+    for stated in (*HOLDING, GONE):
+        print(f"{'verbatim' if stated in sent else 'gone':8} {stated}")
+    if charts:
+        figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(sizes, label="the active effort in the context")
+        axes.plot([*accumulate(said)], label="all that was said in it")
+        axes.set(xlabel="turn", ylabel="tokens")
+        axes.legend()
+        figure.savefig("selective_salience.png")
+    print("Plot: selective_salience.png" if charts else "For a plot, install matplotlib.")
+
+
+def say(agent: Any, words: str) -> tuple[dict[str, Any], str]:
+    """Go through a turn; return the state, and the text that the model was sent last."""
+    steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
+    *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
+    return agent.get_state(CONFIG).values, "\n".join(one.text for one in sent["messages"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Compressing an open effort: what its goal depends on stays verbatim, the rest as a few lines.
+
+The steps are extract, verify, merge with what was quoted before, summarise, rebuild.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias, cast
+
+from .background import BackgroundRequest, background
+from .capping import capped
+from .compression_quote import line_tokens
+from .deduplicating import Merge, merged
+from .desk import Desk
+from .due import Due, item_limit
+from .efforts import Effort
+from .errors import SalienceError
+from .extraction import Extraction, ExtractionRequest, extract
+from .likeness import Likeness
+from .protected import Goals, core
+from .record import Record
+from .salience import Compression, Item, Kind, Method
+from .verifying import Verdict, verify
+
+_LONGEST = 4
+"""The part of all salient items that one may have: a longer quote is cut at a sentence end."""
+
+Request: TypeAlias = ExtractionRequest | BackgroundRequest
+Reply: TypeAlias = Extraction | str
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """What a pass made, None if it failed and nothing changes; `told` is for the log."""
+
+    made: Compression | None
+    told: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Items of new turns, how they were found, what became of each quote, and why by rules."""
+
+    items: tuple[Item, ...]
+    method: Method
+    verdicts: tuple[Verdict, ...] = ()
+    fallback: str = ""
+
+
+Passing: TypeAlias = Generator[Request, Any, Compressed]
+"""Yields requests, is sent the answers or thrown a `SalienceError`, returns what was made."""
+
+
+def compress(desk: Desk, due: Due, alike: Likeness) -> Passing:
+    """Make what stands for the older turns of an effort.
+
+    A failed extraction falls back to what rules find; without a background nothing is made.
+    """
+    old = due.old or Compression(due.effort.id, 0, 0)
+    by_rules = desk.settings.compression == "protected-core"
+    chosen = _core(desk, due) if by_rules else (yield from _chosen(desk, due, old))
+    found = merged(old.items, chosen.items, alike, desk.settings.similarity_threshold)
+    items = capped(found.items, item_limit(desk), partial(line_tokens, desk.count))
+    made = replace(
+        old,
+        turn=desk.view.tip.turn,
+        through=due.through,
+        items=items,
+        method=chosen.method,
+        stale=False,
+    )
+    told = _told(chosen, found.merges)
+    if by_rules:
+        return Compressed(replace(made, background=""), told)
+    try:
+        written = yield from _background(desk, due, made)
+    except SalienceError as error:
+        return Compressed(None, {**told, "failed": str(error)})
+    return Compressed(replace(made, background=written), {**told, "background": written})
+
+
+def advance(steps: Passing, reply: Reply | SalienceError | None) -> Request | Compressed:
+    """Take the next step of a pass, telling it the answer or why there is none."""
+    try:
+        return steps.throw(reply) if isinstance(reply, SalienceError) else steps.send(reply)
+    except StopIteration as end:
+        return cast("Compressed", end.value)
+
+
+def goals(desk: Desk, due: Due) -> Goals:
+    """Return what an effort was to reach: at first, now, and how that changed in the new turns."""
+    first = desk.view.turns(desk.view.log_turns(due.effort.id)[:1])
+    said = [event["goal"] for _, event in _events(first, due.effort, "opened")]
+    return Goals(
+        original=said[0] if said else due.effort.goal,
+        current=due.effort.goal,
+        changes=tuple(
+            (turn, event["goal"], event.get("rationale", ""))
+            for turn, event in _events(due.leaving, due.effort, "goal_updated")
+        ),
+        constraints=due.effort.constraints,
+    )
+
+
+def _chosen(desk: Desk, due: Due, old: Compression) -> Generator[Request, Any, Chosen]:
+    """Ask what matters in the new turns; what no quote is taken from, rules look through."""
+    try:
+        quotes = yield from extract(due.effort, due.leaving, old.items, desk.settings, desk.count)
+    except SalienceError as error:
+        return _core(desk, due, str(error))
+    longest = desk.settings.salience_max_tokens // _LONGEST
+    verdicts = verify(quotes, due.leaving, longest=longest, count=desk.count)
+    items = tuple(verdict.item for verdict in verdicts if verdict.item)
+    if not items and due.leaving:
+        why = "nothing was quoted" if not quotes else f"none of {len(quotes)} quotes is in the log"
+        return replace(_core(desk, due, why), verdicts=verdicts)
+    changed = (Item(Kind.GOAL, goal, turn) for turn, goal, _ in goals(desk, due).changes if goal)
+    return Chosen((*changed, *items), "salience", verdicts)
+
+
+def _core(desk: Desk, due: Due, why: str = "") -> Chosen:
+    return Chosen(core(goals(desk, due), due.leaving), "protected-core", fallback=why)
+
+
+def _background(desk: Desk, due: Due, made: Compression) -> Generator[Request, Any, str]:
+    """Ask for the background: it goes on from the old one, or is made anew if that was erased."""
+    turns: Sequence[Record] = due.leaving
+    if due.old is not None and due.old.stale:
+        log = desk.view.log_turns(due.effort.id)
+        turns = desk.view.turns([turn for turn in log if turn <= due.through])
+    return (yield from background(due.effort, turns, made, desk.settings, desk.count))
+
+
+def _events(
+    records: Iterable[Record], effort: Effort, kind: str
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for record in records:
+        for event in record.events:
+            if event["type"] == kind and event["effort"] == effort.id:
+                yield record.turn, event
+
+
+def _told(chosen: Chosen, merges: Sequence[Merge]) -> dict[str, Any]:
+    quotes = [
+        {
+            "quote": verdict.quote,
+            "verdict": verdict.verdict,
+            **({"turn": verdict.item.turn, "kind": str(verdict.item.kind)} if verdict.item else {}),
+        }
+        for verdict in chosen.verdicts
+    ]
+    told = {"method": chosen.method, "quotes": quotes, "merges": [asdict(one) for one in merges]}
+    return {**told, "fallback": chosen.fallback} if chosen.fallback else told

@@ -1,0 +1,103 @@
+"""When an open effort has outgrown its share, and how far it is then compressed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from .compression_quote import quote
+from .desk import Desk
+from .efforts import Effort
+from .group_tiers import whole_tokens
+from .record import Record
+from .salience import Compression
+from .shares import shares
+from .tokens import count_message
+from .workspace import without
+
+QUOTED_SHARE = 0.5
+"""What the salient items of an effort may have of what its tier is cut to, a fraction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An effort to be compressed: the turns that leave, and what stands for older ones.
+
+    `live` is what it has in the context now, `kept` what its newest turns have, both in tokens.
+    """
+
+    effort: Effort
+    old: Compression | None
+    leaving: tuple[Record, ...]
+    live: int
+    kept: int
+
+    @property
+    def through(self) -> int:
+        """The newest turn that the compression will stand for."""
+        return self.leaving[-1].turn if self.leaving else self.old.through if self.old else 0
+
+
+def due(desk: Desk) -> Due | None:
+    """Return the open effort to be compressed now, the active one first; None if there is none."""
+    if desk.settings.compression == "off":
+        return None
+    others = reversed([*without(desk.space.open, desk.space.active or "")])
+    names = [*([desk.space.active] if desk.space.active else []), *others]
+    return next(filter(None, map(partial(_due, desk), desk.known(names))), None)
+
+
+def adoptable(desk: Desk) -> Compression | None:
+    """Return a compression of an open effort that the state does not name yet, None if none.
+
+    The run was cut off after it was stored, or the state was rebuilt from the archive.
+    """
+    found = map(desk.view.compression, desk.space.open)
+    known = desk.space.compressed
+    return next((one for one in found if one and one.turn > known.get(one.effort, 0)), None)
+
+
+def item_limit(desk: Desk) -> int:
+    """Return how many tokens the salient items of one effort may have."""
+    tier = shares(desk.settings)["active"] * desk.room * desk.settings.low_water
+    return min(desk.settings.salience_max_tokens, int(QUOTED_SHARE * tier))
+
+
+def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
+    """Return how many of the oldest turns leave, given the sizes of turns in tokens, oldest first.
+
+    As many as it takes until the others have `low` tokens, the newest `recent` never; none, if
+    those that may leave have less than `least` tokens, so that a pass is worth its calls.
+
+    >>> leaving([300, 300, 300, 300, 300], recent=2, low=700, least=300)
+    3
+    >>> leaving([100, 100, 900], recent=1, low=700, least=300)
+    0
+    """
+    most = max(0, len(sizes) - recent)
+    if sum(sizes[:most]) < least:
+        return 0
+    fitting = (gone for gone in range(most) if sum(sizes[gone:]) <= low)
+    return next(fitting, most)
+
+
+def _due(desk: Desk, effort: Effort) -> Due | None:
+    old = desk.view.compression(effort.id)
+    turns = desk.view.log_turns(effort.id)
+    records = desk.view.turns([turn for turn in turns if old is None or turn > old.through])
+    sizes = [whole_tokens(desk, record) for record in records]
+    settings, stands = desk.settings, standing(desk, old)
+    share = shares(settings)["active" if effort.id == desk.space.active else "open"] * desk.room
+    live, gone = stands + sum(sizes), 0
+    if live > share:
+        low = settings.low_water * share - max(stands, item_limit(desk))
+        least = (1 - settings.low_water) * share
+        gone = leaving(sizes, settings.recent_turns, low, least)
+    if not gone and not (old and old.stale):
+        return None
+    return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
+
+
+def standing(desk: Desk, made: Compression | None) -> int:
+    """Return the tokens of what stands for compressed turns, 0 if nothing does."""
+    shown = quote(made, 1, desk.count) if made else None
+    return count_message(shown, desk.count) if shown else 0

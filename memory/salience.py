@@ -1,0 +1,134 @@
+"""Salient items: sentences quoted word for word because the goal of an effort depends on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+from .messages import fingerprint
+
+Method: TypeAlias = Literal["salience", "protected-core"]
+"""How a log was compressed: with items that a model chose, or with those that rules find."""
+
+
+class Kind(StrEnum):
+    """What a salient item is, in the order in which the context shows them."""
+
+    GOAL = "goal"
+    CONSTRAINT = "constraint"
+    DECISION = "decision"
+    FACT = "fact"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A quote in the words of the turn that it stands in.
+
+    `superseded_by` is the key of a newer item that contradicts it; it has then left the context.
+    """
+
+    kind: Kind
+    quote: str
+    turn: int
+    superseded_by: str = ""
+
+    @property
+    def key(self) -> str:
+        """Name the item by its turn and its words, 12 characters.
+
+        >>> Item(Kind.FACT, "It listens on port 8443.", 3).key
+        '9619a27bb740'
+        """
+        return fingerprint([self.turn, self.quote], 12)
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """What stands for the older turns of an open effort: items and background.
+
+    `turn` is the turn after which it was made, `through` the newest turn that it stands for. It is
+    `stale` if a turn that it was made from was erased: then its background is missing.
+    """
+
+    effort: str
+    turn: int
+    through: int
+    items: tuple[Item, ...] = ()
+    background: str = ""
+    method: Method = "salience"
+    stale: bool = False
+
+    @property
+    def current(self) -> tuple[Item, ...]:
+        """The items that nothing superseded, in the order of their turns."""
+        return tuple(item for item in self.items if not item.superseded_by)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionEntry:
+    """What one pass found and did, for those who want to know why a context is as it is.
+
+    It was made after `turn` of `branch`, from the `turns` of an effort that were new. `told` is
+    plain data: quotes with their verdicts, merges, tokens, seconds, models.
+    """
+
+    effort: str
+    branch: str
+    turn: int
+    turns: tuple[int, ...]
+    at: str
+    told: Mapping[str, Any]
+
+
+def without_turn(made: Compression, turn: int) -> Compression:
+    """Return a compression that says nothing of a turn that was erased, to be made again.
+
+    What the turn had superseded holds again; the background may tell of it, so it goes.
+
+    >>> old = Item(Kind.FACT, "Port 80.", 1, superseded_by=Item(Kind.FACT, "Port 81.", 2).key)
+    >>> made = Compression("a", 9, 6, (old, Item(Kind.FACT, "Port 81.", 2)), "A port.")
+    >>> without_turn(made, 2).items, without_turn(made, 2).background
+    ((Item(kind=<Kind.FACT: 'fact'>, quote='Port 80.', turn=1, superseded_by=''),), '')
+    """
+    gone = {item.key for item in made.items if item.turn == turn}
+    items = tuple(
+        replace(item, superseded_by="") if item.superseded_by in gone else item
+        for item in made.items
+        if item.turn != turn
+    )
+    return replace(made, items=items, background="", stale=True)
+
+
+def as_data(made: Compression) -> dict[str, Any]:
+    """Return a compression as plain data; the inverse of `from_data`."""
+    items = [
+        {"kind": str(item.kind), "quote": item.quote, "turn": item.turn}
+        | ({"superseded_by": item.superseded_by} if item.superseded_by else {})
+        for item in made.items
+    ]
+    said = {"effort": made.effort, "turn": made.turn, "through": made.through, "items": items}
+    said |= {"background": made.background, "method": made.method}
+    return said | ({"stale": True} if made.stale else {})
+
+
+def from_data(said: Mapping[str, Any]) -> Compression:
+    """Return the compression that `as_data` described; raises `LookupError`, `ValueError`.
+
+    >>> made = Compression("a", 9, 6, (Item(Kind.FACT, "Port 8443.", 3),), "All is well.")
+    >>> from_data(as_data(made)) == made
+    True
+    """
+    items = tuple(
+        Item(Kind(item["kind"]), item["quote"], item["turn"], item.get("superseded_by", ""))
+        for item in said["items"]
+    )
+    return Compression(
+        effort=said["effort"],
+        turn=said["turn"],
+        through=said["through"],
+        items=items,
+        background=said["background"],
+        method=said["method"],
+        stale=said.get("stale", False),
+    )

@@ -1,0 +1,141 @@
+"""One pass that compresses: what it asks which model, and what becomes of what it made."""
+
+import logging
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, TypeAlias, cast
+
+from langchain_core.language_models import BaseChatModel
+from langgraph.runtime import Runtime
+
+from ..memory import banners
+from ..memory.compressing import Compressed, Reply, Request, advance, compress
+from ..memory.desk import Desk
+from ..memory.due import Due, adoptable, due, standing
+from ..memory.errors import ArchiveError, SalienceError
+from ..memory.extraction import ExtractionRequest
+from ..memory.salience import Compression, ExtractionEntry
+from ..memory.settings import Settings
+from ..memory.transitions import happened
+from .by_hand import by_hand
+from .collaborators import Collaborators
+from .session import desk_at_rest, packed, running
+from .state import AgentState
+
+_log = logging.getLogger("ebbtide.compression")
+
+_KEYS = ("compressed", "events", "banners")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request, the model that is to answer it, and the settings of the run."""
+
+    model: BaseChatModel
+    request: Request
+    settings: Settings
+
+
+Passing: TypeAlias = Generator[Ask, Reply | SalienceError | None, dict[str, Any]]
+"""Yields what is to be asked, is sent the answers or why there is none, returns the update."""
+
+
+def passing(state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators) -> Passing:
+    """Compress the effort that is due, if one is, and keep what was made in the archive.
+
+    The turn is committed by now, so whatever the archive raises is logged, and nothing changes.
+    """
+    if by_hand(running(state)):
+        return {}
+    try:
+        desk = desk_at_rest(state, runtime, collaborators)
+        made = adoptable(desk)
+        if made is not None:
+            return _shown(desk, made, {})
+        found = due(desk)
+        return (yield from _passed(desk, found, collaborators)) if found else {}
+    except (OSError, ArchiveError) as error:
+        _log.warning("nothing was compressed: %s: %s", type(error).__name__, error)
+        return {}
+
+
+def taken(steps: Passing, reply: Reply | SalienceError | None) -> Ask | dict[str, Any]:
+    """Take the next step, with the reply to what was asked; the last one is the update."""
+    try:
+        return steps.send(reply)
+    except StopIteration as end:
+        return cast("dict[str, Any]", end.value)
+
+
+def _passed(desk: Desk, found: Due, collaborators: Collaborators) -> Passing:
+    calls: list[dict[str, Any]] = []
+    steps = compress(desk, found, collaborators.alike)
+    step = advance(steps, None)
+    while not isinstance(step, Compressed):
+        asked = _asked(step, desk.settings, collaborators)
+        begun = monotonic()
+        reply = yield asked
+        calls.append(_call(asked, reply, monotonic() - begun))
+        step = advance(steps, reply)
+    return _kept(desk, found, step, calls)
+
+
+def _asked(request: Request, settings: Settings, collaborators: Collaborators) -> Ask:
+    extracting = isinstance(request, ExtractionRequest)
+    model = collaborators.extraction_model if extracting else collaborators.compression_model
+    return Ask(model, request, settings)
+
+
+def _call(asked: Ask, reply: Reply | SalienceError | None, seconds: float) -> dict[str, Any]:
+    """Return what the log says of a call."""
+    what = "extraction" if isinstance(asked.request, ExtractionRequest) else "background"
+    model = asked.model
+    name = getattr(model, "model_name", None) or getattr(model, "model", None)
+    said = {"what": what, "model": str(name or type(model).__name__), "seconds": round(seconds, 3)}
+    return {**said, "failed": str(reply)} if isinstance(reply, SalienceError) else said
+
+
+def _kept(
+    desk: Desk, found: Due, step: Compressed, calls: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Keep what was made, log how, and return the update of the state."""
+    archive, owner, tip = desk.view.archive, desk.view.owner, desk.view.tip
+    made = step.made
+    if made is not None:
+        made = archive.commit_compression(owner, tip, made)
+    tokens = {"before": found.live}
+    if made is not None:
+        tokens["after"] = found.kept + standing(desk, made)
+    entry = ExtractionEntry(
+        effort=found.effort.id,
+        branch=tip.branch,
+        turn=tip.turn,
+        turns=tuple(record.turn for record in found.leaving),
+        at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        told={**step.told, "calls": [*calls], "tokens": tokens},
+    )
+    archive.log_extraction(owner, entry)
+    if made is None:
+        _log.warning("%r was not compressed: %s", found.effort.id, step.told["failed"])
+        return {}
+    if "fallback" in step.told:
+        _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
+    fallback = {"fallback": True} if "fallback" in step.told else {}
+    return _shown(desk, made, {**fallback, "tokens": tokens})
+
+
+def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> dict[str, Any]:
+    event = {
+        "type": "compressed",
+        "effort": made.effort,
+        "turn": made.turn,
+        "through": made.through,
+        "method": made.method,
+        **more,
+    }
+    first = desk.view.log_turns(made.effort)[:1]
+    turns = "-".join(str(turn) for turn in dict.fromkeys([*first, made.through]))
+    space = happened(desk.space, event, banners.compressed(made.effort, turns))
+    return {key: value for key, value in packed(space).items() if key in _KEYS}

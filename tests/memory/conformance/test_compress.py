@@ -1,0 +1,123 @@
+"""Compressions: stored once, seen by their own lineage only, gone where a turn was erased."""
+
+import pytest
+
+from ebbtide.memory.archive import Archive
+from ebbtide.memory.errors import ArchiveError
+from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.salience import Compression, Item, Kind
+from tests.memory.turns import OWNER, START, commit_all, opened, turn
+
+PORT = Item(Kind.FACT, "It listens on port 8443.", 1)
+NEWER = Item(Kind.FACT, "It listens on port 9443.", 2)
+
+
+def talked(archive: Archive, turns: int = 3, tip: Tip = START) -> Tip:
+    """Commit turns of one effort, the first of which opens it."""
+    first = turn(1, "let us begin", ["a"], [opened("a")])
+    groups = [first, *(turn(number, efforts=["a"]) for number in range(2, turns + 1))]
+    return commit_all(archive, groups[tip.turn :], tip)
+
+
+def made(tip: Tip, *items: Item, effort: str = "a", through: int = 2) -> Compression:
+    """Return what stands for the turns up to `through`, made after the turn of `tip`."""
+    return Compression(effort, tip.turn, through, items or (PORT,), "They talked about ports.")
+
+
+def test_compression_is_read_back_as_it_was_stored(archive: Archive) -> None:
+    """Items, background and method come back equal, whatever script they are in."""
+    tip = talked(archive)
+    chinese = Item(Kind.CONSTRAINT, "端口不能改。\n“绝不”", 2, superseded_by=PORT.key)
+    stored = archive.commit_compression(OWNER, tip, made(tip, PORT, chinese))
+
+    assert archive.compression(OWNER, tip, "a") == stored == made(tip, PORT, chinese)
+
+
+def test_there_is_none_before_one_is_made(archive: Archive) -> None:
+    """Neither another effort, another turn, another owner, nor an unknown session has one."""
+    tip = talked(archive)
+    archive.commit_compression(OWNER, tip, made(tip))
+
+    assert archive.compression(OWNER, tip, "b") is None
+    assert archive.compression(OWNER, Tip("main", 2, ""), "a") is None
+    assert archive.compression(Owner("eve", OWNER.thread), tip, "a") is None
+    assert archive.compression(Owner("ann", "unknown"), tip, "a") is None
+
+
+def test_retry_keeps_the_first_one(archive: Archive) -> None:
+    """What a resumed run makes in its place is not stored: the first one stays."""
+    tip = talked(archive)
+    first = archive.commit_compression(OWNER, tip, made(tip, PORT))
+
+    again = archive.commit_compression(OWNER, tip, made(tip, NEWER))
+
+    assert again == first == archive.compression(OWNER, tip, "a")
+
+
+def test_newest_one_counts_and_older_turns_see_the_older(archive: Archive) -> None:
+    """A state that went back sees what there was then."""
+    before = talked(archive, 3)
+    first = archive.commit_compression(OWNER, before, made(before, PORT))
+    after = talked(archive, 5, before)
+    second = archive.commit_compression(OWNER, after, made(after, NEWER, through=3))
+
+    assert archive.compression(OWNER, before, "a") == first
+    assert archive.compression(OWNER, after, "a") == second
+
+
+def test_branches_see_their_own_and_what_was_before_them(archive: Archive) -> None:
+    """A fork sees what its past made and nothing of its sibling."""
+    tip = talked(archive, 3)
+    shared = archive.commit_compression(OWNER, tip, made(tip))
+    left = commit_all(archive, [turn(4, "left", ["a"])], tip)
+    right = commit_all(archive, [turn(4, "right", ["a"])], tip)
+    own = archive.commit_compression(OWNER, left, made(left, NEWER, through=3))
+
+    assert archive.compression(OWNER, left, "a") == own
+    assert archive.compression(OWNER, right, "a") == shared
+
+
+def test_two_branches_keep_one_each_for_the_same_turn(archive: Archive) -> None:
+    """The same effort and turn on two branches are two places."""
+    tip = talked(archive, 3)
+    left = commit_all(archive, [turn(4, "left", ["a"])], tip)
+    right = commit_all(archive, [turn(4, "right", ["a"])], tip)
+    first = archive.commit_compression(OWNER, left, made(left, PORT))
+    second = archive.commit_compression(OWNER, right, made(right, NEWER))
+
+    assert archive.compression(OWNER, left, "a") == first
+    assert archive.compression(OWNER, right, "a") == second
+
+
+def test_one_made_for_another_turn_is_refused(archive: Archive) -> None:
+    """Its turn is that of the tip; anything else would be found by nobody."""
+    tip = talked(archive)
+
+    with pytest.raises(ArchiveError, match="made after turn 2"):
+        archive.commit_compression(OWNER, tip, made(Tip("main", 2)))
+
+
+def test_erased_turn_leaves_the_compressions_that_were_made_from_it(archive: Archive) -> None:
+    """Its items and every background go, what it had superseded holds again, the rest stays."""
+    tip = talked(archive, 3)
+    old = Item(Kind.FACT, PORT.quote, 1, superseded_by=NEWER.key)
+    other = Item(Kind.DECISION, "We use TLS.", 1)
+    archive.commit_compression(OWNER, tip, made(tip, old, other, NEWER))
+
+    archive.erase(OWNER, tip, 2)
+
+    after = archive.compression(OWNER, tip, "a")
+    assert after is not None
+    assert after.items == (PORT, other)
+    assert (after.background, after.stale, after.through) == ("", True, 2)
+
+
+def test_erasing_what_was_not_compressed_changes_no_compression(archive: Archive) -> None:
+    """A turn that still stands in the context, or of another effort, is in none."""
+    tip = commit_all(archive, [turn(4, efforts=["b"], events=[opened("b")])], talked(archive, 3))
+    kept = archive.commit_compression(OWNER, tip, made(tip))
+
+    archive.erase(OWNER, tip, 3)
+    archive.erase(OWNER, tip, 4)
+
+    assert archive.compression(OWNER, tip, "a") == kept

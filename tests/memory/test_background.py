@@ -1,0 +1,92 @@
+"""The background: what is asked for, from the old one and the new turns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ebbtide.memory.background import BackgroundRequest, background
+from ebbtide.memory.efforts import Effort
+from ebbtide.memory.errors import SalienceError
+from ebbtide.memory.record import Group
+from ebbtide.memory.salience import Compression, Item, Kind
+from ebbtide.memory.settings import Settings
+from ebbtide.prompts.loader import text as prompt
+from tests.memory.desks import ai, call, count_words, human, tool
+
+EFFORT = Effort("auth-bug", "open", goal="Log in again")
+OLD = Compression("auth-bug", 3, 3, (Item(Kind.FACT, "Port 8443.", 1),), "It began well.")
+TURNS = [Group(4, (human("Open the port."),), "")]
+
+
+def asked(
+    turns: Sequence[Group], answers: Sequence[str], old: Compression = OLD, **chosen: Any
+) -> tuple[list[BackgroundRequest], str | None]:
+    """Return what is asked about turns, and the background if the answers were enough."""
+    steps = background(EFFORT, turns, old, Settings(**chosen), count_words)
+    requests: list[BackgroundRequest] = []
+    try:
+        requests += [next(steps)]
+        for answer in answers:
+            requests += [steps.send(answer)]
+    except StopIteration as end:
+        return requests, end.value
+    return requests, None
+
+
+def test_the_request_holds_the_old_background_and_the_quotes() -> None:
+    """Old background, quotes and log are fenced data; the instructions are always the same."""
+    (request,), made = asked(TURNS, ["The port is open."])
+
+    assert request.instructions == prompt("background", words=90)
+    assert ">\nIt began well.\n</background " in request.log
+    assert ">\n- Port 8443.\n</quoted " in request.log
+    assert ">\n[turn 4]\nuser: Open the port.\n</log " in request.log
+    assert made == "The port is open."
+
+
+def test_without_an_old_background_the_request_says_so() -> None:
+    """Nothing is left blank in what the model reads."""
+    (request,), _ = asked(TURNS, [], Compression("auth-bug", 3, 3))
+
+    assert ">\nnothing\n</background " in request.log
+    assert ">\nnothing\n</quoted " in request.log
+
+
+def test_a_long_log_is_described_part_by_part() -> None:
+    """Each part goes on from the answer before; the last answer is the background."""
+    turns = [Group(n, (human("word " * 400),), "") for n in (1, 2)]
+
+    requests, made = asked(turns, ["First.", "Both."], summary_input_tokens=500)
+
+    assert [">\nFirst.\n</background " in request.log for request in requests] == [False, True]
+    assert made == "Both."
+
+
+def test_outputs_of_tools_are_shown_in_short() -> None:
+    """A long output does not make a second call; what was said stands in full."""
+    said = "word " * 300
+    log = (human(said), ai("", call("query", call_id="1")), tool("1", "row " * 9_000, "query"))
+
+    (request,), _ = asked([Group(4, log, "")], [], summary_input_tokens=1_000)
+
+    assert request.log.count("word ") == 300
+    assert 0 < request.log.count("row ") <= 150
+
+
+def test_a_long_background_is_cut_at_a_sentence_end() -> None:
+    """Of an answer over the limit the whole sentences within it are kept."""
+    _, made = asked(TURNS, [f"{'one ' * 30}end. {'two ' * 30}end."], background_max_tokens=50)
+
+    assert made == f"{'one ' * 30}end."
+
+
+def test_nothing_is_asked_about_an_empty_log() -> None:
+    """Without turns the old background stays, and no call is made."""
+    assert asked([], []) == ([], "It began well.")
+
+
+def test_an_empty_answer_is_an_error() -> None:
+    """A background without words is refused, so that an old one is never lost for it."""
+    with pytest.raises(SalienceError, match="empty"):
+        asked(TURNS, [" \n"])

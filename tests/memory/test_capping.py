@@ -1,0 +1,65 @@
+"""The set of salient items is bounded: what was superseded leaves first, constraints last."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.capping import SUPERSEDED, capped
+from ebbtide.memory.salience import Item, Kind
+
+GONE = Item(Kind.CONSTRAINT, "old rule", 9, superseded_by="x")
+RULE = Item(Kind.CONSTRAINT, "first rule", 1)
+OTHER = Item(Kind.CONSTRAINT, "second rule", 8)
+DECISION = Item(Kind.DECISION, "our choice", 3)
+GOAL = Item(Kind.GOAL, "our goal", 3)
+FACT = Item(Kind.FACT, "a fact", 3)
+OUTPUT = Item(Kind.OUTPUT, "an output", 3)
+LATE = Item(Kind.OUTPUT, "late output", 4)
+ALL = [RULE, DECISION, GOAL, FACT, OUTPUT, LATE, OTHER, GONE]
+LEAVING = [GONE, OUTPUT, FACT, GOAL, DECISION, LATE, RULE, OTHER]
+
+
+def words(text: str) -> int:
+    """Count the words of a text."""
+    return len(text.split())
+
+
+@pytest.mark.parametrize("left", range(len(ALL) + 1))
+def test_the_order_in_which_items_leave(left: int) -> None:
+    """Superseded, then the oldest of what is no constraint, then the oldest constraints."""
+    kept = capped(ALL, 2 * left, words)
+
+    assert kept == tuple(item for item in ALL if item in LEAVING[len(ALL) - left :])
+
+
+def test_superseded_items_are_few() -> None:
+    """However much room there is, only the newest of what was superseded are kept."""
+    old = [Item(Kind.FACT, f"value {turn}", turn, superseded_by="x") for turn in range(150)]
+    kept = capped([RULE, *old], 10_000, words)
+
+    assert kept == (RULE, *old[150 - SUPERSEDED :])
+
+
+@given(
+    st.lists(
+        st.builds(
+            Item,
+            st.sampled_from(Kind),
+            st.text("ab ", max_size=12),
+            st.integers(1, 5),
+            st.sampled_from(["", "x"]),
+        ),
+        max_size=12,
+        unique_by=lambda item: item.key,
+    ),
+    st.integers(0, 20),
+)
+def test_the_set_stays_in_its_limit(items: Sequence[Item], limit: int) -> None:
+    """What is kept fits and keeps its order, and to cap it again changes nothing."""
+    kept = capped(items, limit, words)
+
+    assert sum(words(item.quote) for item in kept) <= limit
+    assert [item for item in items if item in kept] == list(kept)
+    assert capped(kept, limit, words) == kept

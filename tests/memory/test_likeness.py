@@ -1,0 +1,90 @@
+"""Likeness of texts: by meaning with vectors that are kept, else by letters, which is said once."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from ebbtide.memory.likeness import _Meant, by_letters, by_meaning, lexical
+from ebbtide.memory.meaning import Embedder
+from tests.doubles import Concepts
+
+
+def test_letters_in_any_order() -> None:
+    """The same words are the same in another order and form, and foreign ones are not."""
+    made = lexical(["Backups run at night."], ["At night the backup runs.", "Paris is closed."])
+
+    assert made.shape == (1, 2)
+    assert made[0, 0] == 1
+    assert made[0, 1] < 0.5
+
+
+def test_nothing_is_like_nothing() -> None:
+    """Without a text there are no rows, and without one to compare with no columns."""
+    alike = by_meaning(Embedder(Concepts()))
+
+    assert lexical([], ["a"]).shape == alike([], ["a"]).shape == (0, 1)
+    assert lexical(["a"], []).shape == alike(["a"], []).shape == (1, 0)
+
+
+def test_meaning_is_a_cosine() -> None:
+    """Texts that mean the same to the model are as alike as can be, in whatever words."""
+    alike = by_meaning(Embedder(Concepts("cat feline")))
+
+    assert alike(["a cat"], ["a feline", "two dogs"])[0] == pytest.approx([1, 0], abs=1e-6)
+
+
+def test_what_is_opposite_is_not_alike() -> None:
+    """A cosine below zero counts as none."""
+    model = Concepts(size=1)
+    embedder = Embedder(model)
+    model.bend = lambda rows: [[1.0], [-1.0], *rows[2:]][: len(rows)]
+
+    assert by_meaning(embedder)(["yes"], ["no"]).tolist() == [[0.0]]
+
+
+def test_only_new_texts_are_embedded() -> None:
+    """A text is sent to the model once, however often it is compared."""
+    model = Concepts()
+    alike = by_meaning(Embedder(model))
+    alike(["cat"], ["cat", "dog"])
+    alike(["bird"], ["cat", "dog", "bird"])
+
+    assert model.documents[1:] == ["cat", "dog", "bird"]
+
+
+def test_the_vectors_kept_are_bounded() -> None:
+    """Of many texts the vectors of those used last are kept."""
+    model = Concepts()
+    alike = _Meant(Embedder(model), held=2)
+    made = alike(["one", "two", "three"], ["one"])
+    alike(["three"], ["one"])
+
+    assert made.shape == (3, 1)
+    assert model.documents[1:] == ["one", "two", "three", "one"]
+
+
+def test_a_failing_model_is_done_without(caplog: pytest.LogCaptureFixture) -> None:
+    """While the model fails letters serve, which is logged once; afterwards the model serves."""
+    model = Concepts("cat feline")
+    alike = by_meaning(Embedder(model))
+    model.error = ConnectionError("no route to host")
+    with caplog.at_level(logging.WARNING, "ebbtide.salience"):
+        failed = [alike(["the cat"], ["the feline"]) for _ in range(2)]
+    model.error = None
+
+    assert np.array_equal(failed[0], lexical(["the cat"], ["the feline"]))
+    assert [record.getMessage() for record in caplog.records] == [
+        "salient items are compared by their letters: ConnectionError: no route to host"
+    ]
+    assert alike(["the cat"], ["the feline"])[0, 0] == pytest.approx(1)
+
+
+def test_letters_are_announced_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Without embeddings letters serve, which is logged at the first use only."""
+    alike = by_letters()
+    with caplog.at_level(logging.WARNING, "ebbtide.salience"):
+        made = [alike(["cat"], ["cat"]).tolist() for _ in range(2)]
+
+    assert made == [[[1.0]], [[1.0]]]
+    assert len(caplog.records) == 1

@@ -1,0 +1,83 @@
+"""What may be quoted of a log, and how it is shown to a model."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.record import Group
+from ebbtide.memory.sources import legible, parts, sources
+from ebbtide.memory.state_blocks import END, START
+from tests.memory.desks import ai, call, count_words, human, tool
+
+READ = '{"turn":1,"text":"The port is 8443.","next_offset":null}'
+ARTIFACT = {"recalled": [{"turn": 1, "offset": 0, "end": 17}]}
+OWN = Group(
+    2,
+    (
+        human("What was the port?"),
+        ai("", call("read_log", call_id="1", turn=1), call("ping", call_id="2", port=1)),
+        tool("1", READ, "read_log", artifact=ARTIFACT),
+        tool("2", "pong in 3 ms", "ping"),
+        ai(f"It is 8443.\n\n{START}\nGoal: rule\n{END}"),
+        ai("", call("close_effort", call_id="3")),
+        tool("3", '{"status":"concluded","summary":"Ports were found."}', "close_effort"),
+    ),
+    "",
+)
+
+
+def turn(number: int, words: int) -> Group:
+    """Return a turn of some words and the four around them."""
+    return Group(number, (human(" ".join(["word"] * words)),), "")
+
+
+def test_what_was_said_is_a_source() -> None:
+    """Messages and outputs of the application's tools are sources, nothing of the memory is."""
+    assert sources(OWN) == ("What was the port?", "pong in 3 ms", "It is 8443.")
+
+
+def test_an_erased_turn_is_no_source() -> None:
+    """Of an erased turn nothing is read and nothing quoted."""
+    erased = Group(3, (human("Forget me."),), "", status="erased")
+
+    assert (sources(erased), legible([erased]), parts([erased], 100, count_words)) == ((), (), [])
+
+
+def test_a_log_is_shown_without_the_memory() -> None:
+    """A model reads messages, calls and outputs; calls of the memory's tools are left out."""
+    (shown,) = parts([OWN], 100, count_words)
+
+    assert shown == (
+        "[turn 2]\n"
+        "user: What was the port?\n"
+        'assistant calls ping {"port": 1}\n'
+        "tool ping: pong in 3 ms\n"
+        "assistant: It is 8443."
+    )
+
+
+def test_turns_are_put_together_while_they_fit() -> None:
+    """Parts hold whole turns, in order; none is over the limit."""
+    made = parts([turn(1, 2), turn(2, 2), turn(3, 2), turn(4, 30)], 40, count_words)
+
+    assert [part.count("[turn ") for part in made] == [3, 1]
+
+
+def test_a_long_turn_is_cut_and_stands_under_its_number() -> None:
+    """Each piece of a turn over the limit begins with the number of the turn."""
+    said = "\n".join(f"line {n} of the log" for n in range(20))
+
+    made = parts([Group(7, (human(said),), "")], 30, count_words)
+
+    assert [part.startswith("[turn 7]\n") for part in made] == [True] * 4
+    assert "\n".join(part.removeprefix("[turn 7]\n").strip() for part in made) == f"user: {said}"
+
+
+@given(st.lists(st.integers(0, 80), max_size=8), st.integers(10, 60))
+def test_parts_hold_everything_within_the_limit(sizes: list[int], limit: int) -> None:
+    """Whatever the sizes of the turns, every word is in a part, and no part is over the limit."""
+    turns = [turn(number, words) for number, words in enumerate(sizes, start=1)]
+
+    made = parts(turns, limit, count_words)
+
+    assert sum(part.count("w") for part in made) == sum(sizes)
+    assert all(count_words(part) <= limit for part in made)

@@ -1,0 +1,238 @@
+"""Quotes are held against their source: what an item is, and what becomes of the others."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.extraction import Extracted
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Group
+from ebbtide.memory.salience import Item, Kind
+from ebbtide.memory.verifying import Verdict, verify
+from tests.memory.desks import ai, call, count_words, human, tool
+
+OUTPUT = "\n".join(f"row {n:04} | host-{n} | {n * 37 % 9973} ms" for n in range(3_000))
+RECALLED = '{"turn":1,"text":"The vault opens at nine.","next_offset":null}'
+TURNS = [
+    Group(
+        1, (human("The limit is 500 requests. Ship it by Friday."), ai("It’s “noted” – ok.")), ""
+    ),
+    Group(
+        2,
+        (
+            human("Which rows are slow?"),
+            ai("", call("query", call_id="1", table="latency")),
+            tool("1", OUTPUT, "query"),
+            ai("Row 2000 is slow. The limit is 500 requests."),
+        ),
+        "",
+    ),
+    Group(
+        3,
+        (
+            human("我们必须使用八四四三端口。不要重启服务器。"),
+            ai("Use port 18443\n  on every host."),
+        ),
+        "",
+    ),
+    Group(4, (human("and then?"), tool("2", RECALLED, "read_log"), ai("I never restart it.")), ""),
+    Group(5, (human("Erased."),), "", status="erased"),
+]
+
+
+def one(quote: str, turn: int | None = None) -> Verdict:
+    """Return the verdict on one quote."""
+    return verify([Extracted(quote=quote, turn=turn)], TURNS)[0]
+
+
+@pytest.mark.parametrize(
+    ("quote", "turn", "found", "where"),
+    [
+        ("Ship it by Friday.", 1, "Ship it by Friday.", 1),
+        ("Ship it by Friday.", 4, "Ship it by Friday.", 1),
+        ("Ship it by Friday.", 99, "Ship it by Friday.", 1),
+        ("Ship it by Friday.", None, "Ship it by Friday.", 1),
+        ("  Ship it\n by  Friday. ", 1, "Ship it by Friday.", 1),
+        ("The limit is 500 requests.", 1, "The limit is 500 requests.", 1),
+        ("The limit is 500 requests.", None, "The limit is 500 requests.", 2),
+        ("The limit is 500 requests.", 3, "The limit is 500 requests.", 2),
+        ("row 2000 | host-2000 | 4189 ms", 2, "row 2000 | host-2000 | 4189 ms", 2),
+        ("Use port 18443 on every host.", 3, "Use port 18443\n  on every host.", 3),
+        ("不要重启服务器。", 3, "不要重启服务器。", 3),
+        ("八四四三端口", 3, "八四四三端口", 3),
+        ("Friday", 1, "Friday", 1),
+        ("500", 1, "500", 1),
+    ],
+)
+def test_a_quote_in_its_source_is_verbatim(
+    quote: str, turn: int | None, found: str, where: int
+) -> None:
+    """An item has the source's words and their turn: the named one, else the newest."""
+    verdict = one(quote, turn)
+
+    assert verdict == Verdict(quote, "verbatim", Item(Kind.FACT, found, where))
+
+
+@pytest.mark.parametrize(
+    ("quote", "found", "where"),
+    [
+        ("Ship it by Fridey.", "Ship it by Friday.", 1),
+        ("SHIP IT BY FRIDAY.", "Ship it by Friday.", 1),
+        ("The limit is 500 reqests", "The limit is 500 requests", 2),
+        ('It\'s "noted" - ok.', "It’s “noted” – ok.", 1),
+        ("user: Ship it by Friday.", "Ship it by Friday.", 1),
+        ("[turn 1] user: Ship it by Friday.", "Ship it by Friday.", 1),
+        ("tool query: row 0000 | host-0 | 0 ms", "row 0000 | host-0 | 0 ms", 2),
+        ("“Ship it by Friday.”", "Ship it by Friday.", 1),
+        ("我们必须使用八四四三号端口。", "我们必须使用八四四三端口。", 3),
+        (
+            "Row 2000 is slow; the limit is 500 requests.",
+            "Row 2000 is slow. The limit is 500 requests.",
+            2,
+        ),
+        ("se port 18443 on every hos", "Use port 18443\n  on every host", 3),
+    ],
+)
+def test_a_near_miss_gets_the_words_of_the_source(quote: str, found: str, where: int) -> None:
+    """Typing errors, typography, labels and cut words are mended in the source's words."""
+    verdict = one(quote)
+
+    assert verdict == Verdict(quote, "mended", Item(Kind.FACT, found, where))
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "The limit is 900 users in Europe.",
+        "Ship it by Friday. Row 2000 is slow.",
+        "Ship it by Friday. It’s “noted” – ok.",
+        "row 0001 | host-1 | 37 ms … row 2000 | host-2000 | 4189 ms",
+        "The vault opens at nine.",
+        "8443",
+        "latency",
+        "Erased.",
+        "我们应该删除全部的数据库。",
+        "Frodo",
+    ],
+)
+def test_other_quotes_are_fabricated(quote: str) -> None:
+    """What was invented, glued, cut out of a number, read again or erased is no item."""
+    verdict = one(quote)
+
+    assert verdict == Verdict(quote, "fabricated")
+
+
+@pytest.mark.parametrize("quote", ["", "  \n", "---", "…", "”"])
+def test_a_quote_without_words_is_blank(quote: str) -> None:
+    """What has neither letter nor digit is counted apart."""
+    assert one(quote) == Verdict(quote, "blank")
+
+
+@pytest.mark.parametrize(
+    ("said", "quote", "found"),
+    [
+        ("Wait. Do not deploy on Fridays. Rest.", "deploy on Fridays", "Do not deploy on Fridays."),
+        ("We will ship, unless it rains.\nNo!", "We will ship", "We will ship, unless it rains."),
+        ("好的。不要重启服务器！谢谢。", "重启服务器", "不要重启服务器！"),
+        ("Do deploy on Fridays. Not now.", "deploy on Fridays", "deploy on Fridays"),
+        ("not " * 200 + "deploy it", "deploy it", "deploy it"),
+    ],
+)
+def test_a_quote_keeps_the_negation_of_its_sentence(said: str, quote: str, found: str) -> None:
+    """A part of a sentence never says the opposite of it; a far negation is not looked for."""
+    (verdict,) = verify([Extracted(quote=quote)], [Group(1, (human(said),), "")])
+
+    assert verdict.item == Item(Kind.FACT, found, 1)
+
+
+def test_a_changed_number_is_that_of_the_source() -> None:
+    """A quote with another number than the source is mended, and never believed."""
+    verdict = one("The limit is 900 requests.")
+
+    assert verdict.verdict == "mended"
+    assert verdict.item == Item(Kind.FACT, "The limit is 500 requests.", 2)
+
+
+def test_a_near_miss_in_the_named_turn_comes_first() -> None:
+    """Of two places that are as like the quote, the one in the turn that it names is taken."""
+    named = verify([Extracted(quote="The limit is 500 requsts.", turn=1)], TURNS)
+
+    assert named[0].item == Item(Kind.FACT, "The limit is 500 requests.", 1)
+
+
+def test_a_long_quote_is_cut_at_a_sentence_end() -> None:
+    """Of a quote of 2,000 tokens the sentences within the limit stay, verbatim."""
+    said = " ".join(f"Sentence {n} of many." for n in range(500))
+    turns = [Group(1, (human(said),), "")]
+
+    (verdict,) = verify([Extracted(quote=said)], turns, longest=10, count=count_words)
+
+    assert verdict.verdict == "verbatim"
+    assert verdict.item == Item(Kind.FACT, "Sentence 0 of many. Sentence 1 of many.", 1)
+
+
+def test_a_long_sentence_is_cut_after_a_word() -> None:
+    """A single sentence that is too long ends after a word, with nothing added to it."""
+    turns = [Group(1, (human("word " * 50),), "")]
+
+    (verdict,) = verify([Extracted(quote="word " * 50)], turns, longest=3, count=count_words)
+
+    assert verdict.item == Item(Kind.FACT, "word word word", 1)
+
+
+def test_a_long_near_miss_keeps_its_first_sentences() -> None:
+    """Of a long quote with errors the first sentences are found, in the source's words."""
+    said = " ".join(f"Sentence {n} tells of host-{n * 7}." for n in range(400))
+
+    (verdict,) = verify(
+        [Extracted(quote=said.replace("tells", "tels"))], [Group(1, (human(said),), "")]
+    )
+
+    assert verdict.verdict == "mended"
+    assert verdict.item is not None
+    assert said.startswith(verdict.item.quote)
+    assert len(verdict.item.quote) > 500
+
+
+def test_five_hundred_quotes() -> None:
+    """Of 500 quotes every one gets its verdict, in their order."""
+    rows = OUTPUT.split("\n")[:500]
+    changed = [row.replace("host-", "hots-", n % 2) for n, row in enumerate(rows)]
+
+    verdicts = verify([Extracted(quote=row, turn=2) for row in changed], TURNS)
+
+    assert [one.item.quote for one in verdicts if one.item] == rows
+    assert [one.verdict for one in verdicts] == ["verbatim", "mended"] * 250
+
+
+def test_without_turns_everything_is_fabricated() -> None:
+    """A log without texts is the source of nothing."""
+    assert verify([Extracted(quote="Ship it.")], []) == (Verdict("Ship it.", "fabricated"),)
+
+
+@given(
+    st.lists(st.text(max_size=60), min_size=1, max_size=5),
+    st.lists(st.tuples(st.text(max_size=40), st.none() | st.integers(0, 6)), max_size=5),
+    st.integers(0, 4),
+)
+def test_every_item_is_a_part_of_a_message_of_its_turn(
+    said: Sequence[str], quotes: Sequence[tuple[str, int | None]], copied: int
+) -> None:
+    """Whatever is said and quoted, an item stands word for word in the turn that it names."""
+    turns = [Group(number, (human(words),), "") for number, words in enumerate(said, start=1)]
+    given_quotes = [Extracted(quote=quote, turn=turn) for quote, turn in quotes]
+    copies = [Extracted(quote=said[copied % len(said)], turn=copied)]
+
+    items = [verdict.item for verdict in verify([*given_quotes, *copies], turns) if verdict.item]
+
+    assert all(item.quote in text(turns[item.turn - 1].messages[0]) for item in items)
+
+
+@given(st.text(min_size=1, max_size=80))
+def test_a_whole_message_is_always_found(said: str) -> None:
+    """A quote that is the whole message is verbatim, or blank if the message has no words."""
+    (verdict,) = verify([Extracted(quote=said)], [Group(1, (human(said),), "")])
+
+    assert verdict.verdict in {"verbatim", "blank"}

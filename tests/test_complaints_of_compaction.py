@@ -1,0 +1,96 @@
+"""What users of the alternatives complain about in compaction, and does not happen here."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from ebbtide import Settings
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import ScriptedModel, call
+
+RULE = "The orders table must never be locked."
+CHATTER = "We looked at it for long, and talked about this and that without a result. " * 8
+SETTINGS = Settings(context_budget=6_000)
+
+
+def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
+    """Quote the rule if it stands in the log that is read."""
+    said = messages[-1].text.split("<log", 1)[1]
+    return {"items": [{"quote": RULE, "kind": "constraint", "turn": 2}] if RULE in said else []}
+
+
+def long_effort(root: Path, answers: Any, turns: int) -> tuple[Talk, list[dict[str, Any]]]:
+    """Talk about one effort, the rule in its second turn, and return the states."""
+    model = ScriptedModel(answers=lambda _: "They talked.", structured=quoting)
+    script = [call("open_effort", name="shop"), "Opened.", *answers]
+    here = talk(root, script, settings=SETTINGS, extraction_model=model, compression_model=model)
+    said = {0: "Let's work on the shop.", 1: f"{RULE} {CHATTER}"}
+    return here, [here.say(said.get(at, f"{at} {CHATTER}")) for at in range(turns)]
+
+
+def passes(root: Path) -> list[dict[str, Any]]:
+    """Return the log of extractions."""
+    lines = (root / "default" / "t" / "extractions.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_compaction_does_not_loop(tmp_path: Path) -> None:
+    """Row 6: at most one pass a turn, and turns between two passes."""
+    long_effort(tmp_path, ["Seen."] * 40, 40)
+
+    turns = [one["turn"] for one in passes(tmp_path)]
+    assert len(turns) > 5
+    assert min(after - before for before, after in pairwise(turns)) > 1
+
+
+def test_constraints_survive_compaction(tmp_path: Path) -> None:
+    """Row 14: what was demanded once stands word for word in the context forty turns later."""
+    here, _ = long_effort(tmp_path, ["Seen."] * 40, 40)
+
+    context = "\n".join(message.text for message in here.last)
+    assert f"constraint, turn 2: {RULE}" in context
+
+
+def test_compaction_comes_after_the_answer(tmp_path: Path) -> None:
+    """Row 17: the user has the answer, and the archive the turn, before anything is compressed."""
+    here, _ = long_effort(tmp_path, ["Seen."] * 20, 7)
+    order: list[str] = []
+    for turn in range(6):
+        message = {"messages": f"{turn} {CHATTER}"}
+        for step in here.agent.stream(message, THREAD, stream_mode=["updates", "custom"]):
+            order += _named(step)
+        if "banner" in order:
+            break
+
+    assert order[order.index("banner") - 1] == "persist"
+    assert "call_model" in order[: order.index("banner")]
+
+
+def test_a_compression_and_what_it_replaces_change_together(tmp_path: Path) -> None:
+    """Row 21: in every context each turn is quoted or stands there, none is both or missing."""
+    here, states = long_effort(tmp_path, ["Seen."] * 40, 40)
+
+    for sent, state in zip(here.model.sent[1:], states, strict=True):
+        shown = [m.text.split(" ", 1)[0] for m in sent.messages if m.text.endswith(CHATTER)]
+        turn = state["turn"]
+        compressed = state["context_report"]["left_out"].get("active", {}).get("compressed", "0-0")
+        through = int(compressed.rsplit("-", 1)[1])
+        assert len(shown) == turn - max(through, 1), (turn, compressed)
+
+
+def test_recalled_text_is_not_quoted_again(tmp_path: Path) -> None:
+    """Row 22: what was read from the log, or found in it, is not taken for something said."""
+    again = [answer for _ in range(10) for answer in (call("read_log", turn=2), "Read.")]
+    here, _ = long_effort(tmp_path, ["Seen.", *again], 12)
+
+    verdicts = [quote for one in passes(tmp_path) for quote in one["told"]["quotes"]]
+    assert [(quote["verdict"], quote["turn"]) for quote in verdicts] == [("verbatim", 2)]
+    assert "\n".join(message.text for message in here.last).count(f"turn 2: {RULE}") == 1
+
+
+def _named(step: Any) -> list[str]:
+    mode, payload = step
+    return [*payload] if mode == "updates" else ["banner"] * ("banner" in payload)
