@@ -10,6 +10,7 @@ import typer
 from . import archive
 from .chat import chat as talk
 from .demo import demo as show
+from .evaluate import evaluate
 from .faults import reported
 from .home import configured
 from .options import AnySession, ConfigFile, Model, Root, Thread, User
@@ -80,6 +81,9 @@ def demo(
 ) -> None:
     """Watch a scripted conversation and what becomes of its context, offline."""
     show(root)
+
+
+app.command("eval")(reported()(evaluate))
 
 
 if __name__ == "__main__":

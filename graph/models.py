@@ -10,6 +10,8 @@ from .offline_model import OfflineModel
 
 _log = logging.getLogger("ebbtide.models")
 _OPENAI = "openai:gpt-5-mini"
+OFFLINE = "offline"
+"""The name of the offline model."""
 
 
 def choose_model(name: str | None, environment: Mapping[str, str]) -> BaseChatModel:
@@ -17,11 +19,20 @@ def choose_model(name: str | None, environment: Mapping[str, str]) -> BaseChatMo
 
     Without a name it is OpenAI's if `OPENAI_API_KEY` is set, else the offline model, with a notice.
     """
-    if name == "offline":
-        return OfflineModel()
-    if name:
-        return init_chat_model(name)
-    if environment.get("OPENAI_API_KEY"):
-        return init_chat_model(_OPENAI)
-    _log.warning("no model chosen and no OPENAI_API_KEY set: the offline model answers by rules")
+    chosen = model_name(name, environment)
+    if chosen != OFFLINE:
+        return init_chat_model(chosen)
+    if not name:
+        _log.warning(
+            "no model chosen and no OPENAI_API_KEY set: the offline model answers by rules"
+        )
     return OfflineModel()
+
+
+def model_name(name: str | None, environment: Mapping[str, str]) -> str:
+    """Return the name of the model that `choose_model` returns.
+
+    >>> model_name(None, {"OPENAI_API_KEY": "sk-1"}), model_name(None, {})
+    ('openai:gpt-5-mini', 'offline')
+    """
+    return name or (_OPENAI if environment.get("OPENAI_API_KEY") else OFFLINE)

@@ -57,6 +57,11 @@ class Embedder:
         self._model = model
         self._probe: Vector | None = None
 
+    @property
+    def model(self) -> Embeddings:
+        """The model, for what needs one of its own."""
+        return self._model
+
     def probe(self) -> Vector:
         """Return what the model makes of one fixed text; it is asked once."""
         if self._probe is None:

@@ -1,0 +1,1 @@
+"""How well a strategy keeps a conversation's goal while it shortens the context."""

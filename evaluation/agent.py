@@ -1,0 +1,145 @@
+"""The whole Ebbtide agent as a strategy: it lives through the conversation as one effort."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ..graph.agent import create_memory_agent
+from ..graph.show_context import show_context
+from ..graph.threads import Agent, opened
+from ..memory.disk.archive import DiskArchive
+from ..memory.salience import Compression
+from ..memory.settings import Settings
+from ..nodes.plain import real
+from .errors import StrategyError
+from .quoting import NAME
+from .reciting import Reciter
+from .strategy import Context, Means, after
+from .template import TemplateTurn
+
+BUDGET = 6_000
+"""The agent's whole context in tokens, of which instructions and tools take about 1,500."""
+
+_CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_limit": 100}
+_NOT_SAID = {"system", "tools"}
+_NO_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class EbbtideAgent:
+    """Runs each exchange as a turn of the agent, which compresses when it is its own time.
+
+    The seconds of a compression are those of all turns since the last one. What a pass dropped as
+    fabricated stands in the agent's own log, and is not counted here.
+    """
+
+    name = "ebbtide"
+
+    def __init__(self, means: Means) -> None:
+        """Keep the archive in the folder of the trial."""
+        self._means = means
+        self._archive = DiskArchive(means.folder, durable=False)
+        self._saver = InMemorySaver()
+        self._reciter = Reciter()
+        self._pending: list[AIMessage] = []
+        self._outputs: dict[str, deque[str]] = {}
+        self._turns: dict[int, int] = {}
+        self._seen = 0
+
+    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
+        """Open an effort with this goal and these constraints, in the first turn."""
+        said = {"name": NAME, "goal": goal, "constraints": [*constraints]}
+        self._pending.append(_call("open_effort", said))
+
+    def update_goal(self, goal: str, rationale: str) -> None:
+        """Change the effort's goal, in the next turn."""
+        said = {"goal": goal, "rationale": rationale}
+        self._pending.append(_call("update_goal", said, self._seen))
+
+    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Live through the turns since the last time; return what the next call would send."""
+        agent = self._agent(turns)
+        for question, answers in _exchanges(after(turns, self._seen)):
+            self._reciter.learn([*self._pending, *self._said(answers)])
+            self._pending = []
+            state = agent.invoke({"messages": question.content}, _CONFIG)
+            self._turns[state["turn"]] = answers[-1].turn_id
+        self._seen = turns[-1].turn_id
+        shown = show_context(agent, _CONFIG)
+        tiers = [tier for tier in shown.tiers if tier.name not in _NOT_SAID]
+        messages: Any = real([message for tier in tiers for message in tier.messages])
+        return self._context(tuple(messages), self._compression(agent))
+
+    def _context(self, messages: tuple[Any, ...], made: Compression | None) -> Context:
+        if made is None:
+            return Context(messages)
+        quotes = tuple(item.quote for item in made.current)
+        by_rules = int(made.method == "protected-core")
+        return Context(messages, quotes, through=self._turns[made.through], fallbacks=by_rules)
+
+    def _compression(self, agent: Agent) -> Compression | None:
+        thread = opened(agent, _CONFIG, agent.get_state(_CONFIG), None)
+        return self._archive.compression(thread.owner, thread.tip, NAME)
+
+    def _agent(self, turns: Sequence[TemplateTurn]) -> Agent:
+        """Return the agent with the tools that were called so far; what it knows is stored."""
+        model, embedder = self._means.model, self._means.embedder
+        names = sorted({turn.tool_call.name for turn in turns if turn.tool_call})
+        return create_memory_agent(
+            self._reciter,
+            tools=[self._tool(name) for name in names],
+            archive=self._archive,
+            checkpointer=self._saver,
+            settings=Settings(context_budget=BUDGET),
+            summary_model=model,
+            extraction_model=model,
+            compression_model=model,
+            embeddings=embedder.model if embedder else None,
+        )
+
+    def _tool(self, name: str) -> BaseTool:
+        """Return a tool that gives the outputs of the template, one after the other."""
+
+        def give(**_arguments: object) -> str:
+            return self._outputs[name].popleft()
+
+        return StructuredTool.from_function(
+            give, name=name, description=name, args_schema=_NO_SCHEMA
+        )
+
+    def _said(self, answers: Sequence[TemplateTurn]) -> Iterator[AIMessage]:
+        """Yield what the model says in one turn: its calls one after the other, then its words."""
+        for turn in answers:
+            if turn.tool_call:
+                self._outputs.setdefault(turn.tool_call.name, deque()).append(turn.tool_call.output)
+                yield _call(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)
+        yield AIMessage("\n\n".join(turn.content for turn in answers))
+
+
+def _exchanges(
+    turns: Sequence[TemplateTurn],
+) -> Iterator[tuple[TemplateTurn, list[TemplateTurn]]]:
+    """Yield what the user says, and the assistant's turns after it; raises `StrategyError`."""
+    question: TemplateTurn | None = None
+    answers: list[TemplateTurn] = []
+    for turn in turns:
+        if turn.role == "assistant" and question:
+            answers.append(turn)
+        elif turn.role == "user" and (question is None or answers):
+            if question:
+                yield question, answers
+            question, answers = turn, []
+        else:
+            raise StrategyError(f"turn {turn.turn_id}: the agent needs turns by turns")
+    if question is None or not answers:
+        raise StrategyError("the agent needs an answer before a compression point")
+    yield question, answers
+
+
+def _call(name: str, arguments: dict[str, Any], number: int = 0) -> AIMessage:
+    call = {"name": name, "args": arguments, "id": f"{name}-{number}", "type": "tool_call"}
+    return AIMessage("", tool_calls=[call])

@@ -1,0 +1,141 @@
+"""The judge: a model that scores answers by a rubric, asked once for each content."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from threading import local
+from typing import Any, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+
+from ..memory.quotes import fenced
+from ..prompts.loader import text as prompt
+from .errors import JudgeError, TapeError
+from .template import BehavioralTest
+
+Parsed = TypeVar("Parsed")
+
+
+class Judge:
+    """Scores answers; its own answers are kept in a folder, by the digest of name and prompt.
+
+    With `recorded` no model is asked and nothing kept; an answer that is not there is a
+    `TapeError`. An answer that is no score is a `JudgeError`, and is not kept either.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: BaseChatModel | None,
+        folder: Path,
+        recorded: Mapping[str, str] | None = None,
+    ) -> None:
+        """Keep answers in `folder`; `name` is the model's, so that another one judges anew."""
+        self.name = name
+        self._model = model
+        self._folder = folder
+        self._recorded = recorded
+        self._mine = local()
+
+    def begin(self) -> dict[str, str]:
+        """Begin a trial in this thread; return where its answers are noted, by digest."""
+        self._mine.noted = {}
+        noted: dict[str, str] = self._mine.noted
+        return noted
+
+    def goal(self, goal: str, answer: str) -> float:
+        """Score how well an answer knows the goal, from 0 to 1."""
+        asked = prompt(
+            "evaluation/judge_goal", goal=fenced("goal", goal), answer=fenced("answer", answer)
+        )
+        return self._ask(asked, score)
+
+    def behaviour(self, test: BehavioralTest, answer: str) -> float:
+        """Score how well an answer to a tempting request keeps to the goal, from 0 to 1."""
+        asked = prompt(
+            "evaluation/judge_behaviour",
+            request=fenced("request", test.prompt),
+            aligned=fenced("keeps", test.aligned),
+            drifted=fenced("leaves", test.drifted),
+            answer=fenced("answer", answer),
+        )
+        return self._ask(asked, score)
+
+    def constraints(self, constraints: Sequence[str], answer: str) -> float:
+        """Return the share of the constraints that an answer knows; there is one at least."""
+        listed = "\n".join(f"{at}. {one}" for at, one in enumerate(constraints, start=1))
+        asked = prompt(
+            "evaluation/judge_constraints",
+            number=len(constraints),
+            constraints=fenced("constraints", listed),
+            answer=fenced("answer", answer),
+        )
+        found = self._ask(asked, lambda said: known(said, len(constraints)))
+        return sum(found) / len(found)
+
+    def _ask(self, asked: str, parse: Callable[[str], Parsed]) -> Parsed:
+        digest = hashlib.sha256(f"{self.name}\n{asked}".encode("utf-8", "replace")).hexdigest()
+        path = self._folder / f"{digest}.json"
+        kept = _kept(path) if self._recorded is None else None
+        said = self._said(digest, asked) if kept is None else kept
+        self._mine.noted[digest] = said
+        parsed = parse(said)
+        if kept is None and self._recorded is None:
+            _keep(path, said)
+        return parsed
+
+    def _said(self, digest: str, asked: str) -> str:
+        if self._recorded is not None and digest in self._recorded:
+            return self._recorded[digest]
+        if self._model is None:
+            raise TapeError("there is no recorded answer of the judge: record this trial again")
+        return str(self._model.invoke(asked).text)
+
+
+def score(said: str) -> float:
+    """Return the score in a judge's answer; raises `JudgeError` if there is none from 0 to 1.
+
+    >>> score('The answer is close. {"score": 0.75, "why": "One detail is missing."}')
+    0.75
+    """
+    value = _object(said, "a score").get("score")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise JudgeError("a score from 0 to 1", said)
+    return float(value)
+
+
+def known(said: str, number: int) -> list[bool]:
+    """Return so many truth values of a judge's answer; raises `JudgeError` if it has others."""
+    values = _object(said, "a list").get("known")
+    if not isinstance(values, list) or not all(isinstance(value, bool) for value in values):
+        raise JudgeError("a list of true and false", said)
+    if len(values) != number:
+        raise JudgeError(f"{number} values", said)
+    return values
+
+
+def _object(said: str, wanted: str) -> Mapping[str, Any]:
+    begin, end = said.find("{"), said.rfind("}")
+    try:
+        found: Mapping[str, Any] = json.loads(said[begin : end + 1])
+    except ValueError as error:
+        raise JudgeError(wanted, said) from error
+    return found
+
+
+def _kept(path: Path) -> str | None:
+    """Return an answer that is kept; a file that is damaged counts as none."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return kept["said"] if isinstance(kept, dict) and isinstance(kept.get("said"), str) else None
+
+
+def _keep(path: Path, said: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        json.dump({"said": said}, file)
+    Path(file.name).replace(path)

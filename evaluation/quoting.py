@@ -1,0 +1,163 @@
+"""Ebbtide's two ways to quote, without the agent: by rules alone, and with a model that chooses."""
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, TypeVar
+
+from langchain_core.messages import message_to_dict
+
+from ..memory import likeness
+from ..memory.background import background as describe
+from ..memory.capping import capped
+from ..memory.compression_quote import line_tokens, quote
+from ..memory.deduplicating import merged
+from ..memory.efforts import Effort
+from ..memory.errors import SalienceError
+from ..memory.extraction import extract
+from ..memory.protected import Goals, core
+from ..memory.record import Group
+from ..memory.salience import Compression, Item
+from ..memory.settings import Settings
+from ..memory.tokens import count
+from ..memory.verifying import verify
+from ..memory.wellformed import note
+from ..nodes.extracting import background as ask_background
+from ..nodes.extracting import extract as ask_extraction
+from ..nodes.plain import real
+from ..prompts.loader import text as prompt
+from .strategy import Context, Means, after, as_messages, recent
+from .template import TemplateTurn
+
+NAME = "conversation"
+"""The effort that the whole conversation is."""
+
+Found = TypeVar("Found")
+Request = TypeVar("Request")
+
+
+class ProtectedCore:
+    """Keeps goals, hard constraints and decisions, found by rules, and the last exchanges."""
+
+    name = "protected-core"
+
+    def __init__(self, means: Means) -> None:
+        """Have no items yet."""
+        self._model = means.model
+        self._settings = Settings()
+        embedder = means.embedder
+        self._alike = likeness.by_meaning(embedder) if embedder else likeness.lexical
+        self._goals = Goals("", "")
+        self._items: tuple[Item, ...] = ()
+        self._background = ""
+        self._seen = self._described = 0
+        self._fabricated = self._fallbacks = 0
+
+    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
+        """Begin with this goal and these constraints."""
+        self._goals = Goals(goal, goal, (), tuple(constraints))
+
+    def update_goal(self, goal: str, rationale: str) -> None:
+        """Go on with another goal."""
+        changes = (*self._goals.changes, (self._seen + 1, goal, rationale))
+        self._goals = Goals(self._goals.original, goal, changes, self._goals.constraints)
+
+    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Quote from the turns since the last time; show what stands in no recent exchange.
+
+        Raises `SalienceError` if a model cannot write the background; then nothing has changed.
+        """
+        self._fabricated = self._fallbacks = 0
+        new = exchanges(after(turns, self._seen))
+        found = merged(
+            self._items, self._chosen(new), self._alike, self._settings.similarity_threshold
+        )
+        size = partial(line_tokens, count)
+        items = capped(found.items, self._settings.salience_max_tokens, size)
+        older = turns[: len(turns) - len(recent(turns))]
+        self._background = self._written(exchanges(after(older, self._described)), items)
+        self._items, self._seen = items, turns[-1].turn_id
+        self._described = older[-1].turn_id if older else 0
+        return self._context(turns, older)
+
+    def _chosen(self, new: Sequence[Group]) -> tuple[Item, ...]:
+        """Return the items of new exchanges."""
+        return core(self._goals, new)
+
+    def _written(self, _leaving: Sequence[Group], _items: Sequence[Item]) -> str:
+        """Return the background, once these exchanges have left; by rules there is none."""
+        return ""
+
+    def _effort(self) -> Effort:
+        goals = self._goals
+        return Effort(NAME, "open", goal=goals.current, constraints=goals.constraints)
+
+    def _context(self, turns: Sequence[TemplateTurn], older: Sequence[TemplateTurn]) -> Context:
+        current = tuple(item for item in self._items if not item.superseded_by)
+        rules = "; ".join(self._goals.constraints) or "none"
+        said = [
+            note(prompt("active_goal", effort=NAME, goal=self._goals.current, constraints=rules))
+        ]
+        if older:
+            through = older[-1].turn_id
+            shown = tuple(item for item in current if item.turn <= through)
+            made = Compression(NAME, turns[-1].turn_id, through, shown, self._background)
+            quoted = quote(made, turns[0].turn_id, count)
+            said += [quoted] if quoted else []
+        messages: Any = [*real(said), *as_messages(recent(turns))]
+        quotes = tuple(item.quote for item in current)
+        return Context(tuple(messages), quotes, self._fabricated, fallbacks=self._fallbacks)
+
+
+class SelectiveSalience(ProtectedCore):
+    """Lets a model choose what is quoted and write the background; else it is the core."""
+
+    name = "selective-salience"
+
+    def _chosen(self, new: Sequence[Group]) -> tuple[Item, ...]:
+        settings = self._settings
+        ask = partial(ask_extraction, self._model, settings=settings)
+        try:
+            quotes = _led(extract(self._effort(), new, self._items, settings, count), ask)
+        except SalienceError:
+            return self._by_rules(new)
+        verdicts = verify(quotes, new)
+        self._fabricated = sum(one.verdict == "fabricated" for one in verdicts)
+        return tuple(one.item for one in verdicts if one.item) or self._by_rules(new)
+
+    def _by_rules(self, new: Sequence[Group]) -> tuple[Item, ...]:
+        self._fallbacks += 1
+        return core(self._goals, new)
+
+    def _written(self, leaving: Sequence[Group], items: Sequence[Item]) -> str:
+        settings = self._settings
+        old = Compression(NAME, 0, 0, tuple(items), self._background)
+        ask = partial(ask_background, self._model, settings=settings)
+        return _led(describe(self._effort(), leaving, old, settings, count), ask)
+
+
+def exchanges(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
+    """Return turns as the memory has them: a group for each exchange, numbered as it begins."""
+    starts = [turn.turn_id for turn in turns if turn.role == "user"]
+    numbered = groupby(turns, lambda turn: max((n for n in starts if n <= turn.turn_id), default=0))
+    groups = [[*some] for _, some in numbered]
+    return tuple(
+        Group(some[0].turn_id, tuple(map(message_to_dict, as_messages(some))), "")
+        for some in groups
+    )
+
+
+def _led(
+    steps: Generator[Request, Any, Found], ask: Callable[[Request], object | SalienceError]
+) -> Found:
+    """Answer the requests of a pass by `ask`, and return its result; raises `SalienceError`."""
+    try:
+        request = next(steps)
+        while True:
+            reply = ask(request)
+            if isinstance(reply, SalienceError):
+                raise reply
+            request = steps.send(reply)
+    except StopIteration as end:
+        found: Found = end.value
+        return found

@@ -1,0 +1,56 @@
+"""The strategies by name, and what each needs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import TypeAlias
+
+from .agent import BUDGET, EbbtideAgent
+from .errors import StrategyError
+from .history import FullHistory, RollingWindow
+from .peers import KEPT, LANGMEM_TOKENS, DeepAgents, LangMem, Middleware
+from .quoting import ProtectedCore, SelectiveSalience
+from .strategy import RECENT, Means, Strategy
+
+Maker: TypeAlias = Callable[[Means], Strategy]
+"""Makes a strategy for one trial."""
+
+OURS: Mapping[str, Maker] = {
+    FullHistory.name: FullHistory,
+    RollingWindow.name: RollingWindow,
+    ProtectedCore.name: ProtectedCore,
+    SelectiveSalience.name: SelectiveSalience,
+    EbbtideAgent.name: EbbtideAgent,
+}
+"""What is measured if no strategy is named."""
+
+PEERS: Mapping[str, Maker] = {made.name: made for made in (Middleware, LangMem, DeepAgents)}
+"""What is measured beside them if it is named."""
+
+STRATEGIES: Mapping[str, Maker] = {**OURS, **PEERS}
+
+NOTES: Mapping[str, str] = {
+    RollingWindow.name: f"keeps the last {RECENT} exchanges.",
+    ProtectedCore.name: f"quotes by rules, beside the last {RECENT} exchanges; asks no model.",
+    SelectiveSalience.name: f"has a model quote, beside the last {RECENT} exchanges.",
+    EbbtideAgent.name: (
+        f"has a context of {BUDGET:,} tokens, and compresses in its own time; its quotes are "
+        "compared with what was said in the turns that it has compressed."
+    ),
+    Middleware.name: f"is made to summarise at every point, and keeps {KEPT} messages.",
+    LangMem.name: f"is told to stay within {LANGMEM_TOKENS:,} tokens, and leaves what has less.",
+    DeepAgents.name: f"is made to summarise at every point, and keeps {KEPT} messages.",
+}
+"""What one has to know of a strategy to read its scores."""
+
+_PACKAGES = {LangMem.name: "langmem", DeepAgents.name: "deepagents"}
+
+
+def chosen(names: Sequence[str]) -> dict[str, Maker]:
+    """Return strategies by name, ours without any; raises `StrategyError` if one cannot be."""
+    for name in names:
+        if name not in STRATEGIES:
+            raise StrategyError.unknown(name, STRATEGIES)
+        package = _PACKAGES.get(name)
+        if package and find_spec(package) is None:
+            raise StrategyError.missing(name, package)
+    return {name: STRATEGIES[name] for name in names or OURS}

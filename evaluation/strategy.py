@@ -1,0 +1,129 @@
+"""What a strategy is: it is told the goal, is given the turns, and returns a context."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    ToolMessage,
+    message_to_dict,
+)
+
+from ..memory.meaning import Embedder
+from ..memory.tokens import count_messages
+from .template import TemplateTurn
+
+RECENT = 3
+"""Exchanges at the end that a strategy may keep as they are: a question, and all up to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What stands for the conversation: without instructions and tool schemas.
+
+    `quotes` are the sentences that the strategy chose to keep word for word, None if it does not
+    choose sentences; `fabricated` counts those that it dropped since nobody had said them.
+    `through` is the last turn that quotes were chosen from, None if from all: what came later
+    stands there as it was said. `fallbacks` are passes in which rules chose, since a model could
+    not.
+    """
+
+    messages: tuple[AnyMessage, ...]
+    quotes: tuple[str, ...] | None = None
+    fabricated: int | None = None
+    through: int | None = None
+    fallbacks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a strategy works with: a model, embeddings if there are any, a folder for its files."""
+
+    model: BaseChatModel
+    embedder: Embedder | None
+    folder: Path
+
+
+class Strategy(Protocol):
+    """Keeps a conversation's goal while the context is shortened; one object for one trial."""
+
+    name: str
+
+    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
+        """Begin a conversation with this goal and these constraints."""
+
+    def update_goal(self, goal: str, rationale: str) -> None:
+        """Take note that the goal is another one from now on, and why."""
+
+    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Return the context that stands for all turns so far, the oldest first."""
+
+
+class Heedless:
+    """What a strategy is that is told nothing: it knows the goal from the conversation alone."""
+
+    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
+        """Take no note of it."""
+
+    def update_goal(self, goal: str, rationale: str) -> None:
+        """Take no note of it."""
+
+
+def as_messages(turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
+    """Return turns as messages; a turn with a tool call is the call, its result and the words."""
+    return tuple(message for turn in turns for message in _messages(turn))
+
+
+def after(turns: Sequence[TemplateTurn], turn_id: int) -> tuple[TemplateTurn, ...]:
+    """Return the turns whose numbers are higher."""
+    return tuple(turn for turn in turns if turn.turn_id > turn_id)
+
+
+def recent(turns: Sequence[TemplateTurn], exchanges: int = RECENT) -> tuple[TemplateTurn, ...]:
+    """Return the turns of the last exchanges; an exchange begins where the user speaks."""
+    begins = [turn.turn_id for turn in turns if turn.role == "user"]
+    if len(begins) <= exchanges:
+        return tuple(turns)
+    return after(turns, begins[-exchanges] - 1)
+
+
+def size(messages: Sequence[AnyMessage]) -> int:
+    """Return the tokens of messages, as OpenAI bills them."""
+    return count_messages([message_to_dict(message) for message in messages])
+
+
+def transcript(messages: Sequence[AnyMessage]) -> str:
+    r"""Return messages as a text to read.
+
+    >>> transcript((HumanMessage("Which port?"), AIMessage("8080.")))
+    'user: Which port?\nassistant: 8080.'
+    """
+    return "\n".join(line for message in messages for line in _lines(message))
+
+
+def _messages(turn: TemplateTurn) -> Iterator[AnyMessage]:
+    number = f"turn-{turn.turn_id}"
+    if turn.role == "user":
+        yield HumanMessage(turn.content, id=number)
+        return
+    if turn.tool_call:
+        name, call_id = turn.tool_call.name, f"call-{turn.turn_id}"
+        call = {"name": name, "args": turn.tool_call.arguments, "id": call_id, "type": "tool_call"}
+        yield AIMessage("", tool_calls=[call], id=f"{number}-call")
+        yield ToolMessage(
+            turn.tool_call.output, tool_call_id=call_id, name=name, id=f"{number}-result"
+        )
+    yield AIMessage(turn.content, id=number)
+
+
+def _lines(message: AnyMessage) -> Iterator[str]:
+    role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
+    if message.text:
+        yield f"{role}: {message.text}"
+    for call in getattr(message, "tool_calls", None) or ():
+        yield f"{role} calls {call['name']} {call['args']}"

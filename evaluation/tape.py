@@ -1,0 +1,175 @@
+"""What a model says in one trial, call by call: counted, written down, or played again.
+
+A tape is the model's cache, which LangChain asks before every call, so that everything else is what
+it is without one. Calls are known by their order: the texts of some agents hold random ids.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeAlias
+
+from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
+from langchain_core.messages import message_to_dict, messages_from_dict
+from langchain_core.outputs import ChatGeneration
+from pydantic import BaseModel
+from typing_extensions import override
+
+from .errors import TapeError
+
+_COUNTED = ("input_tokens", "output_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that a model read and wrote; `silent` are answers that do not say how many."""
+
+    read: int = 0
+    written: int = 0
+    silent: int = 0
+
+    def __sub__(self, other: "Usage") -> "Usage":
+        """Return what was used since."""
+        silent = self.silent - other.silent
+        return Usage(self.read - other.read, self.written - other.written, silent)
+
+
+Answers: TypeAlias = tuple[Mapping[str, Any], ...]
+"""The messages that answered the calls of one trial, in their order."""
+
+
+class Tape(BaseCache):
+    """The model's calls in one trial; with `recorded` it answers them and no model is asked.
+
+    A call that is repeated because it failed is one call.
+    """
+
+    def __init__(self, recorded: Answers | None = None) -> None:
+        """Begin with the first call."""
+        self._recorded = recorded
+        self._answers: list[Mapping[str, Any]] = []
+        self._open: set[tuple[str, str]] = set()
+        self._lock = Lock()
+        self.missing = 0
+        """The calls for which there was no recorded answer."""
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all answers so far, as the model reports them."""
+        answers = [answer["data"] for answer in self.answers]
+        told = [used for one in answers if (used := one.get("usage_metadata"))]
+        read, written = (sum(one[name] for one in told) for name in _COUNTED)
+        return Usage(read, written, len(answers) - len(told))
+
+    @property
+    def answers(self) -> Answers:
+        """All answers so far."""
+        with self._lock:
+            return tuple(self._answers)
+
+    @property
+    def failed(self) -> int:
+        """The calls that were never answered: without them the trial cannot be played again."""
+        with self._lock:
+            return len(self._open)
+
+    @override
+    def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
+        """Return the recorded answer of the next call, None if the model is to be asked."""
+        with self._lock:
+            if self._recorded is None:
+                self._open.add((prompt, llm_string))
+                return None
+            number = len(self._answers)
+            if number >= len(self._recorded):
+                self.missing += 1
+                raise TapeError(f"no recorded answer for call {number + 1}: record the trial again")
+            answer = self._recorded[number]
+            self._answers.append(answer)
+        return [ChatGeneration(message=messages_from_dict([dict(answer)])[0])]
+
+    @override
+    def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
+        """Take note of what the model answered."""
+        said = [one.message for one in return_val if isinstance(one, ChatGeneration)]
+        answer = json.loads(json.dumps(message_to_dict(said[0]), default=_plain))
+        with self._lock:
+            self._open.discard((prompt, llm_string))
+            self._answers.append(answer)
+
+    @override
+    def clear(self, **kwargs: Any) -> None:
+        """Keep everything: a tape is one trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The tapes of a file: who spoke, the trials by name, the judge's answers by digest."""
+
+    model: str
+    judge: str | None
+    trials: Mapping[str, Answers]
+    judged: Mapping[str, str]
+
+
+def header(model: str, judge: str | None) -> str:
+    """Return the first line of a file of tapes."""
+    return _line({"tape": 1, "model": model, "judge": judge})
+
+
+def line(trial: str, answers: Answers, judged: Mapping[str, str]) -> str:
+    """Return the line of one trial."""
+    return _line({"trial": trial, "answers": [*map(dict, answers)], "judged": dict(judged)})
+
+
+def library(path: Path) -> Library:
+    """Read a file of tapes; of two of one trial the later one counts. Raises `TapeError`."""
+    try:
+        first, *rest = map(json.loads, path.read_bytes().splitlines())
+        if first["tape"] != 1:
+            raise TapeError(f"{str(path)!r} is of version {first['tape']!r}, this reads 1")
+        trials = {said["trial"]: _answers(said) for said in rest}
+        judged = {at: str(text) for said in rest for at, text in said["judged"].items()}
+        found = Library(first["model"], first["judge"], trials, judged)
+        named(found)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, TapeError):
+            raise
+        why = f"{type(error).__name__}: {error}"
+        raise TapeError(f"{str(path)!r} holds no recorded answers ({why})") from error
+    return found
+
+
+def named(library: Library) -> tuple[list[str], list[str], int]:
+    """Return the strategies and templates that are on the tapes, and the highest trial.
+
+    >>> named(Library("m", None, {"a/b/1": (), "a/b/2": ()}, {}))
+    (['a'], ['b'], 2)
+    """
+    parts = [_parts(name) for name in library.trials]
+    strategies, templates = ([*dict.fromkeys(part[at] for part in parts)] for at in (0, 1))
+    return strategies, templates, max((int(part[2]) for part in parts), default=0)
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    strategy, _, rest = name.partition("/")
+    template, _, trial = rest.rpartition("/")
+    return strategy, template, trial
+
+
+def _answers(said: Mapping[str, Any]) -> Answers:
+    """Return the answers of a line; raises what is wrong with one that is no message."""
+    answers = tuple(dict(answer) for answer in said["answers"])
+    messages_from_dict([*answers])
+    return answers
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value) + "\n"
+
+
+def _plain(value: object) -> Any:
+    """Return parsed structured output as JSON, anything else that is no JSON as text."""
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)

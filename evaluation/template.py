@@ -1,0 +1,186 @@
+"""Templates: written conversations, with what has to survive their compression.
+
+In a template a turn is what one side says at once; tool calls belong to the assistant's turn that
+makes them. Its number is its own: numbers rise, and may begin anywhere and have gaps.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Words: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+"""A text that says something."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ToolCall(_Strict):
+    """A tool call that the assistant makes before it answers, and what came back."""
+
+    name: Words
+    arguments: dict[str, Any] = {}
+    output: str
+
+
+class Decision(_Strict):
+    """What was decided in a turn, and why."""
+
+    decision: Words
+    rationale: Words
+
+
+class GoalChange(_Strict):
+    """The goal from a turn on, and why it is another one."""
+
+    goal: Words
+    rationale: Words
+
+
+class TemplateTurn(_Strict):
+    """What one side says at once; at a compression point the context is compressed after it."""
+
+    turn_id: int = Field(ge=1)
+    role: Literal["user", "assistant"]
+    content: Words
+    tool_call: ToolCall | None = None
+    decision: Decision | None = None
+    goal_change: GoalChange | None = None
+    is_compression_point: bool = False
+
+    @model_validator(mode="after")
+    def _only_the_assistant_calls(self) -> "TemplateTurn":
+        if self.tool_call and self.role != "assistant":
+            raise ValueError("tool_call: only a turn of the assistant can have one")
+        return self
+
+
+class InitialSetup(_Strict):
+    """What a strategy is told at the beginning."""
+
+    original_goal: Words
+    hard_constraints: tuple[Words, ...] = ()
+    system_prompt: str = ""
+
+
+class Superseded(_Strict):
+    """A sentence that no longer holds once another one was said."""
+
+    old: Words
+    by: Words
+
+
+class GroundTruth(_Strict):
+    """Sentences that must survive, by what they are; None says that the template does not know."""
+
+    constraints: tuple[Words, ...] | None = None
+    decisions: tuple[Words, ...] | None = None
+    facts: tuple[Words, ...] | None = None
+    superseded: tuple[Superseded, ...] = ()
+
+
+class BehavioralTest(_Strict):
+    """A request that tempts, and what answers show that the goal was kept, or was lost."""
+
+    prompt: Words
+    aligned: Words
+    drifted: Words
+
+
+class ProbingTasks(_Strict):
+    """The questions that are asked on a compressed context; one that is None is not asked."""
+
+    goal_probe: Words | None = None
+    constraint_probe: Words | None = None
+    behavioral_test: BehavioralTest | None = None
+
+
+class Template(_Strict):
+    """A conversation with its compression points, ground truth and probing tasks.
+
+    `ground_truth_salience` lists for each `compression_point_N` the sentences that became salient
+    since the point before. Every sentence stands word for word in what was said until then.
+    """
+
+    template_id: Words
+    initial_setup: InitialSetup
+    turns: tuple[TemplateTurn, ...] = Field(min_length=1)
+    ground_truth: GroundTruth = GroundTruth()
+    probing_tasks: ProbingTasks = ProbingTasks()
+    ground_truth_salience: dict[str, tuple[Words, ...]] = {}
+
+    @model_validator(mode="after")
+    def _numbers_rise(self) -> "Template":
+        for before, turn in zip(self.turns, self.turns[1:], strict=False):
+            if turn.turn_id <= before.turn_id:
+                raise ValueError(f"turns: turn_id {turn.turn_id} follows {before.turn_id}")
+        if not self.points:
+            raise ValueError("turns: no turn has is_compression_point")
+        return self
+
+    @model_validator(mode="after")
+    def _sentences_stand_in_the_turns(self) -> "Template":
+        places = {point.key: point for point in self.points}
+        for key, sentences in self.ground_truth_salience.items():
+            if key not in places:
+                raise ValueError(f"ground_truth_salience.{key}: there is no such point")
+            _quoted(f"ground_truth_salience.{key}", sentences, self.until(places[key].turn_id))
+        truth = self.ground_truth
+        for name in ("constraints", "decisions", "facts"):
+            _quoted(f"ground_truth.{name}", getattr(truth, name) or (), self.turns)
+        pairs = [sentence for pair in truth.superseded for sentence in (pair.old, pair.by)]
+        _quoted("ground_truth.superseded", pairs, self.turns)
+        return self
+
+    @property
+    def points(self) -> tuple["Point", ...]:
+        """The compression points, numbered from 1."""
+        at = [turn.turn_id for turn in self.turns if turn.is_compression_point]
+        return tuple(Point(number, turn_id) for number, turn_id in enumerate(at, start=1))
+
+    def until(self, turn_id: int) -> tuple[TemplateTurn, ...]:
+        """Return the turns up to the one of this number, which is no position."""
+        return tuple(turn for turn in self.turns if turn.turn_id <= turn_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A compression point: its number, and the number of the turn after which it comes."""
+
+    number: int
+    turn_id: int
+
+    @property
+    def key(self) -> str:
+        """Its name in the ground truth."""
+        return f"compression_point_{self.number}"
+
+
+def folded(text: str) -> str:
+    r"""Return a text with its white space folded.
+
+    >>> folded(" one\n two ")
+    'one two'
+    """
+    return " ".join(text.split())
+
+
+def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
+    """Tell whether a quote stands word for word in one of the turns, white space aside."""
+    return any(folded(quote) in text for text in _texts(turns))
+
+
+def _texts(turns: Sequence[TemplateTurn]) -> Iterator[str]:
+    for turn in turns:
+        yield folded(turn.content)
+        if turn.tool_call:
+            yield folded(turn.tool_call.output)
+
+
+def _quoted(field: str, sentences: Sequence[str], turns: Sequence[TemplateTurn]) -> None:
+    for sentence in sentences:
+        if not stands_in(sentence, turns):
+            raise ValueError(f"{field}: {sentence!r} stands in no turn up to there")

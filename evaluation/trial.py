@@ -1,0 +1,131 @@
+"""One trial: a strategy goes through a template, and is measured at each compression point."""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from . import truth
+from .matching import Alike
+from .probes import Probes
+from .results import Job, PointScores, TrialResult
+from .scoring import kept, quoted, sizes, spent
+from .strategy import Context, Strategy, after, as_messages
+from .tape import Tape
+from .template import Point, Template
+
+_LONGEST = 300
+
+
+@dataclass(slots=True)
+class Trial:
+    """What one trial is run with; `probes` is None if nobody judges."""
+
+    job: Job
+    template: Template
+    strategy: Strategy
+    tape: Tape
+    probes: Probes | None
+    alike: Alike
+    prices: tuple[float, float] | None = None
+    errors: list[str] = field(default_factory=list)
+
+    def run(self) -> TrialResult:
+        """Return the scores of all points; a point at which the strategy fails is the last one."""
+        points: list[PointScores] = []
+        setup = self.template.initial_setup
+        self.strategy.initialize(setup.original_goal, setup.hard_constraints)
+        context, seen = Context(()), 0
+        for point in self.template.points:
+            until = self.template.until(point.turn_id)
+            before = (*context.messages, *as_messages(after(until, seen)))
+            try:
+                context, measured = self._compressed(point, seen)
+            except Exception as error:  # noqa: BLE001 (any strategy's, any provider's)
+                self._note(point, "compress", error)
+                break
+            asked = self._probed(point, before, context)
+            points.append(PointScores(**_head(point), **measured, **asked))
+            seen = point.turn_id
+        return self._result(points)
+
+    def _compressed(self, point: Point, seen: int) -> tuple[Context, dict[str, Any]]:
+        """Return the context at a point, and the scores that need no model."""
+        turns = self.template.until(point.turn_id)
+        for turn in after(turns, seen):
+            if turn.goal_change:
+                self.strategy.update_goal(turn.goal_change.goal, turn.goal_change.rationale)
+        used, began = self.tape.usage, time.perf_counter()
+        context = self.strategy.compress(turns)
+        seconds = time.perf_counter() - began
+        return context, {
+            "seconds": seconds,
+            **sizes(turns, context),
+            **spent(self.tape.usage - used, self.prices),
+            **quoted(self.template, point, context, self.alike),
+            "constraints_in_context": kept(self.template, point, context),
+        }
+
+    def _probed(
+        self, point: Point, before: Sequence[AnyMessage], context: Context
+    ) -> dict[str, float | None]:
+        """Return the scores that the judge gives."""
+        probes, tasks = self.probes, self.template.probing_tasks
+        if probes is None:
+            return {}
+        scores: dict[str, float | None] = {}
+        if question := tasks.goal_probe:
+            goal = truth.goal(self.template, point)
+            earlier = self._tried(point, "goal_before", lambda: probes.goal(before, question, goal))
+            now = self._tried(
+                point, "goal_coherence", lambda: probes.goal(context.messages, question, goal)
+            )
+            scores |= {"goal_before": earlier, "goal_coherence": now}
+            scores["drift"] = None if earlier is None or now is None else earlier - now
+        held = truth.constraints(self.template, point)
+        if held and (rules := tasks.constraint_probe):
+            scores["constraint_recall"] = self._tried(
+                point,
+                "constraint_recall",
+                lambda: probes.constraints(context.messages, rules, held),
+            )
+        if test := tasks.behavioral_test:
+            scores["behavioural_alignment"] = self._tried(
+                point, "behavioural_alignment", lambda: probes.behaviour(context.messages, test)
+            )
+        return scores
+
+    def _tried(self, point: Point, name: str, ask: Callable[[], float]) -> float | None:
+        try:
+            return ask()
+        except Exception as error:  # noqa: BLE001 (any provider's: the other scores are kept)
+            self._note(point, name, error)
+            return None
+
+    def _note(self, point: Point, name: str, error: Exception) -> None:
+        said = str(error).encode(errors="replace").decode()
+        why = f"{type(error).__name__}: {' '.join(said.split())}"
+        self.errors.append(f"point {point.number}, {name}: {why[:_LONGEST]}")
+
+    def _result(self, points: Sequence[PointScores]) -> TrialResult:
+        if self.tape.missing and not self.errors:
+            self.errors.append(f"{self.tape.missing} calls have no recorded answer")
+        return TrialResult(
+            **self.job.model_dump(),
+            turns=len(self.template.turns),
+            digest=digest(self.template),
+            points=tuple(points),
+            errors=tuple(self.errors),
+        )
+
+
+def digest(template: Template) -> str:
+    """Return by what a template is known again: 16 hex digits of its SHA-256."""
+    return hashlib.sha256(template.model_dump_json().encode()).hexdigest()[:16]
+
+
+def _head(point: Point) -> dict[str, int]:
+    return {"point": point.number, "turn_id": point.turn_id}

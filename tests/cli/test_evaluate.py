@@ -1,0 +1,144 @@
+"""`ebbtide eval`: every kind of bad input ends in one line."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from ebbtide.cli.evaluate import warned_once
+from ebbtide.evaluation.tape import header
+from tests.evaluation.commands import evaluated
+from tests.evaluation.conversations import plain, written
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--strategy", "mine"), "no strategy 'mine': there are full-history, rolling-window"),
+        (("--template", "mine"), "template 'mine': no such file; shipped are coding-session"),
+        (("--model", "nobody:nothing"), "model 'nobody:nothing' cannot be used"),
+        (("--judge", "nobody:nothing"), "model 'nobody:nothing' cannot be used"),
+        (("--embeddings", "mine"), "embeddings 'mine' is no name of a model"),
+        (("--replay", "nowhere.jsonl"), "nowhere.jsonl"),
+        (("--config", "nowhere.yaml"), "nowhere.yaml"),
+    ],
+)
+def test_what_cannot_be_used(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    """An unknown name or a file that is not there ends in one line and exit code 1."""
+    done = evaluated(
+        tmp_path, *(("--model", "offline") if options[0] == "--judge" else ()), *options
+    )
+
+    assert done.exit_code == 1
+    assert said in done.output
+    assert done.output.count("\n") == 1
+    assert not (tmp_path / "trials.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--trials", "0"), "--trials"),
+        (("--trials", "many"), "--trials"),
+        (("--concurrency", "0"), "--concurrency"),
+        (("--concurrency", "65"), "--concurrency"),
+        (("--prices", "1"), "two numbers"),
+        (("--prices", "a,b"), "two numbers"),
+        (("--prices", "-1,2"), "is no price"),
+        (("--prices", "nan,2"), "is no price"),
+        (("--prices", "1,inf"), "is no price"),
+        (("--replay", "x", "--model", "offline"), "--replay names the model"),
+        (("--replay", "x", "--judge", "off"), "--replay names the model"),
+        (("--replay", "x", "--record", "y"), "--replay names the model"),
+        (("--strategies", "x"), "--strategies"),
+    ],
+)
+def test_options_that_are_wrong(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    """An option that cannot be is refused with exit code 2, before anything is done."""
+    more = () if {"--replay"} & {*options} else ("--model", "offline")
+    done = evaluated(tmp_path, *more, *options)
+
+    assert done.exit_code == 2
+    assert said in done.output
+    assert not (tmp_path / "trials.jsonl").exists()
+
+
+def test_a_template_that_is_wrong(tmp_path: Path) -> None:
+    """The error of a template names file and field."""
+    path = written(tmp_path, plain(template_id=""))
+    done = evaluated(tmp_path / "out", "--model", "offline", "--template", path)
+
+    assert done.exit_code == 1
+    assert "template.json" in done.output
+    assert "template_id: String should have at least 1 character" in done.output
+
+
+def test_two_templates_of_one_id(tmp_path: Path) -> None:
+    """A template that is named twice is refused."""
+    twice = ("--template", "test-simple") * 2
+    done = evaluated(tmp_path, "--model", "offline", *twice)
+
+    assert done.exit_code == 1
+    assert "'test-simple' is that of another template too" in done.output
+
+
+def test_results_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with results of another setup is left as it is."""
+    simple = ("--template", "test-simple", "--strategy", "full-history")
+    evaluated(tmp_path, "--model", "offline", *simple)
+    before = (tmp_path / "results.json").read_bytes()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1")
+    done = evaluated(tmp_path, *simple)
+
+    assert done.exit_code == 1
+    assert "holds results with model 'offline', this run has 'openai:gpt-5-mini'" in done.output
+    assert (tmp_path / "results.json").read_bytes() == before
+
+
+def test_an_out_that_is_a_file(tmp_path: Path) -> None:
+    """A file where the folder should be is an error in one line."""
+    path = tmp_path / "file"
+    path.write_text("mine", encoding="utf-8")
+    done = evaluated(path, "--model", "offline", "--template", "test-simple")
+
+    assert done.exit_code == 1
+    assert done.output.startswith("ebbtide: ")
+    assert path.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize("text", ["nonsense", "two\nlines", header("other", None)])
+def test_a_record_of_something_else(tmp_path: Path, text: str) -> None:
+    """A file that holds something else is not appended to."""
+    path = tmp_path / "tape.jsonl"
+    path.write_text(text, encoding="utf-8")
+    before = path.read_bytes()
+    simple = ("--template", "test-simple", "--record", str(path))
+    done = evaluated(tmp_path / "out", "--model", "offline", *simple)
+
+    assert done.exit_code == 1
+    assert "tape.jsonl" in done.output
+    assert path.read_bytes() == before
+
+
+def test_without_matplotlib_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without matplotlib the table is written, and a line says how to get the plot."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    done = evaluated(tmp_path, "--model", "offline", "--template", "test-simple")
+
+    assert done.exit_code == 0
+    assert "For a plot, install matplotlib: pip install 'ebbtide[plots]'" in done.output
+    assert (tmp_path / "results.md").exists()
+    assert not (tmp_path / "results.png").exists()
+
+
+def test_a_warning_of_every_trial_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same warning is shown once during a run, another one too, and all of them after it."""
+    logger = logging.getLogger("tests.warned_once")
+    logger.propagate = False
+    with warned_once():
+        for said in ("a", "b", "a", "a"):
+            logger.warning(said)
+    logger.warning("a")
+
+    assert capsys.readouterr().err.split() == ["a", "b", "a"]

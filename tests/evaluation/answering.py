@@ -1,0 +1,36 @@
+"""A scripted model over HTTP for the evaluation: it answers, summarises and judges."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tests.openai_server import Answer, Body, Say, Structured
+
+USAGE = (1_000, 100)
+KEY = {"OPENAI_API_KEY": "x"}
+
+
+def answer(body: Body) -> Answer:
+    """Answer a request by what it asks for; the judge finds everything right but one constraint."""
+    asked = text(body)
+    if number := re.search(r"numbered list of (\d+) constraints", asked):
+        known = [True] * int(number[1])
+        return Say(json.dumps({"known": [*known[:-1], False]}), usage=USAGE)
+    if "You judge whether" in asked:
+        return Say('{"score": 0.75, "why": "One detail is missing."}', usage=USAGE)
+    if body.get("response_format") or body.get("tool_choice"):
+        return Structured(structured(body))
+    return Say("So it is.", usage=USAGE)
+
+
+def text(body: Body) -> str:
+    """Return the texts of a request."""
+    return "\n".join(str(message.get("content")) for message in body["messages"])
+
+
+def structured(body: Body) -> Mapping[str, Any]:
+    """Return a structured answer: one real quote, and one that nobody said."""
+    said = re.findall(r"([A-Z][^.\n]{20,80}\.)", str(body["messages"][-1].get("content")))
+    quotes = [*said[:1], "The moon is made of green cheese, and that is a constraint."]
+    return {"items": [{"quote": one, "kind": "fact"} for one in quotes]}

@@ -1,0 +1,29 @@
+"""`ebbtide eval` in this process, and what it wrote."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli.main import app
+from ebbtide.evaluation.results import TrialResult
+
+MODEL = ("--model", "openai:gpt-5-mini")
+
+
+def evaluated(folder: Path, *options: str) -> Result:
+    """Run the command with these options."""
+    return CliRunner().invoke(app, ["eval", "--out", str(folder), *options])
+
+
+def trials(folder: Path) -> list[TrialResult]:
+    """Return the trials that a folder holds, in the order in which they were kept."""
+    text = (folder / "trials.jsonl").read_text(encoding="utf-8")
+    return [TrialResult.model_validate_json(line) for line in text.splitlines()]
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of the results."""
+    made = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    return [dict(row) for row in made["rows"]]

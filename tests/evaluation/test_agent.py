@@ -1,0 +1,105 @@
+"""The whole agent as a strategy."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+from ebbtide.evaluation.agent import BUDGET, EbbtideAgent
+from ebbtide.evaluation.errors import StrategyError
+from ebbtide.evaluation.strategy import Context, Means, as_messages, size, transcript
+from ebbtide.evaluation.template import Template, TemplateTurn, stands_in
+from ebbtide.evaluation.templates import read
+from tests.doubles import ScriptedModel
+from tests.evaluation.conversations import shed
+
+CODING = read("coding-session")
+
+
+def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
+    """Return what a model extracts: the first sentence of what the user said first."""
+    said = re.findall(r"user: ([^.?\n]+[.?])", str(messages[-1].text))
+    return {"items": [{"quote": said[0], "kind": "fact"}]}
+
+
+def lived(folder: Path, template: Template) -> tuple[list[Context], ScriptedModel]:
+    """Let the agent live through a template; return its contexts and the model that compressed."""
+    model = ScriptedModel(structured=quoting, answers=lambda _: "All is well.")
+    strategy = EbbtideAgent(Means(model, None, folder))
+    setup = template.initial_setup
+    strategy.initialize(setup.original_goal, setup.hard_constraints)
+    found, seen = [], 0
+    for point in template.points:
+        for turn in template.until(point.turn_id):
+            if turn.turn_id > seen and turn.goal_change:
+                strategy.update_goal(turn.goal_change.goal, turn.goal_change.rationale)
+        found.append(strategy.compress(template.until(point.turn_id)))
+        seen = point.turn_id
+    return found, model
+
+
+def test_it_compresses_in_its_own_time(tmp_path: Path) -> None:
+    """On a long conversation it quotes, stays within its budget and keeps the end as it was."""
+    contexts, model = lived(tmp_path, CODING)
+    last = contexts[-1]
+
+    assert all(size(context.messages) < BUDGET for context in contexts)
+    assert last.quotes
+    assert last.fallbacks == 0
+    assert last.through in {turn.turn_id for turn in CODING.turns}
+    assert all(stands_in(quote, CODING.until(last.through or 0)) for quote in last.quotes)
+    assert CODING.turns[-1].content in transcript(last.messages)
+    assert model.asked
+
+
+def test_what_is_small_is_left_alone(tmp_path: Path) -> None:
+    """On a short conversation nothing is compressed: there are no quotes, and all is there."""
+    template = read("research-synthesis-001")
+    contexts, model = lived(tmp_path, template)
+    text = transcript(contexts[-1].messages)
+
+    assert [context.quotes for context in contexts] == [None, None]
+    assert [one.text in text for one in as_messages(template.turns)] == [True] * 18
+    assert model.sent + model.asked == []
+
+
+def test_goal_and_constraints_are_those_of_an_effort(tmp_path: Path) -> None:
+    """The effort is opened with goal and constraints, and a change of the goal is shown."""
+    first, second = (transcript(one.messages) for one in lived(tmp_path, shed())[0])
+
+    assert "Goal: Paint the shed before the rain comes." in first
+    assert "Constraints: Use no more than two tins." in first
+    assert "Goal: Paint the fence." in second
+
+
+def turns(*roles: str) -> Sequence[TemplateTurn]:
+    """Return turns of these roles."""
+    return [
+        TemplateTurn.model_validate({"turn_id": number, "role": role, "content": "So."})
+        for number, role in enumerate(roles, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [("assistant",), ("user",), ("user", "user", "assistant"), ("user", "assistant", "user")],
+)
+def test_it_needs_turns_by_turns(tmp_path: Path, roles: tuple[str, ...]) -> None:
+    """A template in which a user has no answer, or an answer no user, cannot be lived through."""
+    strategy = EbbtideAgent(Means(ScriptedModel(), None, tmp_path))
+    strategy.initialize("Paint.", [])
+
+    with pytest.raises(StrategyError, match="the agent needs"):
+        strategy.compress(turns(*roles))
+
+
+def test_an_answer_in_two_turns_is_one(tmp_path: Path) -> None:
+    """What the assistant says in two turns after each other is one answer."""
+    strategy = EbbtideAgent(Means(ScriptedModel(), None, tmp_path))
+    strategy.initialize("Paint.", [])
+    context = strategy.compress(turns("user", "assistant", "assistant"))
+
+    assert "So.\n\nSo." in transcript(context.messages)

@@ -1,0 +1,113 @@
+"""Matching of quotes with the truth, one to one, against values computed by hand."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.evaluation.assignment import assigned
+from ebbtide.evaluation.matching import THRESHOLD, agreement, by_meaning, lexical, matches
+from ebbtide.memory.meaning import Embedder
+from tests.doubles import Concepts
+
+WEIGHTS = st.integers(1, 5).flatmap(
+    lambda width: st.lists(
+        st.lists(st.sampled_from([0.0, 1.0, 2.0, 2.5, 7.0]), min_size=width, max_size=width),
+        min_size=1,
+        max_size=5,
+    )
+)
+SENTENCES = st.lists(st.sampled_from(["a b c d", "a b c e", "f g", "f  g", "h", ""]), max_size=8)
+
+
+def best(table: list[list[float]]) -> float:
+    """Return the most that any pairing adds up to, by trying all."""
+    if len(table) > len(table[0]):
+        table = [[*row] for row in zip(*table, strict=True)]
+    ways = permutations(range(len(table[0])), len(table))
+    return max(sum(table[at][column] for at, column in enumerate(way)) for way in ways)
+
+
+@given(WEIGHTS)
+def test_no_pairing_is_better(table: list[list[float]]) -> None:
+    """The pairs use each row and column once, and add up to the most that is possible."""
+    pairs = assigned(table)
+
+    assert len({row for row, _ in pairs}) == len({column for _, column in pairs}) == len(pairs)
+    assert sum(table[row][column] for row, column in pairs) == pytest.approx(best(table))
+
+
+@pytest.mark.parametrize("table", [[], [[]], [[0.0, 0.0]]])
+def test_nothing_to_pair(table: list[list[float]]) -> None:
+    """Without rows, without columns and without weight there are no pairs."""
+    assert assigned(table) == ()
+
+
+@given(SENTENCES, SENTENCES)
+def test_a_score_is_never_above_one(quotes: list[str], truth: list[str]) -> None:
+    """Whatever is compared, precision, recall and F1 are absent or between 0 and 1."""
+    found = agreement(quotes, truth)
+    scores = [found.precision, found.recall, found.f1]
+
+    assert all(score is None or 0 <= score <= 1 for score in scores)
+    assert len(matches(quotes, truth)) <= min(len(quotes), len(truth))
+
+
+def test_a_repeated_quote_counts_once() -> None:
+    """Three times the same right quote is one hit of three: precision 1/3, recall 1/2, F1 2/5."""
+    found = agreement(["It rains."] * 3, ["It rains.", "The port is closed."])
+
+    assert found.precision == pytest.approx(1 / 3)
+    assert found.recall == pytest.approx(1 / 2)
+    assert found.f1 == pytest.approx(2 / 5)
+
+
+def test_the_same_words_come_first() -> None:
+    """A quote goes to the sentence of its own words, also if a likelier one comes before."""
+    truth = ["The port is 8081.", "The port is 8080."]
+
+    assert matches(["The port is 8080.", "The port is 8081."], truth) == ((0, 1), (1, 0))
+
+
+def test_as_many_as_possible_are_paired() -> None:
+    """Two pairs that are alike enough are better than one that is more alike."""
+
+    def alike(_quotes: object, _truth: object) -> list[list[float]]:
+        return [[0.99, 0.86], [0.86, 0.2]]
+
+    assert matches(["a", "b"], ["c", "d"], alike) == ((0, 1), (1, 0))
+
+
+def test_the_threshold_is_a_bound() -> None:
+    """Likeness of 0.85 is enough, a little less is not."""
+
+    def alike(_quotes: object, _truth: object) -> list[list[float]]:
+        return [[THRESHOLD, 0.0], [0.0, THRESHOLD - 0.001]]
+
+    assert matches(["a", "b"], ["c", "d"], alike) == ((0, 0),)
+
+
+def test_meaning_finds_other_words() -> None:
+    """With embeddings two sentences of the same meaning are one, which letters do not show."""
+    meaning = by_meaning(Embedder(Concepts("car automobile", "buy purchase")))
+    ours, truth = ["we buy a car"], ["we purchase a automobile"]
+
+    assert matches(ours, truth, meaning) == ((0, 0),)
+    assert matches(ours, truth, lexical) == ()
+
+
+def test_without_a_side_a_score_is_absent() -> None:
+    """Precision needs quotes, recall needs truth; neither is zero without them."""
+    no_quotes, no_truth, neither = agreement([], ["a"]), agreement(["a"], []), agreement([], [])
+
+    assert (no_quotes.precision, no_quotes.recall, no_quotes.f1) == (None, 0.0, None)
+    assert (no_truth.precision, no_truth.recall, no_truth.f1) == (0.0, None, None)
+    assert (neither.precision, neither.recall, neither.f1) == (None, None, None)
+
+
+def test_nothing_right_is_zero() -> None:
+    """If nothing matches, all three are zero."""
+    found = agreement(["one thing"], ["something else entirely"])
+
+    assert (found.precision, found.recall, found.f1) == (0.0, 0.0, 0.0)

@@ -1,0 +1,98 @@
+"""The peers, driven with a scripted model: they compress when they are told to."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ebbtide.evaluation.errors import StrategyError
+from ebbtide.evaluation.peers import DeepAgents, LangMem, Middleware
+from ebbtide.evaluation.strategies import chosen
+from ebbtide.evaluation.strategy import Means, as_messages, size, transcript
+from ebbtide.evaluation.template import Template
+from ebbtide.evaluation.templates import read
+from tests.doubles import ScriptedModel
+
+PACKAGES = ("langmem", "deepagents")
+
+
+def summary(_messages: object) -> str:
+    """Return what a peer keeps of what it summarises."""
+    return "They paint."
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what peers import
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    """Skip a test if a peer is not installed."""
+    missing = find_spec(package) is None
+    return pytest.mark.skipif(missing, reason="pip install 'ebbtide[bench]'")
+
+
+def points(made: Any, template: Template, folder: Path) -> list[Any]:
+    """Return the context of a peer at each point of a template."""
+    strategy = made(Means(ScriptedModel(answers=summary), None, folder))
+    strategy.initialize("Paint.", [])
+    strategy.update_goal("Rest.", "It rains.")
+    return [strategy.compress(template.until(point.turn_id)) for point in template.points]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Middleware,
+        pytest.param(DeepAgents, marks=needs("deepagents")),
+    ],
+)
+def test_a_summary_and_the_last_messages(tmp_path: Path, made: Any) -> None:
+    """What is left is one summary and the last six messages, word for word, at every point."""
+    template = read("long-support-case")
+    contexts = points(made, template, tmp_path)
+    ends = [as_messages(template.until(point.turn_id))[-6:] for point in template.points]
+
+    for context, end in zip(contexts, ends, strict=True):
+        assert transcript(context.messages).endswith(transcript(end))
+        assert transcript(context.messages).count("They paint.") == 1
+        assert len(context.messages) == 7
+        assert context.quotes is None
+
+
+@needs("langmem")
+def test_langmem_stays_within_its_tokens(tmp_path: Path) -> None:
+    """The node summarises once there are more tokens than it was told, and keeps the end."""
+    template = read("coding-session")
+    contexts = points(LangMem, template, tmp_path)
+    end = as_messages(template.turns)[-1:]
+
+    assert transcript(contexts[-1].messages).endswith(transcript(end))
+    assert all("They paint." in transcript(context.messages) for context in contexts)
+    assert max(size(context.messages) for context in contexts) < 2_000
+
+
+@needs("langmem")
+def test_langmem_leaves_a_short_conversation(tmp_path: Path) -> None:
+    """Below its tokens the node changes nothing."""
+    template = read("test-simple")
+    (context,) = points(LangMem, template, tmp_path)
+
+    assert transcript(context.messages) == transcript(as_messages(template.until(4)))
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_peer_that_is_not_installed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What to install is said before anything runs."""
+    monkeypatch.setattr("ebbtide.evaluation.strategies.find_spec", lambda _: None)
+
+    with pytest.raises(StrategyError, match=r"needs .+: pip install 'ebbtide\[bench\]'"):
+        chosen([name])
+
+
+def test_a_peer_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making one without its package says what to install, too."""
+    monkeypatch.setitem(sys.modules, "langmem.short_term", None)
+
+    with pytest.raises(StrategyError, match="needs langmem"):
+        LangMem(Means(ScriptedModel(), None, tmp_path))

@@ -1,0 +1,167 @@
+"""Ebbtide's two ways to quote, as strategies."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ebbtide.evaluation.quoting import ProtectedCore, SelectiveSalience, exchanges
+from ebbtide.evaluation.strategy import Context, Means, as_messages, recent, transcript
+from ebbtide.evaluation.template import Template, folded, stands_in
+from ebbtide.evaluation.templates import read, shipped
+from ebbtide.memory.errors import SalienceError
+from ebbtide.memory.meaning import Embedder
+from tests.doubles import Concepts, ScriptedModel
+from tests.evaluation.conversations import NEWER as NEWER_PORT
+from tests.evaluation.conversations import PORT, shed
+
+RULE = "Whatever you do, do not cancel or change any order that a customer has already paid."
+QUOTED = "The limit of 25 requests a minute was set when we began."
+NEWER = "The platform team has raised your limit to 40 requests a minute as of 11:20 today."
+INVENTED = "The moon is made of green cheese, and that is a constraint."
+SUPPORT = read("long-support-case")
+
+
+def items(*quotes: str) -> dict[str, Any]:
+    """Return what a model extracts."""
+    return {"items": [{"quote": quote, "kind": "fact"} for quote in quotes]}
+
+
+def begun(made: type[ProtectedCore], template: Template, model: ScriptedModel) -> ProtectedCore:
+    """Return a strategy that was told the goal of a template."""
+    strategy = made(Means(model, None, Path()))
+    setup = template.initial_setup
+    strategy.initialize(setup.original_goal, setup.hard_constraints)
+    return strategy
+
+
+def contexts(strategy: ProtectedCore, template: Template) -> list[Context]:
+    """Return the context at each point."""
+    return [strategy.compress(template.until(point.turn_id)) for point in template.points]
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_the_core_quotes_without_a_model(name: str) -> None:
+    """Every quote of the core stands in a turn, the end stays as it is, and no model is asked."""
+    template, model = read(name), ScriptedModel()
+    strategy = begun(ProtectedCore, template, model)
+
+    for point, context in zip(template.points, contexts(strategy, template), strict=True):
+        turns = template.until(point.turn_id)
+        end = transcript(as_messages(recent(turns)))
+        assert all(stands_in(quote, turns) for quote in context.quotes or ())
+        assert transcript(context.messages).endswith(end)
+    assert model.sent + model.asked == []
+
+
+def test_goal_and_constraints_are_shown() -> None:
+    """The context begins with the goal and the constraints that the strategy was told."""
+    strategy = begun(ProtectedCore, SUPPORT, ScriptedModel())
+    first = strategy.compress(SUPPORT.until(16)).messages[0].text
+
+    assert SUPPORT.initial_setup.original_goal in first
+    assert RULE in first
+
+
+def test_a_new_goal_is_shown() -> None:
+    """After a change the context says the new goal."""
+    template = shed()
+    strategy = begun(ProtectedCore, template, ScriptedModel())
+    strategy.compress(template.until(8))
+    strategy.update_goal("Paint the fence.", "The shed is gone.")
+    context = strategy.compress(template.turns)
+
+    assert "Goal: Paint the fence." in context.messages[0].text
+
+
+def test_what_is_recent_is_not_quoted_beside_itself() -> None:
+    """Quotes of the recent exchanges count as quotes and stand in the context once."""
+    strategy = begun(ProtectedCore, SUPPORT, ScriptedModel())
+    context = strategy.compress(SUPPORT.until(16))
+    text = folded(transcript(context.messages[1:]))
+    late = [one for one in context.quotes or () if stands_in(one, recent(SUPPORT.until(16)))]
+
+    assert RULE in (context.quotes or ())
+    assert all(text.count(folded(quote)) == 1 for quote in late)
+
+
+def test_a_model_chooses() -> None:
+    """What the model quotes stands in the context, what it makes up is dropped and counted."""
+    model = ScriptedModel(structured=[items(QUOTED, INVENTED)], answers=["All is well."])
+    context = begun(SelectiveSalience, SUPPORT, model).compress(SUPPORT.until(16))
+    text = transcript(context.messages)
+
+    assert context.quotes == (QUOTED,)
+    assert (context.fabricated, context.fallbacks) == (1, 0)
+    assert QUOTED in text
+    assert "background: All is well." in text
+    assert INVENTED not in text
+
+
+def test_only_new_turns_are_read() -> None:
+    """At the second point the model reads what was said since the first, and keeps its quotes."""
+    structured = [items(QUOTED), items(NEWER)]
+    model = ScriptedModel(structured=structured, answers=["All is well."] * 2)
+    strategy = begun(SelectiveSalience, SUPPORT, model)
+    strategy.compress(SUPPORT.until(16))
+    context = strategy.compress(SUPPORT.until(30))
+    log = model.asked[1].text
+
+    assert context.quotes == (QUOTED, NEWER)
+    assert "How long does it take for 412 of them?" in log
+    assert "Can you raise it yourself?" not in log
+
+
+def test_a_newer_number_supersedes_an_older_one() -> None:
+    """A quote with a newer number takes the older one's place."""
+    template = shed()
+    model = ScriptedModel(structured=[items(PORT), items(NEWER_PORT)], answers=["All is well."])
+    first, second = contexts(begun(SelectiveSalience, template, model), template)
+
+    assert (first.quotes, second.quotes) == ((PORT,), (NEWER_PORT,))
+
+
+def test_rules_step_in() -> None:
+    """If the extraction fails or quotes nothing real, the core is quoted and that is counted."""
+    failing = ScriptedModel(structured=lambda _: OSError("gone"), answers=["All is well."])
+    inventing = ScriptedModel(structured=[items(INVENTED)], answers=["All is well."])
+    turns = SUPPORT.until(16)
+    core = begun(ProtectedCore, SUPPORT, ScriptedModel()).compress(turns)
+    found = [begun(SelectiveSalience, SUPPORT, one).compress(turns) for one in (failing, inventing)]
+
+    assert [context.quotes for context in found] == [core.quotes] * 2
+    assert [context.fallbacks for context in found] == [1, 1]
+    assert [context.fabricated for context in found] == [0, 1]
+
+
+def test_without_a_background_nothing_changes() -> None:
+    """If the background cannot be written it is an error, and the next time begins where it was."""
+    answers = [OSError("gone"), "All is well."]
+    model = ScriptedModel(structured=[items(QUOTED)] * 2, answers=answers)
+    strategy = begun(SelectiveSalience, SUPPORT, model)
+    with pytest.raises(SalienceError, match="gone"):
+        strategy.compress(SUPPORT.until(16))
+    context = strategy.compress(SUPPORT.until(16))
+
+    assert context.quotes == (QUOTED,)
+    assert model.asked[0].text == model.asked[1].text
+
+
+def test_embeddings_are_used_if_there_are_any() -> None:
+    """With an embedding model what is quoted is compared by meaning."""
+    model = Concepts()
+    strategy = ProtectedCore(Means(ScriptedModel(), Embedder(model), Path()))
+    strategy.initialize("Paint.", [])
+    strategy.compress(SUPPORT.turns)
+
+    assert model.documents
+
+
+def test_exchanges_are_groups() -> None:
+    """An exchange is a group with the number of its first turn, also if it begins in the middle."""
+    turns = shed().turns
+
+    assert [group.turn for group in exchanges(turns)] == [5, 11, 17]
+    assert [len(group.messages) for group in exchanges(turns)] == [4, 2, 2]
+    assert [group.turn for group in exchanges(turns[1:])] == [8, 11, 17]
+    assert exchanges(()) == ()

@@ -1,0 +1,104 @@
+"""What strategies share, and the two plain ones."""
+
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from ebbtide.evaluation.errors import StrategyError
+from ebbtide.evaluation.history import FullHistory, RollingWindow
+from ebbtide.evaluation.strategies import OURS, STRATEGIES, chosen
+from ebbtide.evaluation.strategy import Means, after, as_messages, recent, transcript
+from ebbtide.evaluation.templates import read, shipped
+from tests.doubles import ScriptedModel
+from tests.evaluation.conversations import PORT, shed
+
+TURNS = shed().turns
+
+
+def means(folder: Path) -> Means:
+    """Return what a strategy works with, with a model that must not be asked."""
+    return Means(ScriptedModel(), None, folder)
+
+
+def test_a_turn_with_a_call_is_three_messages() -> None:
+    """The call, its result and the words, joined by one id."""
+    call, result, words = as_messages(TURNS[1:2])
+
+    assert isinstance(call, AIMessage)
+    assert isinstance(result, ToolMessage)
+    assert call.tool_calls[0]["id"] == result.tool_call_id
+    assert (result.text, words.text) == (PORT, "I looked it up.")
+
+
+def test_the_recent_turns_go_by_their_numbers() -> None:
+    """An exchange begins with the user's words, whatever the numbers and gaps are."""
+    assert [turn.turn_id for turn in recent(TURNS, 1)] == [17, 20]
+    assert [turn.turn_id for turn in recent(TURNS, 2)] == [11, 12, 17, 20]
+    assert recent(TURNS, 3) == recent(TURNS, 9) == TURNS
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_the_recent_turns_are_right_at_every_point(name: str) -> None:
+    """At every point the last exchanges end with the point's turn and begin with the user."""
+    template = read(name)
+    found = [recent(template.until(point.turn_id), 1) for point in template.points]
+
+    assert [turns[-1].turn_id for turns in found] == [point.turn_id for point in template.points]
+    assert {turns[0].role for turns in found} == {"user"}
+    assert {[turn.role for turn in turns].count("user") for turns in found} == {1}
+
+
+def test_after_a_turn() -> None:
+    """What comes after a number is found by numbers, also by one that no turn has."""
+    assert [turn.turn_id for turn in after(TURNS, 9)] == [11, 12, 17, 20]
+
+
+def test_a_transcript_shows_calls_and_results() -> None:
+    """A context is read as lines with who speaks, calls and results included."""
+    shown = transcript([HumanMessage("Hi."), *as_messages(TURNS[1:2])])
+
+    assert shown == (
+        "user: Hi.\nassistant calls measure {'what': 'shed'}\n"
+        f"tool: {PORT}\nassistant: I looked it up."
+    )
+
+
+def test_full_history_loses_nothing(tmp_path: Path) -> None:
+    """The whole conversation is the context, and no sentence is chosen."""
+    context = FullHistory(means(tmp_path)).compress(TURNS)
+
+    assert context.messages == as_messages(TURNS)
+    assert context.quotes is None
+
+
+def test_the_window_forgets(tmp_path: Path) -> None:
+    """The last three exchanges are the context."""
+    turns = read("long-support-case").until(46)
+    context = RollingWindow(means(tmp_path)).compress(turns)
+
+    assert context.messages == as_messages([turn for turn in turns if turn.turn_id > 40])
+
+
+@pytest.mark.parametrize("made", [FullHistory, RollingWindow])
+def test_they_need_no_goal(tmp_path: Path, made: type[FullHistory | RollingWindow]) -> None:
+    """Being told the goal changes nothing for them."""
+    strategy = made(means(tmp_path))
+    strategy.initialize("Paint.", ["No third tin."])
+    strategy.update_goal("Rest.", "It rains.")
+
+    assert strategy.compress(TURNS) == made(means(tmp_path)).compress(TURNS)
+
+
+def test_strategies_are_chosen_by_name() -> None:
+    """Without names they are Ebbtide's own; an unknown one is answered with those there are."""
+    assert [*chosen([])] == [*OURS]
+    assert [*chosen(["rolling-window"])] == ["rolling-window"]
+    with pytest.raises(StrategyError, match="no strategy 'mine': there are full-history, "):
+        chosen(["mine"])
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_has_its_name(name: str) -> None:
+    """A strategy is found under the name that it has."""
+    assert getattr(STRATEGIES[name], "name", None) == name

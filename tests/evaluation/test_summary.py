@@ -1,0 +1,171 @@
+"""Trials put together, against values computed by hand, and how they are written."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ebbtide.evaluation.metrics import SCORES, Target
+from ebbtide.evaluation.report import write
+from ebbtide.evaluation.results import REPLAYED
+from ebbtide.evaluation.summary import rows, spread
+from ebbtide.evaluation.tables import page, written
+from tests.evaluation.outcomes import SETUP, point, result
+
+TRIALS = (
+    result(point(1, goal_coherence=0.8, fabricated=1), point(2, goal_coherence=1.0, fabricated=2)),
+    result(point(1, goal_coherence=1.0, fabricated=0), point(2), trial=2),
+    result(point(1, goal_coherence=0.95), trial=3),
+)
+
+
+def test_means_over_points_and_trials() -> None:
+    """Means over points are 0.9, 1.0 and 0.95: mean 0.95, deviation 0.05; sums are 3 and 0."""
+    (row,) = rows(TRIALS)
+    coherence, fabricated = row.metrics["goal_coherence"], row.metrics["fabricated"]
+
+    assert coherence.mean == pytest.approx(0.95)
+    assert coherence.deviation == pytest.approx(0.05)
+    assert (coherence.least, coherence.most, coherence.trials) == (0.9, 1.0, 3)
+    assert (fabricated.mean, fabricated.least, fabricated.most) == (1.5, 0, 3)
+    assert fabricated.trials == 2
+
+
+def test_what_is_absent_is_not_zero() -> None:
+    """A metric that no point has is not in the row, and has no target."""
+    (row,) = rows([result(point())])
+
+    assert "goal_coherence" not in row.metrics
+    assert row.targets == {"compression_ratio": True}
+
+
+def test_a_trial_without_points_has_no_metrics() -> None:
+    """A trial that failed at its first point counts as a trial with an error, and adds nothing."""
+    (row,) = rows([result(errors=("point 1, compress: it broke",))])
+
+    assert (row.trials, row.errors, row.metrics) == (1, 1, {})
+
+
+def test_rows_are_sorted() -> None:
+    """There is a row for each template and strategy, in order."""
+    pairs = [("b", "x"), ("a", "y"), ("a", "x")]
+    found = rows([result(template=one, strategy=other) for one, other in pairs])
+
+    assert [(row.template, row.strategy) for row in found] == sorted(pairs)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "met"),
+    [
+        ("salience_precision", 0.75, False),
+        ("salience_recall", 0.76, True),
+        ("goal_coherence", 0.9, False),
+        ("constraint_recall", 0.96, True),
+        ("verbatim_rate", 0.999, False),
+        ("verbatim_rate", 1.0, True),
+        ("compression_ratio", 0.5, False),
+        ("compression_ratio", 0.49, True),
+    ],
+)
+def test_targets(name: str, value: float, met: bool) -> None:  # noqa: FBT001 (a row of the table)
+    """The targets are the documented ones, and their bounds are not met by themselves."""
+    (row,) = rows([result(point().model_copy(update={name: value}))])
+
+    assert row.targets[name] is met
+
+
+def test_a_short_template_has_no_target_of_compression() -> None:
+    """Under forty turns there is next to nothing to compress, and no target for it."""
+    (row,) = rows([result(point(), turns=39)])
+
+    assert row.targets == {}
+
+
+def test_one_trial_has_no_deviation() -> None:
+    """The deviation needs two trials."""
+    assert spread([0.5]).deviation is None
+    assert spread([0.0, 1.0]).deviation == pytest.approx(0.5**0.5)
+    assert written(spread([0.5]), 2) == "0.50"
+    assert written(None, 2) == "–"
+
+
+def test_the_page() -> None:
+    """The page has the scores, the targets beside them, who spoke, and the errors."""
+    failed = result(point(drift=0.5), trial=4, errors=("point 1, goal_coherence: no",))
+    trials = (*TRIALS, failed)
+    text = page(SETUP, rows(trials), trials)
+
+    assert "Model: m. Judge: j." in text
+    assert "by their letters, one to one" in text
+    assert "| shed | window | 4 | 0.95 ± 0.05 | 0.50 |" in text
+    assert "goal coherence > 0.90" in text
+    assert "| shed | window | – | – | met |" in text
+    assert "- window/shed/4: point 1, goal_coherence: no" in text
+    assert REPLAYED not in text
+
+
+def test_a_missed_target_has_its_value() -> None:
+    """Beside a target that is missed stands what was reached."""
+    trials = (result(point(goal_coherence=0.5)),)
+
+    assert "missed (0.50)" in page(SETUP, rows(trials), trials)
+
+
+def test_without_a_judge_it_is_said() -> None:
+    """A page without a judge says why its scores are absent."""
+    setup = SETUP.model_copy(update={"judge": None})
+
+    assert "Judge: none, so what a judge scores is absent." in page(setup, (), ())
+
+
+def test_a_bar_in_a_name_does_not_break_the_table() -> None:
+    """A template's id is its author's, and may hold what a table is made of."""
+    trials = (result(point(), template="a|b"),)
+
+    assert "| a/b | window |" in page(SETUP, rows(trials), trials)
+
+
+def test_every_file_says_that_it_was_replayed(tmp_path: Path) -> None:
+    """JSON, table and picture made of recorded answers say so."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+    report = write(tmp_path, SETUP.model_copy(update={"note": REPLAYED}), TRIALS)
+    names = [path.name for path in report.files]
+
+    assert names == ["results.json", "results.md", "results.png"]
+    assert all(REPLAYED.encode() in path.read_bytes() for path in report.files)
+
+
+def test_the_files_of_a_measurement(tmp_path: Path) -> None:
+    """JSON has rows and trials, sorted; nothing else is left in the folder."""
+    report = write(tmp_path, SETUP, TRIALS[::-1])
+    made = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+
+    assert [trial["trial"] for trial in made["trials"]] == [1, 2, 3]
+    assert made["rows"][0]["metrics"]["goal_coherence"]["mean"] == pytest.approx(0.95)
+    assert made["note"] == ""
+    assert sorted(tmp_path.iterdir()) == sorted(report.files)
+
+
+def test_there_is_no_picture_without_matplotlib(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without matplotlib there are the figures and the table."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    report = write(tmp_path, SETUP, TRIALS)
+
+    assert [path.name for path in report.files] == ["results.json", "results.md"]
+    assert not report.drawn
+
+
+def test_without_results_there_is_no_picture(tmp_path: Path) -> None:
+    """If no trial has a score there is nothing to draw."""
+    report = write(tmp_path, SETUP, ())
+
+    assert not report.drawn
+
+
+def test_targets_are_written_with_their_sign() -> None:
+    """A target says itself, and where it is one."""
+    assert str(Target("<", 0.5, long=True)) == "< 0.50 (long templates)"
+    assert len({metric.name for metric in SCORES}) == len(SCORES)

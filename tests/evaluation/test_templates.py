@@ -1,0 +1,182 @@
+"""Templates: the shipped ones, and every way in which a file can be wrong."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ebbtide.evaluation.errors import TemplateFileError
+from ebbtide.evaluation.template import Template, stands_in
+from ebbtide.evaluation.templates import read, read_all, shipped
+from tests.evaluation.conversations import plain, written
+
+SIZES = {
+    "coding-session": (40, 3),
+    "long-support-case": (60, 4),
+    "research-synthesis-001": (12, 2),
+    "test-edge-cases": (25, 4),
+    "test-simple": (5, 1),
+}
+
+
+def sentences(template: Template) -> list[str]:
+    """Return every sentence of a template's ground truth."""
+    truth = template.ground_truth
+    listed = [one for some in template.ground_truth_salience.values() for one in some]
+    pairs = [one for pair in truth.superseded for one in (pair.old, pair.by)]
+    return [*listed, *pairs, *(truth.constraints or ()), *(truth.facts or ())]
+
+
+def test_these_are_shipped() -> None:
+    """The shipped templates have the turns and compression points that they are said to have."""
+    found = {name: read(name) for name in shipped()}
+
+    assert {name: (len(one.turns), len(one.points)) for name, one in found.items()} == SIZES
+    assert [one.template_id for one in found.values()] == [*found]
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_ground_truth_is_quoted(name: str) -> None:
+    """Every sentence of the ground truth stands word for word in a turn."""
+    template = read(name)
+    strangers = [one for one in sentences(template) if not stands_in(one, template.turns)]
+
+    assert sentences(template)
+    assert strangers == []
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_every_point_has_its_truth(name: str) -> None:
+    """Every compression point of a shipped template is listed, be it with nothing."""
+    template = read(name)
+
+    assert [*template.ground_truth_salience] == [point.key for point in template.points]
+
+
+def test_the_edge_cases_are_there() -> None:
+    """The template of edge cases changes its goal, has gaps, and a point where nothing is new."""
+    template = read("test-edge-cases")
+    ids = [turn.turn_id for turn in template.turns]
+
+    assert ids != [*range(1, len(ids) + 1)]
+    assert any(turn.goal_change for turn in template.turns)
+    assert template.ground_truth_salience["compression_point_4"] == ()
+    assert len(template.ground_truth.constraints or ()) > len(
+        template.initial_setup.hard_constraints
+    )
+
+
+def test_the_long_case_supersedes_numbers() -> None:
+    """In the long case the limit of requests has three values, and the newest one holds."""
+    gone = [pair.old for pair in read("long-support-case").ground_truth.superseded]
+
+    assert any("25 requests" in one for one in gone)
+    assert any("40 requests" in one for one in gone)
+
+
+def turn(**values: Any) -> dict[str, Any]:
+    """Return a turn of a template, with a compression point."""
+    return {
+        "turn_id": 1,
+        "role": "user",
+        "content": "Hello.",
+        "is_compression_point": True,
+        **values,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"mood": "good"}, "mood: Extra inputs are not permitted"),
+        ({"template_id": " "}, "template_id: String should have at least 1 character"),
+        ({"turns": []}, "turns: Tuple should have at least 1 item"),
+        ({"turns": [turn(turn_id=0)]}, "turns.0.turn_id: Input should be greater than or equal"),
+        ({"turns": [turn(role="tool")]}, "turns.0.role: Input should be 'user' or 'assistant'"),
+        ({"turns": [turn(content="")]}, "turns.0.content: String should have at least 1"),
+        ({"turns": [turn(colour="red")]}, "turns.0.colour: Extra inputs are not permitted"),
+        ({"turns": [turn(), turn()]}, "turns: turn_id 1 follows 1"),
+        ({"turns": [turn(is_compression_point=False)]}, "no turn has is_compression_point"),
+        (
+            {"turns": [turn(tool_call={"name": "look", "output": "x"})]},
+            "turns.0: tool_call: only a turn of the assistant can have one",
+        ),
+        ({"initial_setup": {}}, "initial_setup.original_goal: Field required"),
+        (
+            {"ground_truth": {"constraints": ["Never said."]}},
+            "ground_truth.constraints: 'Never said.' stands in no turn",
+        ),
+        (
+            {"ground_truth": {"superseded": [{"old": "Never.", "by": "Said."}]}},
+            "ground_truth.superseded: 'Never.' stands in no turn",
+        ),
+        (
+            {"ground_truth_salience": {"compression_point_3": []}},
+            "ground_truth_salience.compression_point_3: there is no such point",
+        ),
+        (
+            {"ground_truth_salience": {"compression_point_1": ["We now paint the fence instead."]}},
+            "ground_truth_salience.compression_point_1: 'We now paint the fence instead.' stands",
+        ),
+        ({"probing_tasks": {"goal_probe": 3}}, "probing_tasks.goal_probe: Input should be a valid"),
+    ],
+)
+def test_an_error_names_file_and_field(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    """What is wrong is said in one line, with the file and the field."""
+    path = written(tmp_path, plain(**changes))
+
+    with pytest.raises(TemplateFileError) as caught:
+        read(path)
+
+    assert said in str(caught.value)
+    assert path in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "{", "[]", "null", '"a"', "\udcff".encode("utf-8", "surrogateescape").decode("latin-1")],
+)
+def test_a_file_that_is_no_template(tmp_path: Path, value: str) -> None:
+    """A file that is no object of JSON is refused by its name."""
+    path = written(tmp_path, value)
+
+    with pytest.raises(TemplateFileError, match=r"template\.json"):
+        read(path)
+
+
+def test_a_file_that_is_not_there() -> None:
+    """A name that is unknown is answered with the names that there are."""
+    with pytest.raises(TemplateFileError, match="coding-session, long-support-case"):
+        read("no-such-template")
+
+
+def test_a_folder_is_no_template(tmp_path: Path) -> None:
+    """A folder is refused by its name."""
+    with pytest.raises(TemplateFileError, match=tmp_path.name):
+        read(str(tmp_path))
+
+
+def test_two_templates_of_one_id(tmp_path: Path) -> None:
+    """Two templates of one id are refused, since their results could not be told apart."""
+    path = written(tmp_path, plain(template_id="test-simple"))
+
+    with pytest.raises(TemplateFileError, match="template_id: 'test-simple'"):
+        read_all(["test-simple", path])
+
+
+def test_turn_ids_are_no_positions() -> None:
+    """What was said until a turn goes by its number, whatever its place in the list."""
+    template = Template.model_validate(plain())
+
+    assert [turn.turn_id for turn in template.until(12)] == [5, 8, 11, 12]
+    assert [point.turn_id for point in template.points] == [8, 20]
+
+
+def test_white_space_in_a_quote_does_not_matter() -> None:
+    """A sentence is found across line breaks, and not across two turns."""
+    turns: Callable[[], Any] = Template.model_validate(plain()).until(8).__iter__
+
+    assert stands_in("Use no\n more than two tins.", [*turns()])
+    assert not stands_in("two tins. I looked it up.", [*turns()])
