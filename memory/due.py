@@ -66,7 +66,8 @@ def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
     """Return how many of the oldest turns leave, given the sizes of turns in tokens, oldest first.
 
     As many as it takes until the others have `low` tokens, the newest `recent` never; none, if
-    those that may leave have less than `least` tokens, so that a pass is worth its calls.
+    those that may leave have less than `least` tokens, or than half of what the newest have, so
+    that a pass is worth its calls.
 
     >>> leaving([300, 300, 300, 300, 300], recent=2, low=700, least=300)
     3
@@ -74,7 +75,7 @@ def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
     0
     """
     most = max(0, len(sizes) - recent)
-    if sum(sizes[:most]) < least:
+    if sum(sizes[:most]) < max(least, sum(sizes[most:]) / 2):
         return 0
     fitting = (gone for gone in range(most) if sum(sizes[gone:]) <= low)
     return next(fitting, most)

@@ -1,0 +1,123 @@
+"""When an open effort is compressed, and how far."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.due import adoptable, due, item_limit, leaving
+from ebbtide.memory.salience import Compression, Item, Kind
+from tests.memory.desks import OWNER, Conversation, call
+
+LONG = "word " * 60
+SIZES = st.lists(st.integers(1, 1_000), max_size=30)
+
+
+@pytest.fixture
+def shop(talk: Conversation) -> Conversation:
+    """Return a conversation with an open effort of three short turns."""
+    talk.set(context_budget=2_000, compression="salience")
+    talk.turn("Begin.", call("open_effort", name="shop", goal="Move it."))
+    for _ in range(2):
+        talk.turn("Go on.")
+    return talk
+
+
+def grown(talk: Conversation, turns: int) -> Conversation:
+    """Go through further long turns."""
+    for _ in range(turns):
+        talk.turn(LONG)
+    return talk
+
+
+def compressed(talk: Conversation, through: int, **chosen: Any) -> Compression:
+    """Store a compression of the turns up to one."""
+    item = Item(Kind.FACT, "Begin.", 1)
+    made = Compression("shop", talk.tip.turn, through, (item,), "They began.", **chosen)
+    return talk.archive.commit_compression(OWNER, talk.tip, made)
+
+
+def test_an_effort_in_its_share_is_not_due(shop: Conversation) -> None:
+    """What fits stays as it is."""
+    talk = grown(shop, 3)
+
+    assert due(talk.desk) is None
+
+
+def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation) -> None:
+    """The oldest turns leave, the newest three never."""
+    talk = grown(shop, 12)
+    found = due(talk.desk)
+
+    assert found is not None
+    assert found.effort.id == "shop"
+    assert [record.turn for record in found.leaving] == [*range(1, found.through + 1)]
+    assert found.through <= talk.tip.turn - talk.settings.recent_turns
+    assert found.live > talk.settings.active_share * talk.room
+
+
+def test_switched_off_nothing_is_due(shop: Conversation) -> None:
+    """With `off` the hard budget alone cuts."""
+    talk = grown(shop, 12)
+    talk.set(compression="off")
+
+    assert due(talk.desk) is None
+
+
+def test_what_is_compressed_already_is_not_read_again(shop: Conversation) -> None:
+    """Only later turns leave."""
+    talk = grown(shop, 14)
+    compressed(talk, 9)
+    talk = grown(talk, 6)
+    found = due(talk.desk)
+
+    assert found is not None
+    assert found.leaving[0].turn == 10
+
+
+def test_an_open_effort_that_is_not_active_has_the_smaller_share(shop: Conversation) -> None:
+    """Left for another one, it is compressed where it was not while it was active."""
+    talk = grown(shop, 4)
+    assert due(talk.desk) is None
+    talk.turn("Another.", call("open_effort", name="other"))
+    talk.set(open_share=0.05)
+    found = due(talk.desk)
+
+    assert found is not None
+    assert found.effort.id == "shop"
+
+
+def test_a_stale_one_is_due_without_new_turns(shop: Conversation) -> None:
+    """What erasing took from it is written again."""
+    compressed(shop, 2, stale=True)
+    found = due(shop.desk)
+
+    assert found is not None
+    assert (found.leaving, found.through) == ((), 2)
+
+
+def test_one_that_the_state_does_not_name_is_adopted(shop: Conversation) -> None:
+    """It was stored before the run was cut off, or the state was rebuilt."""
+    made = compressed(shop, 2)
+
+    assert adoptable(shop.desk) == made
+
+
+def test_items_have_half_of_low_water_at_most(shop: Conversation) -> None:
+    """And never more than the setting says."""
+    tier = shop.settings.active_share * shop.room * shop.settings.low_water
+
+    assert item_limit(shop.desk) == int(tier / 2) < shop.settings.salience_max_tokens
+    shop.set(salience_max_tokens=100)
+    assert item_limit(shop.desk) == 100
+
+
+@given(SIZES, st.integers(1, 5), st.integers(0, 2_000), st.integers(0, 1_000))
+def test_recent_turns_never_leave(sizes: list[int], recent: int, low: int, least: int) -> None:
+    """Whatever the sizes; and what leaves is worth a pass."""
+    gone = leaving(sizes, recent, low, least)
+
+    assert 0 <= gone <= max(0, len(sizes) - recent)
+    assert not gone or sum(sizes[: len(sizes) - recent]) >= least
+    assert not gone or sum(sizes[gone:]) <= low or gone == len(sizes) - recent
