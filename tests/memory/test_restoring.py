@@ -94,7 +94,8 @@ SHOWN = {"expanded_turn": 3, "last_referenced_turn": 7, "turns": [1, 2]}
             {"active": None, "open": {}, "summaries": {"x": 3, "y": 4, "a": 7}},
         ),
         ({"type": "goal_updated", "effort": "a"}, {}),
-        ({"type": "compressed", "effort": "a"}, {}),
+        ({"type": "compressed", "effort": "a", "turn": 6}, {"compressed": {"a": 6}}),
+        ({"type": "compressed", "effort": "x", "turn": 6}, {}),
     ],
 )
 def test_one_event(event: dict[str, Any], changed: dict[str, Any]) -> None:
