@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS ?= dev
 COV ?=
+WORKERS ?= --numprocesses logical --maxprocesses 4 --dist loadfile
 
 # A strict editable install links every file, so a new one needs the install once more.
 FOLDERS := $(wildcard benchmarks cli evaluation graph memory nodes prompts)
@@ -27,7 +28,7 @@ demo: $(VENV)/run ## run the demonstration
 	@$(BIN)/ebbtide demo $(ARGS)
 
 test: $(VENV)/dev ## run the tests (ARGS="-k name" chooses)
-	@$(BIN)/python -m pytest $(COV) $(ARGS)
+	@$(BIN)/python -m pytest $(WORKERS) $(COV) $(ARGS)
 
 check: $(VENV)/dev ## run the static checks
 	@$(BIN)/ruff check

@@ -30,7 +30,7 @@ Judging: TypeAlias = Annotated[
     str | None, typer.Option("--judge", help="Scores the answers (default: the model), or off.")
 ]
 Trials: TypeAlias = Annotated[
-    int | None, typer.Option("--trials", min=1, help="How many of each (default: 1).")
+    int | None, typer.Option("--trials", min=1, max=1_000, help="How many of each (default: 1).")
 ]
 Out: TypeAlias = Annotated[Path, typer.Option("--out", help="Folder of the results.")]
 Embedding: TypeAlias = Annotated[

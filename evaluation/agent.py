@@ -134,7 +134,7 @@ def _exchanges(
                 yield question, answers
             question, answers = turn, []
         else:
-            raise StrategyError(f"turn {turn.turn_id}: the agent needs turns by turns")
+            raise StrategyError(f"turn {turn.turn_id}: the agent needs a user's turn, then answers")
     if question is None or not answers:
         raise StrategyError("the agent needs an answer before a compression point")
     yield question, answers

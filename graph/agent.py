@@ -79,9 +79,9 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     own; its `system_prompt` stands after Ebbtide's. `archive` is where turns are kept, by default
     `DiskArchive("sessions")`, `settings` are the defaults of every run. `summary_model` concludes
     efforts, `extraction_model` and `compression_model` shorten long open ones, all by default
-    `model`. With `embeddings`, any of LangChain's, or "minilm" (extra `semantic`), searches go by
-    meaning too. `token_counter` counts a text, by default as o200k_base does. Raises
-    `SettingsError` if one of these cannot be, or if the budget is too low for them.
+    `model`. With `embeddings`, any of LangChain's, or "minilm" (extra `semantic`), search and
+    compression go by meaning too. `token_counter` counts a text, by default as o200k_base does.
+    Raises `SettingsError` if one of these cannot be, or if the budget is too low for them.
 
     Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
     inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.

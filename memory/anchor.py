@@ -128,7 +128,12 @@ def _anchors(record: Record) -> Iterator[Anchor]:
 
 
 def _cut(text: str, limit: int, count: TokenCounter) -> str:
-    return text if count(text) <= limit else cut_at_sentence(text, limit, count)
+    """Return a text, or its beginning, which ends in an ellipsis then, so that the cut shows."""
+    if count(text) <= limit:
+        return text
+    cut = cut_at_sentence(text, limit, count)
+    marked = f"{cut_at_sentence(text, limit - 1, count)} …" if limit > 1 else cut
+    return cut if cut.endswith("…") or count(marked) > limit else marked
 
 
 def _name(field: re.Match[str]) -> str:

@@ -1,12 +1,12 @@
 """The background: two or three sentences on what a log says beside its salient items."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..prompts.loader import text as prompt
 from .efforts import Effort
 from .errors import SalienceError
-from .extraction import fenced_quotes, heading, readable
+from .extraction import MOST_PARTS, fenced_quotes, heading, readable
 from .preview import Limits, previewed
 from .quotes import fenced
 from .record import Group
@@ -39,12 +39,13 @@ def background(
 
     Yields requests, is sent the answers, returns the background, cut at a sentence end. Tools'
     outputs are shown as previews. A long log comes in parts, each of which goes on from the answer
-    before. Raises `SalienceError` if an answer is empty.
+    before; of one with more than `MOST_PARTS` all messages are previews, and the newest parts are
+    read. Raises `SalienceError` if an answer is empty.
     """
     instructions = prompt("background", words=WORDS)
     known = fenced_quotes(old.items, settings.salience_max_tokens, count)
     taken = count(instructions) + count(known) + 2 * settings.background_max_tokens
-    logs = parts(_in_short(turns, settings, count), readable(settings, taken), count)
+    logs = _logs(turns, readable(settings, taken), settings, count)
     made = old.background
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
@@ -63,8 +64,18 @@ def background(
     return made
 
 
-def _in_short(turns: Sequence[Logged], settings: Settings, count: TokenCounter) -> list[Group]:
-    limits = Limits(results=settings.preview_tokens, arguments=settings.preview_tokens)
+def _logs(
+    turns: Sequence[Logged], limit: int, settings: Settings, count: TokenCounter
+) -> list[str]:
+    short = settings.preview_tokens
+    limits = Limits(results=short, arguments=short)
+    whole = parts(_in_short(turns, limits, count), limit, count)
+    if len(whole) <= MOST_PARTS:
+        return whole
+    return parts(_in_short(turns, replace(limits, texts=short), count), limit, count)[-MOST_PARTS:]
+
+
+def _in_short(turns: Sequence[Logged], limits: Limits, count: TokenCounter) -> list[Group]:
     return [
         Group(turn.turn, previewed(turn, turn.messages, limits, count), "")
         for turn in legible(turns)

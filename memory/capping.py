@@ -13,9 +13,9 @@ _LEAVING = (Kind.OUTPUT, Kind.FACT, Kind.GOAL, Kind.DECISION, Kind.CONSTRAINT)
 def capped(items: Sequence[Item], limit: int, count: Callable[[str], int]) -> tuple[Item, ...]:
     """Return items whose quotes have `limit` tokens at most, in the order that they have.
 
-    Superseded ones, of which `SUPERSEDED` are kept at most, leave first; then what is no
-    constraint, the oldest first, and of one turn outputs, facts, goals, decisions; then the oldest
-    constraints.
+    Superseded ones, of which `SUPERSEDED` are kept at most, leave first; then what the assistant
+    or a tool said, then what is no constraint, then the oldest constraints of the user. Of each the
+    oldest leave first, and of one turn outputs, facts, goals, decisions, constraints.
 
     >>> rule, fact = Item(Kind.CONSTRAINT, "Never delete.", 1), Item(Kind.FACT, "It rains.", 2)
     >>> capped([rule, fact], 3, lambda text: len(text.split())) == (rule,)
@@ -35,8 +35,9 @@ def capped(items: Sequence[Item], limit: int, count: Callable[[str], int]) -> tu
     return tuple(item for at, item in enumerate(items) if at not in gone)
 
 
-def _lasting(item: Item) -> tuple[bool, bool, int, int]:
+def _lasting(item: Item) -> tuple[bool, bool, bool, int, int]:
     """Return a key by which items sort that leave first to those that leave last."""
     current = not item.superseded_by
-    rule = current and item.kind is Kind.CONSTRAINT
-    return current, rule, item.turn, _LEAVING.index(item.kind)
+    demanded = current and item.speaker not in {"assistant", "tool"}
+    rule = demanded and item.kind is Kind.CONSTRAINT
+    return current, demanded, rule, item.turn, _LEAVING.index(item.kind)

@@ -21,10 +21,11 @@ from .likeness import Likeness
 from .protected import Goals, core
 from .record import Record
 from .salience import Compression, Item, Kind, Method
-from .verifying import Verdict, verify
+from .tokens import cut_at_sentence
+from .verifying import Verdict, cut_quote, verify
 
-_LONGEST = 4
-"""The part of all salient items that one may have: a longer quote is cut at a sentence end."""
+_LONGEST = 0.25
+"""What one quote may have of the tokens of all, a fraction; a longer one is cut."""
 
 Request: TypeAlias = ExtractionRequest | BackgroundRequest
 Reply: TypeAlias = Extraction | str
@@ -55,7 +56,8 @@ Passing: TypeAlias = Generator[Request, Any, Compressed]
 def compress(desk: Desk, due: Due, alike: Likeness) -> Passing:
     """Make what stands for the older turns of an effort.
 
-    A failed extraction falls back to what rules find; without a background nothing is made.
+    A failed extraction falls back to what rules find; without a background nothing is made. By
+    rules alone, no background is written: what there is stays.
     """
     old = due.old or Compression(due.effort.id, 0, 0)
     by_rules = desk.settings.compression == "protected-core"
@@ -72,9 +74,9 @@ def compress(desk: Desk, due: Due, alike: Likeness) -> Passing:
     )
     told = _told(chosen, found.merges)
     if by_rules:
-        return Compressed(replace(made, background=""), told)
+        return Compressed(made, told)
     try:
-        written = yield from _background(desk, due, made)
+        written = yield from _background(desk, due, made, _dropped(found.items, items))
     except SalienceError as error:
         return Compressed(None, {**told, "failed": str(error)})
     return Compressed(replace(made, background=written), {**told, "background": written})
@@ -105,31 +107,63 @@ def goals(desk: Desk, due: Due) -> Goals:
 
 def _chosen(desk: Desk, due: Due, old: Compression) -> Generator[Request, Any, Chosen]:
     """Ask what matters in the new turns; what no quote is taken from, rules look through."""
+    limit = {"salience_max_tokens": item_limit(desk)}
+    settings = desk.settings.model_copy(update=limit)
     try:
-        quotes = yield from extract(due.effort, due.leaving, old.items, desk.settings, desk.count)
+        quotes = yield from extract(due.effort, due.leaving, old.items, settings, desk.count)
     except SalienceError as error:
         return _core(desk, due, str(error))
-    longest = desk.settings.salience_max_tokens // _LONGEST
-    verdicts = verify(quotes, due.leaving, longest=longest, count=desk.count)
+    verdicts = verify(quotes, due.leaving, longest=_longest(desk), count=desk.count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if not items and due.leaving:
         why = "nothing was quoted" if not quotes else f"none of {len(quotes)} quotes is in the log"
         return replace(_core(desk, due, why), verdicts=verdicts)
-    changed = (Item(Kind.GOAL, goal, turn) for turn, goal, _ in goals(desk, due).changes if goal)
-    return Chosen((*changed, *items), "salience", verdicts)
+    return Chosen((*_aims(desk, due), *items), "salience", verdicts)
 
 
 def _core(desk: Desk, due: Due, why: str = "") -> Chosen:
-    return Chosen(core(goals(desk, due), due.leaving), "protected-core", fallback=why)
+    limit, items = _longest(desk), core(goals(desk, due), due.leaving)
+    short = (replace(item, quote=cut_quote(item.quote, limit, desk.count)) for item in items)
+    return Chosen((*_aims(desk, due), *short), "protected-core", fallback=why)
 
 
-def _background(desk: Desk, due: Due, made: Compression) -> Generator[Request, Any, str]:
-    """Ask for the background: it goes on from the old one, or is made anew if that was erased."""
+def _aims(desk: Desk, due: Due) -> tuple[Item, ...]:
+    """Return the first goal, once there is another, and each later one with why, as it was given.
+
+    No log is searched for them, since they stand in calls of the memory's own tools.
+    """
+    found, begun = goals(desk, due), desk.view.log_turns(due.effort.id)[:1]
+    aims = [(Kind.GOAL, found.original, turn) for turn in begun if found.original != found.current]
+    for turn, goal, why in found.changes:
+        aims += [(Kind.GOAL, goal, turn), (Kind.DECISION, why, turn)]
+    cut = partial(cut_quote, limit=_longest(desk), count=desk.count)
+    return tuple(Item(kind, cut(said), turn) for kind, said, turn in aims if said)
+
+
+def _longest(desk: Desk) -> int:
+    return int(_LONGEST * item_limit(desk))
+
+
+def _background(
+    desk: Desk, due: Due, made: Compression, dropped: str
+) -> Generator[Request, Any, str]:
+    """Ask for the background: it goes on from the old one, or is made anew if that was erased.
+
+    What was quoted until now and is not any more, `dropped`, stands with the old one.
+    """
     turns: Sequence[Record] = due.leaving
     if due.old is not None and due.old.stale:
         log = desk.view.log_turns(due.effort.id)
         turns = desk.view.turns([turn for turn in log if turn <= due.through])
-    return (yield from background(due.effort, turns, made, desk.settings, desk.count))
+    dropped = cut_at_sentence(dropped, desk.settings.background_max_tokens, desk.count)
+    known = replace(made, background=" ".join(filter(None, (made.background, dropped))))
+    return (yield from background(due.effort, turns, known, desk.settings, desk.count))
+
+
+def _dropped(before: Sequence[Item], after: Sequence[Item]) -> str:
+    """Return what the cap took of the items that hold, as text."""
+    gone = (item for item in before if item not in after and not item.superseded_by)
+    return " ".join(" ".join(item.quote.split()) for item in gone)
 
 
 def _events(
@@ -142,13 +176,24 @@ def _events(
 
 
 def _told(chosen: Chosen, merges: Sequence[Merge]) -> dict[str, Any]:
-    quotes = [
-        {
-            "quote": verdict.quote,
-            "verdict": verdict.verdict,
-            **({"turn": verdict.item.turn, "kind": str(verdict.item.kind)} if verdict.item else {}),
-        }
-        for verdict in chosen.verdicts
-    ]
-    told = {"method": chosen.method, "quotes": quotes, "merges": [asdict(one) for one in merges]}
+    """Return what the log says: the quotes of a model, the items that rules found, the merges."""
+    verified = {verdict.item for verdict in chosen.verdicts}
+    told = {
+        "method": chosen.method,
+        "quotes": [_judged(verdict) for verdict in chosen.verdicts],
+        "by_rules": [_row(item) for item in chosen.items if item not in verified],
+        "merges": [asdict(one) for one in merges],
+    }
     return {**told, "fallback": chosen.fallback} if chosen.fallback else told
+
+
+def _judged(verdict: Verdict) -> dict[str, Any]:
+    """Return a quote as the model gave it, and with `words` as it stands in the log if mended."""
+    item, said = verdict.item, {"quote": verdict.quote, "verdict": verdict.verdict}
+    words = {"words": item.quote} if item and verdict.verdict == "mended" else {}
+    return {**(_row(item) if item else {}), **said, **words}
+
+
+def _row(item: Item) -> dict[str, Any]:
+    """Return an item with the key by which merges name it."""
+    return {"key": item.key, "quote": item.quote, "turn": item.turn, "kind": str(item.kind)}

@@ -8,13 +8,14 @@ from .capping import capped
 from .messages import Message
 from .quotes import fenced
 from .salience import Compression, Item, Kind
+from .source_text import folded
 from .tokens import TokenCounter, count_message, cut_at_sentence
 from .wellformed import note
 
 _PARTS = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """What of the room the items may have, tried in this order."""
 
-_BEFORE = 10
+_BEFORE = 12
 """Tokens before a quote, its kind and its turn, and of the line break."""
 
 _SMALLEST = 24
@@ -61,12 +62,15 @@ def _ordered(items: Sequence[Item]) -> list[Item]:
 
 def _line(item: Item) -> str:
     """Write an item in one line, so that no quote can make up another one."""
-    return f"{item.kind}, turn {item.turn}: {' '.join(item.quote.split())}"
+    said = f", {item.speaker}" if item.speaker in {"assistant", "tool"} else ""
+    kind = "goal at the time" if item.kind is Kind.GOAL else item.kind
+    return f"{kind}, turn {item.turn}{said}: {folded(item.quote)}"
 
 
 def _background(background: str) -> Iterator[str]:
+    """Write the background in one line too, for a model that wrote it may have been misled."""
     if background:
-        yield f"background: {background}"
+        yield f"background: {folded(background)}"
 
 
 def _cut(background: str, limit: int, count: TokenCounter) -> str:

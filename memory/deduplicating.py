@@ -38,7 +38,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Items in the order of their turns, superseded ones among them, and what was merged."""
+    """All items in the order of their turns, superseded ones too, and what was merged."""
 
     items: tuple[Item, ...]
     merges: tuple[Merge, ...]
@@ -48,10 +48,10 @@ def merged(old: Sequence[Item], new: Sequence[Item], alike: Likeness, threshold:
     """Merge new items into old ones; only the new are compared, with all that is current.
 
     Of two that say the same and are more alike than `threshold` the shorter stays, the older of two
-    equally long ones, with the stronger of their kinds. An item that a newer one contradicts is
-    kept with `superseded_by`. A constraint is superseded by a constraint, a decision or a goal
-    only, a decision or goal not by an output, and no item by one of its own turn, unless that says
-    that it revises something.
+    equally long ones, with the stronger of their kinds. The other one is kept with `superseded_by`,
+    to hold again if the turn of the first is erased; so is an item that a newer one contradicts. A
+    constraint is superseded by a constraint, a decision or a goal only, a decision or goal not by
+    an output, and no item by one of its own turn, unless that says that it revises something.
 
     >>> from .likeness import lexical
     >>> old = Item(Kind.FACT, "Max upload is 10 MB.", 1)
@@ -82,7 +82,6 @@ class _Pool:
         subjects = [cores.setdefault(told.core, len(cores)) for told in self._gists]
         self._subjects = np.array(subjects, np.int64)
         self._cues = np.array([told.cue for told in self._gists], np.bool_)
-        self._gone: set[int] = set()
         self._current = np.zeros(len(items), np.bool_)
         self._current[:old] = [not item.superseded_by for item in items[:old]]
         self.merges: list[Merge] = []
@@ -99,9 +98,8 @@ class _Pool:
                 self._merge(at, place, newer=bool(revised))
 
     def items(self) -> tuple[Item, ...]:
-        """Return what is left, by turns."""
-        left = [item for at, item in enumerate(self._items) if at not in self._gone]
-        return tuple(sorted(left, key=lambda item: item.turn))
+        """Return all of them, by turns."""
+        return tuple(sorted(self._items, key=lambda item: item.turn))
 
     def _comparable(self, at: int) -> NDArray[np.bool_]:
         """Tell which items may say the same, or otherwise on the same subject."""
@@ -143,13 +141,8 @@ class _Pool:
         stays, goes = (at, place) if shorter else (place, at)
         kept, gone = self._items[stays], self._items[goes]
         kind = max(kept.kind, gone.kind, key=_STRENGTH.index)
-        self._items[stays] = replace(kept, kind=kind)
+        said = "user" if "user" in {kept.speaker, gone.speaker} else kept.speaker
+        self._items[stays] = replace(kept, kind=kind, speaker=said)
+        self._items[goes] = replace(gone, superseded_by=kept.key)
         self._current[goes] = False
-        self._gone.add(goes)
-        self._renamed(gone.key, kept.key)
         self.merges.append(Merge(kept.key, gone.key, "same", self._alike(at, place)))
-
-    def _renamed(self, gone: str, kept: str) -> None:
-        for at, item in enumerate(self._items):
-            if item.superseded_by == gone:
-                self._items[at] = replace(item, superseded_by=kept)

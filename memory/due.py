@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 from .compression_quote import quote
 from .desk import Desk
 from .efforts import Effort
+from .extraction import readable_at_once
 from .group_tiers import whole_tokens
 from .record import Record
 from .salience import Compression
@@ -17,12 +19,18 @@ from .workspace import without
 QUOTED_SHARE = 0.5
 """What the salient items of an effort may have of what its tier is cut to, a fraction."""
 
+_LOOKED_AT = 3
+"""Shares of an effort's tier that one pass looks at: more than it ever has, unless passes fail."""
+
+_CHUNK = 50
+
 
 @dataclass(frozen=True, slots=True)
 class Due:
     """An effort to be compressed: the turns that leave, and what stands for older ones.
 
     `live` is what it has in the context now, `kept` what its newest turns have, both in tokens.
+    Where passes have failed for long, only the oldest turns are looked at, and counted.
     """
 
     effort: Effort
@@ -81,24 +89,48 @@ def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
     return next(fitting, most)
 
 
-def _due(desk: Desk, effort: Effort) -> Due | None:
-    old = desk.view.compression(effort.id)
-    turns = desk.view.log_turns(effort.id)
-    records = desk.view.turns([turn for turn in turns if old is None or turn > old.through])
-    sizes = [whole_tokens(desk, record) for record in records]
-    settings, stands = desk.settings, standing(desk, old)
-    share = shares(settings)["active" if effort.id == desk.space.active else "open"] * desk.room
-    live, gone = stands + sum(sizes), 0
-    if live > share:
-        low = settings.low_water * share - max(stands, item_limit(desk))
-        least = (1 - settings.low_water) * share
-        gone = leaving(sizes, settings.recent_turns, low, least)
-    if not gone and not (old and old.stale):
-        return None
-    return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
+def within(sizes: Sequence[int], limit: float) -> int:
+    """Return how many of the oldest turns have `limit` tokens together, one at least if there are.
+
+    >>> within([300, 300, 300], 700), within([900, 300], 700), within([], 700)
+    (2, 1, 0)
+    """
+    fitting = sum(total <= limit for total in accumulate(sizes))
+    return max(fitting, min(1, len(sizes)))
 
 
 def standing(desk: Desk, made: Compression | None) -> int:
     """Return the tokens of what stands for compressed turns, 0 if nothing does."""
     shown = quote(made, 1, desk.count) if made else None
     return count_message(shown, desk.count) if shown else 0
+
+
+def _due(desk: Desk, effort: Effort) -> Due | None:
+    old, log = desk.view.compression(effort.id), desk.view.log_turns(effort.id)
+    settings, stands = desk.settings, standing(desk, old)
+    share = shares(settings)["active" if effort.id == desk.space.active else "open"] * desk.room
+    turns = [turn for turn in log if old is None or turn > old.through]
+    records, sizes = _oldest(desk, turns, _LOOKED_AT * share)
+    live, gone, more = stands + sum(sizes), 0, len(turns) - len(records)
+    if live > share:
+        low = 0 if more else settings.low_water * share - max(stands, item_limit(desk))
+        least = (1 - settings.low_water) * share
+        gone = leaving(sizes, max(0, settings.recent_turns - more), low, least)
+        gone = within(sizes[:gone], readable_at_once(settings))
+    if not gone and not (old and old.stale):
+        return None
+    return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
+
+
+def _oldest(
+    desk: Desk, turns: Sequence[int], enough: float
+) -> tuple[tuple[Record, ...], list[int]]:
+    """Return the oldest of these turns, with their sizes, until they have enough tokens."""
+    records: tuple[Record, ...] = ()
+    sizes: list[int] = []
+    for first in range(0, len(turns), _CHUNK):
+        if sum(sizes) > enough:
+            break
+        part = desk.view.turns(turns[first : first + _CHUNK])
+        records, sizes = (*records, *part), [*sizes, *(whole_tokens(desk, one) for one in part)]
+    return records, sizes

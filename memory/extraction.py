@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 
 from ..prompts.loader import text as prompt
 from .efforts import Effort
+from .errors import SalienceError
 from .quotes import fenced
 from .salience import Item, Kind
 from .settings import Settings
@@ -15,8 +16,15 @@ from .sources import parts
 from .tokens import TokenCounter
 from .transcript import Logged
 
+_FEWEST = 6
+_ITEM_TOKENS = 40
+"""Tokens of an item in the context as it is expected, for how many a model is asked."""
+
 LEAST_READ = 500
 """Tokens of log that one call reads at least, however small the context budget is."""
+
+MOST_PARTS = 16
+"""Parts of a log that one pass asks about at most, for quotes and again for the background."""
 
 
 def _kind(value: Any) -> Any:
@@ -75,12 +83,16 @@ def extract(
     """Ask what of `turns` must stay, in parts if they are long; `quoted` need not be found again.
 
     Yields requests, is sent the answers, returns what they hold, each quote once. Nothing is
-    asked about turns in which nothing was said.
+    asked about turns in which nothing was said. Raises `SalienceError` if there are more than
+    `MOST_PARTS` parts.
     """
-    instructions = prompt("extract")
+    most = max(_FEWEST, settings.salience_max_tokens // _ITEM_TOKENS)
+    instructions = prompt("extract", most=most)
     known = fenced_quotes(quoted, settings.salience_max_tokens, count)
     taken = count(instructions) + count(known) + settings.extraction_max_tokens
     logs = parts(turns, readable(settings, taken), count)
+    if len(logs) > MOST_PARTS:
+        raise SalienceError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
     found: list[Extracted] = []
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
@@ -119,6 +131,18 @@ def fenced_quotes(items: Sequence[Item], limit: int, count: TokenCounter) -> str
             break
         lines.append(line)
     return fenced("quoted", "\n".join(reversed(lines)) or "nothing")
+
+
+def readable_at_once(settings: Settings) -> int:
+    """Return how many tokens of log a pass takes on at most, so that they have few enough parts.
+
+    Parts may be half empty, so it is half of what `MOST_PARTS` of them hold.
+
+    >>> readable_at_once(Settings())
+    96000
+    """
+    taken = settings.salience_max_tokens + settings.extraction_max_tokens
+    return MOST_PARTS // 2 * readable(settings, taken)
 
 
 def readable(settings: Settings, taken: int) -> int:

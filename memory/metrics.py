@@ -72,6 +72,7 @@ class Report:
     returns: int
     compressions: int
     fallbacks: int
+    fabricated: int
     tokens_compressed: int
     searches: int
     searches_expanded: int
@@ -103,6 +104,7 @@ def report(records: Sequence[Record]) -> Report:
         returns=_count(events, "returned"),
         compressions=_count(events, "compressed"),
         fallbacks=sum("fallback" in event for _, event in events),
+        fabricated=sum(event.get("fabricated", 0) for _, event in events),
         tokens_compressed=sum(_compressed(event) for _, event in events),
         searches=len(searches),
         searches_expanded=sum(searches),

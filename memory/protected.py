@@ -9,12 +9,12 @@ from .messages import text
 from .protected_words import kind_of
 from .salience import Item, Kind
 from .sentences import sentences
-from .sources import legible
+from .sources import legible, speaker
 from .transcript import Logged
 from .verifying import verify
 
 MOST = 200
-"""Sentences that are found at most, the newest."""
+"""Sentences that are kept at most: constraints before others, of each the newest."""
 
 LONGEST = 600
 """Characters of a sentence that is looked at; what is longer is no sentence that somebody said."""
@@ -45,8 +45,8 @@ def core(goals: Goals, turns: Sequence[Logged]) -> tuple[Item, ...]:
     """
     stated = (verdict.item for verdict in verify([*_stated(goals)], turns) if verdict.item)
     newest = {_words(item.quote): item for item in (*stated, *_said(turns))}
-    kept = sorted(newest.values(), key=lambda item: item.turn)
-    return tuple(kept[-MOST:])
+    lasting = sorted(newest.values(), key=lambda one: (one.kind is Kind.CONSTRAINT, one.turn))
+    return tuple(sorted(lasting[-MOST:], key=lambda item: item.turn))
 
 
 def _stated(goals: Goals) -> Iterator[Extracted]:
@@ -66,7 +66,7 @@ def _said(turns: Sequence[Logged]) -> Iterator[Item]:
                 for sentence in sentences(_FENCE.sub("\n", text(message))):
                     kind = kind_of(sentence) if len(sentence) <= LONGEST else None
                     if kind:
-                        yield Item(kind, sentence, turn.turn)
+                        yield Item(kind, sentence, turn.turn, speaker=speaker(message))
 
 
 def _words(quote: str) -> str:

@@ -1,7 +1,7 @@
 """Salient items: sentences quoted word for word because the goal of an effort depends on them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
@@ -9,6 +9,10 @@ from .messages import fingerprint
 
 Method: TypeAlias = Literal["salience", "protected-core"]
 """How a log was compressed: with items that a model chose, or with those that rules find."""
+
+
+Speaker: TypeAlias = Literal["user", "assistant", "tool", ""]
+"""Who said something."""
 
 
 class Kind(StrEnum):
@@ -25,13 +29,16 @@ class Kind(StrEnum):
 class Item:
     """A quote in the words of the turn that it stands in.
 
-    `superseded_by` is the key of a newer item that contradicts it; it has then left the context.
+    `superseded_by` is the key of a newer item that contradicts it, or of one that says the same; it
+    has then left the context. `speaker` is who said it, "" if that is not known; two items are
+    compared without it.
     """
 
     kind: Kind
     quote: str
     turn: int
     superseded_by: str = ""
+    speaker: Speaker = field(default="", compare=False)
 
     @property
     def key(self) -> str:
@@ -84,20 +91,28 @@ class ExtractionEntry:
 def without_turn(made: Compression, turn: int) -> Compression:
     """Return a compression that says nothing of a turn that was erased, to be made again.
 
-    What the turn had superseded holds again; the background may tell of it, so it goes.
+    What the turn had superseded holds again, unless something newer superseded that in turn; the
+    background may tell of it, so it goes.
 
     >>> old = Item(Kind.FACT, "Port 80.", 1, superseded_by=Item(Kind.FACT, "Port 81.", 2).key)
     >>> made = Compression("a", 9, 6, (old, Item(Kind.FACT, "Port 81.", 2)), "A port.")
     >>> without_turn(made, 2).items, without_turn(made, 2).background
-    ((Item(kind=<Kind.FACT: 'fact'>, quote='Port 80.', turn=1, superseded_by=''),), '')
+    ((Item(kind=<Kind.FACT: 'fact'>, quote='Port 80.', turn=1, superseded_by='', speaker=''),), '')
     """
-    gone = {item.key for item in made.items if item.turn == turn}
+    heirs = {item.key: item.superseded_by for item in made.items if item.turn == turn}
     items = tuple(
-        replace(item, superseded_by="") if item.superseded_by in gone else item
+        replace(item, superseded_by=_heir(item.superseded_by, heirs))
         for item in made.items
         if item.turn != turn
     )
     return replace(made, items=items, background="", stale=True)
+
+
+def _heir(key: str, heirs: Mapping[str, str]) -> str:
+    """Return what stands for an item whose superseder, and perhaps that one's, was erased."""
+    for _ in heirs:
+        key = heirs.get(key, key)
+    return key
 
 
 def as_data(made: Compression) -> dict[str, Any]:
@@ -105,6 +120,7 @@ def as_data(made: Compression) -> dict[str, Any]:
     items = [
         {"kind": str(item.kind), "quote": item.quote, "turn": item.turn}
         | ({"superseded_by": item.superseded_by} if item.superseded_by else {})
+        | ({"speaker": item.speaker} if item.speaker else {})
         for item in made.items
     ]
     said = {"effort": made.effort, "turn": made.turn, "through": made.through, "items": items}
@@ -120,7 +136,13 @@ def from_data(said: Mapping[str, Any]) -> Compression:
     True
     """
     items = tuple(
-        Item(Kind(item["kind"]), item["quote"], item["turn"], item.get("superseded_by", ""))
+        Item(
+            kind=Kind(item["kind"]),
+            quote=item["quote"],
+            turn=item["turn"],
+            superseded_by=item.get("superseded_by", ""),
+            speaker=item.get("speaker", ""),
+        )
         for item in said["items"]
     )
     return Compression(

@@ -5,7 +5,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .sources import sources
+from .salience import Speaker
+from .sources import Source, sources
 from .terms import CJK
 from .transcript import Logged
 
@@ -21,12 +22,16 @@ _LETTER = re.compile(f"[^\\W{CJK}]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Words as they stand in a log, unchanged: their turn, and what is around them."""
+    """Words as they stand in a log, unchanged: their turn, and what is around them.
+
+    `output` tells that a tool gave them.
+    """
 
     turn: int
     words: str
     before: str = ""
     after: str = ""
+    speaker: Speaker = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class SourceText:
     `plain` is the same, character by character, in lower case and without typography.
     """
 
-    said: tuple[tuple[int, str], ...]
+    said: tuple[tuple[int, Source], ...]
     begins: tuple[int, ...]
     folded: str
     plain: str
@@ -45,7 +50,7 @@ class SourceText:
     def ranges(self, turn: int | None) -> Iterator[tuple[int, int]]:
         """Yield where to search: the texts of `turn`, if there are any, then all."""
         ends = [*self.begins[1:], len(self.folded) + 1]
-        own = [n for n, (number, _) in enumerate(self.said) if number == turn]
+        own = [n for n, (number, *_) in enumerate(self.said) if number == turn]
         if own:
             yield self.begins[own[0]], ends[own[-1]] - 1
         yield 0, len(self.folded)
@@ -59,12 +64,12 @@ class SourceText:
     def place(self, start: int, end: int) -> Place:
         """Return the words between two positions of one text, as they were said."""
         number = self._number(start)
-        turn, text = self.said[number]
-        begin = self.begins[number]
+        turn, source = self.said[number]
+        text, begin = source.words, self.begins[number]
         first = self._offset(number, start - begin)
         last = self._offset(number, end - begin - 1)
         before, after = text[max(0, first - AROUND) : first], text[last + 1 : last + 1 + AROUND]
-        return Place(turn, text[first : last + 1], before, after)
+        return Place(turn, text[first : last + 1], before, after, source.speaker)
 
     def turn(self, position: int) -> int:
         """Return the number of the turn that a position is in."""
@@ -76,16 +81,17 @@ class SourceText:
     def _offset(self, number: int, position: int) -> int:
         """Return where a character of a folded text stands in the text itself."""
         if number not in self._words:
-            self._words[number] = _offsets(self.said[number][1])
+            self._words[number] = _offsets(self.said[number][1].words)
         folded, original = self._words[number]
         word = bisect_right(folded, position) - 1
         return original[word] + position - folded[word]
 
 
-def source_text(turns: Iterable[Logged]) -> SourceText:
-    """Return what may be quoted of these turns."""
-    said = tuple((turn.turn, text) for turn in turns for text in sources(turn))
-    texts = [folded(text) for _, text in said]
+def source_text(turns: Iterable[Logged], *, outputs: bool = True) -> SourceText:
+    """Return what may be quoted of these turns, with what tools gave or without."""
+    found = ((turn.turn, source) for turn in turns for source in sources(turn))
+    said = tuple((turn, source) for turn, source in found if outputs or not source.output)
+    texts = [folded(source.words) for _, source in said]
     begins, at = [], 0
     for text in texts:
         begins.append(at)

@@ -1,14 +1,18 @@
 """What may be quoted of a log: what was said in it, not what the memory said or read again."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from .anchor import shown
 from .messages import Message, calls, text
 from .record import Group
+from .salience import Speaker
 from .sayings import OWN_TOOLS
 from .slices import slices
 from .tokens import TokenCounter
 from .transcript import Logged, transcript
+
+_SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
 
 _JOINT = 2
 """Tokens at most of the empty line between two turns."""
@@ -26,14 +30,37 @@ def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
     )
 
 
-def sources(turn: Logged) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that a quote may stand in, and who said it."""
+
+    words: str
+    speaker: Speaker = ""
+
+    @property
+    def output(self) -> bool:
+        """Whether a tool gave it, so that nobody said it."""
+        return self.speaker == "tool"
+
+
+def sources(turn: Logged) -> tuple[Source, ...]:
     """Return the texts of a turn that a quote may stand in, oldest first.
 
     >>> sources(Group(3, ({"type": "human", "data": {"content": "Which port?"}},), ""))
-    ('Which port?',)
+    (Source(words='Which port?', speaker='user'),)
     """
-    said = map(text, _said(turn)) if turn.status != "erased" else ()
-    return tuple(one for one in said if one.strip())
+    said = _said(turn) if turn.status != "erased" else ()
+    found = (Source(text(message), speaker(message)) for message in said)
+    return tuple(one for one in found if one.words.strip())
+
+
+def speaker(message: Message) -> Speaker:
+    """Return who said a message.
+
+    >>> speaker({"type": "ai", "data": {}})
+    'assistant'
+    """
+    return _SPEAKERS.get(message["type"], "")
 
 
 def parts(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[str]:

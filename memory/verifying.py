@@ -8,7 +8,7 @@ from typing import Literal
 
 from .extraction import Extracted
 from .near_misses import NearMisses
-from .salience import Item
+from .salience import Item, Kind
 from .sentences import rest
 from .source_text import AROUND, Place, SourceText, folded, parted, plain, source_text
 from .tokens import TokenCounter, count, cut_at_sentence
@@ -24,6 +24,7 @@ _NEGATION = re.compile(
     r"\b(?:no|not|never|nor|neither|without|unless|except|cannot)\b|n[’']t\b|[不没沒非未无無勿禁]",
     re.IGNORECASE,
 )
+_STATED = frozenset({Kind.GOAL, Kind.CONSTRAINT, Kind.DECISION})
 _WRAPPED = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f"
 
 
@@ -51,7 +52,8 @@ def verify(
     An item is a part of one message, unchanged; white space may differ in the quote. Near misses
     (rapidfuzz's ratio >= 90) become the source's own words. A part of a sentence whose rest has a
     negation becomes the sentence. The turn is the one it stands in: the one named if it stands
-    there, else the newest. What is longer than `longest` tokens is cut at a sentence end.
+    there, else the newest. What is longer than `longest` tokens is cut at a sentence end. What only
+    a tool's output says is no goal, constraint or decision of anybody: it is an output.
 
     >>> from .record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
@@ -59,21 +61,32 @@ def verify(
     >>> verdict.verdict, verdict.item.quote, verdict.item.turn
     ('verbatim', 'Port 8443 is ours', 3)
     """
-    search = _Search(source_text(turns))
+    search, spoken = _Search(source_text(turns)), _Search(source_text(turns, outputs=False))
     verdicts = []
     for one in found:
         if not any(map(str.isalnum, one.quote)):
             verdicts.append(Verdict(one.quote, "blank"))
             continue
-        place = search.place(one)
+        place = (spoken.exact(one) if one.kind in _STATED else None) or search.place(one)
         if place is None:
             verdicts.append(Verdict(one.quote, "fabricated"))
             continue
         words = _with_negation(place)
         same = folded(words) == folded(one.quote)
-        item = Item(one.kind, _cut(words, longest, count), place.turn)
+        quote = cut_quote(words, longest, count)
+        said_so = place.speaker != "tool" or one.kind not in _STATED
+        kind = one.kind if said_so else Kind.OUTPUT
+        item = Item(kind, quote, place.turn, speaker=place.speaker)
         verdicts.append(Verdict(one.quote, "verbatim" if same else "mended", item))
     return tuple(verdicts)
+
+
+def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
+    """Return the words, or the longest beginning of them within `limit` tokens, unchanged."""
+    if count(words) <= limit:
+        return words
+    cut = cut_at_sentence(words, limit, count)
+    return cut if words.startswith(cut) else cut.removesuffix("…")
 
 
 class _Search:
@@ -81,6 +94,12 @@ class _Search:
 
     def __init__(self, source: SourceText) -> None:
         self._source = source
+
+    def exact(self, one: Extracted) -> Place | None:
+        """Return the words that a quote is, None if it stands nowhere as it is."""
+        places = (self._exact(quote, one.turn) for quote in _forms(folded(one.quote)))
+        where = next(filter(None, places), None)
+        return self._source.place(*where) if where else None
 
     def place(self, one: Extracted) -> Place | None:
         """Return the words that a quote stands for, None if it stands nowhere."""
@@ -134,11 +153,3 @@ def _with_negation(place: Place) -> str:
     if max(len(before), len(after)) >= AROUND or not _NEGATION.search(f"{before} {after}"):
         return place.words
     return f"{before.lstrip()}{place.words}{after}"
-
-
-def _cut(words: str, limit: int, count: TokenCounter) -> str:
-    """Return the words, or the longest beginning of them within `limit` tokens, unchanged."""
-    if count(words) <= limit:
-        return words
-    cut = cut_at_sentence(words, limit, count)
-    return cut if words.startswith(cut) else cut.removesuffix("…")

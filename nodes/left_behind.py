@@ -32,7 +32,8 @@ def bounded(call: Callable[[], Answer], seconds: float) -> Answer:
 async def threaded(call: Callable[[], Answer]) -> Answer:
     """Run a call that knows no asynchronous path; it may be cancelled and then goes on unseen.
 
-    The event loop's own threads would be waited for when the loop is closed.
+    The event loop's own threads would be waited for when the loop is closed. A `StopIteration`, as
+    of a fake model without more answers, is raised as a `RuntimeError`: no future takes it.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Answer] = loop.create_future()
@@ -42,6 +43,8 @@ async def threaded(call: Callable[[], Answer]) -> Answer:
             return
         if error is None:
             future.set_result(answer)
+        elif isinstance(error, StopIteration):
+            future.set_exception(RuntimeError(f"the call raised {error!r}"))
         else:
             future.set_exception(error)
 

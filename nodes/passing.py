@@ -101,29 +101,42 @@ def _kept(
     desk: Desk, found: Due, step: Compressed, calls: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Keep what was made, log how, and return the update of the state."""
-    archive, owner, tip = desk.view.archive, desk.view.owner, desk.view.tip
     made = step.made
-    if made is not None:
-        made = archive.commit_compression(owner, tip, made)
     tokens = {"before": found.live}
     if made is not None:
+        made = desk.view.archive.commit_compression(desk.view.owner, desk.view.tip, made)
         tokens["after"] = found.kept + standing(desk, made)
+    _noted(desk, found, {**step.told, "calls": [*calls], "tokens": tokens})
+    if made is None:
+        _log.warning("%r was not compressed: %s", found.effort.id, step.told["failed"])
+        return {}
+    if "fallback" in step.told:
+        _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
+    return _shown(desk, made, {**_counted(step), "tokens": tokens})
+
+
+def _counted(step: Compressed) -> dict[str, Any]:
+    """Return what the event says of a fallback and of quotes that were made up, if it has any."""
+    fallback = {"fallback": True} if "fallback" in step.told else {}
+    fabricated = sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"])
+    return {**fallback, **({"fabricated": fabricated} if fabricated else {})}
+
+
+def _noted(desk: Desk, found: Due, told: Mapping[str, Any]) -> None:
+    """Log how a compression was made; what was made is kept, whatever becomes of the log."""
+    tip = desk.view.tip
     entry = ExtractionEntry(
         effort=found.effort.id,
         branch=tip.branch,
         turn=tip.turn,
         turns=tuple(record.turn for record in found.leaving),
         at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        told={**step.told, "calls": [*calls], "tokens": tokens},
+        told=told,
     )
-    archive.log_extraction(owner, entry)
-    if made is None:
-        _log.warning("%r was not compressed: %s", found.effort.id, step.told["failed"])
-        return {}
-    if "fallback" in step.told:
-        _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
-    fallback = {"fallback": True} if "fallback" in step.told else {}
-    return _shown(desk, made, {**fallback, "tokens": tokens})
+    try:
+        desk.view.archive.log_extraction(desk.view.owner, entry)
+    except (OSError, ArchiveError) as error:
+        _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
 
 
 def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> dict[str, Any]:

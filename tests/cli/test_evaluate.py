@@ -40,6 +40,7 @@ def test_what_cannot_be_used(tmp_path: Path, options: tuple[str, ...], said: str
     ("options", "said"),
     [
         (("--trials", "0"), "--trials"),
+        (("--trials", "1000000000"), "--trials"),
         (("--trials", "many"), "--trials"),
         (("--concurrency", "0"), "--concurrency"),
         (("--concurrency", "65"), "--concurrency"),

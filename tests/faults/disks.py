@@ -2,6 +2,7 @@
 
 from ebbtide import DiskArchive
 from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.memory.salience import Compression, ExtractionEntry
 
 
 class FullDisk(DiskArchive):
@@ -15,3 +16,21 @@ class FullDisk(DiskArchive):
             self.failures -= 1
             raise OSError(28, "No space left on device")
         return super().commit(owner, tip, group)
+
+
+class NoRoomToCompress(DiskArchive):
+    """An archive that has room for turns, but not for `full`: a compression, or how it was made."""
+
+    full = ""
+
+    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+        """Fail as a full disk does, or store it."""
+        if self.full == "compression":
+            raise OSError(28, "No space left on device")
+        return super().commit_compression(owner, tip, made)
+
+    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+        """Fail as a full disk does, or log it."""
+        if self.full == "log":
+            raise OSError(28, "No space left on device")
+        super().log_extraction(owner, entry)

@@ -14,7 +14,8 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
 from tests.doubles import Broken, call
-from tests.faults.disks import FullDisk
+from tests.faults.disks import FullDisk, NoRoomToCompress
+from tests.graph.long_effort import compressing, quoting, talked
 
 OWNER = Owner("default", "t")
 
@@ -140,3 +141,25 @@ def test_two_processes_on_one_thread(tmp_path: Path) -> None:
     assert said == {"start", "x", "y"}
     assert len(tips) == 2
     assert [process.exitcode for process in both] == [0, 0]
+
+
+@pytest.mark.parametrize(("full", "taken_up"), [("compression", False), ("log", True)])
+def test_an_archive_that_fails_in_a_pass_is_logged(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    full: str,
+    taken_up: bool,  # noqa: FBT001 (a cell of a table)
+) -> None:
+    """The turn is answered, nothing changes, and later turns store it or take up what is stored."""
+    archive = NoRoomToCompress(tmp_path, durable=False)
+    here = compressing(tmp_path, archive=archive, extraction=quoting("It is 8443."))
+    archive.full = full
+    states = talked(here, 9, {2: "It is 8443."})
+    archive.full = ""
+
+    state = here.say("And now?")
+
+    assert states[-1]["compressed"] == {}
+    assert "nothing was compressed: OSError: [Errno 28] No space left" in caplog.text
+    assert state["compressed"] == {"shop": 9 if taken_up else 10}
+    assert here.archive.verify(OWNER) == ()

@@ -132,7 +132,7 @@ class Conversation:
 
     def ask(self, *messages: Message | str) -> None:
         """Begin a turn with these messages of the user."""
-        self.space = replace(self.space, turn=self.tip.turn + 1, events=(), banners=())
+        self.space = replace(self.space, turn=self.tip.turn + 1, banners=())
         if self.space.active is not None:
             self.space = self.space.activated(self.space.active)
         self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)

@@ -1,7 +1,7 @@
 """Conversations drawn at random: what is said, what the model does, under which settings.
 
 A conversation is a list of turns, a turn is the settings that change before it, if any, and the
-steps that are taken in it (see `take`).
+steps that are taken in it (see `take`). After its answer an open effort may be compressed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,19 +12,25 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Event
+from ebbtide.memory.salience import Compression, Item, Kind
 from ebbtide.memory.shares import LEAST_ROOM
 from ebbtide.memory.tiers import WorkingContext
 from ebbtide.memory.tokens import count
+from ebbtide.memory.transitions import happened
+from ebbtide.memory.view import past
 from ebbtide.memory.window import window
 from tests.memory.contexts import before_the_notes, take
-from tests.memory.desks import Conversation, call, count_words
+from tests.memory.desks import OWNER, Conversation, call, count_words
 
 Step: TypeAlias = tuple[str, Any]
 Turns: TypeAlias = list[tuple[dict[str, Any], list[Step]]]
 
 PAST = ("The login fails with error 401 as soon as the token has expired.", "It works now.")
 CUTS = frozenset(
-    {"opened", "switched", "concluded", "reopened", "expanded", "collapsed", "evicted", "returned"}
+    {
+        *("opened", "switched", "concluded", "reopened", "expanded", "collapsed", "evicted"),
+        *("returned", "compressed"),
+    }
 )
 """The events that may change what stands before the notes."""
 
@@ -50,6 +56,10 @@ MANAGED: st.SearchStrategy[Step] = st.one_of(
     st.tuples(st.sampled_from(["expand", "collapse"]), st.just("a")),
     st.tuples(st.just("close"), st.none()),
 )
+QUOTED = st.lists(st.builds(Item, st.sampled_from(Kind), SAID, st.integers(1, 9)), max_size=6)
+COMPRESSED: st.SearchStrategy[Step] = st.tuples(
+    st.just("compress"), st.tuples(st.sampled_from("bbc"), st.integers(0, 2), QUOTED, SAID)
+)
 CHANGED: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
         *[{}] * 12,
@@ -63,7 +73,8 @@ CHANGED: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     ]
 )
 TURNS: st.SearchStrategy[Turns] = st.lists(
-    st.tuples(CHANGED, st.lists(SPOKEN | MANAGED, min_size=1, max_size=4)), max_size=10
+    st.tuples(CHANGED, st.lists(SPOKEN | MANAGED | COMPRESSED, min_size=1, max_size=4)),
+    max_size=10,
 )
 ABOVE_THE_FLOOR = st.one_of(
     *[st.integers(0, most) for most in (1, 100, 500, 500, 2_000, 2_000, 48_000)]
@@ -91,6 +102,25 @@ def held(talk: Conversation, turns: Turns, above: int) -> Iterator[WorkingContex
             take(talk, kind, what)
             yield assembled(talk)
         talk.answer(said[0] if said else "Done.")
+        for kind, what in steps:
+            if kind == "compress":
+                compress(talk, *what)
+
+
+def compress(
+    talk: Conversation, effort: str, recent: int, items: Sequence[Item], background: str
+) -> None:
+    """Let a compression stand for all but the recent turns of an effort, if it is open."""
+    view = past(talk.archive, OWNER, talk.tip)
+    turns, old = view.log_turns(effort), view.compression(effort)
+    through = ([0, *turns][: max(1, len(turns) + 1 - recent)])[-1]
+    newest = max(through, old.through if old else 0)
+    if effort not in talk.space.open or not newest or (old and old.turn == talk.tip.turn):
+        return
+    made = Compression(effort, talk.tip.turn, newest, tuple(items), background)
+    stored = talk.archive.commit_compression(OWNER, talk.tip, made)
+    event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
+    talk.space = happened(talk.space, event)
 
 
 def assembled(talk: Conversation) -> WorkingContext:

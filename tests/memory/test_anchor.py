@@ -215,3 +215,13 @@ def test_the_context_shows_the_anchor_once(talk: Conversation) -> None:
     ]
     assert "two" in said
     assert START not in "\n".join(said)
+
+
+def test_a_field_that_is_cut_at_a_sentence_says_so() -> None:
+    """A rule that was cut off must not look as if the rest had never been written."""
+    long = {"Context": "The mail job runs once. Never on both sides. " * 20}
+
+    (said,) = limited(long, 40, count_words).values()
+
+    assert said.endswith(" …")
+    assert count_words(said) <= 40

@@ -8,6 +8,7 @@ import pytest
 from ebbtide.memory.background import BackgroundRequest, background
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import SalienceError
+from ebbtide.memory.extraction import MOST_PARTS
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Compression, Item, Kind
 from ebbtide.memory.settings import Settings
@@ -51,6 +52,20 @@ def test_without_an_old_background_the_request_says_so() -> None:
 
     assert ">\nnothing\n</background " in request.log
     assert ">\nnothing\n</quoted " in request.log
+
+
+def test_a_huge_log_is_described_in_bounded_parts() -> None:
+    """Of too many parts, previews of all messages are read, the newest parts if need be."""
+    huge = [Group(1, (human("word " * 40_000),), "")]
+    many = [Group(n, (human(f"{n} " * 400),), "") for n in range(1, 101)]
+
+    requests, made = asked(huge, ["Short."], summary_input_tokens=500)
+    newest, _ = asked(many, ["So far."] * 50, summary_input_tokens=500, preview_tokens=400)
+
+    assert (len(requests), made) == (1, "Short.")
+    assert "read_log(turn=1, offset=" in requests[0].log
+    assert len(newest) == MOST_PARTS
+    assert "[turn 100]" in newest[-1].log
 
 
 def test_a_long_log_is_described_part_by_part() -> None:

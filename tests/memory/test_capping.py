@@ -63,3 +63,12 @@ def test_the_set_stays_in_its_limit(items: Sequence[Item], limit: int) -> None:
     assert sum(words(item.quote) for item in kept) <= limit
     assert [item for item in items if item in kept] == list(kept)
     assert capped(kept, limit, words) == kept
+
+
+def test_what_the_user_said_outlives_what_the_assistant_proposed() -> None:
+    """Also where the assistant's words are newer, or were taken for a constraint."""
+    asked = Item(Kind.FACT, "the user's", 1, speaker="user")
+    proposed = Item(Kind.CONSTRAINT, "the assistant's", 9, speaker="assistant")
+    found = Item(Kind.FACT, "a tool's", 9, speaker="tool")
+
+    assert capped([asked, proposed, found], 2, words) == (asked,)

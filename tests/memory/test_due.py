@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.due import adoptable, due, item_limit, leaving
+from ebbtide.memory.extraction import readable_at_once
 from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.desks import OWNER, Conversation, call
 
@@ -57,6 +58,21 @@ def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation
     assert found.live > talk.settings.active_share * talk.room
 
 
+def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
+    """After many turns without compression the oldest leave first, as many as a pass reads."""
+    talk.set(context_budget=2_000, compression="off")
+    talk.turn("Begin.", call("open_effort", name="shop", goal="Move it."))
+    for _ in range(12):
+        talk.turn("word " * 600)
+    talk.set(compression="salience")
+
+    found = due(talk.desk)
+
+    limit = readable_at_once(talk.desk.settings)
+    assert found is not None
+    assert (limit, [record.turn for record in found.leaving]) == (4_000, [1, 2, 3, 4, 5, 6, 7])
+
+
 def test_switched_off_nothing_is_due(shop: Conversation) -> None:
     """With `off` the hard budget alone cuts."""
     talk = grown(shop, 12)
@@ -86,6 +102,20 @@ def test_an_open_effort_that_is_not_active_has_the_smaller_share(shop: Conversat
 
     assert found is not None
     assert found.effort.id == "shop"
+
+
+def test_after_many_failures_a_pass_takes_the_oldest(shop: Conversation) -> None:
+    """What one pass looks at does not grow with the effort; the next one takes the next turns."""
+    few, many = due(grown(shop, 100).desk), due(grown(shop, 200).desk)
+
+    assert few is not None
+    assert many is not None
+    taken = [record.turn for record in many.leaving]
+    assert taken == [record.turn for record in few.leaving] == [*range(1, len(taken) + 1)]
+    compressed(shop, many.through)
+    following = due(shop.desk)
+    assert following is not None
+    assert following.leaving[0].turn == many.through + 1
 
 
 def test_a_stale_one_is_due_without_new_turns(shop: Conversation) -> None:

@@ -7,12 +7,19 @@ import pytest
 from pydantic import ValidationError
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.extraction import Extracted, Extraction, ExtractionRequest, extract
+from ebbtide.memory.errors import SalienceError
+from ebbtide.memory.extraction import (
+    MOST_PARTS,
+    Extracted,
+    Extraction,
+    ExtractionRequest,
+    extract,
+)
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.prompts.loader import text as prompt
-from tests.memory.desks import ai, count_words, human
+from tests.memory.desks import ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downtime", "keep v1"))
 TURNS = [Group(n, (human(f"Step {n}: open port {n}."), ai("Done.")), "") for n in (4, 5)]
@@ -45,12 +52,22 @@ def test_the_request_holds_goal_constraints_and_log() -> None:
     """The log is fenced data; the instructions, the system message, are always the same."""
     (request,), _ = asked(TURNS, [])
 
-    assert request.instructions == prompt("extract")
+    assert request.instructions == prompt("extract", most=37)
     assert request.log.startswith(
         "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
     )
     assert "[turn 4]\nuser: Step 4: open port 4.\nassistant: Done.\n\n[turn 5]\n" in request.log
     assert '<log part="part 1 of 1" key="' in request.log
+
+
+def test_outputs_of_tools_are_read_in_full() -> None:
+    """Whatever a preview would show of them."""
+    output = " ".join(f"row-{n}" for n in range(2_000))
+    looked = (human("Look."), ai("", call("look_up", call_id="1")), tool("1", output), ai("Seen."))
+
+    (request,), _ = asked([Group(1, looked, "")], [])
+
+    assert output in request.log
 
 
 def test_what_is_quoted_already_is_told() -> None:
@@ -93,8 +110,16 @@ def test_a_long_log_is_asked_about_in_parts() -> None:
     requests, items = asked(turns, answers, summary_input_tokens=500)
 
     assert ["part 2 of 3" in request.log for request in requests] == [False, True, False]
-    assert {request.instructions for request in requests} == {prompt("extract")}
+    assert {request.instructions for request in requests} == {prompt("extract", most=37)}
     assert [item.quote for item in items or ()] == ["end 1.", "end 2.", "end 3."]
+
+
+def test_a_huge_log_is_not_asked_about() -> None:
+    """More parts than a pass may ask about are refused before the first call."""
+    turns = [Group(1, (human("word " * 500 * (MOST_PARTS + 1)),), "")]
+
+    with pytest.raises(SalienceError, match=f"parts, more than {MOST_PARTS}"):
+        asked(turns, [], summary_input_tokens=500)
 
 
 def test_a_call_fits_the_context_budget() -> None:

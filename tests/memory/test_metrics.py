@@ -44,6 +44,7 @@ NOTHING = Report(
     returns=0,
     compressions=0,
     fallbacks=0,
+    fabricated=0,
     tokens_compressed=0,
     searches=0,
     searches_expanded=0,
@@ -152,11 +153,12 @@ def test_evictions_returns_and_searches_are_counted() -> None:
 
 
 def test_compressions_are_counted_with_what_they_saved() -> None:
-    """A pass that was only named again saved nothing, and one that fell back to rules is told."""
+    """One that was only named again saved nothing; fallbacks and made up quotes are counted."""
     first = {"type": "compressed", "effort": "a", "tokens": {"before": 900, "after": 400}}
     again = {"type": "compressed", "effort": "a"}
-    last = {**first, "fallback": True, "tokens": {"before": 800, "after": 500}}
+    last = {**first, "fallback": True, "fabricated": 2, "tokens": {"before": 800, "after": 500}}
 
     found = report(records(5, t2=[first], t3=[again], t4=[last]))
 
-    assert (found.compressions, found.fallbacks, found.tokens_compressed) == (3, 1, 800)
+    assert (found.compressions, found.fallbacks, found.fabricated) == (3, 1, 2)
+    assert found.tokens_compressed == 800

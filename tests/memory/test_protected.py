@@ -106,6 +106,16 @@ def test_the_core_is_bounded() -> None:
     assert [item.turn for item in items] == [*range(500 - MOST, 500)]
 
 
+def test_constraints_stay_longer_than_decisions() -> None:
+    """Any number of newer decisions puts no constraint out."""
+    decided = [Group(n, (human(f"We decided on plan {n}."),), "") for n in range(2, 500)]
+
+    items = core(Goals("", ""), [Group(1, (human("Orders must stay."),), ""), *decided])
+
+    assert items[0] == Item(Kind.CONSTRAINT, "Orders must stay.", 1)
+    assert [item.turn for item in items[1:]] == [*range(501 - MOST, 500)]
+
+
 def test_every_item_stands_in_its_turn() -> None:
     """In any script, with lists and line ends, items are parts of a message of their turn."""
     said = '1. Never do "this."  Always do that!\r\n* 我们决定用B。“必须快！”他说。 At most e.g. 3.'

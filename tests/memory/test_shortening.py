@@ -113,7 +113,8 @@ def test_where_the_log_has_no_room_a_note_names_the_turn() -> None:
 
     little, least = (shortened(messages, limit).messages for limit in (30, 1))
 
-    gone = "[Memory: turn 7 (2003 tokens) is left out here. read_log(turn=7) reads it.]"
+    gone = "[Memory: what was done in turn 7 (2003 tokens) is left out here. "
+    gone += "read_log(turn=7) reads it.]"
     assert [text(message) for message in little] == [gone, "Which port?"]
     assert [text(message) for message in least] == [gone]
 

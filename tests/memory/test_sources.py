@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.record import Group
-from ebbtide.memory.sources import legible, parts, sources
+from ebbtide.memory.sources import Source, legible, parts, sources
 from ebbtide.memory.state_blocks import END, START
 from tests.memory.desks import ai, call, count_words, human, tool
 
@@ -32,7 +32,11 @@ def turn(number: int, words: int) -> Group:
 
 def test_what_was_said_is_a_source() -> None:
     """Messages and outputs of the application's tools are sources, nothing of the memory is."""
-    assert sources(OWN) == ("What was the port?", "pong in 3 ms", "It is 8443.")
+    assert sources(OWN) == (
+        Source("What was the port?", "user"),
+        Source("pong in 3 ms", "tool"),
+        Source("It is 8443.", "assistant"),
+    )
 
 
 def test_an_erased_turn_is_no_source() -> None:

@@ -56,6 +56,21 @@ async def test_an_extraction_that_was_cut_off() -> None:
     assert got == [FOUND, FOUND]
 
 
+def test_each_call_has_its_limit() -> None:
+    """An extraction has 2,000 tokens for its answer and a background 500, or what is set."""
+    fewer = Settings(extraction_max_tokens=300, background_max_tokens=100)
+    items = json.dumps({"items": [ITEM]})
+    with serving(*[Say(items), Say("All is well.")] * 2) as server:
+        model = init_chat_model("openai:gpt-4o-mini", base_url=server.url, api_key="x")
+
+        for settings in (Settings(), fewer):
+            extract(model, LOG, settings)
+            background(model, OLD, settings)
+
+    limits = [request.body["max_completion_tokens"] for request in server.requests]
+    assert limits == [2_000, 500, 300, 100]
+
+
 async def test_a_model_writes_the_background() -> None:
     """The background is the text that the model answers with, on both paths."""
     model = ScriptedModel(answers=["All is well."] * 2)

@@ -31,6 +31,12 @@ async def test_the_error_of_a_call_is_raised() -> None:
         await threaded(failing)
 
 
+async def test_a_model_that_has_run_out_of_answers_is_not_waited_for() -> None:
+    """`StopIteration`, which no future takes, is raised as a `RuntimeError` at once."""
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await asyncio.wait_for(threaded(iter(()).__next__), 5)
+
+
 def test_a_call_is_not_begun_without_time() -> None:
     """With no seconds left nothing is called."""
     begun = threading.Event()

@@ -1,0 +1,84 @@
+"""One open effort that is talked about for long, with models that quote and summarise."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from ebbtide import Settings
+from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.salience import Compression
+from tests.agents import Talk, talk
+from tests.doubles import ScriptedModel, call
+from tests.graph.planted import CONSTRAINTS, DECISIONS, REVISED
+
+FILLER = "We looked at the shop for a while, and talked about this and that without a result. " * 8
+SMALL = Settings(context_budget=6_000)
+GOAL = "Bring the shop to the new platform"
+
+
+def extracting(messages: list[BaseMessage]) -> dict[str, Any]:
+    """Quote every planted statement that stands in the log, as a model does that misses nothing."""
+    said = messages[-1].text.split("<log", 1)[1]
+    kinds = {**dict.fromkeys(CONSTRAINTS, "constraint"), **dict.fromkeys(DECISIONS, "decision")}
+    numbers = [version for versions in REVISED for version in versions]
+    known = {**kinds, **dict.fromkeys(numbers, "fact")}
+    items = [{"quote": one, "kind": kind, "turn": 0} for one, kind in known.items() if one in said]
+    return {"items": items}
+
+
+def agent(root: Path, answers: Any = None, **options: Any) -> Talk:
+    """Return an agent whose other models quote and summarise."""
+    extraction = options.pop("extraction", extracting)
+    background = options.pop("background", lambda _: "They worked on the shop.")
+    models = {
+        "extraction_model": ScriptedModel(answers=["no JSON"] * 900, structured=extraction),
+        "compression_model": ScriptedModel(answers=background),
+    }
+    options = {"settings": SMALL, **models, **options}
+    return talk(root, answers or (lambda _: "Seen."), **options)
+
+
+def compressing(root: Path, answers: Any = None, **options: Any) -> Talk:
+    """Return such an agent with an open effort."""
+    here = agent(root, answers, **options)
+    opening = call("open_effort", name="shop", goal=GOAL)
+    first = talk(root, [opening, "Opened."], checkpointer=here.agent.checkpointer)
+    first.say("Let's move the shop.")
+    return here
+
+
+def shown(here: Talk) -> str:
+    """Return all text of the last context."""
+    return "\n".join(message.text for message in here.last)
+
+
+def entries(root: Path) -> list[dict[str, Any]]:
+    """Return the log of extractions."""
+    path = root / "default" / "t" / "extractions.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def stored(here: Talk, state: dict[str, Any]) -> Compression | None:
+    """Return what stands for the older turns of the effort, as a state sees it."""
+    tip = Tip(state["branch"], state["persisted"], state["tip"])
+    return here.archive.compression(Owner("default", "t"), tip, "shop")
+
+
+def talked(here: Talk, turns: int, said: dict[int, str] | None = None) -> list[dict[str, Any]]:
+    """Go through turns, each with a filler and what is planted in it, and return the states."""
+    planted = said or {}
+    return [here.say(f"{planted.get(turn, '')} {FILLER}{turn}") for turn in range(2, turns + 1)]
+
+
+def quoting(*quotes: str, kind: str = "fact") -> Any:
+    """Return what a model answers that always gives these quotes."""
+    return lambda _: {"items": [{"quote": quote, "kind": kind, "turn": 2} for quote in quotes]}
+
+
+def passed(root: Path, said: str = "", turns: int = 14, **options: Any) -> tuple[Talk, Any]:
+    """Talk until the effort was compressed, `said` in the second turn; return the log entry."""
+    here = compressing(root, **options)
+    talked(here, turns, {2: said})
+    return here, entries(root)[0]

@@ -1,0 +1,263 @@
+"""Compressing on every path: asynchronous, streamed, resumed, of an effort that is not active."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessageChunk
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import DiskArchive, commands, create_memory_agent
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import Concepts, ScriptedModel, call
+from tests.graph.living import CountingArchive
+from tests.graph.long_effort import (
+    FILLER,
+    GOAL,
+    SMALL,
+    compressing,
+    entries,
+    quoting,
+    shown,
+    stored,
+    talked,
+)
+
+RULE = "Orders must never be deleted."
+DOWN = {"background": lambda _: ValueError("no answer")}
+LOST = {"extraction": lambda _: ValueError("no answer")}
+
+
+def words(turn: int) -> str:
+    """Return what is said in a turn."""
+    return f"{RULE if turn == 2 else ''} {FILLER}{turn}"
+
+
+def told(root: Path) -> list[Any]:
+    """Return the log of extractions without times."""
+    return [
+        {
+            **one,
+            "at": "",
+            "told": {**one["told"], "calls": [c["what"] for c in one["told"]["calls"]]},
+        }
+        for one in entries(root)
+    ]
+
+
+@pytest.mark.parametrize("broken", [{}, DOWN, LOST])
+async def test_the_asynchronous_path_does_the_same(tmp_path: Path, broken: Any) -> None:
+    """Same compression, same state, same log, whatever fails."""
+    options = {"extraction": quoting(RULE, kind="constraint"), **broken}
+    sync = compressing(tmp_path / "sync", **options)
+    other = compressing(tmp_path / "async", **options)
+    said = [words(turn) for turn in range(2, 13)]
+    states = [sync.say(one) for one in said]
+    found = [await other.agent.ainvoke({"messages": [("user", one)]}, THREAD) for one in said]
+
+    shared = ["turn", "compressed", "banners", "context_report", "tip"]
+    assert [[one[key] for key in shared] for one in found] == [
+        [one[key] for key in shared] for one in states
+    ]
+    assert told(tmp_path / "sync") == told(tmp_path / "async") != []
+    assert [m.text for m in sync.last] == [m.text for m in other.last]
+
+
+def streamed(here: Talk, turn: int) -> list[Any]:
+    """Return the message chunks of a turn, with what is said of each."""
+    message = {"messages": [("user", words(turn))]}
+    return [*here.agent.stream(message, THREAD, stream_mode="messages")]
+
+
+async def astreamed(here: Talk, turn: int) -> list[Any]:
+    """Return those of an asynchronous turn."""
+    message = {"messages": [("user", words(turn))]}
+    stream = here.agent.astream(message, THREAD, stream_mode="messages")
+    return [event async for event in stream]
+
+
+def test_no_token_of_a_pass_is_in_the_users_stream(tmp_path: Path) -> None:
+    """What quotes and summarises is no part of the stream of messages (complaint 10)."""
+    here = compressing(tmp_path, extraction=quoting(RULE, kind="constraint"))
+    chunks = [chunk for turn in range(2, 13) for chunk in streamed(here, turn)]
+
+    assert len(entries(tmp_path)) >= 1
+    assert {said["langgraph_node"] for _, said in chunks} == {"call_model"}
+    spoken = "".join(c.text for c, _ in chunks if isinstance(c, AIMessageChunk))
+    assert spoken == "Seen." * 11
+
+
+async def test_no_token_of_a_pass_is_in_the_async_stream(tmp_path: Path) -> None:
+    """The same holds for the asynchronous stream."""
+    here = compressing(tmp_path, extraction=quoting(RULE, kind="constraint"))
+    chunks = [one for turn in range(2, 13) for one in await astreamed(here, turn)]
+
+    assert len(entries(tmp_path)) >= 1
+    assert {said["langgraph_node"] for _, said in chunks} == {"call_model"}
+
+
+def test_an_effort_that_is_not_active_is_compressed(tmp_path: Path) -> None:
+    """Left for another one it has the smaller share, and is compressed to it, then shown so."""
+    settings = SMALL.model_copy(update={"open_share": 0.05})
+    answers = [*["Seen."] * 5, call("open_effort", name="other"), *["Opened."] * 2]
+    here = compressing(tmp_path, answers, settings=settings, extraction=quoting(RULE))
+    before = talked(here, 6, {2: RULE})[-1]
+
+    state = here.say("Now for something else.")
+    here.say("Go on.")
+
+    assert before["compressed"] == {}
+    assert (state["active_effort"], state["compressed"]) == ("other", {"shop": 7})
+    assert f"turn 2: {RULE}" in shown(here)
+    left_out = here.agent.get_state(THREAD).values["context_report"]["left_out"]
+    assert left_out["open"]["compressed"].startswith("shop: 1-")
+
+
+def test_a_pass_is_two_calls_that_read_the_new_turns_only(tmp_path: Path) -> None:
+    """The background goes on from the old one, of which the next call is told."""
+    extracting = ScriptedModel(structured=quoting(RULE, kind="constraint"))
+    describing = ScriptedModel(answers=[f"Background {number}." for number in range(1, 20)])
+    models = {"extraction_model": extracting, "compression_model": describing}
+    here = compressing(tmp_path, **models)
+
+    talked(here, 25, {2: RULE})
+
+    passes = entries(tmp_path)
+    assert len(passes) == len(extracting.asked) == len(describing.sent) > 2
+    compressed = [turn for one in passes for turn in one["turns"]]
+    assert compressed == [*range(1, compressed[-1] + 1)]
+    for sent in (extracting.asked, describing.sent):
+        logs = [one.messages[-1].text for one in sent]
+        read = [int(turn) for log in logs for turn in re.findall(r"(?m)^\[turn (\d+)\]$", log)]
+        assert read == compressed
+        assert RULE in logs[1].split("<log")[0]
+        assert all(f"Goal: {GOAL}" in log for log in logs)
+    assert "Background 1." in describing.sent[1].text
+
+
+def test_a_turn_by_hand_compresses_nothing(tmp_path: Path) -> None:
+    """No model is asked where the user calls the tools, also if an effort is due."""
+    here = compressing(tmp_path, extraction=quoting(RULE), **DOWN)
+    talked(here, 12, {2: RULE})
+    tried = len(entries(tmp_path))
+
+    commands.open_effort(here.agent, THREAD, "other")
+
+    assert len(entries(tmp_path)) == tried > 1
+
+
+def test_the_event_goes_with_the_record_of_the_next_turn(tmp_path: Path) -> None:
+    """It says what was compressed, how, and what that saved."""
+    here = compressing(tmp_path, extraction=quoting(RULE, "It was made up."))
+    *_, state = talked(here, 12, {2: RULE})
+
+    events = [
+        (record.turn, event)
+        for record in here.records(state)
+        for event in record.events
+        if event["type"] == "compressed"
+    ]
+    turn, event = events[0]
+    assert turn == event["turn"] + 1
+    assert (event["effort"], event["method"], event["fabricated"]) == ("shop", "salience", 1)
+    assert event["tokens"]["after"] < event["tokens"]["before"]
+
+
+def test_a_fork_has_a_compression_of_its_own(tmp_path: Path) -> None:
+    """Two branches that begin before a pass each keep what they made, and see no other's."""
+    here = compressing(tmp_path, extraction=quoting("It is 8443.", "It is 9000."))
+    first = talked(here, 10, {2: RULE, 5: "It is 8443."})[-1]
+    history = here.agent.get_state_history(THREAD)
+    before = next(s for s in history if s.values["turn"] == 4 and not s.next)
+    config = before.config
+    for turn in range(5, 11):
+        said = f"{'It is 9000.' if turn == 5 else ''} {FILLER}{turn}!"
+        second = here.say(said, config)
+        config = THREAD
+
+    made = [stored(here, one) for one in (first, second)]
+    assert first["branch"] != second["branch"]
+    assert [[item.quote for item in one.items] for one in made if one] == [
+        ["It is 8443."],
+        ["It is 9000."],
+    ]
+
+
+@pytest.mark.parametrize("down", [DOWN, {**DOWN, **LOST}, {"background": lambda _: ""}])
+def test_a_failed_pass_leaves_state_and_context_as_they_were(tmp_path: Path, down: Any) -> None:
+    """Every context and every state is the one of an agent that never compresses."""
+    off = SMALL.model_copy(update={"compression": "off"})
+    here = compressing(tmp_path / "failing", **{"extraction": quoting(RULE), **down})
+    quiet = compressing(tmp_path / "off", settings=off)
+
+    found, expected = (talked(one, 30, {2: RULE}) for one in (here, quiet))
+
+    contexts = [
+        [[m.text for m in sent.messages] for sent in one.model.sent] for one in (here, quiet)
+    ]
+    left = {"messages", "turn_starts", "accepted", "archived"}
+    states = [
+        [{k: v for k, v in s.items() if k not in left} for s in one] for one in (found, expected)
+    ]
+    assert len(entries(tmp_path / "failing")) > 15
+    assert contexts[0] == contexts[1]
+    assert states[0] == states[1]
+    assert max(state["context_report"]["total"] for state in found) <= SMALL.context_budget
+
+
+def test_models_default_to_the_agents_own(tmp_path: Path) -> None:
+    """Without further choice the agent's model extracts and writes the background."""
+    model = ScriptedModel(answers=lambda _: "Seen.", structured=quoting(RULE))
+    saver, archive = InMemorySaver(), DiskArchive(tmp_path, durable=False)
+    agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=SMALL)
+    opening = talk(tmp_path, [call("open_effort", name="shop"), "Opened."], checkpointer=saver)
+    opening.say("Let's move the shop.")
+
+    talked(Talk(agent, model, archive), 12, {2: RULE})
+
+    assert len(model.asked) == len(entries(tmp_path)) >= 1
+    written = [sent for sent in model.sent if "write the background" in sent.text]
+    assert len(written) == len(model.asked)
+
+
+def test_without_embeddings_it_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Items are then compared by letters, in every pass."""
+    here = compressing(tmp_path, extraction=quoting(RULE))
+
+    talked(here, 25, {2: RULE})
+
+    assert len(entries(tmp_path)) > 1
+    assert caplog.text.count("no embeddings given") == 1
+
+
+def test_embeddings_compare_what_is_quoted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where they are passed they are used, and each quote is embedded once."""
+    embeddings, other = Concepts(), "Refunds take 14 days."
+    extraction = quoting(RULE, other)
+    here = compressing(tmp_path, extraction=extraction, embeddings=embeddings)
+
+    talked(here, 25, {2: RULE, 12: other})
+
+    assert [embeddings.documents.count(quote) for quote in (RULE, other)] == [1, 1]
+    assert "no embeddings given" not in caplog.text
+
+
+def test_passes_that_fail_cost_no_more_the_longer_they_do(tmp_path: Path) -> None:
+    """Invariant 6: the records that a turn reads, and what a model is asked, stay as many."""
+    archive = CountingArchive(tmp_path, durable=False)
+    extracting = ScriptedModel(structured=quoting(RULE))
+    here = compressing(tmp_path, archive=archive, **DOWN, extraction_model=extracting)
+    read, asked = [0], [0]
+
+    for turn in range(2, 180):
+        here.say(words(turn))
+        read.append(archive.asked)
+        asked.append(sum(len(sent.text) for sent in extracting.asked))
+
+    assert read[170] - read[130] <= 1.02 * (read[130] - read[90])
+    assert asked[170] - asked[130] <= 1.02 * (asked[130] - asked[90])

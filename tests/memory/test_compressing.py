@@ -1,0 +1,150 @@
+"""A pass over an effort: its steps, what is asked in between, and what comes of failures."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ebbtide.memory.background import BackgroundRequest
+from ebbtide.memory.compressing import Compressed, Reply, Request, advance, compress
+from ebbtide.memory.due import Due, item_limit
+from ebbtide.memory.errors import SalienceError
+from ebbtide.memory.extraction import Extracted, Extraction, ExtractionRequest
+from ebbtide.memory.likeness import lexical
+from ebbtide.memory.salience import Compression, Item, Kind, without_turn
+from tests.memory.desks import Conversation, call
+
+RULE = "Orders must never be deleted."
+OLD, NEW = "The limit is 10 MB.", "The limit is now 25 MB."
+DOWN = SalienceError("TimeoutError: no answer within 60 s")
+
+
+@pytest.fixture
+def shop(talk: Conversation) -> Conversation:
+    """Return a conversation with an open effort of four turns."""
+    talk.set(context_budget=4_000)
+    talk.turn("Begin.", call("open_effort", name="shop", goal="Move it."))
+    for said in (RULE, OLD, NEW):
+        talk.turn(said)
+    return talk
+
+
+def found(*quotes: str, kind: Kind = Kind.FACT) -> Extraction:
+    """Return an answer with these quotes."""
+    return Extraction(items=[Extracted(quote=quote, kind=kind) for quote in quotes])
+
+
+def passed(
+    talk: Conversation, replies: Sequence[Reply | SalienceError], old: Compression | None = None
+) -> tuple[list[Request], Compressed]:
+    """Compress all turns after those of an old compression; return what was asked and made."""
+    view = talk.desk.view
+    numbers = [turn for turn in view.log_turns("shop") if old is None or turn > old.through]
+    (effort,) = talk.desk.known(["shop"])
+    due = Due(effort, old or None, view.turns(numbers), live=900, kept=0)
+    steps = compress(talk.desk, due, lexical)
+    asked: list[Request] = []
+    step, rest = advance(steps, None), [*replies]
+    while not isinstance(step, Compressed):
+        asked.append(step)
+        step = advance(steps, rest.pop(0))
+    return asked, step
+
+
+def test_a_pass_extracts_verifies_merges_and_summarises(shop: Conversation) -> None:
+    """What is made stands for the turns, with the items that are in the log and the background."""
+    asked, done = passed(shop, [found(RULE, OLD, NEW, "It was made up."), "They began."])
+
+    assert [type(one) for one in asked] == [ExtractionRequest, BackgroundRequest]
+    assert done.made is not None
+    assert [item.quote for item in done.made.current] == [RULE, NEW]
+    assert [(item.quote, bool(item.superseded_by)) for item in done.made.items][1] == (OLD, True)
+    assert (done.made.turn, done.made.through, done.made.background) == (4, 4, "They began.")
+    verdicts = [quote["verdict"] for quote in done.told["quotes"]]
+    assert verdicts == ["verbatim"] * 3 + ["fabricated"]
+    assert NEW in asked[1].log.split("<log")[0]
+
+
+@pytest.mark.parametrize("reply", [DOWN, found(), found("It was made up.")])
+def test_without_items_rules_choose(shop: Conversation, reply: Any) -> None:
+    """An extraction that failed, quoted nothing, or nothing that is in the log, is done without."""
+    _, done = passed(shop, [reply, "They began."])
+
+    assert done.made is not None
+    assert (done.made.method, done.made.background) == ("protected-core", "They began.")
+    assert done.made.items == (Item(Kind.CONSTRAINT, RULE, 2),)
+    assert done.told["fallback"]
+
+
+@pytest.mark.parametrize("first", [found(RULE), DOWN])
+@pytest.mark.parametrize("second", [DOWN, ""])
+def test_without_a_background_nothing_is_made(shop: Conversation, first: Any, second: Any) -> None:
+    """A summary that failed, or is empty, leaves what was; the log is told why."""
+    _, done = passed(shop, [first, second])
+
+    assert done.made is None
+    assert done.told["failed"]
+
+
+def test_by_rules_nothing_is_asked(shop: Conversation) -> None:
+    """With `protected-core` the pass asks no model."""
+    shop.set(compression="protected-core")
+    asked, done = passed(shop, [])
+
+    assert asked == []
+    assert done.made is not None
+    assert done.made.items == (Item(Kind.CONSTRAINT, RULE, 2),)
+    assert "fallback" not in done.told
+
+
+def test_a_pass_goes_on_from_the_one_before(shop: Conversation) -> None:
+    """Older items and the old background are taken along, the old turns are not read again."""
+    old = Compression("shop", 3, 3, (Item(Kind.FACT, OLD, 3),), "They began.")
+    asked, done = passed(shop, [found(NEW), "They went on."], old)
+
+    assert done.made is not None
+    assert [item.quote for item in done.made.current] == [NEW]
+    assert RULE not in "".join(one.log for one in asked)
+    assert "They began." in asked[1].log
+
+
+def test_a_stale_background_is_made_anew(shop: Conversation) -> None:
+    """From all turns that are compressed, without looking for quotes; it is stale no longer."""
+    made = Compression("shop", 4, 4, (Item(Kind.FACT, NEW, 4), Item(Kind.FACT, OLD, 3)), "Gone.")
+    (request,), done = passed(shop, ["They began."], without_turn(made, 3))
+
+    assert isinstance(request, BackgroundRequest)
+    assert RULE in request.log.split("<log")[1]
+    assert done.made is not None
+    assert (done.made.items, done.made.stale) == ((Item(Kind.FACT, NEW, 4),), False)
+
+
+def test_goals_that_changed_are_quoted(shop: Conversation) -> None:
+    """The first one, each later one and why, with the turns in which they were given."""
+    shop.turn("Change.", call("update_goal", goal="Close it.", rationale="Nobody buys."))
+    _, done = passed(shop, [found(RULE), "They began."])
+
+    assert done.made is not None
+    assert [(item.kind, item.quote, item.turn) for item in done.made.items] == [
+        (Kind.GOAL, "Move it.", 1),
+        (Kind.FACT, RULE, 2),
+        (Kind.GOAL, "Close it.", 5),
+        (Kind.DECISION, "Nobody buys.", 5),
+    ]
+
+
+def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
+    """However much is quoted; one quote has a quarter of it at most."""
+    shop.set(context_budget=12_000, salience_max_tokens=200)
+    said = " ".join(f"Rule {number} is to wait." for number in range(500))
+    shop.turn(said)
+    quotes = [f"Rule {number} is to wait." for number in range(500)]
+    _, many = passed(shop, [found(*quotes), "They began."])
+    _, long = passed(shop, [found(said), "They began."])
+
+    limit = item_limit(shop.desk)
+    assert many.made is not None
+    assert long.made is not None
+    assert 0 < sum(shop.count(item.quote) for item in many.made.items) <= limit
+    assert [said.startswith(item.quote) for item in long.made.items] == [True]
+    assert shop.count(long.made.items[0].quote) <= limit / 4
