@@ -21,6 +21,7 @@ from .likeness import Likeness
 from .protected import Goals, core
 from .record import Record
 from .salience import Compression, Item, Kind, Method
+from .source_text import folded
 from .tokens import cut_at_sentence
 from .verifying import Verdict, cut_quote, verify
 
@@ -118,21 +119,22 @@ def _chosen(desk: Desk, due: Due, old: Compression) -> Generator[Request, Any, C
     if not items and due.leaving:
         why = "nothing was quoted" if not quotes else f"none of {len(quotes)} quotes is in the log"
         return replace(_core(desk, due, why), verdicts=verdicts)
-    return Chosen((*_aims(desk, due), *items), "salience", verdicts)
+    return Chosen((*_aims(desk, due, goals(desk, due)), *items), "salience", verdicts)
 
 
 def _core(desk: Desk, due: Due, why: str = "") -> Chosen:
-    limit, items = _longest(desk), core(goals(desk, due), due.leaving)
+    limit, found = _longest(desk), goals(desk, due)
+    items = core(found, due.leaving)
     short = (replace(item, quote=cut_quote(item.quote, limit, desk.count)) for item in items)
-    return Chosen((*_aims(desk, due), *short), "protected-core", fallback=why)
+    return Chosen((*_aims(desk, due, found), *short), "protected-core", fallback=why)
 
 
-def _aims(desk: Desk, due: Due) -> tuple[Item, ...]:
+def _aims(desk: Desk, due: Due, found: Goals) -> tuple[Item, ...]:
     """Return the first goal, once there is another, and each later one with why, as it was given.
 
     No log is searched for them, since they stand in calls of the memory's own tools.
     """
-    found, begun = goals(desk, due), desk.view.log_turns(due.effort.id)[:1]
+    begun = desk.view.log_turns(due.effort.id)[:1]
     aims = [(Kind.GOAL, found.original, turn) for turn in begun if found.original != found.current]
     for turn, goal, why in found.changes:
         aims += [(Kind.GOAL, goal, turn), (Kind.DECISION, why, turn)]
@@ -163,7 +165,7 @@ def _background(
 def _dropped(before: Sequence[Item], after: Sequence[Item]) -> str:
     """Return what the cap took of the items that hold, as text."""
     gone = (item for item in before if item not in after and not item.superseded_by)
-    return " ".join(" ".join(item.quote.split()) for item in gone)
+    return " ".join(folded(item.quote) for item in gone)
 
 
 def _events(
