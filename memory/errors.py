@@ -7,6 +7,7 @@ EbbtideError
 ├── SummaryError            a model call that summarises failed
 ├── SalienceError           a model call that extracts or writes the background failed
 ├── EmbeddingError          the embedding model failed, or what it returned are no vectors
+├── AttentionError          the store of attention failed
 ├── CommandError            a command cannot be done; nothing was changed
 └── ArchiveError            the archive cannot do what was asked
     ├── SessionNotFoundError    no such session for this owner
@@ -53,6 +54,10 @@ class SalienceError(EbbtideError):
 
 class EmbeddingError(EbbtideError):
     """The embedding model failed, or what it returned are no vectors."""
+
+
+class AttentionError(EbbtideError):
+    """What keeps attention failed; what was asked was not done."""
 
 
 class CommandError(EbbtideError):

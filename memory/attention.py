@@ -1,0 +1,152 @@
+"""Attention: which concluded efforts of a user are worth surfacing, in any session.
+
+A memory fades from attention, not from storage: how much it holds is computed by the law in
+`fading` whenever it is asked for.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from .fading import DAY, Level, days_between, effective, fading_day, level
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A concluded effort of a user: its qualified id, and what the law asks of it.
+
+    `base` is its importance, 0-100; `created` is when it was concluded, with a time zone.
+    """
+
+    id: str
+    base: int
+    created: datetime
+    keywords: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A memory in attention, and how much it holds of it now, 0-100."""
+
+    id: str
+    effective: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a memory is in attention or not.
+
+    `days` since it was created; `fades` is the first moment, by whole days since then, at which it
+    is below the threshold without further access, None if it never is.
+    """
+
+    id: str
+    base: int
+    days: float
+    accesses: int
+    effective: float
+    level: Level
+    fades: datetime | None
+    suppressed: bool
+    attended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of a memory: with how often it was accessed, and whether it was taken out."""
+
+    memory: Memory
+    accesses: int = 0
+    suppressed: bool = False
+    withdrawn: bool = False
+
+    @property
+    def may_enter(self) -> bool:
+        """Whether nobody took it out."""
+        return not (self.suppressed or self.withdrawn)
+
+    def holds(self, now: datetime) -> float:
+        """Return how much it holds of attention, 0-100."""
+        memory = self.memory
+        return effective(memory.base, days_between(memory.created, now), self.accesses)
+
+
+class Attention(Protocol):
+    """What is in each user's attention; whatever passes `tests/memory/attention` is one.
+
+    Every method takes whose attention and when. A memory is in attention if it is at the threshold
+    or above, unless it was suppressed or withdrawn, or did not fit in. What cannot be done raises
+    `AttentionError`; nothing is then changed.
+    """
+
+    def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
+        """Keep a memory; one that is known is renewed and keeps its accesses and suppression.
+
+        It enters if it is at the threshold or above. If more than the capacity are in attention
+        then, the lowest leaves.
+        """
+
+    def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
+        """Count an access; the memory may enter again. An unknown one changes nothing."""
+
+    def top(self, user_id: str, limit: int, *, now: datetime) -> tuple[Ranked, ...]:
+        """Return the memories that hold most of attention, ties newest first, then by id.
+
+        Those that have faded leave first.
+        """
+
+    def prune(self, user_id: str, *, now: datetime) -> int:
+        """Let those leave that have faded, and return how many did."""
+
+    def refresh_for_context(
+        self, user_id: str, message: str, limit: int, *, now: datetime
+    ) -> tuple[Ranked, ...]:
+        """Return what `top` would if a message were the context, of all memories; see `in_context`.
+
+        It is for this call only: nothing enters or leaves. Withdrawn and suppressed ones are left
+        out.
+        """
+
+    def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
+        """Take a memory out of attention until `unsuppress`; tell whether it is known."""
+
+    def unsuppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
+        """Undo `suppress`: the memory may enter again; tell whether it is known."""
+
+    def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:
+        """Return the ids of the memories that are suppressed, in order."""
+
+    def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
+        """Take out a memory whose effort was reopened, until it is added again."""
+
+    def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:
+        """Delete all that is kept of a memory."""
+
+    def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
+        """Return how a memory stands, None if it is unknown."""
+
+
+def in_order(scored: Iterable[tuple[float, Kept]]) -> tuple[Ranked, ...]:
+    """Return memories with what they hold, most first, ties newest first, then by id."""
+    ordered = sorted(
+        scored, key=lambda one: (-one[0], -one[1].memory.created.timestamp(), one[1].memory.id)
+    )
+    return tuple(Ranked(kept.memory.id, held) for held, kept in ordered)
+
+
+def explained(kept: Kept, threshold: float, *, attended: bool, now: datetime) -> Explanation:
+    """Return how a memory stands at a moment."""
+    memory = kept.memory
+    fades = fading_day(memory.base, kept.accesses, threshold)
+    return Explanation(
+        id=memory.id,
+        base=memory.base,
+        days=days_between(memory.created, now),
+        accesses=kept.accesses,
+        effective=kept.holds(now),
+        level=level(kept.holds(now), threshold),
+        fades=None if fades is None else memory.created + fades * DAY,
+        suppressed=kept.suppressed,
+        attended=attended,
+    )
