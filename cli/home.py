@@ -11,8 +11,8 @@ from ..graph.models import choose_model
 from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
 from ..memory.names import safe_name
+from ..memory.record import DEFAULT_USER
 from ..memory.settings import Settings
-from ..nodes.session import DEFAULT_USER
 from .faults import one_line
 
 _OURS = ".ebbtide"

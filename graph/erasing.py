@@ -16,13 +16,13 @@ from ..memory.errors import (
     TurnRunningError,
 )
 from ..memory.messages import clean
-from ..memory.record import Owner, Tip
+from ..memory.record import DEFAULT_USER, Owner, Tip
 from ..memory.view import past
 from ..nodes.collaborators import Collaborators
 from ..nodes.erased_state import doubtful, without_turn
 from ..nodes.held_state import held
 from ..nodes.resummarising import resummarise
-from ..nodes.session import DEFAULT_USER, tip_of
+from ..nodes.session import tip_of
 from ..nodes.state import MemoryState
 from .build import MemoryGraph
 from .checkpoints import Agent, Newest, areplace_all, astate_of, replace_all, state_of

@@ -14,12 +14,12 @@ from ..memory.anchor import shown
 from ..memory.archive import Archive
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.messages import digest
-from ..memory.record import Owner, Record, Tip
+from ..memory.record import DEFAULT_USER, Owner, Record, Tip
 from ..memory.restoring import replay
 from ..memory.view import every_turn, past
 from ..nodes.erased_state import marks
 from ..nodes.plain import real
-from ..nodes.session import DEFAULT_USER, packed
+from ..nodes.session import packed
 from .build import MemoryGraph
 from .checkpoints import LAST_NODE
 

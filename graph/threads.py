@@ -11,11 +11,11 @@ from langgraph.types import StateSnapshot
 
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
 from ..memory.messages import clean
-from ..memory.record import Owner, Tip
+from ..memory.record import DEFAULT_USER, Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import View, past
 from ..nodes.collaborators import Collaborators
-from ..nodes.session import DEFAULT_USER, tip_of
+from ..nodes.session import tip_of
 from ..nodes.state import MemoryState
 from .build import MemoryGraph
 

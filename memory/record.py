@@ -11,6 +11,9 @@ Status: TypeAlias = Literal["done", "aborted", "erased"]
 
 MAIN = "main"
 
+DEFAULT_USER = "default"
+"""The user of sessions that name none; such sessions know nothing of one another."""
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -19,6 +22,11 @@ class Owner:
     user: str
     thread: str
     namespace: str = ""
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether no user was named, so that there is no memory across sessions."""
+        return self.user == DEFAULT_USER
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,15 @@ class Settings(BaseModel):
     compression_timeout: float = Field(
         60.0, gt=0, le=3_600, description="Time for one such call with its retries, in seconds"
     )
+    attention_threshold: float = Field(
+        40.0, gt=0, le=100, description="What a memory holds at least to be in attention, 0-100"
+    )
+    attention_capacity: int = Field(
+        200, ge=1, le=10_000, description="Memories in a user's attention at most"
+    )
+    attention_limit: int = Field(
+        10, ge=0, le=200, description="Memories surfaced when a session starts at most; 0 = off"
+    )
     user_id: str | None = Field(
         None, description="Whose memory this is; only a run may set it, never the agent"
     )

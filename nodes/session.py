@@ -15,7 +15,7 @@ from ..memory.desk import Desk
 from ..memory.errors import InputError, SessionNotFoundError
 from ..memory.messages import Message, answered, clean
 from ..memory.recall import stored
-from ..memory.record import Group, Owner, Record, Tip, memberships
+from ..memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
 from ..memory.safety import effective_budget
 from ..memory.settings import Settings, resolve
 from ..memory.shares import room
@@ -25,7 +25,6 @@ from .collaborators import Collaborators, sizes
 from .plain import plain
 from .state import AgentState, MemoryState
 
-DEFAULT_USER = "default"
 _LEAST_FREE = 256
 
 
