@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from .fading import DAY, Level, days_between, effective, fading_day, level
+from .fading import (
+    DAY,
+    Level,
+    days_between,
+    effective,
+    fading_day,
+    in_context,
+    level,
+    relevance,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +36,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A memory in attention, and how much it holds of it now, 0-100."""
+    """A memory in attention, how much it holds of it now, 0-100, and what a message says of it.
+
+    `relevance` is the share of its keywords that the message holds, 0 without a message.
+    """
 
     id: str
     effective: float
+    relevance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +140,22 @@ class Attention(Protocol):
         """Return how a memory stands, None if it is unknown."""
 
 
-def in_order(scored: Iterable[tuple[float, Kept]]) -> tuple[Ranked, ...]:
-    """Return memories with what they hold, most first, ties newest first, then by id."""
-    ordered = sorted(
-        scored, key=lambda one: (-one[0], -one[1].memory.created.timestamp(), one[1].memory.id)
-    )
-    return tuple(Ranked(kept.memory.id, held) for held, kept in ordered)
+def ranked(
+    memories: Iterable[Kept], threshold: float, *, now: datetime, message: str = ""
+) -> tuple[Ranked, ...]:
+    """Return the memories that are in attention now, or would be beside a message, most first.
+
+    Ties are broken by the newest, then by id. Those that were taken out are left out.
+    """
+    held = ((kept.memory, _beside(kept, message, now)) for kept in memories if kept.may_enter)
+    inside = [(memory, found) for memory, found in held if found.effective >= threshold]
+    inside.sort(key=lambda one: (-one[1].effective, -one[0].created.timestamp(), one[0].id))
+    return tuple(found for _, found in inside)
+
+
+def _beside(kept: Kept, message: str, now: datetime) -> Ranked:
+    related = relevance(kept.memory.keywords, message) if message else 0.0
+    return Ranked(kept.memory.id, in_context(kept.holds(now), related), related)
 
 
 def explained(kept: Kept, threshold: float, *, attended: bool, now: datetime) -> Explanation:
