@@ -1,18 +1,16 @@
 """A model that says next to nothing and remembers what it was sent."""
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.runnables import Runnable
-from langchain_core.tools import BaseTool
 from pydantic import PrivateAttr
 
+from .toolless import Toolless
 
-class Listener(BaseChatModel):
+
+class Listener(Toolless):
     """Stands where an agent has its model, to learn which context the agent would send."""
 
     _heard: list[BaseMessage] = PrivateAttr(default_factory=list)
@@ -25,14 +23,6 @@ class Listener(BaseChatModel):
     @property
     def _llm_type(self) -> str:
         return "listener"
-
-    def bind_tools(
-        self,
-        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],  # noqa: ARG002
-        **_kwargs: Any,
-    ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model as it is: it calls no tool."""
-        return self.bind()
 
     def _generate(
         self,
