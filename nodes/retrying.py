@@ -15,7 +15,8 @@ from tenacity import (
     retry_if_exception,
     stop_after_attempt,
     stop_before_delay,
-    wait_exponential_jitter,
+    wait_exponential,
+    wait_random,
 )
 
 from .left_behind import bounded
@@ -98,7 +99,7 @@ def _rules(deadline: Deadline) -> dict[str, Any]:
 
 
 def _wait(first: float) -> Callable[[RetryCallState], float]:
-    growing = wait_exponential_jitter(multiplier=first, jitter=first)
+    growing = wait_exponential(first) + wait_random(0, first)
 
     def wait(state: RetryCallState) -> float:
         return max(growing(state), retry_after(_error(state), datetime.now(UTC)))

@@ -12,9 +12,6 @@ SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGSMIT
 NO_SKIP = "EBBTIDE_NO_SKIP"
 _NO_SKIP = pytest.StashKey[bool]()
 
-_PEERS = "ebbtide[bench]"
-"""The extra that may be missing all the same: pip takes very long to fit it beside the others."""
-
 hypothesis.settings.register_profile("ebbtide", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("ebbtide")
 
@@ -50,8 +47,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn a skipped test into a failure where nothing may skip; expected failures stay."""
     report = yield
-    forbidden = item.config.stash[_NO_SKIP] and _PEERS not in str(report.longrepr)
-    if forbidden and report.skipped and not hasattr(report, "wasxfail"):
+    if item.config.stash[_NO_SKIP] and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome, report.longrepr = "failed", _forbidden(report.longrepr)
     return report
 
