@@ -22,8 +22,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import count
 from ..memory.verifying import verify
 from ..memory.wellformed import note
-from ..nodes.extracting import background as ask_background
-from ..nodes.extracting import extract as ask_extraction
+from ..nodes import extracting
 from ..nodes.plain import real
 from ..prompts.loader import text as prompt
 from .strategy import Context, Means, after, as_messages, recent
@@ -116,7 +115,7 @@ class SelectiveSalience(ProtectedCore):
 
     def _chosen(self, new: Sequence[Group]) -> tuple[Item, ...]:
         settings = self._settings
-        ask = partial(ask_extraction, self._model, settings=settings)
+        ask = partial(extracting.extraction, self._model, settings=settings)
         try:
             quotes = _led(extract(self._effort(), new, self._items, settings, count), ask)
         except SalienceError:
@@ -132,7 +131,7 @@ class SelectiveSalience(ProtectedCore):
     def _written(self, leaving: Sequence[Group], items: Sequence[Item]) -> str:
         settings = self._settings
         old = Compression(NAME, 0, 0, tuple(items), self._background)
-        ask = partial(ask_background, self._model, settings=settings)
+        ask = partial(extracting.background, self._model, settings=settings)
         return _led(describe(self._effort(), leaving, old, settings, count), ask)
 
 
@@ -147,14 +146,12 @@ def exchanges(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
     )
 
 
-def _led(
-    steps: Generator[Request, Any, Found], ask: Callable[[Request], object | SalienceError]
-) -> Found:
-    """Answer the requests of a pass by `ask`, and return its result; raises `SalienceError`."""
+def _led(steps: Generator[Request, Any, Found], ask: Callable[[Request], extracting.Ask]) -> Found:
+    """Ask what a pass requests, and return its result; raises `SalienceError`."""
     try:
         request = next(steps)
         while True:
-            reply = ask(request)
+            reply = extracting.answered(ask(request))
             if isinstance(reply, SalienceError):
                 raise reply
             request = steps.send(reply)

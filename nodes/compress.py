@@ -5,13 +5,10 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.compressing import Reply
-from ..memory.errors import SalienceError
-from ..memory.extraction import ExtractionRequest
 from ..memory.settings import Settings
 from .collaborators import Collaborators
-from .extracting import abackground, aextract, background, extract
-from .passing import Ask, passing, taken
+from .extracting import Ask, aanswered, answered
+from .passing import Passed, passing, taken
 from .state import AgentState
 
 
@@ -22,7 +19,7 @@ def compress(
     steps = passing(state, runtime, collaborators)
     step = taken(steps, None)
     while isinstance(step, Ask):
-        step = taken(steps, _answer(step))
+        step = taken(steps, answered(step))
     return _told(step, runtime)
 
 
@@ -33,24 +30,11 @@ async def acompress(
     steps = passing(state, runtime, collaborators)
     step = await asyncio.to_thread(taken, steps, None)
     while isinstance(step, Ask):
-        reply = await _aanswer(step)
-        step = await asyncio.to_thread(taken, steps, reply)
+        step = await asyncio.to_thread(taken, steps, await aanswered(step))
     return _told(step, runtime)
 
 
-def _answer(asked: Ask) -> Reply | SalienceError:
-    if isinstance(asked.request, ExtractionRequest):
-        return extract(asked.model, asked.request, asked.settings)
-    return background(asked.model, asked.request, asked.settings)
-
-
-async def _aanswer(asked: Ask) -> Reply | SalienceError:
-    if isinstance(asked.request, ExtractionRequest):
-        return await aextract(asked.model, asked.request, asked.settings)
-    return await abackground(asked.model, asked.request, asked.settings)
-
-
-def _told(update: dict[str, Any], runtime: Runtime[Settings]) -> dict[str, Any]:
-    for banner in update.get("banners", [])[-1:]:
-        runtime.stream_writer({"banner": banner})
-    return update
+def _told(passed: Passed, runtime: Runtime[Settings]) -> dict[str, Any]:
+    if passed.banner:
+        runtime.stream_writer({"banner": passed.banner})
+    return passed.update

@@ -2,12 +2,11 @@
 
 import logging
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, TypeAlias, cast
 
-from langchain_core.language_models import BaseChatModel
 from langgraph.runtime import Runtime
 
 from ..memory import banners
@@ -21,6 +20,7 @@ from ..memory.settings import Settings
 from ..memory.transitions import happened
 from .by_hand import by_hand
 from .collaborators import Collaborators
+from .extracting import Ask, background, extraction
 from .session import desk_at_rest, packed, running
 from .state import AgentState
 
@@ -30,16 +30,15 @@ _KEYS = ("compressed", "events", "banners")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A request, the model that is to answer it, and the settings of the run."""
+class Passed:
+    """What a pass leaves: the update of the state, and the banner that tells of it."""
 
-    model: BaseChatModel
-    request: Request
-    settings: Settings
+    update: dict[str, Any] = field(default_factory=dict)
+    banner: str = ""
 
 
-Passing: TypeAlias = Generator[Ask, Reply | SalienceError | None, dict[str, Any]]
-"""Yields what is to be asked, is sent the answers or why there is none, returns the update."""
+Passing: TypeAlias = Generator[Ask, Reply | SalienceError | None, Passed]
+"""Yields what is to be asked, is sent the answers or why there is none."""
 
 
 def passing(state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators) -> Passing:
@@ -48,25 +47,25 @@ def passing(state: AgentState, runtime: Runtime[Settings], collaborators: Collab
     The turn is committed by now, so whatever the archive raises is logged, and nothing changes.
     """
     if by_hand(running(state)):
-        return {}
+        return Passed()
     try:
         desk = desk_at_rest(state, runtime, collaborators)
         made = adoptable(desk)
         if made is not None:
             return _shown(desk, made, {})
         found = due(desk)
-        return (yield from _passed(desk, found, collaborators)) if found else {}
+        return (yield from _passed(desk, found, collaborators)) if found else Passed()
     except (OSError, ArchiveError) as error:
         _log.warning("nothing was compressed: %s: %s", type(error).__name__, error)
-        return {}
+        return Passed()
 
 
-def taken(steps: Passing, reply: Reply | SalienceError | None) -> Ask | dict[str, Any]:
-    """Take the next step, with the reply to what was asked; the last one is the update."""
+def taken(steps: Passing, reply: Reply | SalienceError | None) -> Ask | Passed:
+    """Take the next step, with the reply to what was asked."""
     try:
         return steps.send(reply)
     except StopIteration as end:
-        return cast("dict[str, Any]", end.value)
+        return cast("Passed", end.value)
 
 
 def _passed(desk: Desk, found: Due, collaborators: Collaborators) -> Passing:
@@ -83,24 +82,22 @@ def _passed(desk: Desk, found: Due, collaborators: Collaborators) -> Passing:
 
 
 def _asked(request: Request, settings: Settings, collaborators: Collaborators) -> Ask:
-    extracting = isinstance(request, ExtractionRequest)
-    model = collaborators.extraction_model if extracting else collaborators.compression_model
-    return Ask(model, request, settings)
+    if isinstance(request, ExtractionRequest):
+        return extraction(collaborators.extraction_model, request, settings)
+    return background(collaborators.compression_model, request, settings)
 
 
 def _call(asked: Ask, reply: Reply | SalienceError | None, seconds: float) -> dict[str, Any]:
     """Return what the log says of a call."""
-    what = "extraction" if isinstance(asked.request, ExtractionRequest) else "background"
     model = asked.model
     name = getattr(model, "model_name", None) or getattr(model, "model", None)
-    said = {"what": what, "model": str(name or type(model).__name__), "seconds": round(seconds, 3)}
+    named = str(name or type(model).__name__)
+    said = {"what": asked.what, "model": named, "seconds": round(seconds, 3)}
     return {**said, "failed": str(reply)} if isinstance(reply, SalienceError) else said
 
 
-def _kept(
-    desk: Desk, found: Due, step: Compressed, calls: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Keep what was made, log how, and return the update of the state."""
+def _kept(desk: Desk, found: Due, step: Compressed, calls: Sequence[Mapping[str, Any]]) -> Passed:
+    """Keep what was made, and log how."""
     made = step.made
     tokens = {"before": found.live}
     if made is not None:
@@ -109,7 +106,7 @@ def _kept(
     _noted(desk, found, {**step.told, "calls": [*calls], "tokens": tokens})
     if made is None:
         _log.warning("%r was not compressed: %s", found.effort.id, step.told["failed"])
-        return {}
+        return Passed()
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
     return _shown(desk, made, {**_counted(step), "tokens": tokens})
@@ -139,7 +136,7 @@ def _noted(desk: Desk, found: Due, told: Mapping[str, Any]) -> None:
         _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
 
 
-def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> Passed:
     event = {
         "type": "compressed",
         "effort": made.effort,
@@ -150,5 +147,6 @@ def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> dict[str, 
     }
     first = desk.view.log_turns(made.effort)[:1]
     turns = "-".join(str(turn) for turn in dict.fromkeys([*first, made.through]))
-    space = happened(desk.space, event, banners.compressed(made.effort, turns))
-    return {key: value for key, value in packed(space).items() if key in _KEYS}
+    banner = banners.compressed(made.effort, turns)
+    update = packed(happened(desk.space, event, banner))
+    return Passed({key: update[key] for key in _KEYS}, banner)

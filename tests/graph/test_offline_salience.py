@@ -33,7 +33,7 @@ TURNS = [
 def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]:
     """Return the verified items that the offline model picks."""
     steps = extract(EFFORT, turns, quoted, Settings(), count)
-    answer = extracting.extract(OfflineModel(), next(steps), Settings())
+    answer = extracting.answered(extracting.extraction(OfflineModel(), next(steps), Settings()))
     assert isinstance(answer, Extraction)
     return [one.item for one in verify(answer.items, turns) if one.item]
 
@@ -41,7 +41,7 @@ def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]
 def described(turns: Sequence[Group], old: str) -> str:
     """Return the background that the offline model writes."""
     steps = background(EFFORT, turns, Compression("auth-bug", 0, 0, (), old), Settings(), count)
-    return str(extracting.background(OfflineModel(), next(steps), Settings()))
+    return str(extracting.answered(extracting.background(OfflineModel(), next(steps), Settings())))
 
 
 def test_telling_sentences_are_picked() -> None:

@@ -11,7 +11,7 @@ from ebbtide.memory.errors import SalienceError
 from ebbtide.memory.extraction import Extracted, Extraction, ExtractionRequest
 from ebbtide.memory.salience import Kind
 from ebbtide.memory.settings import Settings
-from ebbtide.nodes.extracting import abackground, aextract, background, extract
+from ebbtide.nodes.extracting import aanswered, answered, background, extraction
 from tests.doubles import ScriptedModel
 from tests.openai_server import Say, serving
 
@@ -38,8 +38,8 @@ SHORT = Settings(compression_timeout=0.2)
 async def test_a_model_extracts(script: dict[str, Any], found: Extraction) -> None:
     """Items come in any form that the model has, on both paths."""
     got = [
-        extract(ScriptedModel(**script), LOG, Settings()),
-        await aextract(ScriptedModel(**script), LOG, Settings()),
+        answered(extraction(ScriptedModel(**script), LOG, Settings())),
+        await aanswered(extraction(ScriptedModel(**script), LOG, Settings())),
     ]
 
     assert got == [found, found]
@@ -51,7 +51,10 @@ async def test_an_extraction_that_was_cut_off() -> None:
     with serving(*[Say(written[:-9], cut=True)] * 2) as server:
         model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x")
 
-        got = [extract(model, LOG, Settings()), await aextract(model, LOG, Settings())]
+        got = [
+            answered(extraction(model, LOG, Settings())),
+            await aanswered(extraction(model, LOG, Settings())),
+        ]
 
     assert got == [FOUND, FOUND]
 
@@ -64,8 +67,8 @@ def test_each_call_has_its_limit() -> None:
         model = init_chat_model("openai:gpt-4o-mini", base_url=server.url, api_key="x")
 
         for settings in (Settings(), fewer):
-            extract(model, LOG, settings)
-            background(model, OLD, settings)
+            answered(extraction(model, LOG, settings))
+            answered(background(model, OLD, settings))
 
     limits = [request.body["max_completion_tokens"] for request in server.requests]
     assert limits == [2_000, 500, 300, 100]
@@ -75,7 +78,10 @@ async def test_a_model_writes_the_background() -> None:
     """The background is the text that the model answers with, on both paths."""
     model = ScriptedModel(answers=["All is well."] * 2)
 
-    got = [background(model, OLD, Settings()), await abackground(model, OLD, Settings())]
+    got = [
+        answered(background(model, OLD, Settings())),
+        await aanswered(background(model, OLD, Settings())),
+    ]
 
     assert got == ["All is well."] * 2
     assert [message.text for message in model.sent[0].messages] == [OLD.instructions, OLD.log]
@@ -98,8 +104,8 @@ async def test_a_model_writes_the_background() -> None:
 async def test_a_failed_extraction_is_an_error(script: dict[str, Any]) -> None:
     """Invalid JSON, a fault of the model and a lost connection are returned, not raised."""
     got = [
-        extract(ScriptedModel(**script), LOG, SHORT),
-        await aextract(ScriptedModel(**script), LOG, SHORT),
+        answered(extraction(ScriptedModel(**script), LOG, SHORT)),
+        await aanswered(extraction(ScriptedModel(**script), LOG, SHORT)),
     ]
 
     assert [type(one) for one in got] == [SalienceError] * 2
@@ -109,8 +115,8 @@ async def test_a_failed_extraction_is_an_error(script: dict[str, Any]) -> None:
 async def test_a_failed_background_is_an_error(answer: Any) -> None:
     """An empty answer and an error are returned, not raised."""
     got = [
-        background(ScriptedModel(answers=[answer]), OLD, SHORT),
-        await abackground(ScriptedModel(answers=[answer]), OLD, SHORT),
+        answered(background(ScriptedModel(answers=[answer]), OLD, SHORT)),
+        await aanswered(background(ScriptedModel(answers=[answer]), OLD, SHORT)),
     ]
 
     assert [type(one) for one in got] == [SalienceError] * 2
