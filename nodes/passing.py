@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, TypeAlias, cast
 
 from langgraph.runtime import Runtime
 
 from ..memory import banners
+from ..memory.clock import stamp
 from ..memory.compressing import Compressed, Reply, Request, advance, compress
 from ..memory.desk import Desk
 from ..memory.due import Due, adoptable, due, standing
@@ -127,7 +127,7 @@ def _noted(desk: Desk, found: Due, told: Mapping[str, Any]) -> None:
         branch=tip.branch,
         turn=tip.turn,
         turns=tuple(record.turn for record in found.leaving),
-        at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        at=stamp(),
         told=told,
     )
     try:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +10,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ..memory.anchor import with_blocks
+from ..memory.clock import stamp
 from ..memory.desk import Desk
 from ..memory.errors import InputError, SessionNotFoundError
 from ..memory.messages import Message, answered, clean
@@ -109,7 +109,7 @@ def group(state: AgentState, messages: Sequence[BaseMessage]) -> Group:
     return Group(
         turn=space.turn,
         messages=kept,
-        at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        at=stamp(),
         efforts=memberships(space.active, space.events),
         events=space.events,
         status="done" if answered(kept) else "aborted",

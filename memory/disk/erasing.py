@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TypeAlias
 
 from ..anchor import written
+from ..clock import stamp
 from ..efforts import Effort
 from ..erasing import (
     Erased,
@@ -100,7 +100,7 @@ def _begun(folder: Folder, opened: Opened, tip: Tip, turn: int) -> Erased:
     aside = folder.manifest.with_name(f"{folder.manifest.name}.damaged")
     dropped = tuple(path.name for path in holding([aside], (*summaries, *target.sought)))
     made = made_from(folder, turn, lambda place: _made_from(opened, record, place))
-    begin(folder, Plan(turn, _now(), (*filed, *edited), dropped, made))
+    begin(folder, Plan(turn, stamp(), (*filed, *edited), dropped, made))
     return Erased(
         turn=turn,
         digest=record.digest,
@@ -275,7 +275,3 @@ def _with_summary(record: Record, effort: Effort) -> Record:
 
 def _is(noted: Noted, record: Record) -> bool:
     return (noted.turn, noted.digest, noted.content) == (record.turn, record.digest, "")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
