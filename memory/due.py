@@ -1,8 +1,7 @@
 """When an open effort has outgrown its share, and how far it is then compressed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
 
 from .compression_quote import quote
@@ -45,23 +44,29 @@ class Due:
         return self.leaving[-1].turn if self.leaving else self.old.through if self.old else 0
 
 
-def due(desk: Desk) -> Due | None:
+def stored(desk: Desk) -> Mapping[str, Compression]:
+    """Return what stands for the older turns of each open effort that was compressed."""
+    found = map(desk.view.compression, desk.space.open)
+    return {one.effort: one for one in found if one}
+
+
+def adoptable(desk: Desk, kept: Mapping[str, Compression]) -> Compression | None:
+    """Return a stored compression that the state does not name yet, None if none.
+
+    The run was cut off after it was stored, or the state was rebuilt from the archive.
+    """
+    named = desk.space.compressed
+    return next((one for one in kept.values() if one.turn > named.get(one.effort, 0)), None)
+
+
+def due(desk: Desk, kept: Mapping[str, Compression]) -> Due | None:
     """Return the open effort to be compressed now, the active one first; None if there is none."""
     if desk.settings.compression == "off":
         return None
     others = reversed([*without(desk.space.open, desk.space.active or "")])
     names = [*([desk.space.active] if desk.space.active else []), *others]
-    return next(filter(None, map(partial(_due, desk), desk.known(names))), None)
-
-
-def adoptable(desk: Desk) -> Compression | None:
-    """Return a compression of an open effort that the state does not name yet, None if none.
-
-    The run was cut off after it was stored, or the state was rebuilt from the archive.
-    """
-    found = map(desk.view.compression, desk.space.open)
-    known = desk.space.compressed
-    return next((one for one in found if one and one.turn > known.get(one.effort, 0)), None)
+    found = (_due(desk, effort, kept.get(effort.id)) for effort in desk.known(names))
+    return next(filter(None, found), None)
 
 
 def item_limit(desk: Desk) -> int:
@@ -105,8 +110,8 @@ def standing(desk: Desk, made: Compression | None) -> int:
     return count_message(shown, desk.count) if shown else 0
 
 
-def _due(desk: Desk, effort: Effort) -> Due | None:
-    old, log = desk.view.compression(effort.id), desk.view.log_turns(effort.id)
+def _due(desk: Desk, effort: Effort, old: Compression | None) -> Due | None:
+    log = desk.view.log_turns(effort.id)
     settings, stands = desk.settings, standing(desk, old)
     share = shares(settings)["active" if effort.id == desk.space.active else "open"] * desk.room
     turns = [turn for turn in log if old is None or turn > old.through]

@@ -12,7 +12,7 @@ from ..memory import banners
 from ..memory.clock import stamp
 from ..memory.compressing import Compressed, Reply, Request, advance, compress
 from ..memory.desk import Desk
-from ..memory.due import Due, adoptable, due, standing
+from ..memory.due import Due, adoptable, due, standing, stored
 from ..memory.errors import ArchiveError, SalienceError
 from ..memory.extraction import ExtractionRequest
 from ..memory.salience import Compression, ExtractionEntry
@@ -50,10 +50,11 @@ def passing(state: AgentState, runtime: Runtime[Settings], collaborators: Collab
         return Passed()
     try:
         desk = desk_at_rest(state, runtime, collaborators)
-        made = adoptable(desk)
+        kept = stored(desk)
+        made = adoptable(desk, kept)
         if made is not None:
             return _shown(desk, made, {})
-        found = due(desk)
+        found = due(desk, kept)
         return (yield from _passed(desk, found, collaborators)) if found else Passed()
     except (OSError, ArchiveError) as error:
         _log.warning("nothing was compressed: %s: %s", type(error).__name__, error)

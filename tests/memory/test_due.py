@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.due import adoptable, due, item_limit, leaving
+from ebbtide.memory.due import Due, adoptable, due, item_limit, leaving, stored
 from ebbtide.memory.extraction import readable_at_once
 from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.desks import OWNER, Conversation, call
@@ -39,17 +39,22 @@ def compressed(talk: Conversation, through: int, **chosen: Any) -> Compression:
     return talk.archive.commit_compression(OWNER, talk.tip, made)
 
 
+def overdue(talk: Conversation) -> Due | None:
+    """Return what is to be compressed now."""
+    return due(talk.desk, stored(talk.desk))
+
+
 def test_an_effort_in_its_share_is_not_due(shop: Conversation) -> None:
     """What fits stays as it is."""
     talk = grown(shop, 3)
 
-    assert due(talk.desk) is None
+    assert overdue(talk) is None
 
 
 def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation) -> None:
     """The oldest turns leave, the newest three never."""
     talk = grown(shop, 12)
-    found = due(talk.desk)
+    found = overdue(talk)
 
     assert found is not None
     assert found.effort.id == "shop"
@@ -66,7 +71,7 @@ def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
         talk.turn("word " * 600)
     talk.set(compression="salience")
 
-    found = due(talk.desk)
+    found = overdue(talk)
 
     limit = readable_at_once(talk.desk.settings)
     assert found is not None
@@ -78,7 +83,7 @@ def test_switched_off_nothing_is_due(shop: Conversation) -> None:
     talk = grown(shop, 12)
     talk.set(compression="off")
 
-    assert due(talk.desk) is None
+    assert overdue(talk) is None
 
 
 def test_what_is_compressed_already_is_not_read_again(shop: Conversation) -> None:
@@ -86,7 +91,7 @@ def test_what_is_compressed_already_is_not_read_again(shop: Conversation) -> Non
     talk = grown(shop, 14)
     compressed(talk, 9)
     talk = grown(talk, 6)
-    found = due(talk.desk)
+    found = overdue(talk)
 
     assert found is not None
     assert found.leaving[0].turn == 10
@@ -95,10 +100,10 @@ def test_what_is_compressed_already_is_not_read_again(shop: Conversation) -> Non
 def test_an_open_effort_that_is_not_active_has_the_smaller_share(shop: Conversation) -> None:
     """Left for another one, it is compressed where it was not while it was active."""
     talk = grown(shop, 4)
-    assert due(talk.desk) is None
+    assert overdue(talk) is None
     talk.turn("Another.", call("open_effort", name="other"))
     talk.set(open_share=0.05)
-    found = due(talk.desk)
+    found = overdue(talk)
 
     assert found is not None
     assert found.effort.id == "shop"
@@ -106,14 +111,14 @@ def test_an_open_effort_that_is_not_active_has_the_smaller_share(shop: Conversat
 
 def test_after_many_failures_a_pass_takes_the_oldest(shop: Conversation) -> None:
     """What one pass looks at does not grow with the effort; the next one takes the next turns."""
-    few, many = due(grown(shop, 100).desk), due(grown(shop, 200).desk)
+    few, many = overdue(grown(shop, 100)), overdue(grown(shop, 200))
 
     assert few is not None
     assert many is not None
     taken = [record.turn for record in many.leaving]
     assert taken == [record.turn for record in few.leaving] == [*range(1, len(taken) + 1)]
     compressed(shop, many.through)
-    following = due(shop.desk)
+    following = overdue(shop)
     assert following is not None
     assert following.leaving[0].turn == many.through + 1
 
@@ -121,7 +126,7 @@ def test_after_many_failures_a_pass_takes_the_oldest(shop: Conversation) -> None
 def test_a_stale_one_is_due_without_new_turns(shop: Conversation) -> None:
     """What erasing took from it is written again."""
     compressed(shop, 2, stale=True)
-    found = due(shop.desk)
+    found = overdue(shop)
 
     assert found is not None
     assert (found.leaving, found.through) == ((), 2)
@@ -131,7 +136,7 @@ def test_one_that_the_state_does_not_name_is_adopted(shop: Conversation) -> None
     """It was stored before the run was cut off, or the state was rebuilt."""
     made = compressed(shop, 2)
 
-    assert adoptable(shop.desk) == made
+    assert adoptable(shop.desk, stored(shop.desk)) == made
 
 
 def test_items_have_half_of_low_water_at_most(shop: Conversation) -> None:
