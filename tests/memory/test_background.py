@@ -13,6 +13,7 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Compression, Item, Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.prompts.loader import text as prompt
+from tests.memory.asking import answered
 from tests.memory.desks import ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
@@ -24,15 +25,7 @@ def asked(
     turns: Sequence[Group], answers: Sequence[str], old: Compression = OLD, **chosen: Any
 ) -> tuple[list[BackgroundRequest], str | None]:
     """Return what is asked about turns, and the background if the answers were enough."""
-    steps = background(EFFORT, turns, old, Settings(**chosen), count_words)
-    requests: list[BackgroundRequest] = []
-    try:
-        requests += [next(steps)]
-        for answer in answers:
-            requests += [steps.send(answer)]
-    except StopIteration as end:
-        return requests, end.value
-    return requests, None
+    return answered(background(EFFORT, turns, old, Settings(**chosen), count_words), answers)
 
 
 def test_the_request_holds_the_old_background_and_the_quotes() -> None:

@@ -19,6 +19,7 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.prompts.loader import text as prompt
+from tests.memory.asking import answered
 from tests.memory.desks import ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downtime", "keep v1"))
@@ -32,15 +33,7 @@ def asked(
     **chosen: Any,
 ) -> tuple[list[ExtractionRequest], tuple[Extracted, ...] | None]:
     """Return what is asked about turns, and what came of the answers if they were enough."""
-    steps = extract(EFFORT, turns, quoted, Settings(**chosen), count_words)
-    requests: list[ExtractionRequest] = []
-    try:
-        requests += [next(steps)]
-        for answer in answers:
-            requests += [steps.send(answer)]
-    except StopIteration as end:
-        return requests, end.value
-    return requests, None
+    return answered(extract(EFFORT, turns, quoted, Settings(**chosen), count_words), answers)
 
 
 def found(*quotes: str) -> Extraction:

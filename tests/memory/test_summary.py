@@ -1,7 +1,7 @@
 """Summaries of efforts: what is asked, in parts if need be, and what is taken of the answers."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -14,10 +14,11 @@ from ebbtide.memory.errors import SummaryError
 from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Group
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.summary import Asking, EffortSummary, SummaryRequest, said, summarise
+from ebbtide.memory.summary import EffortSummary, SummaryRequest, said, summarise
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, count
 from ebbtide.memory.transcript import transcript
 from ebbtide.prompts.loader import text as prompt
+from tests.memory.asking import answered
 from tests.memory.desks import LONG_ENOUGH, ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downtime", "keep v1"))
@@ -38,24 +39,7 @@ def asked(
     turns: Sequence[Group], answers: Sequence[EffortSummary], **chosen: Any
 ) -> tuple[list[SummaryRequest], EffortSummary | None]:
     """Return what is asked about a log, and the summary if there are answers enough for one."""
-    steps = summarise(EFFORT, turns, Settings(**chosen), count_words)
-    requests: list[SummaryRequest] = []
-    try:
-        requests += [next(steps)]
-        for answer in answers:
-            requests += [steps.send(answer)]
-    except StopIteration as end:
-        return requests, end.value
-    return requests, None
-
-
-def every_request(steps: Asking, answer: EffortSummary) -> list[SummaryRequest]:
-    """Return all that is asked if each answer is the same."""
-    requests = [next(steps)]
-    with suppress(StopIteration):
-        while True:
-            requests.append(steps.send(answer))
-    return requests
+    return answered(summarise(EFFORT, turns, Settings(**chosen), count_words), answers)
 
 
 def quoted(request: SummaryRequest) -> str:
@@ -204,7 +188,7 @@ def test_a_call_is_within_the_budget(script: str, goal: str) -> None:
     steps = summarise(effort, turns, Settings(context_budget=2_000), count)
     around = count(prompt("summary_as_text")) + 2 * MESSAGE_OVERHEAD + REPLY_OVERHEAD
 
-    requests = every_request(steps, EffortSummary(summary="Long. " * 5_000))
+    requests, _ = answered(steps, repeat(EffortSummary(summary="Long. " * 5_000)))
 
     sizes = [around + count(one.instructions) + count(one.log) for one in requests]
     assert len(sizes) > 1
