@@ -10,6 +10,15 @@ from ebbtide.cli.evaluate import warned_once
 from ebbtide.evaluation.tape import header
 from tests.evaluation.commands import evaluated
 from tests.evaluation.conversations import plain, written
+from tests.examples.running import run
+
+WITHOUT_MATPLOTLIB = """
+import runpy
+import sys
+
+sys.modules["matplotlib"] = None
+runpy.run_module("ebbtide.cli.main", run_name="__main__")
+"""
 
 
 @pytest.mark.parametrize(
@@ -131,6 +140,18 @@ def test_without_matplotlib_it_is_said(tmp_path: Path, monkeypatch: pytest.Monke
     assert "For a plot, install matplotlib: pip install 'ebbtide[plots]'" in done.output
     assert (tmp_path / "results.md").exists()
     assert not (tmp_path / "results.png").exists()
+
+
+def test_a_process_without_matplotlib(tmp_path: Path) -> None:
+    """A run in an installation that lacks it ends well, with every file but the plot."""
+    options = ["--model", "offline", "--template", "test-simple", "--strategy", "full-history"]
+    found = run(["-c", WITHOUT_MATPLOTLIB, "eval", "--out", "found", *options], tmp_path)
+
+    assert found.code == 0
+    assert "For a plot, install matplotlib: pip install 'ebbtide[plots]'" in found.printed
+    names = {path.name for path in (tmp_path / "found").iterdir()}
+    assert {"results.json", "results.md", "trials.jsonl"} <= names
+    assert "results.png" not in names
 
 
 def test_a_warning_of_every_trial_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:

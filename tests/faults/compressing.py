@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -43,7 +44,9 @@ class Dying(DiskArchive):
 
 
 @contextmanager
-def opened(root: Path, archive: DiskArchive, *, new: bool = False) -> Iterator[Talk]:
+def opened(
+    root: Path, archive: DiskArchive, *, new: bool = False, extraction: Any = None
+) -> Iterator[Talk]:
     """Open the agent on the files below a folder, with an open effort if it is new."""
     connection = sqlite3.connect(root / "checkpoints.sqlite", check_same_thread=False)
     try:
@@ -51,7 +54,7 @@ def opened(root: Path, archive: DiskArchive, *, new: bool = False) -> Iterator[T
             root,
             archive=archive,
             checkpointer=SqliteSaver(connection),
-            extraction=quoting(RULE, kind="constraint"),
+            extraction=extraction or quoting(RULE, kind="constraint"),
         )
     finally:
         connection.close()

@@ -261,3 +261,24 @@ def test_passes_that_fail_cost_no_more_the_longer_they_do(tmp_path: Path) -> Non
 
     assert read[170] - read[130] <= 1.02 * (read[130] - read[90])
     assert asked[170] - asked[130] <= 1.02 * (asked[130] - asked[90])
+
+
+def test_two_efforts_over_their_shares_take_turns(tmp_path: Path) -> None:
+    """A turn compresses one of them, the active one first; the next turn the other."""
+    opening = [call("open_effort", name="other"), "Opened."]
+    here = compressing(tmp_path, [*["Seen."] * 10, *opening, *["Seen."] * 20])
+    off = {"compression": "off"}
+    before = [here.say(words(turn), context=off) for turn in range(2, 24)][-1]
+
+    first, second, third = (here.say("Go on.") for _ in range(3))
+
+    assert (before["active_effort"], before["compressed"]) == ("other", {})
+    assert (first["compressed"], second["compressed"]) == ({"other": 24}, {"other": 24, "shop": 25})
+    assert third["compressed"] == second["compressed"]
+    assert [(one["effort"], one["turn"]) for one in entries(tmp_path)] == [
+        ("other", 24),
+        ("shop", 25),
+    ]
+    left_out = third["context_report"]["left_out"]
+    assert left_out["active"]["compressed"].startswith("other: 12-")
+    assert left_out["open"]["compressed"].startswith("shop: 1-")
