@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .salience import Speaker
@@ -22,10 +22,7 @@ _LETTER = re.compile(f"[^\\W{CJK}]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Words as they stand in a log, unchanged: their turn, and what is around them.
-
-    `output` tells that a tool gave them.
-    """
+    """Words as they stand in a log, unchanged: their turn, what is around them, who said them."""
 
     turn: int
     words: str
@@ -87,10 +84,10 @@ class SourceText:
         return original[word] + position - folded[word]
 
 
-def source_text(turns: Iterable[Logged], *, outputs: bool = True) -> SourceText:
-    """Return what may be quoted of these turns, with what tools gave or without."""
+def source_text(turns: Iterable[Logged], *, without: Collection[Speaker] = ()) -> SourceText:
+    """Return what may be quoted of these turns, `without` what some said."""
     found = ((turn.turn, source) for turn in turns for source in sources(turn))
-    said = tuple((turn, source) for turn, source in found if outputs or not source.output)
+    said = tuple((turn, source) for turn, source in found if source.speaker not in without)
     texts = [folded(source.words) for _, source in said]
     begins, at = [], 0
     for text in texts:

@@ -37,11 +37,6 @@ class Source:
     words: str
     speaker: Speaker = ""
 
-    @property
-    def output(self) -> bool:
-        """Whether a tool gave it, so that nobody said it."""
-        return self.speaker == "tool"
-
 
 def sources(turn: Logged) -> tuple[Source, ...]:
     """Return the texts of a turn that a quote may stand in, oldest first.

@@ -52,8 +52,9 @@ def verify(
     An item is a part of one message, unchanged; white space may differ in the quote. Near misses
     (rapidfuzz's ratio >= 90) become the source's own words. A part of a sentence whose rest has a
     negation becomes the sentence. The turn is the one it stands in: the one named if it stands
-    there, else the newest. What is longer than `longest` tokens is cut at a sentence end. What only
-    a tool's output says is no goal, constraint or decision of anybody: it is an output.
+    there, else the newest. What the user said as well is the user's, whoever repeats it. What is
+    longer than `longest` tokens is cut at a sentence end. What only a tool's output says is no
+    goal, constraint or decision of anybody: it is an output.
 
     >>> from .record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
@@ -61,7 +62,8 @@ def verify(
     >>> verdict.verdict, verdict.item.quote, verdict.item.turn
     ('verbatim', 'Port 8443 is ours', 3)
     """
-    search, spoken = _Search(source_text(turns)), _Search(source_text(turns, outputs=False))
+    search, spoken = _Search(source_text(turns)), _Search(source_text(turns, without=["tool"]))
+    asked = _Search(source_text(turns, without=["tool", "assistant", ""]))
     verdicts = []
     for one in found:
         if not any(map(str.isalnum, one.quote)):
@@ -73,10 +75,9 @@ def verify(
             continue
         words = _with_negation(place)
         same = folded(words) == folded(one.quote)
-        quote = cut_quote(words, longest, count)
-        said_so = place.speaker != "tool" or one.kind not in _STATED
-        kind = one.kind if said_so else Kind.OUTPUT
-        item = Item(kind, quote, place.turn, speaker=place.speaker)
+        speaker = "user" if _says(asked.exact(one), words) else place.speaker
+        kind = Kind.OUTPUT if speaker == "tool" and one.kind in _STATED else one.kind
+        item = Item(kind, cut_quote(words, longest, count), place.turn, speaker=speaker)
         verdicts.append(Verdict(one.quote, "verbatim" if same else "mended", item))
     return tuple(verdicts)
 
@@ -142,6 +143,10 @@ def _newest(text: str, words: str, low: int, high: int) -> tuple[int, int] | Non
             return start, end
         start = text.rfind(words, low, end - 1)
     return None
+
+
+def _says(place: Place | None, words: str) -> bool:
+    return place is not None and folded(_with_negation(place)) == folded(words)
 
 
 def _with_negation(place: Place) -> str:
