@@ -13,6 +13,7 @@ SAID = "Another quarter of an hour has passed, and nothing has come to a stop ye
 BUDGET = 4_000
 
 
+@pytest.mark.parametrize("last", [250, pytest.param(400, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     ("first", "chosen"),
     [
@@ -22,20 +23,20 @@ BUDGET = 4_000
     ],
     ids=["window", "no-window", "one-effort"],
 )
-def test_turn_400_costs_what_turn_100_did(
-    tmp_path: Path, first: Turn, chosen: dict[str, Any]
+def test_a_late_turn_costs_what_an_early_one_did(
+    tmp_path: Path, first: Turn, chosen: dict[str, Any], last: int
 ) -> None:
-    """Context tokens, bytes of the state and records read are those of 200 turns before.
+    """Context tokens, bytes of the state and records read at the end are those from turn 75 on.
 
     Talk outside of efforts, all of which the window lets in or not, and an effort that never ends.
     """
     archive = CountingArchive(tmp_path, durable=False)
-    turns = [first, *[Turn(SAID)] * 399]
+    turns = [first, *[Turn(SAID)] * (last - 1)]
     settings = Settings(context_budget=BUDGET, **chosen)
     life = Life(begin(tmp_path, turns, archive=archive, settings=settings))
     life.live(turns)
 
     for series in life.costs:
-        early, late = series[100:200], series[300:400]
+        early, late = series[75:150], series[-75:]
         assert sum(late) <= 1.02 * sum(early)
         assert max(late) <= 1.02 * max(early)
