@@ -1,7 +1,7 @@
 """What a memory tool works on: the workspace it changes and the views it may read."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -9,10 +9,14 @@ from .efforts import Effort
 from .errors import ToolError
 from .meaning import Embedder
 from .names import slug
+from .qualified import is_qualified, parted
 from .settings import Settings
 from .tokens import TokenCounter
 from .view import View
 from .workspace import Workspace
+
+
+_SHOWN = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,8 @@ class Desk:
 
     `room` is what the budget leaves beside instructions and tool schemas, `free` what it leaves for
     recalled text, both in tokens; `cuts` is what the state remembers of cuts. With an `embedder`
-    searches go by meaning too.
+    searches go by meaning too. `related` returns the qualified ids of what the user's other
+    sessions have on a subject, the most related first.
     """
 
     space: Workspace
@@ -32,6 +37,7 @@ class Desk:
     free: int
     cuts: Mapping[str, Any] = field(default_factory=dict)
     embedder: Embedder | None = None
+    related: Callable[[str], Sequence[str]] | None = None
 
     def put(self, space: Workspace) -> "Desk":
         """Return the desk with another workspace."""
@@ -44,16 +50,29 @@ class Desk:
         return tuple(effort for effort in efforts if effort is not None)
 
     def find(self, effort_id: str) -> Effort:
-        """Return the effort that the model named; unknown ones raise a `ToolError`."""
-        name = slug(effort_id)
+        """Return the effort that the model named; unknown ones raise a `ToolError`.
+
+        A qualified id names a concluded effort of another session of the user.
+        """
+        name = self.view.known_as(_written(effort_id))
         effort = self.view.effort(name, self.space.events) or self._lost(name)
         if effort is None:
-            raise ToolError(f"no effort {name!r}. {self._known(name)}")
+            raise ToolError(f"no effort {_short(name)!r}. {self._known(_short(name))}")
+        return effort
+
+    def find_own(self, effort_id: str) -> Effort:
+        """Return an effort of this session; those of others raise a `ToolError`."""
+        effort = self.find(effort_id)
+        if is_qualified(effort.id):
+            raise ToolError(
+                f"effort {effort.id!r} belongs to an earlier session and stays as it is; use "
+                "expand_effort or read_log to look at it, open_effort for new work on it"
+            )
         return effort
 
     def find_open(self, effort_id: str) -> Effort:
         """Return an open effort; concluded ones raise a `ToolError` that names reopen_effort."""
-        effort = self.find(effort_id)
+        effort = self.find_own(effort_id)
         if effort.status != "open":
             raise ToolError(
                 f"effort {effort.id!r} is concluded; use reopen_effort to go on with it"
@@ -71,7 +90,12 @@ class Desk:
         return effort
 
     def _lost(self, name: str) -> Effort | None:
-        """Return what state knows of an effort that an older backup of the archive does not."""
+        """Return what state knows of an effort that an older backup of the archive does not.
+
+        What another session has lost is gone: it may have been erased there.
+        """
+        if is_qualified(name):
+            return None
         if name in self.space.open:
             return Effort(name, "open")
         return Effort(name, "concluded") if name in self.space.summaries else None
@@ -86,6 +110,18 @@ class Desk:
 
 Outcome: TypeAlias = tuple[Desk, Mapping[str, Any]]
 """What a tool leaves: the changed desk, and its result for the model."""
+
+
+def _written(effort_id: str) -> str:
+    """Return an id as efforts have it, however its name is written; sessions are named exactly."""
+    session, name = parted(effort_id)
+    if not is_qualified(effort_id) or is_qualified(session) or session == "..":
+        return slug(effort_id)
+    return f"{session}/{slug(name)}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
 
 
 def banners_since(before: Workspace, after: Workspace) -> Iterator[str]:

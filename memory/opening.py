@@ -34,7 +34,7 @@ def switch_effort(desk: Desk, args: EffortId) -> Outcome:
 
 def reopen_effort(desk: Desk, args: EffortId) -> Outcome:
     """Go on with a concluded effort; its log continues."""
-    effort = desk.find(args.effort_id)
+    effort = desk.find_own(args.effort_id)
     if effort.status == "open":
         raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
     _refuse_crowd(desk)

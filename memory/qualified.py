@@ -43,6 +43,11 @@ def owner_called(name: str, user: str) -> Owner | None:
     return owner if session_name(owner) == name else None
 
 
+def is_hashed(name: str) -> bool:
+    """Tell whether a session's name was too long, so that it does not tell the whole thread."""
+    return len(name) == _LONGEST + len(_HASHED) + _DIGITS
+
+
 def qualified(owner: Owner, effort_id: str) -> str:
     """Return the id by which other sessions know an effort.
 

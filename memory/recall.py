@@ -1,34 +1,58 @@
 """Recalled text: a result that quotes the log is stored as references to it, not as a copy.
 
 The artifact of such a tool result says `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`,
-characters of rendered turns, one range for each text that it quotes. Erasing a turn therefore
-reaches what was read from it. Only `read_log` and `search_efforts` quote the log; no tool of the
-application can have their names.
+characters of rendered turns, one range for each text that it quotes. For a text of an earlier
+session of the user it names the session and the branch of the record too, and for the summary of an
+effort there the effort. Erasing a turn therefore reaches what was read from it. Only `read_log` and
+`search_efforts` quote the log; no tool of the application can have their names.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from .messages import Message
 from .slices import fit
 from .tokens import TokenCounter
 
-_FIELDS = {"turn", "offset", "end"}
+_FIELDS = frozenset({"turn", "offset", "end"})
+_ELSEWHERE = frozenset({"session", "branch"})
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A range of characters of one rendered turn."""
+    """A range of characters of one rendered turn, of an earlier session if one is named.
+
+    With an `effort` it is the summary that this effort had after the turn, the whole of it.
+    """
 
     turn: int
     offset: int
     end: int
+    session: str = ""
+    branch: str = ""
+    effort: str = ""
 
     def __str__(self) -> str:
-        """Name the range, for logs that show it instead of the text."""
-        return f"recalled turn {self.turn}, characters {self.offset}-{self.end}"
+        """Name the range, for logs that show it instead of the text.
+
+        >>> str(Recalled(5, 0, 40)), str(Recalled(5, 0, 40, "t1", "main", "auth-bug"))
+        ('recalled turn 5, characters 0-40', 'recalled summary of t1/auth-bug')
+        """
+        if self.effort:
+            return f"recalled summary of {self.session}/{self.effort}"
+        where = f" of session {self.session}" if self.session else ""
+        return f"recalled turn {self.turn}{where}, characters {self.offset}-{self.end}"
+
+
+def reference(found: Recalled) -> dict[str, Any]:
+    """Return a range as artifacts hold it; the inverse of `recalled`.
+
+    >>> reference(Recalled(5, 0, 40))
+    {'turn': 5, 'offset': 0, 'end': 40}
+    """
+    return {name: value for name, value in asdict(found).items() if name in _FIELDS or value}
 
 
 def recalled(message: Message) -> tuple[Recalled, ...]:
@@ -49,11 +73,10 @@ def stored(message: Message) -> Message:
     return _with_texts(message, [""] * len(found)) if found else message
 
 
-def restored(message: Message, read: Callable[[int], str]) -> Message:
-    """Return the message as it was sent; `read` renders a turn. The inverse of `stored`."""
+def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
+    """Return the message as it was sent; `read` returns what is quoted. The inverse of `stored`."""
     found = recalled(message)
-    texts = [read(one.turn)[one.offset : one.end] for one in found]
-    return _with_texts(message, texts) if found else message
+    return _with_texts(message, [read(one) for one in found]) if found else message
 
 
 def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
@@ -80,10 +103,14 @@ def compact(value: Mapping[str, Any]) -> str:
 
 
 def _is_range(found: Any) -> bool:
+    """Tell whether an item of an artifact is a range; who names a session names a branch of it."""
+    if not isinstance(found, Mapping) or not found.keys() >= _FIELDS:
+        return False
+    where = found.keys() - _FIELDS
     return (
-        isinstance(found, Mapping)
-        and found.keys() == _FIELDS
-        and all(type(number) is int for number in found.values())
+        (not where or where - {"effort"} == _ELSEWHERE)
+        and all(type(found[name]) is int for name in _FIELDS)
+        and all(isinstance(found[name], str) and found[name] for name in where)
     )
 
 

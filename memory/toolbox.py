@@ -1,7 +1,7 @@
 """The memory tools: their names, their schemas, and how calls to them are run."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from pydantic import ValidationError
@@ -25,7 +25,7 @@ from .expanding import collapse_effort, expand_effort
 from .messages import Message
 from .opening import open_effort, reopen_effort, switch_effort, update_goal
 from .reading import effort_status, read_log
-from .recall import compact
+from .recall import compact, reference
 from .searching import search_efforts
 from .settings import describe
 from .summary import EffortSummary, SummaryRequest
@@ -127,7 +127,7 @@ def _run_one(desk: Desk, call: Mapping[str, Any], others: frozenset[str]) -> Any
     if isinstance(outcome, Generator):
         outcome = yield from outcome
     desk, result, *quoted = outcome
-    return desk, result, {"recalled": [asdict(one) for one in quoted]} if quoted else None
+    return desk, result, {"recalled": [reference(one) for one in quoted]} if quoted else None
 
 
 def _validated(arguments: type[Arguments], name: str, args: Mapping[str, Any]) -> Arguments:

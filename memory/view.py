@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 from .archive import Archive, EffortList, Found
 from .efforts import Effort, changes, newest
+from .elsewhere import other_session
 from .meaning import Meaning
 from .messages import Message
-from .recall import restored
+from .qualified import is_qualified, parted, qualified, session_name
+from .recall import Recalled, restored
 from .record import Event, Group, Owner, Record, Tip
 from .salience import Compression
 from .transcript import Logged, rendered
@@ -17,7 +19,11 @@ _CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a running turn can see: the records of its lineage, and its own messages so far."""
+    """What a running turn can see: the records of its lineage, and its own messages so far.
+
+    By their qualified ids it sees the concluded efforts of the user's other sessions too, as the
+    newest branch of each has them; that may change while this session runs.
+    """
 
     archive: Archive
     owner: Owner
@@ -30,7 +36,33 @@ class View:
 
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a record as they were sent, recalled text included."""
-        return tuple(restored(message, self.render) for message in record.messages)
+        return tuple(restored(message, self.recall) for message in record.messages)
+
+    def recall(self, quoted: Recalled) -> str:
+        """Return the text that a result quotes; empty if it is gone.
+
+        Of another session it is read from the very record, whatever became of its branch.
+        """
+        if not quoted.session:
+            return self.render(quoted.turn)[quoted.offset : quoted.end]
+        there = self.session(quoted.session)
+        if there is None:
+            return ""
+        there = past(self.archive, there.owner, Tip(quoted.branch, quoted.turn))
+        if not quoted.effort:
+            return there.render(quoted.turn)[quoted.offset : quoted.end]
+        effort = there.effort(quoted.effort, ())
+        return effort.summary if effort else ""
+
+    def session(self, name: str) -> "View | None":
+        """Return what is seen of a session of the user: this one, or another one's newest branch.
+
+        None if the user has no such session.
+        """
+        if name == session_name(self.owner):
+            return self
+        found = other_session(self.archive, self.owner, name)
+        return None if found is None else past(self.archive, *found)
 
     def render(self, turn: int) -> str:
         """Return a visible turn as text, the running one included; empty if it is gone."""
@@ -43,14 +75,29 @@ class View:
         return any(record.status == "erased" for record in self.turns([turn]))
 
     def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
-        """Return an effort as `events` of the running turn, or the archive, left it."""
-        changed = newest(changes(events, self.running.turn), effort_id)
-        return changed or self.archive.effort(self.owner, self.tip, effort_id)
+        """Return an effort as `events` of the running turn, or the archive, left it.
+
+        An effort of another session has its qualified id; those that are open there are not seen.
+        """
+        name = self.known_as(effort_id)
+        if is_qualified(name):
+            found = self._elsewhere(name)
+            return found and found[1]
+        changed = newest(changes(events, self.running.turn), name)
+        return changed or self.archive.effort(self.owner, self.tip, name)
+
+    def known_as(self, effort_id: str) -> str:
+        """Return the id by which this session knows an effort: its own have no session in it."""
+        session, name = parted(effort_id)
+        return name if session == session_name(self.owner) else effort_id
 
     def efforts_named(self, ids: Sequence[str], events: Sequence[Event]) -> tuple[Effort, ...]:
         """Return the efforts with these ids that there are, each as `effort` does."""
-        kept = self.archive.efforts_named(self.owner, self.tip, ids) if ids else ()
+        own = [name for name in ids if not is_qualified(name)]
+        kept = self.archive.efforts_named(self.owner, self.tip, own) if own else ()
         latest = {effort.id: effort for effort in (*kept, *changes(events, self.running.turn))}
+        others = ((name, self.effort(name, events)) for name in ids if is_qualified(name))
+        latest |= {name: effort for name, effort in others if effort is not None}
         return tuple(latest[name] for name in ids if name in latest)
 
     def efforts(self, limit: int) -> EffortList:
@@ -62,18 +109,39 @@ class View:
         return self.archive.search(self.owner, self.tip, query, limit, meaning)
 
     def compression(self, effort_id: str, turn: int | None = None) -> Compression | None:
-        """Return the newest compression of an effort, or the newest up to a turn; None if none."""
+        """Return the newest compression of an effort, or the newest up to a turn; None if none.
+
+        Concluded efforts have none, and so those of other sessions have none.
+        """
+        if is_qualified(effort_id):
+            return None
         upto = self.tip.turn if turn is None else min(turn, self.tip.turn)
         return self.archive.compression(self.owner, replace(self.tip, turn=upto), effort_id)
 
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""
+        if is_qualified(effort_id):
+            found = self._elsewhere(effort_id)
+            return found[0].log_turns(parted(effort_id)[1]) if found else ()
         return self.archive.effort_turns(self.owner, self.tip, effort_id)
 
     def log(self, effort_id: str, *, running: bool = False) -> tuple[Logged, ...]:
         """Return the raw log of an effort, with the running turn at its end if asked."""
-        turns: tuple[Logged, ...] = self.turns(self.log_turns(effort_id))
+        turns: tuple[Logged, ...] = self.turns_of(effort_id, self.log_turns(effort_id))
         return (*turns, self.running) if running else turns
+
+    def turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[Record, ...]:
+        """Return the committed turns with these numbers of the session that an effort is of.
+
+        Of another session only turns are seen that are the effort's on its newest branch.
+        """
+        if not is_qualified(effort_id):
+            return self.turns(numbers)
+        found = self._elsewhere(effort_id)
+        if found is None:
+            return ()
+        known = {*found[0].log_turns(parted(effort_id)[1])}
+        return found[0].turns([number for number in numbers if number in known])
 
     def ambient_turns(self, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest ambient turns, ascending."""
@@ -86,6 +154,15 @@ class View:
     def ambient_count(self) -> int:
         """Count the committed ambient turns."""
         return self.archive.ambient_count(self.owner, self.tip)
+
+    def _elsewhere(self, effort_id: str) -> "tuple[View, Effort] | None":
+        """Return who sees an effort with a qualified id, and the effort; None if nobody does."""
+        session, name = parted(effort_id)
+        there = self.session(session)
+        effort = there.effort(name, ()) if there else None
+        if there is None or effort is None or effort.status != "concluded":
+            return None
+        return there, replace(effort, id=qualified(there.owner, effort.id))
 
 
 def past(archive: Archive, owner: Owner, tip: Tip) -> View:

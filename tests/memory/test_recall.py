@@ -39,7 +39,7 @@ def test_a_stored_result_is_restored_byte_for_byte(log: str, data: st.DataObject
     end = data.draw(st.integers(offset, len(log)))
     message = quoting(log[offset:end], offset)
 
-    assert restored(stored(message), lambda _turn: log) == message
+    assert restored(stored(message), lambda one: log[one.offset : one.end]) == message
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
@@ -48,7 +48,7 @@ def test_a_stored_search_is_restored_byte_for_byte(logs: list[str]) -> None:
     ranges = [{"turn": at, "offset": 0, "end": len(log)} for at, log in enumerate(logs)]
     message = found(logs, ranges)
 
-    assert restored(stored(message), lambda turn: logs[turn]) == message
+    assert restored(stored(message), lambda one: logs[one.turn]) == message
     assert '"excerpt":""' in stored(message)["data"]["content"]
 
 
@@ -90,7 +90,7 @@ def test_other_messages_are_kept_whole(message: Message) -> None:
     """No message but a result that quotes the log loses its text, whatever artifact it brings."""
     assert recalled(message) == ()
     assert stored(message) == message
-    assert restored(message, lambda _turn: "") == message
+    assert restored(message, lambda _one: "") == message
 
 
 @pytest.mark.parametrize(
