@@ -68,10 +68,11 @@ class Expand(Arguments):
 
 
 class ReadLog(Arguments):
-    """Arguments of `read_log`; the offset counts characters."""
+    """Arguments of `read_log`; the offset counts characters, no session is the present one."""
 
     turn: int
     offset: int = 0
+    session: Text = ""
 
 
 class Search(Arguments):

@@ -1,9 +1,13 @@
 """The lines that tell the user what happened to the context; no model reads them."""
 
 import re
+from collections.abc import Sequence
 
-BANNER = re.compile(r"^--- [A-Z][a-z -]* effort: .* ---$", re.MULTILINE)
+BANNER = re.compile(r"^--- (?:[A-Z][a-z -]* effort|From earlier sessions): .* ---$", re.MULTILINE)
 """The line that every banner of an effort begins with."""
+
+_LISTED = 10
+_NAMED = 60
 
 
 def started(effort_id: str) -> str:
@@ -57,6 +61,17 @@ def evicted(effort_id: str) -> str:
 def returned(effort_id: str) -> str:
     """Return the banner of a summary that came back to the context."""
     return f"--- Returned effort: {effort_id} ---"
+
+
+def surfaced(ids: Sequence[str]) -> str:
+    """Return the banner of summaries of earlier sessions, with ten of their ids at most.
+
+    >>> surfaced(["t1/auth-bug", "t2/css"])
+    '--- From earlier sessions: t1/auth-bug, t2/css ---'
+    """
+    names = [name if len(name) <= _NAMED else f"{name[:_NAMED]}…" for name in ids]
+    more = [f"{len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    return f"--- From earlier sessions: {', '.join([*names[:_LISTED], *more])} ---"
 
 
 def compressed(effort_id: str, turns: str) -> str:

@@ -15,7 +15,6 @@ from .tokens import TokenCounter
 from .view import View
 from .workspace import Workspace
 
-
 _SHOWN = 160
 
 
@@ -115,7 +114,7 @@ Outcome: TypeAlias = tuple[Desk, Mapping[str, Any]]
 def _written(effort_id: str) -> str:
     """Return an id as efforts have it, however its name is written; sessions are named exactly."""
     session, name = parted(effort_id)
-    if not is_qualified(effort_id) or is_qualified(session) or session == "..":
+    if not is_qualified(effort_id) or is_qualified(session):
         return slug(effort_id)
     return f"{session}/{slug(name)}"
 

@@ -6,6 +6,7 @@ from ..prompts.loader import text as prompt
 from .desk import Desk
 from .efforts import Effort
 from .numbers import ranges
+from .qualified import parted
 from .quotes import fenced
 from .slices import fit
 from .tokens import TokenCounter
@@ -21,13 +22,15 @@ def quote(effort: Effort, turns: Sequence[Logged], limit: int, count: TokenCount
     """Quote turns of an effort word for word; a single turn over `limit` tokens as its head."""
     log = transcript(turns)
     if len(turns) == 1 and count(log) > limit:
-        log = _head(turns[0], limit, count)
+        log = _head(turns[0], limit, count, parted(effort.id)[0])
     shown = ranges([turn.turn for turn in turns])
     return fenced("effort", log, id=effort.id, status=effort.status, turns=shown)
 
 
-def _head(turn: Logged, limit: int, count: TokenCounter) -> str:
+def _head(turn: Logged, limit: int, count: TokenCounter, session: str) -> str:
     log = rendered(turn.messages)
     end = fit(log, limit, count)
-    left = count(log[end:])
-    return prompt("head_of_turn", turn=turn.turn, head=log[:end], tokens=left, offset=end)
+    said = {"turn": turn.turn, "head": log[:end], "tokens": count(log[end:]), "offset": end}
+    if session:
+        return prompt("head_of_earlier_turn", session=session, **said)
+    return prompt("head_of_turn", **said)

@@ -10,6 +10,7 @@ from .desk import Desk
 from .effort_quote import quote, share
 from .messages import Message
 from .numbers import ranges
+from .qualified import is_qualified
 from .shortening import ladder
 from .tiers import Tier
 from .tokens import count_messages
@@ -20,7 +21,11 @@ Cuts: TypeAlias = Mapping[str, Sequence[int]]
 
 
 def expanded_tier(desk: Desk, cuts: Cuts) -> Tier:
-    """Return the logs of the expanded efforts, each quoted in a message of its own."""
+    """Return the logs of the expanded efforts, each quoted in a message of its own.
+
+    A log of another session is left out as soon as its effort is no longer concluded there, and
+    without the turns that were erased there or are not on its newest branch any more.
+    """
     found = [_quoted(desk, name, cuts) for name in desk.space.expanded]
     messages = tuple(message for message in found if message is not None)
     cut = {name: [*place] for name, place in cuts.items() if name in desk.space.expanded}
@@ -60,7 +65,7 @@ def _steps(desk: Desk, cuts: Cuts) -> Iterator[Cuts]:
 
 def _quoted(desk: Desk, name: str, cuts: Cuts) -> Message | None:
     first, longest = cuts.get(name, (0, share(desk)))
-    efforts, turns = desk.known([name]), desk.view.turns(_shown(desk, name, cuts))
+    efforts, turns = desk.known([name]), desk.view.turns_of(name, _shown(desk, name, cuts))
     if not efforts or not (turns or not first):
         return None
     return note(prompt("expanded", quote=quote(efforts[0], turns, longest, desk.count)))
@@ -72,8 +77,9 @@ def _shown(desk: Desk, name: str, cuts: Cuts) -> list[int]:
 
 
 def _turns(desk: Desk, cuts: Cuts) -> list[int]:
-    """Return the turns that are shown, ascending, each once."""
-    return sorted({turn for name in desk.space.expanded for turn in _shown(desk, name, cuts)})
+    """Return the turns of this session that are shown, ascending, each once."""
+    own = [name for name in desk.space.expanded if not is_qualified(name)]
+    return sorted({turn for name in own for turn in _shown(desk, name, cuts)})
 
 
 def _left_out(desk: Desk, cuts: Cuts) -> dict[str, str]:

@@ -10,6 +10,7 @@ from .effort_quote import quote, share
 from .efforts import Effort
 from .errors import ToolError
 from .numbers import numbers, ranges
+from .qualified import parted
 from .terms import asked, terms
 from .transcript import Logged, transcript
 from .transitions import happened, within_limit
@@ -36,7 +37,7 @@ def expand_effort(desk: Desk, args: Expand) -> Outcome:
     space = within_limit(space, desk.settings.summaries_limit)
     result = {"status": "expanded", "effort_id": effort.id, "tokens_loaded": tokens}
     result |= {"turns": ranges(turns)}
-    return desk.put(space), result | _rest(log, turns)
+    return desk.put(space), result | _rest(effort, log, turns)
 
 
 def collapse_effort(desk: Desk, args: EffortId) -> Outcome:
@@ -87,8 +88,10 @@ def _within_share(desk: Desk, ordered: Sequence[Logged]) -> list[Logged]:
     return [chosen[number] for number in sorted(chosen)]
 
 
-def _rest(log: Sequence[Logged], shown: Sequence[int]) -> dict[str, str]:
+def _rest(effort: Effort, log: Sequence[Logged], shown: Sequence[int]) -> dict[str, str]:
     rest = [turn.turn for turn in log if turn.turn not in shown]
     if not rest:
         return {}
-    return {"not_shown": ranges(rest), "how": prompt("not_shown")}
+    session, _ = parted(effort.id)
+    how = prompt("not_shown_elsewhere", session=session) if session else prompt("not_shown")
+    return {"not_shown": ranges(rest), "how": how}

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from .archive import Found
 from .desk import Desk
+from .earlier_mentions import mentions
 from .efforts import Effort
 from .excerpt import best_piece
 from .mentions import mentionable
@@ -24,19 +25,30 @@ def hints(desk: Desk, shown: Collection[int]) -> tuple[str, ...]:
     """Return a line for each effort or ambient turn that the running message points at.
 
     `shown` are the ambient turns in the context. Efforts named by their id come first, then what
-    the message clearly is about. A message without content points at nothing.
+    the message clearly is about. A message without content points at nothing. What other sessions
+    have on an effort that is opened in this turn has lines of its own, as many again at most.
     """
     said = "\n".join(text(one) for one in desk.view.running.messages if one["type"] == "human")
-    said = said[:_READ]
-    if not desk.settings.recall_hints or not asked(said):
-        return ()
-    lines = dict.fromkeys((*_named(desk, said), *_about(desk, said, shown)))
-    return tuple(lines)[: desk.settings.recall_hints]
+    said, limit = said[:_READ], desk.settings.recall_hints
+    pointed = (*_named(desk, said), *_about(desk, said, shown)) if limit and asked(said) else ()
+    lines = [*tuple(dict.fromkeys(pointed))[:limit], *tuple(_related(desk, said))[:limit]]
+    return tuple(dict.fromkeys(lines))
 
 
 def _named(desk: Desk, said: str) -> Iterator[str]:
-    mentioned = sorted(name for name in mentionable(said) if asked(name))
+    elsewhere = mentions(desk, [said])
+    named = (name for words in elsewhere.texts for name in mentionable(words) if asked(name))
+    mentioned = sorted({*named, *elsewhere.efforts})
     stored = [name for name in mentioned if not _in_context(desk, name)]
+    for effort in desk.view.efforts_named(stored, desk.space.events):
+        yield _line(effort, said)
+
+
+def _related(desk: Desk, said: str) -> Iterator[str]:
+    """Yield a line for each effort of another session that an opening of this turn is told of."""
+    opened = [event for event in desk.space.events if event["type"] == "opened"]
+    related = dict.fromkeys(name for event in opened for name in event.get("related", ()))
+    stored = [name for name in related if not _in_context(desk, name)]
     for effort in desk.view.efforts_named(stored, desk.space.events):
         yield _line(effort, said)
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from .desk import Desk
 from .efforts import Effort
+from .qualified import parted
 from .record import Owner
 from .summary import spoken
 from .terms import content
@@ -72,7 +73,8 @@ def keywords_of(desk: Desk, effort: Effort, cache: KeywordCache) -> frozenset[st
 
 def _made(desk: Desk, effort: Effort) -> frozenset[str]:
     turns = desk.view.log_turns(effort.id)[-desk.settings.keyword_turns :]
-    messages = (message for record in desk.view.turns(turns) for message in record.messages)
+    records = desk.view.turns_of(effort.id, turns)
+    messages = (message for record in records for message in record.messages)
     log = (text[:_READ] for message in messages for text in spoken(message))
-    heading = (effort.id, effort.goal, effort.summary, *effort.keywords)
+    heading = (parted(effort.id)[1], effort.goal, effort.summary, *effort.keywords)
     return frozenset(keywords(heading, log, desk.settings.keywords_limit))

@@ -1,4 +1,10 @@
-"""The tier of concluded efforts: a line each, in the order in which they were concluded."""
+"""The tier of concluded efforts: a line each, in the order in which they were concluded.
+
+What was surfaced from earlier sessions stands before them in a message of its own. It is there from
+the first turn on and only becomes less, while this session's own efforts are added at the end: so
+concluding one changes nothing before it. What another session says of its effort may change while
+this one runs: it is concluded anew there, reopened, erased. That is a cut like any other.
+"""
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
@@ -10,6 +16,7 @@ from .desk import Desk
 from .efforts import Effort
 from .group_tiers import one_line
 from .messages import Message
+from .qualified import is_qualified
 from .quotes import fenced
 from .tiers import Tier
 from .tokens import count_messages
@@ -20,8 +27,10 @@ _LISTED = 20
 
 def memory_tier(desk: Desk, hidden: Collection[str]) -> Tier:
     """Return the summaries in the context without those that were cut."""
-    efforts = sorted(desk.known([*desk.space.summaries]), key=attrgetter("turn"))
-    return _tier(desk, efforts, hidden)
+    efforts = desk.known([*desk.space.summaries])
+    earlier = [effort for effort in efforts if is_qualified(effort.id)]
+    own = [effort for effort in efforts if not is_qualified(effort.id)]
+    return _tier(desk, [*earlier, *sorted(own, key=attrgetter("turn"))], hidden)
 
 
 def _tier(desk: Desk, efforts: Sequence[Effort], hidden: Collection[str]) -> Tier:
@@ -47,5 +56,15 @@ def _shrunk(desk: Desk, efforts: Sequence[Effort], hidden: Collection[str], targ
 
 
 def _messages(efforts: Sequence[Effort]) -> tuple[Message, ...]:
-    lines = [f"- {effort.id}: {one_line(effort.summary)}" for effort in efforts]
-    return (note(prompt("memory", quote=fenced("summaries", "\n".join(lines)))),) if lines else ()
+    earlier = [_line(effort) for effort in efforts if is_qualified(effort.id)]
+    own = [_line(effort) for effort in efforts if not is_qualified(effort.id)]
+    named = {"earlier_sessions": earlier, "memory": own}
+    return tuple(
+        note(prompt(name, quote=fenced("summaries", "\n".join(lines))))
+        for name, lines in named.items()
+        if lines
+    )
+
+
+def _line(effort: Effort) -> str:
+    return f"- {effort.id}: {one_line(effort.summary)}"

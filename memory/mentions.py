@@ -8,7 +8,9 @@ from .quotes import unquoted
 from .terms import CJK
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
+_QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
 _LONGEST = 16
+_SOUGHT = 8
 _READ = 4_000
 
 
@@ -29,6 +31,17 @@ def mentionable(text: str) -> frozenset[str]:
         for _, end in places[at : at + _LONGEST]
         if end - start <= SLUG_LENGTH
     )
+
+
+def qualified_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text that look like qualified ids, the first eight of them.
+
+    Whether there is such an effort is another question: names of folders look the same.
+
+    >>> qualified_words("as in t1/Auth-Bug, see src/auth/api.ts")
+    ('t1/Auth-Bug',)
+    """
+    return tuple(dict.fromkeys(_QUALIFIED.findall(text)))[:_SOUGHT]
 
 
 def own_words(text: str) -> str:

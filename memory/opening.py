@@ -8,6 +8,7 @@ from .desk import Desk, Outcome
 from .efforts import Effort, snapshot
 from .errors import ToolError
 from .names import slug
+from .qualified import is_qualified
 from .transitions import happened
 
 
@@ -17,7 +18,7 @@ def open_effort(desk: Desk, args: Open) -> Outcome:
     _refuse_taken(desk, name)
     _refuse_crowd(desk)
     effort = Effort(name, "open", goal=args.goal, constraints=tuple(args.constraints))
-    event = {"type": "opened", **snapshot(effort)}
+    event = {"type": "opened", **snapshot(effort), **_related(desk, effort)}
     space = happened(desk.space, event, banners.started(name))
     return desk.put(space), {"status": "opened", "effort_id": name}
 
@@ -57,6 +58,17 @@ def update_goal(desk: Desk, args: UpdateGoal) -> Outcome:
     event = {"type": "goal_updated", **snapshot(effort), "rationale": args.rationale}
     space = happened(desk.space, event, banners.goal_updated(effort.id))
     return desk.put(space), {"status": "updated", "effort_id": effort.id, "goal": effort.goal}
+
+
+def _related(desk: Desk, effort: Effort) -> dict[str, list[str]]:
+    """Return what other sessions have on an effort and the context lacks, if anything."""
+    if desk.related is None or not desk.settings.recall_hints:
+        return {}
+    asked = desk.related(f"{effort.id} {effort.goal}".strip())
+    away = [name for name in asked if is_qualified(name) and name not in desk.space.summaries]
+    found = [one.id for one in desk.view.efforts_named(away, desk.space.events)]
+    related = [name for name in found if is_qualified(name)][: desk.settings.recall_hints]
+    return {"related": related} if related else {}
 
 
 def _refuse_taken(desk: Desk, name: str) -> None:

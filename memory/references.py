@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from . import banners
 from .anchor import shown
 from .desk import Desk
+from .earlier_mentions import mentions, named_elsewhere
 from .keywords import KeywordCache, keywords_of
 from .mentions import mentionable, own_words
 from .messages import Message, answered, text
@@ -21,12 +22,15 @@ def referenced(desk: Desk, cache: KeywordCache) -> Workspace:
     """Return the workspace after the references of the running turn, which is at its end.
 
     A mentioned effort whose summary was evicted returns. What is only listed is no reference.
+    Efforts of other sessions are mentioned by their qualified ids, or by their names if they are
+    in the context or were found in this turn, and no effort of this session has the name.
     """
-    texts = [own_words(said) for said in statements(desk.view.running.messages)]
-    named = frozenset[str]().union(*(mentionable(said) for said in texts))
+    elsewhere = mentions(desk, [*map(own_words, statements(desk.view.running.messages))])
+    named = frozenset[str]().union(*map(mentionable, elsewhere.texts))
+    named |= elsewhere.efforts | named_elsewhere(desk, named)
     space = _returned(desk, named)
     using = {event["effort"] for event in space.events if event["type"] in _USING}
-    found = named | using | _by_keywords(desk, texts, cache)
+    found = named | using | _by_keywords(desk, elsewhere.texts, cache)
     for name in (*space.open, *space.summaries):
         if name in found and not _noted(space, name):
             space = happened(space, {"type": "referenced", "effort": name})

@@ -76,6 +76,12 @@ def _shown(space: Workspace, event: Event) -> Workspace:
     return replace(space, summaries={**without(space.summaries, name), name: space.turn})
 
 
+def _surfaced(space: Workspace, event: Event) -> Workspace:
+    names = event["efforts"]
+    kept = {name: turn for name, turn in space.summaries.items() if name not in names}
+    return replace(space, summaries={**kept, **dict.fromkeys(names, space.turn)})
+
+
 def _hidden(space: Workspace, event: Event) -> Workspace:
     return replace(
         space,
@@ -125,6 +131,7 @@ _TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
     "collapsed": _collapsed,
     "evicted": _hidden,
     "returned": _shown,
+    "surfaced": _surfaced,
     "referenced": _referenced,
     "anchored": _anchored,
     "compressed": _shortened,

@@ -31,7 +31,7 @@ _OURS = ("canned_summary", "erased_summary", "no_result")
 """Prompts that stand in place of a text."""
 
 _NAMES = frozenset({"id", "type", "name", "role", "mime_type", "effort_id", "turns"})
-_NO_TEXT = frozenset({"type", "effort", "efforts"})
+_NO_TEXT = frozenset({"type", "effort", "efforts", "related"})
 
 
 def said(messages: Sequence[Message]) -> Iterator[str]:

@@ -87,7 +87,7 @@ def test_a_number_may_come_as_text() -> None:
         (Expand, {"turns": "3"}),
         (ReadLog, {"turn": "last"}),
         (ReadLog, {"turn": 1.5}),
-        (ReadLog, {"turn": 1, "session": "b"}),
+        (ReadLog, {"turn": 1, "session": ["b"]}),
         (Nothing, {"verbose": True}),
     ],
 )

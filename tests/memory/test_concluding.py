@@ -152,7 +152,7 @@ def test_an_effort_with_nothing_in_it_asks_no_model(talk: Conversation) -> None:
     [
         ("done", "effort 'done' is concluded; use reopen_effort to go on with it"),
         ("gone", "no effort 'gone'. Did you mean 'done'?"),
-        ("../a", "effort name '../a' looks like a path"),
+        ("../a", "no effort '../a'. In the context"),
     ],
 )
 def test_only_an_open_effort_is_closed(talk: Conversation, effort_id: str, error: str) -> None:

@@ -21,7 +21,7 @@ PARAMETERS = {
     "collapse_effort": (["effort_id"], ["effort_id"]),
     "effort_status": ([], []),
     "search_efforts": (["query"], ["query"]),
-    "read_log": (["turn", "offset"], ["turn"]),
+    "read_log": (["turn", "offset", "session"], ["turn"]),
 }
 
 
