@@ -46,6 +46,21 @@ class Found:
     said: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A concluded effort of another session of the same user that matches a query.
+
+    `effort` is as the newest branch of its session left it; `tip` is of the turn that concluded
+    it, so that its text can be read again; `said` are the terms of the query that it says.
+    """
+
+    owner: Owner
+    effort: Effort
+    tip: Tip
+    score: float
+    said: frozenset[str]
+
+
 class Archive(Protocol):
     """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
 
@@ -87,6 +102,14 @@ class Archive(Protocol):
         of stop words only finds nothing. Up to `limit` are returned. With the `meaning` of the
         query a ranking by cosine joins, for what has a vector of the same model, and what is as
         near as the meaning's floor is found without a shared word.
+        """
+
+    def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
+        """Return the concluded efforts of the user's other sessions that match a query, best first.
+
+        Their ids, goals, summaries and keywords count; of equal ones the newest come first. Of
+        each session its newest branch counts. Up to `limit` are returned, none to an anonymous
+        owner. Sessions that cannot be read are left out, with a warning; it raises nothing.
         """
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:

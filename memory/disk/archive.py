@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ..archive import EffortList, Finding, Found
+from ..archive import EffortList, Elsewhere, Finding, Found
 from ..efforts import Effort
 from ..erasing import Erased
 from ..errors import SessionNotFoundError
@@ -15,6 +15,7 @@ from ..messages import clean
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry
 from . import committing, compressing, erasing, held_state, verification
+from .elsewhere import search_sessions
 from .embedding import embed
 from .export import export
 from .index import Place
@@ -119,6 +120,10 @@ class DiskArchive:
 
         nothing: tuple[Found, ...] = ()
         return self._sessions.get(owner).read(ask, nothing)[:limit]
+
+    def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
+        """Return the user's other efforts that match a query; see `Archive.search_sessions`."""
+        return () if owner.anonymous else search_sessions(self._sessions, owner, query, limit)
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors, newest first; see `Archive.embed`."""

@@ -119,6 +119,10 @@ class Index:
         """Return a visible effort as its newest change, or an edit by hand, left it."""
         return self._effort(self.lineage(tip), effort_id)
 
+    def change(self, tip: Tip, effort_id: str) -> Entry | None:
+        """Return the newest visible change of an effort, as it is or was edited by hand."""
+        return self._change(self.lineage(tip), effort_id)
+
     def efforts_named(self, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the visible efforts among these, in their order."""
         rows = self._all((str,), _KNOWN, json.dumps(ids))
@@ -201,10 +205,14 @@ class Index:
         return Tip(branch, *row)
 
     def _effort(self, segments: Sequence[Segment], effort_id: str) -> Effort | None:
+        change = self._change(segments, effort_id)
+        return None if change is None else change.effort
+
+    def _change(self, segments: Sequence[Segment], effort_id: str) -> Entry | None:
         for segment in segments:
             row = self._one((str,), _NEWEST_CHANGE, effort_id, *_of(segment))
             if row is not None:
-                return entry(row[0]).effort
+                return entry(row[0])
         return None
 
     def _changed(self, segments: Sequence[Segment]) -> Iterator[str]:

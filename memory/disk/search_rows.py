@@ -7,6 +7,7 @@ no text, only which row has which terms, and cannot be corrected, only built aga
 import sqlite3
 from collections.abc import Sequence
 
+from ..efforts import Effort
 from ..manifest import Entry
 from ..record import Record
 from ..sayings import sayings
@@ -38,8 +39,17 @@ def add_headed(connection: sqlite3.Connection, listed: Sequence[Entry]) -> None:
             "INSERT INTO headings(effort, branch, turn) VALUES (?, ?, ?)",
             (effort.id, item.branch, effort.turn),
         ).lastrowid
-        words = " ".join((effort.id, effort.goal, effort.summary, *effort.keywords))
-        connection.execute("INSERT INTO headed(rowid, terms) VALUES (?, ?)", (row, _terms(words)))
+        values = (row, heading(effort))
+        connection.execute("INSERT INTO headed(rowid, terms) VALUES (?, ?)", values)
+
+
+def heading(effort: Effort) -> str:
+    """Return the different terms of what is known of an effort, as a row holds them.
+
+    >>> heading(Effort("auth-bug", "concluded", summary="Fixed the login.", keywords=("login",)))
+    'auth bug fix login'
+    """
+    return _terms(" ".join((effort.id, effort.goal, effort.summary, *effort.keywords)))
 
 
 def _terms(text: str) -> str:

@@ -1,0 +1,249 @@
+"""Search in the other sessions of a user: which efforts are found, in which order."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from ebbtide.memory.archive import Archive, Elsewhere
+from ebbtide.memory.record import DEFAULT_USER, Event, Group, Owner, Tip
+from tests.memory.turns import OWNER, START, concluded, human, opened
+
+OTHER = Owner("ann", "t2")
+SUMMARY = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
+
+
+def group(number: int, said: Event, at: str) -> Group:
+    """Return a turn of the effort that an event is about."""
+    return Group(number, (human(f"turn {number} of {at}"),), at, (said["effort"],), (said,))
+
+
+def work(archive: Archive, owner: Owner, name: str, summary: str, day: int = 1) -> Tip:
+    """Begin a session, open an effort and conclude it on a day of January; return the tip."""
+    tip = change(archive, owner, START, opened(name, goal=""), day)
+    return change(archive, owner, tip, concluded(name, summary), day)
+
+
+def change(archive: Archive, owner: Owner, tip: Tip, event: Event, day: int = 9) -> Tip:
+    """Commit one more turn, with an event, and return the tip."""
+    at = f"2026-01-{day:02}T00:00:00Z"
+    return archive.commit(owner, tip, group(tip.turn + 1, event, at)).tip
+
+
+def found(archive: Archive, query: str, owner: Owner = OWNER) -> list[str]:
+    """Return the efforts that a query finds, each behind its thread."""
+    return [
+        f"{one.owner.thread}/{one.effort.id}" for one in archive.search_sessions(owner, query, 5)
+    ]
+
+
+def only(results: Sequence[Elsewhere]) -> Elsewhere:
+    """Return the one result."""
+    (one,) = results
+    return one
+
+
+def test_an_effort_of_another_session_is_found(archive: Archive) -> None:
+    """It comes with its session, as it was left, with what it says of the query."""
+    work(archive, OTHER, "invoices", "Set a page break.")
+    work(archive, Owner("ann", "t3"), "auth-bug", SUMMARY)
+
+    one = only(archive.search_sessions(OWNER, "Which token was refreshed?", 5))
+
+    assert (one.owner, one.effort.id) == (Owner("ann", "t3"), "auth-bug")
+    assert (one.effort.status, one.effort.summary, one.effort.turn) == ("concluded", SUMMARY, 2)
+    assert one.said == {"token", "refresh"}
+    assert one.score > 0
+
+
+def test_its_turn_can_be_read_again(archive: Archive) -> None:
+    """The tip is of the turn that concluded it, also if the session went on."""
+    tip = work(archive, OTHER, "auth-bug", SUMMARY)
+    change(archive, OTHER, tip, opened("next"))
+
+    one = only(archive.search_sessions(OWNER, "axios", 5))
+
+    assert one.tip == tip
+    assert archive.effort_turns(one.owner, one.tip, one.effort.id) == (1, 2)
+    assert len(archive.turns(one.owner, one.tip, [1, 2])) == 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("auth", "AUTH-BUG", "interceptors", "the 401 errors", "security", "logging in again"),
+        "ＡＸＩＯＳ",  # noqa: RUF001 (full width, on purpose)
+    ],
+)
+def test_what_is_known_of_an_effort_counts(archive: Archive, query: str) -> None:
+    """Its id, goal, summary and keywords are searched, whatever the case or the ending."""
+    tip = change(archive, OTHER, START, opened("auth-bug"))
+    said = concluded("auth-bug", SUMMARY, goal="Log in again", keywords=["security"])
+    change(archive, OTHER, tip, said)
+
+    assert found(archive, query) == ["t2/auth-bug"]
+
+
+def test_the_text_of_turns_does_not_count(archive: Archive) -> None:
+    """What was said in another session is searched there alone."""
+    tip = archive.commit(OTHER, START, Group(1, (human("My cat is Minka."),), "2026-01-01")).tip
+    change(archive, OTHER, tip, concluded("auth-bug", SUMMARY))
+
+    assert (found(archive, "Minka"), found(archive, "axios")) == ([], ["t2/auth-bug"])
+
+
+def test_the_session_itself_is_left_out(archive: Archive) -> None:
+    """What the asking session concluded is found by its own search."""
+    work(archive, OWNER, "auth-bug", SUMMARY)
+    work(archive, Owner("ann", "t1", "child"), "auth-child", SUMMARY)
+
+    assert found(archive, "axios") == ["t1/auth-child"]
+
+
+@pytest.mark.parametrize("query", ["", "?!", "go on", "What was that about?", "\ud800"])
+def test_a_query_without_content_finds_nothing(archive: Archive, query: str) -> None:
+    """Stop words and stop phrases are not looked for."""
+    work(archive, OTHER, "auth-bug", "Go on, what was that about?")
+
+    assert found(archive, query) == []
+
+
+@pytest.mark.parametrize("query", ['"axios" OR', "axios*", "a:b AND (", "NEAR(axios, 3)"])
+def test_a_query_is_no_expression(archive: Archive, query: str) -> None:
+    """Nothing in a query has a meaning of its own, whatever a search engine might take it for."""
+    work(archive, OTHER, "auth-bug", SUMMARY)
+
+    assert {"t2/auth-bug"} >= {*found(archive, query)}
+
+
+def test_scripts_without_spaces_are_found(archive: Archive) -> None:
+    """Chinese is found by any part of two characters."""
+    work(archive, OTHER, "登录", "修复了登录页面的刷新令牌错误。")
+    work(archive, Owner("ann", "t3"), "auth-bug", SUMMARY)
+
+    assert found(archive, "刷新令牌") == ["t2/登录"]
+
+
+def test_the_rarer_words_come_first(archive: Archive) -> None:
+    """What says the rare word of a query is before what says the common one."""
+    for number in range(2, 6):
+        work(archive, Owner("ann", f"t{number}"), f"work{number}", "Deployed the server.")
+    work(archive, Owner("ann", "t9"), "certificate", "Renewed it.")
+
+    assert found(archive, "certificate of the server")[0] == "t9/certificate"
+
+
+def test_of_equal_ones_the_newest_comes_first(archive: Archive) -> None:
+    """Efforts that say the same of a query come in the order of their conclusion."""
+    for day, thread in ((2, "t2"), (4, "t4"), (3, "t3")):
+        work(archive, Owner("ann", thread), "pet", "The cat is grey.", day)
+
+    assert found(archive, "cat") == ["t4/pet", "t3/pet", "t2/pet"]
+
+
+def test_the_limit_is_kept(archive: Archive) -> None:
+    """At most so many are found, the best ones."""
+    for number in range(2, 9):
+        work(archive, Owner("ann", f"t{number}"), "pet", "The cat is grey.", number)
+
+    assert [one.owner.thread for one in archive.search_sessions(OWNER, "cat", 2)] == ["t8", "t7"]
+    assert len(archive.search_sessions(OWNER, "cat", 20)) == 7
+    assert archive.search_sessions(OWNER, "cat", 0) == ()
+
+
+def test_what_is_open_is_not_found(archive: Archive) -> None:
+    """An effort that is open, or open again, is no memory; concluded once more it is one."""
+    change(archive, Owner("ann", "t3"), START, opened("open-cat"))
+    tip = work(archive, OTHER, "pet", "The cat is grey.")
+    tip = change(archive, OTHER, tip, {"type": "reopened", "effort": "pet", "summary": "A cat."})
+    assert found(archive, "cat") == []
+
+    change(archive, OTHER, tip, concluded("pet", "The cat is black."))
+
+    assert only(archive.search_sessions(OWNER, "cat", 5)).effort.summary == "The cat is black."
+
+
+def test_the_newest_branch_counts(archive: Archive) -> None:
+    """What was concluded on another branch than the one committed to last is not found."""
+    first = change(archive, OTHER, START, opened("pet"), 1)
+    change(archive, OTHER, first, concluded("pet", "The cat is grey."), 2)
+    assert found(archive, "cat") == ["t2/pet"]
+
+    fork = change(archive, OTHER, first, concluded("pet", "The dog is old."), 3)
+
+    assert (found(archive, "cat"), found(archive, "dog")) == ([], ["t2/pet"])
+    assert only(archive.search_sessions(OWNER, "dog", 5)).tip == fork
+
+
+def test_a_branch_has_what_its_past_concluded(archive: Archive) -> None:
+    """What was concluded before the newest branch began is found, with the tip of that turn."""
+    past = work(archive, OTHER, "pet", "The cat is grey.")
+    change(archive, OTHER, past, opened("left"), 2)
+    change(archive, OTHER, past, opened("right"), 3)
+
+    assert only(archive.search_sessions(OWNER, "cat", 5)).tip == past
+
+
+def test_stale_efforts_hide_nothing(archive: Archive) -> None:
+    """However many sessions reopened what matches better, what is concluded is found."""
+    for number in range(10, 100):
+        owner = Owner("ann", f"t{number}")
+        tip = work(archive, owner, "cat-tree", "The cat climbs its tree.")
+        change(archive, owner, tip, {"type": "reopened", "effort": "cat-tree", "summary": ""})
+    work(archive, OTHER, "pet", "The cat is grey.")
+
+    assert found(archive, "cat tree") == ["t2/pet"]
+
+
+def test_an_anonymous_owner_finds_nothing(archive: Archive) -> None:
+    """Sessions without a user know nothing of one another."""
+    work(archive, Owner(DEFAULT_USER, "t2"), "auth-bug", SUMMARY)
+
+    assert found(archive, "axios", Owner(DEFAULT_USER, "t1")) == []
+
+
+@pytest.mark.parametrize(
+    "user", ["Ann", "", "../ann", "ann/t2", "ann/..", "ann/.", ".", "%61nn", "ann\0", "\ud800"]
+)
+def test_another_user_finds_nothing(archive: Archive, user: str) -> None:
+    """Each user finds what is their own, whatever they are called."""
+    work(archive, OTHER, "auth-bug", SUMMARY)
+    work(archive, Owner(user, "t2"), "mine", "Mine uses axios as well.")
+
+    assert found(archive, "axios", Owner(user, "t1")) == ["t2/mine"]
+    assert found(archive, "axios", Owner(user, "t2")) == []
+    assert found(archive, "axios") == ["t2/auth-bug"]
+
+
+def test_without_other_sessions_nothing_is_found(archive: Archive) -> None:
+    """A user of one session, or of none, finds nothing."""
+    assert found(archive, "axios") == []
+
+    archive.commit(OWNER, START, Group(1, (human("axios"),), "2026-01-01"))
+
+    assert found(archive, "axios") == []
+
+
+@pytest.mark.parametrize(
+    "thread", ["", "..", "a/b", "A", "🌊", "x" * 1000, "\ud800", "index.sqlite"]
+)
+def test_sessions_of_any_name_are_found(archive: Archive, thread: str) -> None:
+    """Whatever a session is called, what it concluded is found."""
+    owner = Owner("ann", thread, thread)
+    work(archive, owner, "auth-bug", SUMMARY)
+
+    assert only(archive.search_sessions(OWNER, "axios", 5)).owner == owner
+
+
+def test_what_is_erased_is_not_found(archive: Archive) -> None:
+    """After an erasure the redacted summary counts, then the one that is written again."""
+    tip = work(archive, OTHER, "pet", "The cat is grey.")
+    assert found(archive, "cat") == ["t2/pet"]
+
+    archive.erase(OTHER, tip, 1)
+    assert found(archive, "cat") == []
+
+    stale = archive.effort(OTHER, tip, "pet")
+    assert stale is not None
+    fresh = type(stale)("pet", "concluded", summary="A tabby.", turn=stale.turn)
+    archive.resummarised(OTHER, tip, fresh)
+    assert found(archive, "tabby") == ["t2/pet"]
