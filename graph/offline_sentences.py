@@ -20,7 +20,7 @@ _ID = re.compile(r' id="(?P<id>[^"]+)"')
 _TURN = re.compile(r"\[turn (?P<turn>\d+)\]")
 _SPOKEN = re.compile(r"(?P<speaker>user|assistant|system|tool)(?: [\w-]+)?: (?P<said>.*)")
 _CALLING = re.compile(r"(?:user|assistant|system|tool) calls \w+ .*")
-_SUMMARY = re.compile(r"- (?P<id>[^\s:]+)[^:]*: (?P<said>.+)")
+_SUMMARY = re.compile(r"- (?P<id>\S+?)(?: [^:]*)?: (?P<said>.+)")
 _STATED = re.compile(r"(?:Goal|Constraints?): .+")
 _NAMED = re.compile(r'\[.*\beffort "(?P<id>[^"]+)"')
 
@@ -194,7 +194,10 @@ def _of_entry(entry: Any) -> Iterator[Sentence]:
     effort, turn = str(entry.get("id") or ""), str(entry.get("turn") or "")
     summary, excerpt = str(entry.get("summary") or ""), str(entry.get("excerpt") or "")
     yield from _each(Sentence(summary, "memory", effort, source="the summary"))
-    yield from _each(Sentence(excerpt, "memory", effort, turn, source="the log"))
+    if entry.get("session"):
+        yield from _each(Sentence(excerpt, "memory", effort, source="the summary"))
+    else:
+        yield from _each(Sentence(excerpt, "memory", effort, turn, source="the log"))
 
 
 def _of_log(body: Any) -> Iterator[Sentence]:

@@ -1,17 +1,23 @@
-"""Searching what is stored, for the model: efforts and ambient turns, each with an excerpt."""
+"""Searching what is stored, for the model: efforts and ambient turns, each with an excerpt.
+
+Of other sessions of the user what they concluded is found, with its summary as the excerpt: that is
+stored as a reference like any quote, so that nothing of another session is kept in this one.
+"""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .archive import Found
+from .archive import Elsewhere, Found
 from .arguments import Search
 from .desk import Desk
 from .efforts import Effort
 from .errors import EmbeddingError
 from .excerpt import best_piece
 from .meaning import Meaning
+from .merging import Result, merged
+from .qualified import qualified, session_name
 from .recall import Recalled, compact
 from .terms import asked
 from .transitions import happened
@@ -30,22 +36,37 @@ def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
     if not wanted:
         why = prompt("nothing_to_search")
         return desk, {"query": args.query[:_ECHOED], "results": [], "why": why}
-    found = desk.view.search(args.query, desk.settings.search_limit, _meaning(desk, args.query))
-    efforts = {
-        effort.id: effort for effort in desk.known([one.effort for one in found if one.effort])
-    }
+    results, quoted = _within_budget(desk, _found(desk, args.query), wanted)
+    ids = dict.fromkeys(entry["id"] for entry in results if entry["id"])
+    space = happened(desk.space, {"type": "searched", "efforts": [*ids]})
+    return desk.put(space), {"query": args.query[:_ECHOED], "results": results}, *quoted
+
+
+def _found(desk: Desk, query: str) -> tuple[Result, ...]:
+    limit = desk.settings.search_limit
+    own = desk.view.search(query, limit, _meaning(desk, query))
+    return merged(own, desk.view.search_sessions(query, limit), limit)
+
+
+def _within_budget(
+    desk: Desk, found: Sequence[Result], wanted: Collection[str]
+) -> tuple[list[Mapping[str, Any]], list[Recalled]]:
+    """Return the results that there is room for, one at least, and what each of them quotes."""
+    own = [one.effort for one in found if isinstance(one, Found) and one.effort]
+    efforts = {effort.id: effort for effort in desk.known(own)}
     results: list[Mapping[str, Any]] = []
     quoted: list[Recalled] = []
     free = desk.free
     for one in found:
-        entry, recalled = _entry(desk, one, efforts.get(one.effort or ""), wanted)
+        if isinstance(one, Elsewhere):
+            entry, recalled = _elsewhere(one)
+        else:
+            entry, recalled = _entry(desk, one, efforts.get(one.effort or ""), wanted)
         free -= desk.count(compact(entry))
         if free >= 0 or not results:
             results.append(entry)
             quoted.append(recalled)
-    ids = dict.fromkeys(entry["id"] for entry in results if entry["id"])
-    space = happened(desk.space, {"type": "searched", "efforts": [*ids]})
-    return desk.put(space), {"query": args.query[:_ECHOED], "results": results}, *quoted
+    return results, quoted
 
 
 def _meaning(desk: Desk, query: str) -> Meaning | None:
@@ -74,3 +95,18 @@ def _entry(
         "score": round(found.score, 2),
     }
     return entry, Recalled(found.turn, begin, end)
+
+
+def _elsewhere(found: Elsewhere) -> tuple[Mapping[str, Any], Recalled]:
+    effort, session = found.effort, session_name(found.owner)
+    entry = {
+        "id": qualified(found.owner, effort.id),
+        "status": effort.status,
+        "summary": "",
+        "excerpt": effort.summary,
+        "turn": found.tip.turn,
+        "session": session,
+        "score": round(found.score, 2),
+    }
+    end, branch = len(effort.summary), found.tip.branch
+    return entry, Recalled(found.tip.turn, 0, end, session, branch, effort.id)

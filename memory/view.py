@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .archive import Archive, EffortList, Found
+from .archive import Archive, EffortList, Elsewhere, Found
 from .efforts import Effort, changes, newest
 from .elsewhere import other_session
 from .meaning import Meaning
@@ -107,6 +107,10 @@ class View:
     def search(self, query: str, limit: int, meaning: Meaning | None = None) -> tuple[Found, ...]:
         """Return the committed efforts and ambient turns that match a query, best first."""
         return self.archive.search(self.owner, self.tip, query, limit, meaning)
+
+    def search_sessions(self, query: str, limit: int) -> tuple[Elsewhere, ...]:
+        """Return what the user's other sessions concluded that matches a query, best first."""
+        return self.archive.search_sessions(self.owner, query, limit)
 
     def compression(self, effort_id: str, turn: int | None = None) -> Compression | None:
         """Return the newest compression of an effort, or the newest up to a turn; None if none.
