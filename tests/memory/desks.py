@@ -1,13 +1,14 @@
 """Desks for tests: a conversation over a real archive, driven turn by turn as the nodes do it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from ebbtide.memory.archive import Archive
+from ebbtide.memory.banners import surfaced
 from ebbtide.memory.context import assemble
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.desk import Desk
@@ -25,6 +26,7 @@ from ebbtide.memory.summary import EffortSummary, SummaryRequest
 from ebbtide.memory.tiers import WorkingContext
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.toolbox import Banner, Done, advance, run
+from ebbtide.memory.transitions import happened
 from ebbtide.memory.view import View
 from ebbtide.memory.workspace import Workspace
 
@@ -92,13 +94,16 @@ class Conversation:
     keywords: KeywordCache = field(default_factory=KeywordCache)
     embedder: Embedder | None = None
     count: TokenCounter = count_words
+    owner: Owner = OWNER
+    day: int = 21
+    related: Callable[[str], Sequence[str]] | None = None
 
     @property
     def desk(self) -> Desk:
         """The desk of the running turn."""
         efforts = memberships(self.space.active, self.space.events)
         running = Group(self.space.turn, self.messages, at="", efforts=efforts)
-        view = View(self.archive, OWNER, self.tip, running)
+        view = View(self.archive, self.owner, self.tip, running)
         return Desk(
             self.space,
             view,
@@ -108,6 +113,7 @@ class Conversation:
             free=self.free,
             cuts=self.cuts,
             embedder=self.embedder,
+            related=self.related,
         )
 
     @property
@@ -166,11 +172,11 @@ class Conversation:
         group = Group(
             turn=self.space.turn,
             messages=tuple(stored(message) for message in self.messages),
-            at="2026-11-21T12:00:00.000Z",
+            at=f"2026-11-{self.day:02}T12:00:00.000Z",
             efforts=memberships(self.space.active, self.space.events),
             events=self.space.events,
         )
-        record = self.archive.commit(OWNER, self.tip, group)
+        record = self.archive.commit(self.owner, self.tip, group)
         self.tip, self.messages = record.tip, ()
         self.space = replace(self.space, events=())
         return record
@@ -195,6 +201,16 @@ class Conversation:
         """Go through turns that each make these calls in one message."""
         for calls in script:
             self.turn("Next, please, and take all the time that you need for it.", *calls)
+
+    def beside(self, thread: str, user: str = OWNER.user) -> "Conversation":
+        """Begin another session over the same archive, of the same user if no other is named."""
+        owner = Owner(user, thread)
+        return Conversation(self.archive, self.settings, owner=owner, count=self.count)
+
+    def surface(self, *ids: str) -> None:
+        """Surface efforts of other sessions in the running turn."""
+        event = {"type": "surfaced", "efforts": [*ids]}
+        self.space = happened(self.space, event, surfaced(ids))
 
     def _noted(self, step: Banner | SummaryRequest) -> EffortSummary | SummaryError | None:
         if isinstance(step, Banner):

@@ -1,0 +1,42 @@
+"""Earlier sessions for tests: another thread of the same user that concluded an effort."""
+
+from pathlib import Path
+
+from ebbtide.memory.disk.archive import DiskArchive
+from ebbtide.memory.summary import EffortSummary
+from tests.memory.desks import Conversation
+
+FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
+LOG = ("The login fails with error 401 all the time.", "The interceptor belongs in api.ts now.")
+"""What the user said in turns 2 and 3 of the earlier session."""
+
+
+def earlier(
+    talk: Conversation,
+    thread: str = "t1",
+    name: str = "auth-bug",
+    summary: str = FIX,
+    user: str = "ada",
+) -> Conversation:
+    """Go through an earlier session: a turn of small talk, then two of an effort."""
+    before = talk.beside(thread, user)
+    before.turn("My cat is called Minka.", answer="A nice name.")
+    conclude(before, name, summary)
+    return before
+
+
+def conclude(before: Conversation, name: str, summary: str, keyword: str = "auth") -> None:
+    """Open an effort in one turn, and conclude it in the next with this summary."""
+    before.replies.append(EffortSummary(summary=summary, keywords=[keyword], importance=80))
+    before.effort(name, *LOG)
+
+
+def disk(talk: Conversation) -> DiskArchive:
+    """Return the archive of a conversation, which is one on disk."""
+    assert isinstance(talk.archive, DiskArchive)
+    return talk.archive
+
+
+def folder(talk: Conversation) -> Path:
+    """Return where the session of a conversation lies."""
+    return disk(talk).root / talk.owner.user / talk.owner.thread

@@ -1,0 +1,237 @@
+"""Searching other sessions: what is answered, and that nothing of it is kept as a copy."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.recall import Recalled, recalled, restored, stored
+from ebbtide.memory.record import Event
+from ebbtide.memory.toolbox import result_message
+from ebbtide.memory.view import past
+from ebbtide.prompts.loader import text as prompt
+from tests.memory.desks import LONG_ENOUGH, OWNER, Conversation, call, conversation
+from tests.memory.earlier import FIX, LOG, conclude, disk, earlier, folder
+
+AUTH = "t1/auth-bug"
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+def results(talk: Conversation, query: str) -> list[dict[str, Any]]:
+    """Return what a search of the running turn answers."""
+    found: list[dict[str, Any]] = talk.call("search_efforts", query=query)["results"]
+    return found
+
+
+def searched(talk: Conversation) -> list[Event]:
+    """Return the events of searches in the running turn."""
+    return [event for event in talk.space.events if event["type"] == "searched"]
+
+
+def test_an_effort_elsewhere_is_found(talk: Conversation) -> None:
+    """Its excerpt is its summary, with the turn that concluded it and the session it is of."""
+    earlier(talk)
+    talk.ask("What was that again?")
+    (result,) = results(talk, "axios interceptor")
+
+    assert list(result) == ["id", "status", "summary", "excerpt", "turn", "session", "score"]
+    assert (result["id"], result["status"], result["summary"]) == (AUTH, "concluded", "")
+    assert (result["excerpt"], result["turn"], result["session"]) == (FIX, 3, "t1")
+    assert searched(talk) == [{"type": "searched", "efforts": [AUTH]}]
+
+
+def test_the_raw_text_of_others_is_not_searched(talk: Conversation) -> None:
+    """What was only said in another session is found by that session alone."""
+    earlier(talk)
+    talk.ask("What is my cat called?")
+
+    assert results(talk, "cat Minka") == []
+
+
+def test_own_results_that_say_as_much_come_first(talk: Conversation) -> None:
+    """What says more of the query stands before, whichever session it is of."""
+    earlier(talk)
+    talk.turn("An interceptor is a kind of aeroplane.")
+    talk.ask("Which interceptor?")
+
+    assert [one["id"] for one in results(talk, "interceptor")] == [None, AUTH]
+    assert [one["id"] for one in results(talk, "axios interceptor")] == [AUTH, None]
+
+
+def test_the_limit_holds_for_all_together(talk: Conversation) -> None:
+    """`search_limit` counts the results of all sessions."""
+    for thread in ("t1", "t2", "t3"):
+        earlier(talk, thread)
+    talk.turn("An interceptor is a kind of aeroplane.")
+    talk.set(search_limit=2)
+    talk.ask("Which interceptor?")
+
+    assert [one["session"] for one in results(talk, "interceptor") if one["id"]] == ["t1"]
+    assert len(results(talk, "interceptor")) == 2
+
+
+def test_a_search_that_is_used_counts(talk: Conversation) -> None:
+    """An effort that was found and is named in the answer comes into the context."""
+    earlier(talk)
+    talk.turn("What was it?", call("search_efforts", query="axios"), answer="See auth-bug.")
+
+    assert list(talk.space.summaries) == [AUTH]
+
+
+def test_a_search_that_leads_nowhere_does_not(talk: Conversation) -> None:
+    """Being found is no reference."""
+    earlier(talk)
+    talk.turn("What was it?", call("search_efforts", query="axios"), answer="No idea.")
+
+    assert list(talk.space.summaries) == []
+
+
+def test_nothing_of_it_is_stored(talk: Conversation) -> None:
+    """Neither summary nor log of another session stands in any file of this one."""
+    before = earlier(talk)
+    talk.ask("Hello.")
+    talk.surface(AUTH)
+    talk.run(
+        call("search_efforts", query="axios interceptor"),
+        call("read_log", turn=2, session="t1"),
+        call("effort_status"),
+        call("expand_effort", effort_id=AUTH),
+        call("open_effort", name="css"),
+        call("collapse_effort", effort_id=AUTH),
+    )
+    talk.look_up(LONG_ENOUGH.replace("401", "402"))
+    talk.run(call("close_effort"))
+    talk.answer()
+    disk(talk).close()
+    kept = b"".join(path.read_bytes() for path in folder(talk).rglob("*") if path.is_file())
+    there = b"".join(path.read_bytes() for path in folder(before).rglob("*") if path.is_file())
+
+    assert [piece in there for piece in (b"auto-called", b"fails with error 401")] == [True] * 2
+    assert [piece in kept for piece in (b"auto-called", b"fails with error 401")] == [False] * 2
+
+
+def test_it_comes_back_as_it_was_sent(talk: Conversation) -> None:
+    """A committed turn that searched and read elsewhere is seen again byte for byte."""
+    earlier(talk)
+    talk.ask("What was it?")
+    talk.run(call("search_efforts", query="interceptor"), call("read_log", turn=3, session="t1"))
+    seen = talk.messages
+    record = talk.answer()
+
+    assert talk.desk.view.messages(record)[:-1] == seen
+    assert FIX in str(seen)
+    assert FIX not in str(record.messages)
+
+
+def test_it_stays_what_it_was(talk: Conversation) -> None:
+    """Whatever the other session does later, and on whichever branch, the same record is read."""
+    before = earlier(talk)
+    first = before.tip
+    talk.ask("What was it?")
+    talk.run(call("search_efforts", query="interceptor"), call("read_log", turn=3, session="t1"))
+    seen = talk.messages
+    record = talk.answer()
+    before.turn("Once more.", call("reopen_effort", effort_id="auth-bug"))
+    before.turn(LONG_ENOUGH, call("close_effort"))
+    before.tip, before.day = first, 22
+    before.turn("Another branch.")
+
+    assert past(talk.archive, OWNER, talk.tip).messages(record)[:-1] == seen
+
+
+def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
+    """Results that quoted an erased turn are empty, summaries of it say that they are redacted."""
+    before = earlier(talk)
+    talk.ask("What was it?")
+    talk.run(call("search_efforts", query="interceptor"), call("read_log", turn=3, session="t1"))
+    record = talk.answer()
+    talk.archive.erase(before.owner, before.tip, 3)
+    found, read = [
+        message["data"]["content"]
+        for message in talk.desk.view.messages(record)
+        if message["type"] == "tool"
+    ]
+
+    assert f'"excerpt":"{prompt("erased_summary")}"' in found
+    assert '"text":""' in read
+    assert FIX not in found
+    assert LOG[1] not in read
+
+
+def test_who_lost_the_session_reads_nothing(talk: Conversation) -> None:
+    """A reference to a session that is not there any more is empty."""
+    gone = Recalled(2, 0, 9, "t9", "main")
+    nobody = Recalled(2, 0, 9, "t9", "main", "auth-bug")
+    earlier(talk)
+
+    assert [talk.desk.view.recall(one) for one in (gone, nobody)] == ["", ""]
+    assert talk.desk.view.recall(Recalled(2, 0, 9, "t1", "main", "no-such")) == ""
+
+
+def test_a_reference_names_nobody_else(talk: Conversation) -> None:
+    """The same reference in a session of another user reads nothing, or that user's own."""
+    earlier(talk)
+    found = Recalled(3, 0, len(FIX), "t1", "main", "auth-bug")
+
+    assert talk.desk.view.recall(found) == FIX
+    assert talk.beside("t2", "bob").desk.view.recall(found) == ""
+
+
+@given(TEXT, st.data())
+def test_any_text_comes_back_byte_for_byte(said: str, data: st.DataObject) -> None:
+    """Whatever a summary or a turn of another session says, a stored result is restored exactly."""
+    with conversation() as talk:
+        before = talk.beside("t1")
+        before.turn(said, call("open_effort", name="a"), answer=said)
+        before.turn(LONG_ENOUGH)
+        conclude(before, "b", f"{said} interceptor")
+        talk.ask("What was it?")
+        talk.free = data.draw(st.sampled_from([1, 5, 1_000]))
+        talk.run(
+            call("search_efforts", query="interceptor"), call("read_log", turn=1, session="t1")
+        )
+        seen = talk.messages
+        record = talk.answer()
+
+        assert talk.desk.view.messages(record)[:-1] == seen
+
+
+WHERE = [
+    {"session": "t1", "branch": "main"},
+    {"session": "t1", "branch": "main", "effort": "auth-bug"},
+]
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_a_reference_names_the_record(where: dict[str, str]) -> None:
+    """An artifact with a session, a branch and perhaps an effort is a reference."""
+    span = {"turn": 3, "offset": 0, "end": 4}
+    body = {"turn": 3, "text": "said"}
+    artifact = {"recalled": [{**span, **where}]}
+    message = result_message(call("read_log", call_id="1"), body, artifact)
+
+    assert recalled(message) == (Recalled(3, 0, 4, **where),)
+    assert restored(stored(message), lambda _one: "said") == message
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"session": "t1"},
+        {"branch": "main"},
+        {"effort": "auth-bug"},
+        {"session": "t1", "branch": ""},
+        {"session": "t1", "branch": 3},
+        {"session": "t1", "branch": "main", "user": "bob"},
+        {"session": None, "branch": None},
+    ],
+)
+def test_what_names_no_record_is_no_reference(where: dict[str, Any]) -> None:
+    """Any other field, or half of a place, makes it something else, which is kept whole."""
+    body = {"turn": 3, "text": "said"}
+    artifact = {"recalled": [{"turn": 3, "offset": 0, "end": 4, **where}]}
+    message = result_message(call("read_log", call_id="1"), body, artifact)
+
+    assert recalled(message) == ()
+    assert stored(message) == message

@@ -1,0 +1,229 @@
+"""The memory tools on efforts of earlier sessions: what works, and what they say of the rest."""
+
+import pytest
+
+from ebbtide.memory.messages import text
+from ebbtide.memory.recall import Recalled, recalled, stored
+from ebbtide.prompts.loader import text as prompt
+from tests.memory.desks import LONG_ENOUGH, Conversation, call
+from tests.memory.earlier import FIX, LOG, conclude, earlier
+
+AUTH = "t1/auth-bug"
+
+
+@pytest.fixture
+def here(talk: Conversation) -> Conversation:
+    """Return a session in its first turn, in which an effort of an earlier one was surfaced."""
+    earlier(talk)
+    talk.ask("Hello again.")
+    talk.surface(AUTH)
+    return talk
+
+
+def shown(talk: Conversation) -> str:
+    """Return the context before the running turn, as one text."""
+    return "\n".join(text(m) for tier in talk.context.tiers[:-1] for m in tier.messages)
+
+
+def test_it_is_expanded(here: Conversation) -> None:
+    """Its log stands in the context, quoted under the qualified id."""
+    result = here.call("expand_effort", effort_id="t1/Auth Bug")
+
+    assert (result["status"], result["effort_id"], result["turns"]) == ("expanded", AUTH, "2-3")
+    assert f'<effort id="{AUTH}" status="concluded" turns="2-3" key="' in shown(here)
+    assert all(said in shown(here) for said in LOG)
+    assert "Minka" not in shown(here)
+
+
+def test_only_the_turns_asked_for_are_shown(here: Conversation) -> None:
+    """The result says how to get the others: of which session they are."""
+    result = here.call("expand_effort", effort_id=AUTH, turns="3")
+
+    assert (result["turns"], result["not_shown"]) == ("3", "2")
+    assert result["how"] == prompt("not_shown_elsewhere", session="t1")
+    assert LOG[1] in shown(here)
+    assert LOG[0] not in shown(here)
+
+
+def test_a_query_chooses_the_turns(here: Conversation) -> None:
+    """Of a log that is longer than the share the turns that match are shown."""
+    here.set(expanded_share=0.001)
+    result = here.call("expand_effort", effort_id=AUTH, query="Where does the interceptor belong?")
+
+    assert result["turns"] == "3"
+
+
+def test_a_turn_that_is_too_long_points_into_its_session(here: Conversation) -> None:
+    """The call that reads on names the session, and it resolves."""
+    here.set(expanded_share=0.001)
+    here.call("expand_effort", effort_id=AUTH, turns="2")
+    (_, tail) = shown(here).split("read_log(turn=2, offset=")
+    offset = int(tail.partition(",")[0])
+    read = here.call("read_log", turn=2, offset=offset, session="t1")
+
+    assert 'session="t1") reads on]' in tail
+    assert here.desk.view.recall(recalled(here.messages[-1])[0]) == read["text"] != ""
+
+
+def test_turns_that_it_has_not_are_refused(here: Conversation) -> None:
+    """The error says which turns the effort has."""
+    result = here.call("expand_effort", effort_id=AUTH, turns="1")
+
+    assert result["error"] == f"turns '1' are not in effort {AUTH!r}; it has '2-3'"
+
+
+def test_it_is_collapsed(here: Conversation) -> None:
+    """The log leaves the context, the summary stays; again it is an error."""
+    here.call("expand_effort", effort_id=AUTH)
+    result = here.call("collapse_effort", effort_id=AUTH)
+
+    assert result == {"status": "collapsed", "effort_id": AUTH}
+    assert FIX in shown(here)
+    assert LOG[0] not in shown(here)
+    assert "not expanded" in here.call("collapse_effort", effort_id=AUTH)["error"]
+
+
+def test_what_was_not_surfaced_is_expanded_too(talk: Conversation) -> None:
+    """Its summary comes into the context with it."""
+    earlier(talk)
+    talk.ask("Show it.")
+    talk.call("expand_effort", effort_id=AUTH)
+
+    assert list(talk.space.summaries) == [AUTH]
+    assert talk.space.banners[0] == f"--- Returned effort: {AUTH} ---"
+
+
+@pytest.mark.parametrize("tool", ["switch_effort", "reopen_effort", "close_effort"])
+def test_it_is_not_worked_on(here: Conversation, tool: str) -> None:
+    """An effort of an earlier session stays as it is; the error says what works instead."""
+    before = here.space
+    result = here.call(tool, effort_id=AUTH)
+
+    assert result["error"].startswith(f"effort {AUTH!r} belongs to an earlier session")
+    assert "expand_effort" in result["error"]
+    assert "open_effort" in result["error"]
+    assert here.space == before
+
+
+@pytest.mark.parametrize("name", ["t1/auth-bugs", "t2/auth-bug", "auth-bug"])
+def test_a_name_that_is_nearly_right_is_guessed(here: Conversation, name: str) -> None:
+    """The error names the effort in the context that is like it, whatever session was named."""
+    result = here.call("expand_effort", effort_id=name)
+
+    assert result["error"].startswith(f"no effort {name!r}. Did you mean {AUTH!r}?")
+
+
+def test_the_own_effort_of_that_name_is_another(here: Conversation) -> None:
+    """The bare name is the effort of this session, the qualified one that of the other."""
+    here.answer()
+    conclude(here, "auth-bug", "Ours.")
+    here.ask("Show both.")
+    here.run(call("expand_effort", effort_id="auth-bug"), call("expand_effort", effort_id=AUTH))
+
+    assert list(here.space.expanded) == ["auth-bug", AUTH]
+    assert here.space.expanded["auth-bug"]["turns"] == [2, 3]
+    assert '<effort id="auth-bug"' in shown(here)
+    assert f'<effort id="{AUTH}"' in shown(here)
+
+
+def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
+    """The result names the session and the efforts there; the artifact pins the record."""
+    result = here.call("read_log", turn=2, session="t1")
+
+    assert (result["turn"], result["session"], result["efforts"]) == (2, "t1", [AUTH])
+    assert result["text"].startswith(f"user: {LOG[0]}")
+    assert recalled(here.messages[-1]) == (Recalled(2, 0, result["length"], "t1", "main"),)
+    assert LOG[0] not in stored(here.messages[-1])["data"]["content"]
+
+
+def test_it_is_read_on(here: Conversation) -> None:
+    """A text that is too long goes on at the offset that the result says."""
+    here.free = 8
+    parts, offset = [], 0
+    while offset is not None:
+        result = here.call("read_log", turn=2, offset=offset, session="t1")
+        parts.append(result["text"])
+        offset = result["next_offset"]
+
+    assert len(parts) > 1
+    assert "".join(parts) == here.desk.view.recall(Recalled(2, 0, 9_999, "t1", "main"))
+
+
+def test_without_a_session_it_is_this_one(here: Conversation) -> None:
+    """No session, an empty one, null and this one's name are the same."""
+    said = [here.call("read_log", turn=1, session=name)["text"] for name in ("", None, "thread")]
+
+    assert [one.startswith("user: Hello again.") for one in said] == [True] * 3
+    assert recalled(here.messages[-1])[0].session == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        ({"turn": 4}, "turn 4 of session 't1' is not there; the turns are 1-3"),
+        ({"turn": 0}, "turn 0 of session 't1' is not there; the turns are 1-3"),
+        ({"turn": 2, "offset": 9_999}, "offset 9999 is outside turn 2: 0-"),
+        ({"turn": 2, "session": "t2"}, "no earlier session 't2'; a session is the part before"),
+        ({"turn": 2, "session": AUTH}, f"no earlier session {AUTH!r}; a session is the part"),
+    ],
+)
+def test_what_cannot_be_read_says_why(
+    here: Conversation, args: dict[str, object], error: str
+) -> None:
+    """The error names the session and the turns that there are."""
+    result = here.call("read_log", **{"session": "t1", **args})
+
+    assert result["error"].startswith(error)
+
+
+def test_an_erased_turn_says_so(here: Conversation) -> None:
+    """What was erased there cannot be read here."""
+    before = here.beside("t1")
+    tip = here.archive.newest(before.owner)
+    assert tip is not None
+    here.archive.erase(before.owner, tip, 2)
+
+    assert here.call("read_log", turn=2, session="t1")["error"] == (
+        "turn 2 of session 't1' was erased: its text cannot be read any more"
+    )
+
+
+def test_the_status_lists_it_without_its_summary(here: Conversation) -> None:
+    """It is listed with its turns; the summary is in the context, and is not copied."""
+    (listed,) = here.call("effort_status")["efforts"]
+
+    assert (listed["id"], listed["status"], listed["turns"]) == (AUTH, "concluded", "2-3")
+    assert listed["summary"] == prompt("summary_above")
+
+
+def test_the_status_counts_own_efforts_alone(here: Conversation) -> None:
+    """However many are surfaced, nothing of this session is counted as listed for them."""
+    here.answer()
+    here.set(status_limit=1, summaries_limit=1)
+    for name in ("one", "two", "three"):
+        here.effort(name, LONG_ENOUGH)
+    here.ask("What is there?")
+    result = here.call("effort_status")
+
+    assert [one["id"] for one in result["efforts"]] == ["three", "two"]
+    assert result["more"] == 1
+
+
+def test_opening_under_its_name_is_allowed(here: Conversation) -> None:
+    """A name that another session has used is free in this one."""
+    assert here.call("open_effort", name="auth-bug")["status"] == "opened"
+
+
+def test_closing_summarises_what_was_read_as_a_reference(here: Conversation) -> None:
+    """The summariser of an own effort is not sent the text of another session."""
+    here.call("open_effort", name="mine")
+    here.call("read_log", turn=2, session="t1")
+    here.call("search_efforts", query="interceptor")
+    here.look_up(LONG_ENOUGH)
+    here.call("close_effort")
+    (request,) = here.requests
+
+    assert "recalled turn 2 of session t1, characters 0-" in request.log
+    assert f"recalled summary of {AUTH}" in request.log
+    assert FIX not in request.log
+    assert LOG[0] not in request.log
