@@ -1,0 +1,188 @@
+"""Mentions of efforts of earlier sessions: what refers to them, and what to an own effort."""
+
+import pytest
+
+from ebbtide.memory.banners import surfaced
+from ebbtide.memory.mentions import own_words, qualified_words
+from tests.memory.desks import LONG_ENOUGH, Conversation, call
+from tests.memory.earlier import conclude, earlier
+
+AUTH = "t1/auth-bug"
+
+
+@pytest.fixture
+def here(talk: Conversation) -> Conversation:
+    """Return a session whose first turn surfaced an effort of an earlier one."""
+    earlier(talk)
+    talk.ask("Hello again.")
+    talk.surface(AUTH)
+    talk.answer("Hello.")
+    return talk
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(f"What of {AUTH}?", f"see `{AUTH}`.", f"({AUTH})", "T1/Auth-Bug!", f"修复了{AUTH}吗"),
+        *("What of the auth bug?", "auth-bug again", "AUTH BUG"),
+        "The refresh tokens and the axios interceptor, please.",
+    ],
+)
+def test_it_is_referenced(here: Conversation, said: str) -> None:
+    """By its qualified id, by its name as whole words, and by its keywords."""
+    here.turn(said)
+
+    assert here.space.summaries == {AUTH: 2}
+
+
+@pytest.mark.parametrize(
+    "said", ["What of t1?", "t1/auth", f"x-{AUTH}x", "the authors debug", "A cat, a dog.", "t2/css"]
+)
+def test_other_words_are_no_reference(here: Conversation, said: str) -> None:
+    """Neither is a part of its id, nor a longer word."""
+    here.turn(said)
+
+    assert here.space.summaries == {AUTH: 1}
+
+
+def test_the_answer_counts(here: Conversation) -> None:
+    """The id in the final answer is a reference."""
+    here.turn("What do you know?", answer=f"See {AUTH}.")
+
+    assert here.space.summaries == {AUTH: 2}
+
+
+@pytest.mark.parametrize("tool", ["expand_effort", "collapse_effort"])
+def test_a_tool_that_names_it_counts(here: Conversation, tool: str) -> None:
+    """To expand or to collapse is to refer."""
+    here.turn("Show.", call("expand_effort", effort_id=AUTH))
+    here.turn("Go on.", call(tool, effort_id=AUTH))
+
+    assert here.space.summaries == {AUTH: 3}
+
+
+def test_the_own_effort_wins_for_the_name(here: Conversation) -> None:
+    """An effort of this session that has the name is meant by it, in the context or not."""
+    conclude(here, "auth-bug", "Ours is a typo.", "typo")
+    here.set(summaries_limit=1)
+    here.turn("What of the auth bug?")
+
+    assert here.space.summaries == {"auth-bug": 4}
+    here.set(summaries_limit=9)
+    here.turn(f"What of {AUTH}?")
+    assert here.space.summaries == {"auth-bug": 4, AUTH: 5}
+
+
+def test_the_qualified_id_is_not_the_own_effort(here: Conversation) -> None:
+    """The effort of this session is not mentioned by the id of the other one."""
+    conclude(here, "auth-bug", "Ours is a typo.", "typo")
+    here.turn(f"What of {AUTH}?")
+
+    assert here.space.summaries == {AUTH: 4, "auth-bug": 3}
+
+
+def test_both_can_be_mentioned(here: Conversation) -> None:
+    """A text may name the one and the other."""
+    conclude(here, "auth-bug", "Ours is a typo.", "typo")
+    here.turn(f"Compare {AUTH} with auth-bug.")
+
+    assert here.space.summaries == {AUTH: 4, "auth-bug": 4}
+
+
+def test_a_folder_does_not_hide_the_name(here: Conversation) -> None:
+    """What only looks like a qualified id mentions the own effort whose name is in it."""
+    conclude(here, "auth-bug", "Ours is a typo.", "typo")
+    here.turn("It is in src/auth-bug now.")
+
+    assert here.space.summaries["auth-bug"] == 4
+
+
+def test_it_is_evicted_and_returns_by_its_id(here: Conversation) -> None:
+    """After the threshold it leaves; its qualified id brings it back, its name alone does not."""
+    here.set(summary_eviction_threshold=2)
+    here.follow([[], []])
+    assert here.space.summaries == {}
+
+    here.turn("What of the auth bug?")
+    assert here.space.summaries == {}
+
+    here.turn(f"What of {AUTH}?")
+    assert here.space.summaries == {AUTH: 5}
+    assert here.space.banners == (f"--- Returned effort: {AUTH} ---",)
+
+
+def test_an_expanded_one_decays(here: Conversation) -> None:
+    """Its log collapses after the turns that any log does, with its banner."""
+    here.turn("Show.", call("expand_effort", effort_id=AUTH))
+    here.follow([[], [], []])
+
+    assert here.space.expanded == {}
+    assert here.space.banners == (f"--- Auto-collapsed effort: {AUTH} (inactive for 3 turns) ---",)
+
+
+def test_two_of_one_name_are_both_meant(talk: Conversation) -> None:
+    """A name that two earlier sessions have refers to both."""
+    earlier(talk)
+    earlier(talk, "t2", summary="Something else.")
+    talk.ask("Hello.")
+    talk.surface(AUTH, "t2/auth-bug")
+    talk.answer("Hello.")
+    talk.turn("The auth bug?")
+
+    assert talk.space.summaries == {AUTH: 2, "t2/auth-bug": 2}
+
+
+def test_another_users_id_brings_nothing(here: Conversation) -> None:
+    """The id of an effort of another user, or of none, is a word like any other."""
+    earlier(here, "t7", user="bob")
+    here.turn("What of t7/auth-bug, no/such and t1/nothing?")
+
+    assert "t7/auth-bug" not in here.space.summaries
+    assert set(here.space.summaries) == {AUTH}
+
+
+def test_the_banner_is_no_mention() -> None:
+    """What the memory said of surfaced efforts is not what the user or the model says."""
+    assert own_words(f"Look:\n{surfaced([AUTH])}\nWhat now?") == "Look:\n\nWhat now?"
+
+
+def test_the_banner_stays_short() -> None:
+    """Ten ids are named, long ones cut, and the rest counted."""
+    banner = surfaced([f"{'x' * 90}/effort-{number}" for number in range(40)])
+
+    assert banner.endswith("…, 30 more ---")
+    assert len(banner) < 700
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("as in t1/auth-bug, or t2/css.", ("t1/auth-bug", "t2/css")),
+        ("src/auth/api.ts https://x.y/z a/b.md", ()),
+        ("Büro%202@sub/auth t1/日本語", ("Büro%202@sub/auth", "t1/日本語")),
+        (" ".join(f"a/b{number}" for number in range(99)), tuple(f"a/b{n}" for n in range(8))),
+        ("/" * 10_000, ()),
+        ("a" * 10_000 + "/b", ()),
+    ],
+)
+def test_words_that_look_like_ids(said: str, found: tuple[str, ...]) -> None:
+    """A few words with one slash in them are looked up, paths are not."""
+    assert qualified_words(said) == found
+
+
+def test_keywords_do_not_come_from_the_session(talk: Conversation) -> None:
+    """Words of a thread's name are no keywords of its efforts."""
+    earlier(talk, "quarterly-invoices-berlin")
+    talk.ask("Hello.")
+    talk.surface("quarterly-invoices-berlin/auth-bug")
+    talk.answer("Hello.")
+    talk.turn("The quarterly invoices of Berlin are due.")
+
+    assert talk.space.summaries == {"quarterly-invoices-berlin/auth-bug": 1}
+
+
+def test_a_long_text_is_looked_through(here: Conversation) -> None:
+    """However many slashes a message has, the turn ends with what it should."""
+    here.turn(f"{LONG_ENOUGH} {'and/or ' * 5_000} {AUTH}")
+
+    assert here.space.summaries == {AUTH: 2}
