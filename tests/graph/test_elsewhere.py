@@ -1,0 +1,109 @@
+"""Efforts of other sessions through the graph: found, read and expanded by the same user alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+
+from ebbtide.graph.erasing import erase
+from ebbtide.prompts.loader import text as prompt
+from tests.agents import SUMMARY, Talk, talk
+from tests.doubles import call, together
+from tests.graph.journeys import quoted, using
+from tests.memory.desks import LONG_ENOUGH
+
+AUTH = "a/auth-bug"
+WORK = (call("open_effort", name="auth bug"), "Begun.", *using("close_effort"))
+LOOK = together(
+    call("search_efforts", query="when do tokens expire"),
+    call("read_log", turn=1, session="a"),
+    call("expand_effort", effort_id=AUTH),
+)
+ASKED = "When do they expire?"
+
+
+def thread(name: str, user: str | None = "ada") -> RunnableConfig:
+    """Return the configuration of a thread, of a user if one is named."""
+    named = {"user_id": user} if user else {}
+    return {"configurable": {"thread_id": name, **named}}
+
+
+def worked(root: Path, user: str | None = "ada", *then: Any) -> Talk:
+    """Return an agent whose user concluded an effort in thread `a`."""
+    here = talk(root, [*WORK, *then])
+    here.say(LONG_ENOUGH, thread("a", user))
+    here.say("That was all.", thread("a", user))
+    return here
+
+
+def answers(here: Talk) -> list[str]:
+    """Return what the tools answered in what was sent last."""
+    return [message.text for message in here.last if message.type == "tool"]
+
+
+def test_the_same_user_finds_reads_and_expands_it(tmp_path: Path) -> None:
+    """In another thread the summary is found, the turn read, and the log stands in the context."""
+    here = worked(tmp_path, "ada", LOOK, "After an hour.")
+    state = here.say(ASKED, thread("b"))
+    found, read, expanded = answers(here)
+
+    assert f'"id":"{AUTH}"' in found
+    assert SUMMARY["summary"] in found
+    assert LONG_ENOUGH in read
+    assert '"status":"expanded"' in expanded
+    assert LONG_ENOUGH in str(quoted(here.last, AUTH))
+    assert list(state["expanded"]) == [AUTH]
+    assert f"--- Expanded effort: {AUTH} (" in "\n".join(state["banners"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("ada", "bob"), ("ada", None), (None, "ada"), (None, None)]
+)
+def test_nobody_else_does(tmp_path: Path, first: str | None, second: str | None) -> None:
+    """Another user, and who names none, is told of nothing, not even that it is there."""
+    here = worked(tmp_path, first, LOOK, "I do not know.")
+    state = here.say(ASKED, thread("b", second))
+    found, read, expanded = answers(here)
+
+    assert '"results":[]' in found
+    assert "no earlier session 'a'" in read
+    assert f"no effort '{AUTH}'" in expanded
+    assert (state["expanded"], state["summaries"]) == ({}, {})
+    assert SUMMARY["summary"] not in str(here.last)
+
+
+def test_a_user_called_default_is_nobody(tmp_path: Path) -> None:
+    """The name that stands for no user has no memory across sessions."""
+    here = worked(tmp_path, "default", LOOK, "I do not know.")
+    here.say(ASKED, thread("b", "default"))
+
+    assert '"results":[]' in answers(here)[0]
+
+
+def test_erasing_reaches_what_was_read_elsewhere(tmp_path: Path) -> None:
+    """Erased in the one session, the text is in no file of the other, and in no later context."""
+    here = worked(tmp_path, "ada", LOOK, "After an hour.", "Nothing.")
+    here.say(ASKED, thread("b"))
+    erase(here.agent, thread("a"), 1)
+    here.say("And now?", thread("b"))
+    here.archive.close()
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+    gone = (LONG_ENOUGH, SUMMARY["summary"])
+
+    assert [piece for piece in gone if piece.encode() in kept] == []
+    assert [piece for piece in gone if piece in str(here.last)] == []
+    assert prompt("canned_summary") in answers(here)[0]
+
+
+def test_the_turn_that_looked_is_shown_again_as_it_was(tmp_path: Path) -> None:
+    """The next context has the same results, of which the archive of the thread holds none."""
+    here = worked(tmp_path, "ada", LOOK, "After an hour.", "Fine.")
+    here.say(ASKED, thread("b"))
+    before = answers(here)
+    state = here.say("Thank you.", thread("b"))
+
+    assert answers(here) == before
+    assert LONG_ENOUGH not in str(here.records(state))
+    assert SUMMARY["summary"] not in str(here.records(state))
