@@ -30,7 +30,7 @@ _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|[\n\r]+")
 _OURS = ("canned_summary", "erased_summary", "no_result")
 """Prompts that stand in place of a text."""
 
-_NAMES = frozenset({"id", "type", "name", "role", "mime_type", "effort_id", "turns"})
+_NAMES = frozenset({"id", "type", "name", "role", "mime_type", "effort_id", "turns", "session"})
 _NO_TEXT = frozenset({"type", "effort", "efforts", "related"})
 
 

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
 
+from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.graph.erasing import erase
+from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.prompts.loader import text as prompt
 from tests.agents import SUMMARY, Talk, talk
 from tests.doubles import call, together
@@ -107,3 +110,22 @@ def test_the_turn_that_looked_is_shown_again_as_it_was(tmp_path: Path) -> None:
     assert answers(here) == before
     assert LONG_ENOUGH not in str(here.records(state))
     assert SUMMARY["summary"] not in str(here.records(state))
+
+
+def test_the_offline_model_finds_and_expands_it(tmp_path: Path) -> None:
+    """A request in plain words for what another session concluded is answered from there."""
+    agent = create_memory_agent(
+        OfflineModel(), archive=DiskArchive(tmp_path), checkpointer=InMemorySaver()
+    )
+
+    def say(words: str, name: str) -> Any:
+        return agent.invoke({"messages": [("user", words)]}, thread(name))
+
+    say("Let's work on the auth bug. The refresh token expires after 3600 seconds.", "a")
+    say("That's done.", "a")
+    found = say("Search for refresh token", "b")["messages"][-1].text
+    state = say("Expand a/auth-bug", "b")
+
+    assert found.startswith(f"Found {AUTH}: ")
+    assert list(state["expanded"]) == [AUTH]
+    assert AUTH in say("When does the refresh token expire?", "b")["messages"][-1].text

@@ -29,7 +29,7 @@ PAST = ("The login fails with error 401 as soon as the token has expired.", "It 
 CUTS = frozenset(
     {
         *("opened", "switched", "concluded", "reopened", "expanded", "collapsed", "evicted"),
-        *("returned", "compressed"),
+        *("returned", "compressed", "surfaced"),
     }
 )
 """The events that may change what stands before the notes."""

@@ -4,6 +4,7 @@ import pytest
 
 from ebbtide.memory.messages import text
 from ebbtide.memory.recall import Recalled, recalled, stored
+from ebbtide.memory.sources import parts, sources
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
@@ -212,6 +213,20 @@ def test_the_status_counts_own_efforts_alone(here: Conversation) -> None:
 def test_opening_under_its_name_is_allowed(here: Conversation) -> None:
     """A name that another session has used is free in this one."""
     assert here.call("open_effort", name="auth-bug")["status"] == "opened"
+
+
+def test_nothing_of_it_is_extracted(here: Conversation) -> None:
+    """What a pass that compresses reads of an own effort holds no text of another session."""
+    here.call("open_effort", name="mine")
+    here.call("read_log", turn=2, session="t1")
+    here.call("search_efforts", query="interceptor")
+    here.answer(LONG_ENOUGH)
+    log = here.desk.view.log("mine")
+    read = "".join(parts(log, 1_000, here.count))
+
+    assert LONG_ENOUGH in read
+    assert (FIX in read, LOG[0] in read) == (False, False)
+    assert [one.words for turn in log for one in sources(turn) if FIX in one.words] == []
 
 
 def test_closing_summarises_what_was_read_as_a_reference(here: Conversation) -> None:
