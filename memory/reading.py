@@ -64,10 +64,9 @@ def read_log(desk: Desk, args: ReadLog) -> tuple[Desk, Mapping[str, Any], Recall
         raise ToolError(f"offset {args.offset} is outside turn {args.turn}: 0-{len(log) - 1}")
     end = args.offset + fit(log[args.offset :], desk.free, desk.count)
     where = _where(desk, view, args.turn)
-    session = {key: value for key, value in where.items() if key == "session"}
     result = {
         "turn": args.turn,
-        **session,
+        **({"session": where["session"]} if where else {}),
         "efforts": list(_efforts(desk, view, args.turn)),
         "text": log[args.offset : end],
         "next_offset": end if end < len(log) else None,
@@ -80,8 +79,8 @@ def _where(desk: Desk, view: View, turn: int) -> dict[str, str]:
     """Name the record of another session: the session, and the branch that the turn is on."""
     if view is desk.view:
         return {}
-    (record,) = view.turns([turn])
-    return {"session": session_name(view.owner), "branch": record.branch}
+    branch = next((record.branch for record in view.turns([turn])), view.tip.branch)
+    return {"session": session_name(view.owner), "branch": branch}
 
 
 def _view(desk: Desk, session: str) -> View:
