@@ -17,6 +17,7 @@ from ..erasing import Redaction, TurnPlace, changed
 from ..errors import ArchiveFormatError
 from ..manifest import Entry, ManifestError, entries, line, parse
 from ..record import Record
+from . import user_index
 from .folder import Folder
 from .forgetting import Made, forget
 from .lines import encode
@@ -203,6 +204,11 @@ def _mend_manifest(folder: Folder, plan: Plan) -> None:
     mend(folder, records, places)
 
 
+def _forget_user_index(folder: Folder, _plan: Plan) -> None:
+    """Delete what is searched from other sessions, now that it cannot be read anew as it was."""
+    user_index.forget(folder.path.parent)
+
+
 def _forget(folder: Folder, plan: Plan) -> None:
     forget(folder, plan.turn, plan.made)
 
@@ -225,6 +231,7 @@ STEPS: tuple[Step, ...] = (
     _forget_index,
     _rewrite_logs,
     _mend_manifest,
+    _forget_user_index,
     _forget,
     _sweep,
     _note,

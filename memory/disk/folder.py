@@ -15,6 +15,7 @@ from .log import make_folder, replace_file
 FORMAT = 1
 RAW = "raw.jsonl"
 COMPRESSED = "compressed.jsonl"
+MANIFEST = "manifest.yaml"
 _EFFORTS, _SUFFIX = "efforts", ".jsonl"
 _NAMESPACE_BYTES = 50
 _SEPARATOR = "@"
@@ -41,7 +42,7 @@ class Folder:
     @property
     def manifest(self) -> Path:
         """The projection of the records' events."""
-        return self.path / "manifest.yaml"
+        return self.path / MANIFEST
 
     @property
     def description(self) -> Path:

@@ -19,8 +19,8 @@ class Sessions:
 
     def __init__(self, root: Path, limit: int, *, durable: bool, lock_timeout: float) -> None:
         """Keep up to `limit` sessions open."""
-        self._root, self._limit = root, limit
-        self._durable, self._lock_timeout = durable, lock_timeout
+        self.root, self._limit = root, limit
+        self.durable, self._lock_timeout = durable, lock_timeout
         self._lock = Lock()
         self._open: OrderedDict[Owner, Session] = OrderedDict()
         self._process = os.getpid()
@@ -31,7 +31,7 @@ class Sessions:
         with self._lock:
             self._leave_to_parent()
             if owner not in self._open:
-                folder = Folder(session_folder(self._root, owner), self._durable)
+                folder = Folder(session_folder(self.root, owner), self.durable)
                 self._open[owner] = Session(folder, owner, self._lock_timeout)
             self._open.move_to_end(owner)
             surplus = self._open.popitem(last=False)[1] if len(self._open) > self._limit else None
@@ -42,14 +42,15 @@ class Sessions:
 
     def listed(self, user: str) -> tuple[Owner, ...]:
         """Return the sessions of a user that exist, by name."""
-        folder = user_folder(self._root, user)
+        folder = user_folder(self.root, user)
         paths = folder.iterdir() if folder.is_dir() else ()
-        found = [
-            owner
-            for path in paths
-            if (owner := _owner(path, user)) and session_folder(self._root, owner) == path
-        ]
+        found = [owner for path in paths if (owner := self.owner_of(path, user))]
         return tuple(sorted(found, key=lambda owner: (owner.thread, owner.namespace)))
+
+    def owner_of(self, path: Path, user: str) -> Owner | None:
+        """Return whose session a folder of a user holds, None if it is no session's."""
+        owner = _owner(path, user)
+        return owner if owner and session_folder(self.root, owner) == path else None
 
     def close(self) -> None:
         """Close what is open; a later use opens it again."""
