@@ -82,6 +82,14 @@ def test_search_scale(tmp_path: Path) -> None:
     assert [row["found first %"] for row in rows] == [100, 100]
 
 
+def test_search_sessions(tmp_path: Path) -> None:
+    """Every query finds the effort that it is from first, in whichever session."""
+    rows = results("search_sessions", tmp_path, "3", "6")["rows"]
+
+    assert [(row["sessions"], row["efforts"]) for row in rows] == [(3, 9), (6, 18)]
+    assert [row["found first %"] for row in rows] == [100, 100]
+
+
 def test_context_cost(tmp_path: Path) -> None:
     """No context is over the budget, and the same talk stands beside it whole and summarised.
 

@@ -2,7 +2,8 @@
 
 `python -m tests.faults.erasing ROOT FIRST STEP` kills a child at its operation FIRST, the next one
 at FIRST + STEP, and so on until one ends by itself. It prints one JSON line: how many were killed,
-at how many of these points the session itself finished what was begun, and what went wrong.
+at how many of these points the session itself finished what was begun, how often the user's index
+said a word of it before, and what went wrong.
 """
 
 import json
@@ -11,7 +12,7 @@ import shutil
 import signal
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +22,21 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ebbtide import DiskArchive, erase
+from ebbtide.memory.disk.user_index import NAME
 from ebbtide.memory.record import Owner
 from tests.agents import Talk, talk
 from tests.doubles import call
 
-OWNER = Owner("default", "erased")
-CONFIG: RunnableConfig = {"configurable": {"thread_id": OWNER.thread}}
+OWNER = Owner("ann", "erased")
+OTHER = Owner("ann", "asking")
+CONFIG: RunnableConfig = {"configurable": {"thread_id": OWNER.thread, "user_id": OWNER.user}}
 ASKED = "Nobody but you and me knows that the north gate is open."
 ANSWERED = "I shall keep what you told me of that gate to myself."
 GOAL = "Keep the secret of the gate"
 SECRETS = (ASKED, ANSWERED, GOAL)
+TERM = "north"
+"""What the user's index, which holds no sentence, has of them."""
+
 SCRIPT = (
     *("Hello.", call("open_effort", name="gate", goal=GOAL), ANSWERED),
     *(call("close_effort"), "Closed.", "Well.", "On we go."),
@@ -90,17 +96,26 @@ def killed(root: Path, number: int) -> bool:
 
 def traces(folder: Path) -> list[str]:
     """Return the files below a folder in which text of the turn stands."""
-    sought = [text.encode() for text in SECRETS]
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return [str(path.relative_to(folder)) for path in files if _holds(path, sought)]
+    found = [path for path in files if _holds(path, SECRETS)]
+    indexes = [path for path in files if path.name.startswith(NAME) and _holds(path, [TERM])]
+    return [str(path.relative_to(folder)) for path in (*found, *indexes)]
+
+
+def searched(archive: DiskArchive) -> list[str]:
+    """Search from another session, which makes the user's index; say whether it is wrong."""
+    found = archive.search_sessions(OTHER, f"{TERM} gate", 5)
+    wrong = [one.owner for one in found] != [OWNER] or TERM in found[0].said
+    return ["searched"] if wrong else []
 
 
 def finished(root: Path) -> tuple[bool, list[str]]:
     """Open the session as anybody would; tell if an erasure was under way, and what went wrong."""
     (begun,) = {path.exists() for path in (root / "archive").glob("*/*/erasing.json")} or {False}
     with DiskArchive(root / "archive") as archive:
+        faults = searched(archive) if begun else []
         tip = archive.newest(OWNER)
-        faults = [f"{f.where}: {f.what}" for f in archive.verify(OWNER) if f.fatal]
+        faults += [f"{f.where}: {f.what}" for f in archive.verify(OWNER) if f.fatal]
     left = traces(root / "archive") if begun else []
     return begun, [*faults, *left, *([] if tip and tip.turn == len(WORDS) else ["no tip"])]
 
@@ -109,7 +124,7 @@ def resumed(root: Path) -> list[str]:
     """Erase again, go on with the thread, and say what went wrong."""
     with opened(root) as here:
         report = erase(here.agent, CONFIG, 2)
-        left = traces(root)
+        left = [*searched(here.archive), *traces(root)]
         here.model.answers = ["On we go."]
         state = here.say("And?", CONFIG)
         records = here.records(state)
@@ -131,6 +146,8 @@ def main(root: Path, first: int, step: int) -> None:
     with opened(root / "whole") as here:
         here.model.structured = [TOLD]
         [here.say(words, CONFIG) for words in WORDS]
+        here.archive.search_sessions(OTHER, TERM, 5)
+    known = (root / "whole" / "archive" / OWNER.user / NAME).read_bytes().count(TERM.encode())
     kills, begun, wrong = 0, 0, dict[int, list[str]]()
     number = first
     while killed(shutil.copytree(root / "whole", root / str(number)), number):
@@ -142,12 +159,14 @@ def main(root: Path, first: int, step: int) -> None:
         shutil.rmtree(copy)
         shutil.rmtree(root / str(number))
         number += step
-    sys.stdout.write(json.dumps({"kills": kills, "begun": begun, "wrong": wrong}) + "\n")
+    sys.stdout.write(
+        json.dumps({"kills": kills, "begun": begun, "known": known, "wrong": wrong}) + "\n"
+    )
 
 
-def _holds(path: Path, sought: list[bytes]) -> bool:
+def _holds(path: Path, sought: Sequence[str]) -> bool:
     data = path.read_bytes()
-    return any(text in data for text in sought)
+    return any(text.encode() in data for text in sought)
 
 
 if __name__ == "__main__":

@@ -117,6 +117,23 @@ def test_nothing_of_the_text_is_left(tmp_path: Path) -> None:
     assert [record.status for record in kept] == ["done", "erased", "done", "done", "done"]
 
 
+def test_no_word_is_left_for_other_sessions(tmp_path: Path) -> None:
+    """What other sessions search knows the words before, and none of them afterwards."""
+    ann: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+    asking, index = Owner("ann", "u"), tmp_path / "archive" / "ann" / ".concluded.sqlite"
+    with begun(tmp_path, ()) as here:
+        [here.say(said, ann) for said in WORDS]
+        before = [one.effort.id for one in here.archive.search_sessions(asking, "Marion", 5)]
+        assert b"marion" in index.read_bytes()
+
+        erase(here.agent, ann, 2)
+
+        after = here.archive.search_sessions(asking, "Marion harbour kept", 5)
+        left = [path for path in index.parent.glob(".conc*") if b"marion" in path.read_bytes()]
+    assert (before, left) == (["keys"], [])
+    assert [sorted(one.said) for one in after] == [["kept"]]
+
+
 @pytest.mark.parametrize("turn", [1, 2, 3])
 def test_each_turn_can_be_erased(tmp_path: Path, turn: int) -> None:
     """First, middle or last: the turn is gone, the others stay, and the thread goes on."""

@@ -1,0 +1,117 @@
+"""Search in many sessions: how long it takes what the other sessions of a user concluded.
+
+python benchmarks/search_sessions.py --out results 100 1000 10000
+
+Made-up sessions that concluded three efforts each, with summaries of 40 words and 8 keywords. A
+query is four words of one summary; "found first" is how often its effort leads. The first search
+makes the user's index; before each "after a change" another session concluded an effort.
+"""
+
+import argparse
+import random
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from report import write
+from search_scale import text, timed
+
+from ebbtide import DiskArchive
+from ebbtide.memory.record import Group, Owner, Tip
+
+_USER = "scale"
+_OWNER = Owner(_USER, "asking")
+_EFFORTS = 3
+_QUERIES = 200
+_CHANGES = 20
+_OFTEN = 1_000
+
+
+def sessions(count: int) -> Iterator[Owner]:
+    """Yield the owners of the sessions that are searched."""
+    for number in range(count):
+        yield Owner(_USER, f"session-{number}")
+
+
+def built(archive: DiskArchive, count: int) -> list[tuple[tuple[str, str], str]]:
+    """Write sessions, and return queries, each behind the thread and the effort it is from."""
+    chance, queries = random.Random(1), []
+    for number, owner in enumerate(sessions(count), 1):
+        tip = Tip()
+        for name in (f"effort-{at}" for at in range(_EFFORTS)):
+            tip, summary = concluded(archive, owner, tip, name, chance)
+            queries.append(((owner.thread, name), " ".join(chance.sample(summary.split()[::2], 4))))
+        if number % _OFTEN == 0:
+            print(f"{number:,} of {count:,} sessions written", flush=True)
+    return queries[:: max(1, len(queries) // _QUERIES)]
+
+
+def concluded(
+    archive: DiskArchive, owner: Owner, tip: Tip, name: str, chance: random.Random
+) -> tuple[Tip, str]:
+    """Commit a turn that opens and concludes an effort; return the tip and the summary."""
+    summary = text(chance, 40)
+    said = {"goal": text(chance, 8), "keywords": text(chance, 16).split()[::2]}
+    events = (
+        {"type": "opened", "effort": name, "goal": said["goal"]},
+        {"type": "concluded", "effort": name, "summary": summary, **said},
+    )
+    human = {"type": "human", "data": {"content": text(chance, 34)}}
+    group = Group(tip.turn + 1, (human,), "2026-01-01T00:00:00Z", (name,), events)
+    return archive.commit(owner, tip, group).tip, summary
+
+
+def measured(folder: Path, count: int) -> dict[str, Any]:
+    """Return the row of one size."""
+    with DiskArchive(folder, durable=False) as archive:
+        queries = built(archive, count)
+    with DiskArchive(folder, durable=False) as archive:
+        begun, _ = timed(lambda: archive.search_sessions(_OWNER, "nothing", 5))
+        times, first = [], 0
+        for wanted, query in queries:
+            took, found = timed(lambda query=query: archive.search_sessions(_OWNER, query, 5))
+            times.append(took)
+            first += bool(found) and (found[0].owner.thread, found[0].effort.id) == wanted
+        changed = [*_changed(archive, count, queries[0][1])]
+    index = sum(path.stat().st_size for path in folder.rglob(".concluded.sqlite*"))
+    manifests = sum(path.stat().st_size for path in folder.rglob("manifest.yaml"))
+    return {
+        "sessions": count,
+        "efforts": count * _EFFORTS,
+        "first search ms": round(begun),
+        "search p50 ms": round(median(times), 1),
+        "search p95 ms": round(quantiles(times, n=20)[-1], 1),
+        "after a change ms": round(median(changed), 1),
+        "index MB": round(index / 1e6, 2),
+        "index / manifests": round(index / manifests, 2),
+        "found first %": round(100 * first / len(times)),
+    }
+
+
+def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
+    """Yield how long a search takes right after another session concluded something."""
+    chance = random.Random(2)
+    for owner in islice(cycle(sessions(count)), _CHANGES):
+        tip = archive.newest(owner) or Tip()
+        concluded(archive, owner, tip, f"new-{tip.turn}", chance)
+        yield timed(lambda: archive.search_sessions(_OWNER, query, 5))[0]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure each size that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("sessions", type=int, nargs="+")
+    options = parser.parse_args(arguments)
+    rows = []
+    for count in options.sessions:
+        with TemporaryDirectory() as folder:
+            rows.append(measured(Path(folder), count))
+    write(options.out, "search_sessions", "Search in many sessions", rows)
+
+
+if __name__ == "__main__":
+    main()
