@@ -7,6 +7,7 @@ import hypothesis
 import pytest
 
 from tests.databases import Database, Server, serving
+from tests.redis_server import RedisServer, serving_redis
 
 SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGSMITH_TRACING")
 NO_SKIP = "EBBTIDE_NO_SKIP"
@@ -34,6 +35,21 @@ def postgres() -> Iterator[Server]:
 def database(postgres: Server) -> Database:
     """Return an empty database."""
     return postgres.database()
+
+
+@pytest.fixture(scope="session")
+def running_redis() -> Iterator[RedisServer]:
+    """Yield a Redis server, started when the first test asks for it."""
+    with serving_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_server(running_redis: RedisServer) -> RedisServer:
+    """Return a Redis server that holds nothing."""
+    with running_redis.client() as client:
+        client.flushall()
+    return running_redis
 
 
 def pytest_configure(config: pytest.Config) -> None:
