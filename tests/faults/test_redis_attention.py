@@ -1,6 +1,7 @@
 """Attention in Redis when servers die, connections break, and many write at once."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -133,6 +134,56 @@ def test_nothing_between_two_steps_is_lost(
             meddle()
 
         assert ids(other, now=later) == ["t/late", fading.id, A.id]
+
+
+def test_a_set_that_never_stays_is_an_attention_error(
+    redis_server: RedisServer, client: Redis
+) -> None:
+    """A set that is deleted as often as it is built is no endless work."""
+    RedisAttention(client).add("ann", A, now=NOW)
+    with Meddled(unix_socket_path=redis_server.socket) as mine:
+
+        def delete() -> None:
+            client.delete(SET)
+            mine.step = 1
+
+        mine.step, mine.meddle = 1, delete
+        with pytest.raises(AttentionError, match="WatchError"):
+            RedisAttention(mine).top("ann", 1, now=NOW)
+
+    assert ids(RedisAttention(client)) == [A.id]
+
+
+def test_a_cut_that_fails_is_made_by_the_next_reading(
+    redis_server: RedisServer, client: Redis
+) -> None:
+    """What was added is kept if the lowest cannot leave at once; the next reading lets it leave."""
+    small = RedisAttention(client, capacity=1)
+    small.add("ann", A, now=NOW)
+    small.top("ann", 1, now=NOW)
+    with Meddled(unix_socket_path=redis_server.socket) as mine:
+
+        def fail() -> None:
+            raise Disconnected
+
+        mine.step, mine.meddle = 2, fail
+        RedisAttention(mine, capacity=1).add("ann", Memory("t/more", 90, NOW), now=NOW)
+
+    assert client.zcount(SET, 0, "+inf") == 2
+    assert ids(small) == ["t/more"]
+    assert client.zcount(SET, 0, "+inf") == 1
+
+
+def test_threads_share_an_attention(client: Redis) -> None:
+    """Threads with one attention on one client count every access."""
+    attention = RedisAttention(client)
+    attention.add("ann", A, now=NOW)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: attention.touch("ann", A.id, now=NOW), range(200)))
+
+    told = attention.explain("ann", A.id, now=NOW)
+    assert told is not None
+    assert told.accesses == 200
 
 
 def test_eight_writers_lose_nothing(redis_server: RedisServer, client: Redis) -> None:
