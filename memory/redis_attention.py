@@ -185,8 +185,8 @@ class RedisAttention:
             return size
 
         size = self._watching(user_id, memory_id, write)
-        if size is not None and size > self._capacity:
-            with suppress(RedisError):  # it is written; the next reading lets the lowest leave
+        if size is not None and not 0 <= size <= self._capacity:
+            with suppress(RedisError):  # the change is made; the next reading settles the rest
                 members.settle(now)
         return size is not None
 

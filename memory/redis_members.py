@@ -1,8 +1,8 @@
 """What is in a user's attention in Redis: the sorted set, which is a cache of what the hashes say.
 
-It is built when it is missing, by any reader. Who builds it marks it first, so that what others
-change meanwhile reaches it: they change it wherever it is. What stands in it and should not is
-found when its hash is read, which every reading does. The law of fading is nowhere but in `fading`.
+It is built when it is missing, by whoever asks for it. Who builds it marks it first, so that what
+others write meanwhile reaches it: they write to it wherever it is. What stands in it and should not
+is found when its hash is read, which every reading does. The law of fading is only in `fading`.
 """
 
 import secrets
@@ -39,7 +39,7 @@ redis.call('EXPIRE', KEYS[1], ARGV[3])
 return 1
 """
 _ENTER = """
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+if redis.call('EXISTS', KEYS[1]) == 0 then return -1 end
 redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])
 return redis.call('ZCOUNT', KEYS[1], 0, '+inf')
 """
@@ -111,10 +111,7 @@ class Members:
         return inside[: self.capacity], faded
 
     def enter(self, pipeline: Pipeline, name: str, held: float) -> None:
-        """Queue that a memory enters; the answer is how many are here then.
-
-        Where nothing is built yet, it enters when that is.
-        """
+        """Queue that a memory enters; the answer is how many are here then, -1 if unbuilt."""
         pipeline.eval(_ENTER, 1, self.keys.attention, held, name)
 
     def forget(self, pipeline: Pipeline, name: str) -> None:
@@ -125,7 +122,7 @@ class Members:
     @property
     def _built(self) -> str:
         """The mark of a set that is complete; no name has a colon."""
-        return f":built:{self.threshold}:{self.capacity}"
+        return f":built:{self.threshold}"
 
     def _build(self, mark: str, now: datetime) -> None:
         """Fill the set with what the hashes say, unless its mark was lost meanwhile."""

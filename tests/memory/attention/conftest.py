@@ -12,15 +12,18 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
 from langgraph.store.sqlite import SqliteStore
+from redis import Redis
 
 from ebbtide.memory.attention import Attention
+from ebbtide.memory.redis_attention import RedisAttention
 from ebbtide.memory.store_attention import StoreAttention
 from tests.databases import Server
+from tests.redis_server import RedisServer
 
 Make: TypeAlias = Callable[..., Attention]
 """Makes attention, over the same store each time; takes `threshold` and `capacity`."""
 
-KINDS = ("memory", "sqlite", "postgres")
+KINDS = ("memory", "sqlite", "postgres", "redis")
 
 
 @pytest.fixture(scope="session")
@@ -35,15 +38,19 @@ def postgres_store(postgres: Server) -> Iterator[PostgresStore]:
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Yield what makes attention of every kind, one after the other, over an empty store."""
     if request.param == "memory":
-        yield _over(InMemoryStore())
+        yield _over(StoreAttention, InMemoryStore())
     elif request.param == "sqlite":
         with SqliteStore.from_conn_string(str(tmp_path / "attention.sqlite")) as store:
-            yield _over(store)
+            yield _over(StoreAttention, store)
+    elif request.param == "redis":
+        server: RedisServer = request.getfixturevalue("redis_server")
+        with server.client() as client:
+            yield _over(RedisAttention, client)
     else:
         kept: PostgresStore = request.getfixturevalue("postgres_store")
         with kept._cursor() as cursor:
             cursor.execute("TRUNCATE store")
-        yield _over(kept)
+        yield _over(StoreAttention, kept)
 
 
 @pytest.fixture
@@ -52,9 +59,9 @@ def attention(make: Make) -> Attention:
     return make()
 
 
-def _over(store: BaseStore) -> Make:
+def _over(kind: Callable[..., Attention], store: BaseStore | Redis) -> Make:
     def make(**numbers: float) -> Attention:
         capacity = int(numbers.get("capacity", 200))
-        return StoreAttention(store, threshold=numbers.get("threshold", 40.0), capacity=capacity)
+        return kind(store, threshold=numbers.get("threshold", 40.0), capacity=capacity)
 
     return make
