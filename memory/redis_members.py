@@ -41,6 +41,7 @@ return 1
 _ENTER = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return -1 end
 redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
 return redis.call('ZCOUNT', KEYS[1], 0, '+inf')
 """
 # Of more than may stay, each leaves whose hash is still as it was read.
@@ -112,7 +113,7 @@ class Members:
 
     def enter(self, pipeline: Pipeline, name: str, held: float) -> None:
         """Queue that a memory enters; the answer is how many are here then, -1 if unbuilt."""
-        pipeline.eval(_ENTER, 1, self.keys.attention, held, name)
+        pipeline.eval(_ENTER, 1, self.keys.attention, held, name, DAY_SECONDS)
 
     def forget(self, pipeline: Pipeline, name: str) -> None:
         """Queue that a memory that was deleted leaves, and all else if it was the last one."""

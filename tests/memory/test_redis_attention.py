@@ -103,12 +103,12 @@ def test_the_set_is_scored_by_what_its_members_held(
     assert client.zscore(SET, "t2%2Freport") == pytest.approx(45.0)
 
 
-def test_only_the_set_expires(client: Redis, attention: RedisAttention) -> None:
+@pytest.mark.parametrize("call", [*READINGS, "add", "touch", "unsuppress"])
+def test_only_the_set_expires(client: Redis, attention: RedisAttention, call: str) -> None:
     """The sorted set lives for a day from its last use; nothing else ever expires."""
     attention.add("ann", A, now=NOW)
-    attention.top("ann", 1, now=NOW)
     client.expire(SET, 60)
-    attention.top("ann", 1, now=NOW)
+    CALLS[call](attention)
 
     lives = {key: client.ttl(key) for key in client.scan_iter()}
     day = lives.pop(SET.encode())
