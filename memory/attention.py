@@ -4,9 +4,9 @@ A memory fades from attention, not from storage: how much it holds is computed b
 `fading` whenever it is asked for.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 
 from .fading import (
@@ -17,8 +17,9 @@ from .fading import (
     fading_day,
     in_context,
     level,
-    relevance,
+    share_of,
 )
+from .terms import terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class Ranked:
 class Explanation:
     """Why a memory is in attention or not.
 
-    `days` since it was created; `fades` is the first moment, by whole days since then, at which it
-    is below the threshold without further access, None if it never is.
+    `days` since it was created; `fades` is the first moment in UTC, by whole days since then, at
+    which it is below the threshold without further access, None if it never is.
     """
 
     id: str
@@ -147,14 +148,15 @@ def ranked(
 
     Ties are broken by the newest, then by id. Those that were taken out are left out.
     """
-    held = ((kept.memory, _beside(kept, message, now)) for kept in memories if kept.may_enter)
+    said = frozenset(terms(message))
+    held = ((kept.memory, _beside(kept, said, now)) for kept in memories if kept.may_enter)
     inside = [(memory, found) for memory, found in held if found.effective >= threshold]
     inside.sort(key=lambda one: (-one[1].effective, -one[0].created.timestamp(), one[0].id))
     return tuple(found for _, found in inside)
 
 
-def _beside(kept: Kept, message: str, now: datetime) -> Ranked:
-    related = relevance(kept.memory.keywords, message) if message else 0.0
+def _beside(kept: Kept, said: Collection[str], now: datetime) -> Ranked:
+    related = share_of(kept.memory.keywords, said) if said else 0.0
     return Ranked(kept.memory.id, in_context(kept.holds(now), related), related)
 
 
@@ -169,7 +171,7 @@ def explained(kept: Kept, threshold: float, *, attended: bool, now: datetime) ->
         accesses=kept.accesses,
         effective=kept.holds(now),
         level=level(kept.holds(now), threshold),
-        fades=None if fades is None else memory.created + fades * DAY,
+        fades=None if fades is None else memory.created.astimezone(UTC) + fades * DAY,
         suppressed=kept.suppressed,
         attended=attended,
     )

@@ -7,8 +7,8 @@
 Computed whenever it is asked for, never stored and never by a scheduled job.
 """
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
 
 from .terms import terms
@@ -58,8 +58,12 @@ def boost(accesses: int) -> float:
 
 
 def days_between(created: datetime, now: datetime) -> float:
-    """Return the days since a memory was created, 0 if the clock went back behind it."""
-    return max(0.0, (now - created) / DAY)
+    """Return the days of 24 hours since a memory was created, 0 if the clock went back behind it.
+
+    Both moments have a time zone.
+    """
+    # Moments of one zone are subtracted as its clocks show them, which jump in spring and autumn.
+    return max(0.0, (now.astimezone(UTC) - created.astimezone(UTC)) / DAY)
 
 
 def effective(base: int, days: float, accesses: int) -> float:
@@ -108,10 +112,18 @@ def relevance(keywords: Sequence[str], message: str) -> float:
     >>> relevance(["refresh token", "axios"], "Are the refresh tokens stored?")
     0.5
     """
-    said = frozenset(terms(message))
-    wanted = [frozenset(terms(keyword)) for keyword in keywords]
+    return share_of(keywords, frozenset(terms(message)))
+
+
+def share_of(keywords: Sequence[str], said: Collection[str]) -> float:
+    """Return the share of the keywords all of whose terms were said, 0-1.
+
+    >>> share_of(["refresh token", "axios"], {"refresh", "token", "store"})
+    0.5
+    """
+    wanted = [terms(keyword) for keyword in keywords]
     counted = [one for one in wanted if one]
-    return sum(one <= said for one in counted) / len(counted) if counted else 0.0
+    return sum(all(term in said for term in one) for one in counted) / max(1, len(counted))
 
 
 def index_terms(keywords: Sequence[str]) -> tuple[str, ...]:
