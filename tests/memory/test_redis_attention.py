@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from ebbtide.memory.attention import Memory
+from ebbtide.memory.attention import Kept, Memory, ranked
 from ebbtide.memory.errors import AttentionError
 from ebbtide.memory.redis_attention import RedisAttention
 from tests.redis_server import RedisServer
@@ -38,6 +39,7 @@ CALLS: dict[str, Step] = {
     "forget": lambda one: one.forget("ann", A.id, now=NOW),
     "explain": lambda one: one.explain("ann", A.id, now=NOW),
 }
+CHANGES = ("add", "add", "touch", "touch", "suppress", "unsuppress", "withdraw", "forget")
 READINGS = ("top", "prune", "refresh_for_context", "explain")
 
 
@@ -201,14 +203,16 @@ def test_nobody_breaks_out_of_his_keys(client: Redis) -> None:
 def test_a_random_run_leaves_no_other_keys(client: Redis) -> None:
     """Whatever is called, all keys are below those of their user, and of a documented kind."""
     attention, chance = RedisAttention(client, capacity=5), random.Random(7)  # noqa: S311
-    calls = [*CALLS, *["add"] * 5]
     for _ in range(400):
         now = NOW + timedelta(days=chance.randrange(90))
-        _call(attention, chance.choice(calls), "a:b", chance.randrange(12), now)
+        name = f"t:{chance.randrange(12)}"
+        memory = Memory(name, chance.randrange(101), now, (f"word{chance.randrange(5)} a:b",))
+        changed(attention, chance.choice(CHANGES), memory, now)
+        attention.refresh_for_context("ann", "word1 or word2", 3, now=now)
 
     kinds = {tuple(key.decode().split(":")[:3]) for key in client.scan_iter()}
     words = ("attention", "keyword", "memories", "memory", "suppressed")
-    assert kinds == {("ebbtide", "a%3Ab", word) for word in words}
+    assert kinds == {("ebbtide", "ann", word) for word in words}
 
 
 def test_what_is_forgotten_is_nowhere(client: Redis, attention: RedisAttention) -> None:
@@ -313,37 +317,55 @@ def test_a_key_of_another_kind_is_an_attention_error(
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(sorted(CALLS)), st.integers(0, 9), st.integers(0, 20)),
-        max_size=12,
+        st.tuples(st.sampled_from(CHANGES), st.integers(0, 9), st.integers(0, 20)),
+        max_size=15,
     )
 )
-def test_an_expiry_at_any_moment_changes_no_answer(
-    running_redis: RedisServer, calls: list[tuple[str, int, int]]
+def test_whenever_the_set_expires_the_answers_are_those_of_the_law(
+    running_redis: RedisServer, changes: list[tuple[str, int, int]]
 ) -> None:
-    """An attention whose set expires before every call answers like one whose set stays."""
+    """Below the capacity, order and membership are those of all memories, ranked anew each time."""
     with running_redis.client() as client:
         client.flushall()
         attention = RedisAttention(client)
+        model: dict[str, Kept] = {}
         now = NOW
-        for call, number, days in calls:
+        for change, number, days in changes:
             now += timedelta(days=days)
-            answers = []
-            for user in ("stays", "expires"):
-                client.delete("ebbtide:expires:attention")
-                answers.append(_call(attention, call, user, number, now))
-            assert answers[0] == answers[1]
+            memory = Memory(f"t/{number}", 31 + 7 * number, now, (f"word{number % 3}", "shared"))
+            changed(attention, change, memory, now)
+            model_changed(model, change, memory)
+            if days % 3 == 0:
+                client.delete(SET)
+
+            message = f"a shared word{number % 2}"
+            assert attention.top("ann", 99, now=now) == ranked(model.values(), 40, now=now)
+            assert attention.refresh_for_context("ann", message, 99, now=now) == ranked(
+                model.values(), 40, now=now, message=message
+            )
+            hushed = sorted(one for one, kept in model.items() if kept.suppressed)
+            assert list(attention.suppressed("ann", now=now)) == hushed
 
 
-def _call(attention: RedisAttention, call: str, user: str, number: int, now: datetime) -> object:
-    """Call a method about a memory of a number; return what must not depend on the set."""
-    memory_id, message = f"t/{number}", f"word{number}"
-    if call == "add":
-        keywords = (f"word{number % 3}", "shared thing")
-        attention.add(user, Memory(memory_id, 35 + 7 * number, now, keywords), now=now)
-    elif call == "prune":
-        attention.prune(user, now=now)
-    elif call == "refresh_for_context":
-        return attention.refresh_for_context(user, message, 5, now=now)
-    elif call in {"touch", "suppress", "unsuppress", "withdraw", "forget"}:
-        return getattr(attention, call)(user, memory_id, now=now)
-    return attention.explain(user, memory_id, now=now), attention.top(user, 5, now=now)
+def changed(attention: RedisAttention, change: str, memory: Memory, now: datetime) -> None:
+    """Make a change of a memory."""
+    if change == "add":
+        attention.add("ann", memory, now=now)
+    else:
+        getattr(attention, change)("ann", memory.id, now=now)
+
+
+def model_changed(model: dict[str, Kept], change: str, memory: Memory) -> None:
+    """Make the same change where all is kept in a mapping."""
+    was = model.get(memory.id)
+    if change == "add":
+        model[memory.id] = replace(was or Kept(memory), memory=memory, withdrawn=False)
+    elif was and change == "forget":
+        del model[memory.id]
+    elif was:
+        model[memory.id] = replace(
+            was,
+            accesses=was.accesses + (change == "touch"),
+            suppressed=change == "suppress" or (was.suppressed and change != "unsuppress"),
+            withdrawn=was.withdrawn or change == "withdraw",
+        )
