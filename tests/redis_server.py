@@ -60,4 +60,5 @@ def serving_redis() -> Iterator[RedisServer]:
         try:
             yield server
         finally:
-            server.kill()
+            while server.running:
+                server.kill()
