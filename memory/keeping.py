@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -11,6 +12,7 @@ from .names import safe_name
 _PLAIN = "/:@~ "
 
 
+@lru_cache(maxsize=20_000)
 def label(text: str) -> str:
     """Return a short word for any text, another one for each: without dots, never empty.
 
