@@ -9,10 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
+from redis import Redis
 
 from ebbtide.memory.attention import Attention, Kept, Memory, Ranked, ranked
+from ebbtide.memory.redis_attention import RedisAttention
 from ebbtide.memory.store_attention import StoreAttention
 from tests.memory.remembering import USER, day, memory
+from tests.redis_server import RedisServer
 
 Step: TypeAlias = tuple[float, str, str, int, tuple[str, ...]]
 """Days that pass before it, what is done, to which memory, and its base and keywords if added."""
@@ -75,16 +78,19 @@ def do(attention: Attention, act: str, subject: Memory, now: float) -> None:
 
 
 @contextmanager
-def opened(kind: str, capacity: int = 200) -> Iterator[Attention]:
+def opened(kind: str | Redis, capacity: int = 200) -> Iterator[Attention]:
     """Open attention over an empty store."""
-    if kind == "memory":
+    if isinstance(kind, Redis):
+        kind.flushall()
+        yield RedisAttention(kind, capacity=capacity)
+    elif kind == "memory":
         yield StoreAttention(InMemoryStore(), capacity=capacity)
     else:
         with SqliteStore.from_conn_string(":memory:") as store:
             yield StoreAttention(store, capacity=capacity)
 
 
-def differences(kind: str, drawn: list[Step]) -> list[Step]:
+def differences(kind: str | Redis, drawn: list[Step]) -> list[Step]:
     """Return the steps after which attention is not what ranking all memories gives."""
     known, now, found = Known(), 0.0, []
     with opened(kind) as attention:
@@ -126,7 +132,7 @@ def test_it_is_the_ranking_of_all_in_a_database(drawn: list[Step]) -> None:
     assert found == []
 
 
-def lost(kind: str, drawn: list[Step], capacity: int) -> list[Step]:
+def lost(kind: str | Redis, drawn: list[Step], capacity: int) -> list[Step]:
     """Return the steps that left attention other than the best of those that were in it.
 
     In it were those before the step that had not faded, and the one it was about.
@@ -162,5 +168,17 @@ def test_nothing_above_the_cut_is_lost(drawn: list[Step], capacity: int) -> None
 def test_nothing_above_the_cut_is_lost_in_a_database(drawn: list[Step], capacity: int) -> None:
     """The same holds in a SQLite store."""
     found = lost("sqlite", drawn, capacity)
+
+    assert found == []
+
+
+@settings(suppress_health_check=SLOW, max_examples=30)
+@given(steps, st.integers(1, 4))
+def test_nothing_above_the_cut_is_lost_in_redis(
+    running_redis: RedisServer, drawn: list[Step], capacity: int
+) -> None:
+    """The same holds in Redis."""
+    with running_redis.client() as client:
+        found = lost(client, drawn, capacity)
 
     assert found == []
