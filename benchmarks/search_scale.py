@@ -70,13 +70,13 @@ def word(rank: int) -> str:
     return name
 
 
-_VOCABULARY = [word(rank) for rank in range(_WORDS)]
-_WEIGHTS = list(accumulate(1 / (rank + 30) for rank in range(_WORDS)))
+VOCABULARY = [word(rank) for rank in range(_WORDS)]
+WEIGHTS = list(accumulate(1 / (rank + 30) for rank in range(_WORDS)))
 
 
 def text(chance: random.Random, size: int) -> str:
     """Return a text of `size` words, every second one without content."""
-    content = chance.choices(_VOCABULARY, cum_weights=_WEIGHTS, k=size // 2)
+    content = chance.choices(VOCABULARY, cum_weights=WEIGHTS, k=size // 2)
     return " ".join(f"{said} {chance.choice(_GLUE)}" for said in content)
 
 

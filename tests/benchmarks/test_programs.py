@@ -145,3 +145,12 @@ def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
         "search_scale.json",
         "search_scale.md",
     ]
+
+
+def test_attention(tmp_path: Path) -> None:
+    """Each size is filled and asked; the few memories of the last weeks are in attention."""
+    (row,) = results("attention", tmp_path, "40")["rows"]
+
+    assert (row["memories"], row["kept in"]) == (40, "SQLite store")
+    assert 0 < row["in attention"] < 200
+    assert all(value >= 0 for name, value in row.items() if name.endswith(" ms"))

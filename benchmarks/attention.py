@@ -1,0 +1,138 @@
+"""Attention at scale: how long its methods take for a user of many memories.
+
+python benchmarks/attention.py --out results 1000 10000 100000
+
+Memories are concluded all over three years, importance 0-100, each with twelve keywords from a
+vocabulary of 50,000 in Zipf's proportions. They are added each at its moment; a tenth is accessed
+once, later. A message is a text of forty words, half of them of that vocabulary. The first message
+finds an index of terms from which nothing was cleaned yet.
+"""
+
+import argparse
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from langgraph.store.sqlite import SqliteStore
+from report import write
+from search_scale import VOCABULARY, WEIGHTS, text, timed
+
+from ebbtide.memory.attention import Attention, Memory
+from ebbtide.memory.store_attention import StoreAttention
+
+Opening: TypeAlias = Callable[[Path], Any]
+"""A context manager that opens attention in a folder."""
+
+_USER = "scale"
+_START = datetime(2023, 1, 1, tzinfo=UTC)
+_DAYS = 3 * 365
+_KEYWORDS = 12
+_CALLS = 200
+_LIMIT = 10
+_OFTEN = 10_000
+
+
+@contextmanager
+def on_sqlite(folder: Path) -> Iterator[Attention]:
+    """Open attention on a SQLite store with a write-ahead log."""
+    with SqliteStore.from_conn_string(str(folder / "attention.sqlite")) as store:
+        store.conn.execute("PRAGMA journal_mode = WAL")
+        store.conn.execute("PRAGMA synchronous = NORMAL")
+        yield StoreAttention(store)
+
+
+PLACES: Mapping[str, Opening] = {"SQLite store": on_sqlite}
+"""Where attention is kept; another place is a line here."""
+
+
+def memories(chance: random.Random, size: int) -> Iterator[Memory]:
+    """Yield memories in the order of their moments."""
+    for number in range(size):
+        words = chance.choices(VOCABULARY, cum_weights=WEIGHTS, k=_KEYWORDS)
+        created = _START + timedelta(days=_DAYS * number / size)
+        yield Memory(
+            f"t{number // 5}/effort-{number}", chance.randint(0, 100), created, tuple(words)
+        )
+
+
+def filled(attention: Attention, chance: random.Random, size: int) -> None:
+    """Add memories and access some of those that were added."""
+    for number, memory in enumerate(memories(chance, size), start=1):
+        attention.add(_USER, memory, now=memory.created)
+        if number % 10 == 0:
+            earlier = chance.randrange(number)
+            attention.touch(_USER, f"t{earlier // 5}/effort-{earlier}", now=memory.created)
+        if number % _OFTEN == 0:
+            print(f"{number:,} of {size:,} memories added", flush=True)
+
+
+def measured(place: str, folder: Path, size: int) -> dict[str, Any]:
+    """Return the row of one size in one place."""
+    chance, end = random.Random(1), _START + timedelta(days=_DAYS)
+    with PLACES[place](folder) as attention:
+        begun = perf_counter()
+        filled(attention, chance, size)
+        took = perf_counter() - begun
+    with PLACES[place](folder) as attention:
+        first, _ = timed(lambda: attention.top(_USER, _LIMIT, now=end))
+        message, _ = timed(
+            lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end)
+        )
+        calls = asked(attention, chance, size, end)
+        inside = len(attention.top(_USER, size, now=end))
+    row = {"memories": size, "kept in": place, "all adds s": round(took, 1)}
+    row |= {"in attention": inside, "first top ms": round(first, 1)}
+    row |= {"first refresh ms": round(message, 1)}
+    for name, times in calls.items():
+        row |= {f"{name} p50 ms": round(median(times), 2)}
+        row |= {f"{name} p95 ms": round(quantiles(times, n=20)[-1], 2)}
+    return row
+
+
+def asked(
+    attention: Attention, chance: random.Random, size: int, end: datetime
+) -> dict[str, Sequence[float]]:
+    """Return the milliseconds of each call, by method."""
+    numbers = count(size)
+    calls: Mapping[str, Callable[[], object]] = {
+        "top": lambda: attention.top(_USER, _LIMIT, now=end),
+        "add": lambda: attention.add(_USER, _new(chance, next(numbers), end), now=end),
+        "touch": lambda: attention.touch(_USER, _known(chance, size), now=end),
+        "refresh": lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end),
+    }
+    return {name: [timed(call)[0] for _ in range(_CALLS)] for name, call in calls.items()}
+
+
+def main() -> None:
+    """Measure each size that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("memories", type=int, nargs="+")
+    options = parser.parse_args()
+    rows = []
+    for place in PLACES:
+        for size in options.memories:
+            with TemporaryDirectory() as folder:
+                rows.append(measured(place, Path(folder), size))
+    write(options.out, "attention", "Attention at scale", rows)
+
+
+def _new(chance: random.Random, number: int, end: datetime) -> Memory:
+    (memory,) = memories(chance, 1)
+    return Memory(f"new/effort-{number}", memory.base, end, memory.keywords)
+
+
+def _known(chance: random.Random, size: int) -> str:
+    number = chance.randrange(size)
+    return f"t{number // 5}/effort-{number}"
+
+
+if __name__ == "__main__":
+    main()
