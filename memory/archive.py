@@ -51,14 +51,16 @@ class Elsewhere:
     """A concluded effort of another session of the same user that matches a query.
 
     `effort` is as the newest branch of its session left it; `tip` is of the turn that concluded
-    it, so that its text can be read again; `said` are the terms of the query that it says.
+    it, so that its text can be read again, and `at` says when; `said` are the terms of the query
+    that it says.
     """
 
     owner: Owner
     effort: Effort
     tip: Tip
-    score: float
-    said: frozenset[str]
+    at: str
+    score: float = 0.0
+    said: frozenset[str] = frozenset()
 
 
 class Archive(Protocol):
@@ -110,6 +112,12 @@ class Archive(Protocol):
         Their ids, goals, summaries and keywords count; of equal ones the newest come first. Of
         each session its newest branch counts. Up to `limit` are returned, none to an anonymous
         owner. Sessions that cannot be read are left out, with a warning; it raises nothing.
+        """
+
+    def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
+        """Return the `newest` concluded efforts of the user's other sessions, newest first.
+
+        As `search_sessions` it goes by the newest branch of each and raises nothing.
         """
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:

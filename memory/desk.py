@@ -9,7 +9,7 @@ from .efforts import Effort
 from .errors import ToolError
 from .meaning import Embedder
 from .names import slug
-from .qualified import is_qualified, parted
+from .qualified import is_qualified, parted, session_called
 from .settings import Settings
 from .tokens import TokenCounter
 from .view import View
@@ -65,7 +65,8 @@ class Desk:
         if is_qualified(effort.id):
             raise ToolError(
                 f"effort {effort.id!r} belongs to an earlier session and stays as it is; use "
-                "expand_effort or read_log to look at it, open_effort for new work on it"
+                "expand_effort or read_log to look at it, open_effort for new work on it, with "
+                "the goal and the constraints that still hold"
             )
         return effort
 
@@ -112,11 +113,12 @@ Outcome: TypeAlias = tuple[Desk, Mapping[str, Any]]
 
 
 def _written(effort_id: str) -> str:
-    """Return an id as efforts have it, however its name is written; sessions are named exactly."""
+    """Return an id as efforts have it, however its name and its session are written."""
     session, name = parted(effort_id)
-    if not is_qualified(effort_id) or is_qualified(session):
+    path = is_qualified(session) and ".." in session
+    if path or not is_qualified(effort_id):
         return slug(effort_id)
-    return f"{session}/{slug(name)}"
+    return f"{session_called(session)}/{slug(name)}"
 
 
 def _short(name: str) -> str:

@@ -7,7 +7,7 @@ this one runs: it is concluded anew there, reopened, erased. That is a cut like 
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from operator import attrgetter
 
@@ -23,48 +23,56 @@ from .tokens import count_messages
 from .wellformed import note
 
 _LISTED = 20
+_DAY = len("2026-01-31")
 
 
 def memory_tier(desk: Desk, hidden: Collection[str]) -> Tier:
     """Return the summaries in the context without those that were cut."""
     efforts = desk.known([*desk.space.summaries])
-    earlier = [effort for effort in efforts if is_qualified(effort.id)]
-    own = [effort for effort in efforts if not is_qualified(effort.id)]
-    return _tier(desk, [*earlier, *sorted(own, key=attrgetter("turn"))], hidden)
+    earlier = {one.id: _of_day(desk, one) for one in efforts if is_qualified(one.id)}
+    own = sorted((one for one in efforts if not is_qualified(one.id)), key=attrgetter("turn"))
+    return _tier(desk, {**earlier, **{one.id: _line(one.id, one) for one in own}}, hidden)
 
 
-def _tier(desk: Desk, efforts: Sequence[Effort], hidden: Collection[str]) -> Tier:
-    messages = _messages([effort for effort in efforts if effort.id not in hidden])
-    missing = [effort.id for effort in efforts if effort.id in hidden]
+def _tier(desk: Desk, lines: Mapping[str, str], hidden: Collection[str]) -> Tier:
+    messages = _messages({name: line for name, line in lines.items() if name not in hidden})
+    missing = [name for name in lines if name in hidden]
     return Tier(
         "memory",
         messages,
         count_messages(messages, desk.count),
         cut=missing or None,
         left_out={"summaries": len(missing), "efforts": missing[-_LISTED:]} if missing else {},
-        shrink=partial(_shrunk, desk, efforts, hidden),
+        shrink=partial(_shrunk, desk, lines, hidden),
     )
 
 
-def _shrunk(desk: Desk, efforts: Sequence[Effort], hidden: Collection[str], target: int) -> Tier:
+def _shrunk(desk: Desk, lines: Mapping[str, str], hidden: Collection[str], target: int) -> Tier:
     """Leave out those that were not referenced for longest."""
-    ids = [effort.id for effort in efforts if effort.id not in hidden]
+    ids = [name for name in lines if name not in hidden]
     oldest = sorted(ids, key=lambda name: desk.space.summaries[name])
     steps = [{*hidden, *oldest[:gone]} for gone in range(len(oldest) + 1)]
-    at = bisect_left(steps, -target, key=lambda gone: -_tier(desk, efforts, gone).tokens)
-    return _tier(desk, efforts, steps[at])
+    at = bisect_left(steps, -target, key=lambda gone: -_tier(desk, lines, gone).tokens)
+    return _tier(desk, lines, steps[at])
 
 
-def _messages(efforts: Sequence[Effort]) -> tuple[Message, ...]:
-    earlier = [_line(effort) for effort in efforts if is_qualified(effort.id)]
-    own = [_line(effort) for effort in efforts if not is_qualified(effort.id)]
+def _messages(lines: Mapping[str, str]) -> tuple[Message, ...]:
+    earlier = [line for name, line in lines.items() if is_qualified(name)]
+    own = [line for name, line in lines.items() if not is_qualified(name)]
     named = {"earlier_sessions": earlier, "memory": own}
     return tuple(
-        note(prompt(name, quote=fenced("summaries", "\n".join(lines))))
-        for name, lines in named.items()
-        if lines
+        note(prompt(name, quote=fenced("summaries", "\n".join(listed))))
+        for name, listed in named.items()
+        if listed
     )
 
 
-def _line(effort: Effort) -> str:
-    return f"- {effort.id}: {one_line(effort.summary)}"
+def _of_day(desk: Desk, effort: Effort) -> str:
+    """Return the line of an effort of another session, with the day on which it was concluded."""
+    records = desk.view.turns_of(effort.id, [effort.turn])
+    day = records[0].at[:_DAY] if records else ""
+    return _line(f"{effort.id} ({day})" if day else effort.id, effort)
+
+
+def _line(name: str, effort: Effort) -> str:
+    return f"- {name}: {one_line(effort.summary)}"

@@ -48,6 +48,16 @@ def is_hashed(name: str) -> bool:
     return len(name) == _LONGEST + len(_HASHED) + _DIGITS
 
 
+def session_called(text: str) -> str:
+    """Return the name of the session that somebody calls by its name, or by its bare thread.
+
+    >>> session_called("planning%202026"), session_called("planning 2026")
+    ('planning%202026', 'planning%202026')
+    """
+    known = is_hashed(text) or owner_called(text, "") is not None
+    return text if known else session_name(Owner("", text))
+
+
 def qualified(owner: Owner, effort_id: str) -> str:
     """Return the id by which other sessions know an effort.
 

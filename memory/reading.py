@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..prompts.loader import text as prompt
+from .archive import Elsewhere
 from .arguments import Nothing, ReadLog
 from .desk import Desk, Outcome
 from .efforts import Effort
@@ -18,6 +19,11 @@ from .view import View
 
 _SHOWN = 160
 
+_EARLIER = 20
+"""Efforts of other sessions that `effort_status` names."""
+
+_DAY = len("2026-01-31")
+
 
 def effort_status(desk: Desk, _args: Nothing) -> Outcome:
     """List the open and in-context efforts in full, then the newest others, then how many more."""
@@ -30,7 +36,14 @@ def effort_status(desk: Desk, _args: Nothing) -> Outcome:
     more = max(0, newest.total - len(stored) - len(others))
     listed = [_entry(desk, effort) for effort in desk.known([*near, *others])]
     result: dict[str, Any] = {"efforts": listed}
-    return desk, result | ({"more": more, "how": prompt("more_efforts")} if more else {})
+    result |= {"more": more, "how": prompt("more_efforts")} if more else {}
+    earlier = [_elsewhere(one) for one in desk.view.concluded_elsewhere(_EARLIER)]
+    return desk, result | ({"earlier_sessions": earlier} if earlier else {})
+
+
+def _elsewhere(one: Elsewhere) -> Mapping[str, str]:
+    """Name what another session concluded, and the day; its text stays there."""
+    return {"id": qualified(one.owner, one.effort.id), "concluded": one.at[:_DAY]}
 
 
 def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:

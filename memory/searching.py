@@ -25,6 +25,7 @@ from .transitions import happened
 _log = logging.getLogger("ebbtide.embeddings")
 
 _ECHOED = 500
+_DAY = len("2026-01-31")
 
 
 def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
@@ -39,7 +40,9 @@ def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
     results, quoted = _within_budget(desk, _found(desk, args.query), wanted)
     ids = dict.fromkeys(entry["id"] for entry in results if entry["id"])
     space = happened(desk.space, {"type": "searched", "efforts": [*ids]})
-    return desk.put(space), {"query": args.query[:_ECHOED], "results": results}, *quoted
+    result: dict[str, Any] = {"query": args.query[:_ECHOED], "results": results}
+    result |= {} if results else {"why": prompt("nothing_found")}
+    return desk.put(space), result, *quoted
 
 
 def _found(desk: Desk, query: str) -> tuple[Result, ...]:
@@ -102,10 +105,9 @@ def _elsewhere(found: Elsewhere) -> tuple[Mapping[str, Any], Recalled]:
     entry = {
         "id": qualified(found.owner, effort.id),
         "status": effort.status,
-        "summary": "",
-        "excerpt": effort.summary,
-        "turn": found.tip.turn,
         "session": session,
+        "concluded": found.at[:_DAY],
+        "excerpt": effort.summary,
         "score": round(found.score, 2),
     }
     end, branch = len(effort.summary), found.tip.branch

@@ -8,7 +8,7 @@ from .efforts import Effort, changes, newest
 from .elsewhere import other_session
 from .meaning import Meaning
 from .messages import Message
-from .qualified import is_qualified, parted, qualified, session_name
+from .qualified import is_qualified, parted, qualified, session_called, session_name
 from .recall import Recalled, restored
 from .record import Event, Group, Owner, Record, Tip
 from .salience import Compression
@@ -59,9 +59,10 @@ class View:
 
         None if the user has no such session.
         """
-        if name == session_name(self.owner):
+        called = session_called(name)
+        if called == session_name(self.owner):
             return self
-        found = other_session(self.archive, self.owner, name)
+        found = other_session(self.archive, self.owner, called)
         return None if found is None else past(self.archive, *found)
 
     def render(self, turn: int) -> str:
@@ -111,6 +112,10 @@ class View:
     def search_sessions(self, query: str, limit: int) -> tuple[Elsewhere, ...]:
         """Return what the user's other sessions concluded that matches a query, best first."""
         return self.archive.search_sessions(self.owner, query, limit)
+
+    def concluded_elsewhere(self, newest: int) -> tuple[Elsewhere, ...]:
+        """Return what the user concluded last in other sessions, newest first."""
+        return self.archive.concluded_elsewhere(self.owner, newest)
 
     def compression(self, effort_id: str, turn: int | None = None) -> Compression | None:
         """Return the newest compression of an effort, or the newest up to a turn; None if none.

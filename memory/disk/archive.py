@@ -15,7 +15,7 @@ from ..messages import clean
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry
 from . import committing, compressing, erasing, held_state, verification
-from .elsewhere import search_sessions
+from .elsewhere import newest_elsewhere, search_sessions
 from .embedding import embed
 from .export import export
 from .index import Place
@@ -124,6 +124,10 @@ class DiskArchive:
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         """Return the user's other efforts that match a query; see `Archive.search_sessions`."""
         return () if owner.anonymous else search_sessions(self._sessions, owner, query, limit)
+
+    def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
+        """Return what the user concluded last in other sessions, newest first."""
+        return () if owner.anonymous else newest_elsewhere(self._sessions, owner, newest)
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors, newest first; see `Archive.embed`."""

@@ -6,10 +6,12 @@ as the newest branch left it, until enough is found.
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
+from itertools import islice
+from typing import TypeVar
 
 from ..archive import Elsewhere
 from ..errors import ArchiveError
@@ -26,6 +28,8 @@ from .session import Opened
 from .sessions import Sessions
 
 _log = logging.getLogger("ebbtide.archive")
+
+T = TypeVar("T")
 
 _TERMS = 64
 _RAREST = 32
@@ -58,18 +62,44 @@ def search_sessions(
     sessions: Sessions, owner: Owner, query: str, limit: int
 ) -> tuple[Elsewhere, ...]:
     """Return what other sessions concluded; see `Archive.search_sessions`."""
-    folder = user_folder(sessions.root, owner.user)
     wanted = asked(clean(query))[:_TERMS]
-    if not wanted or limit < 1 or not folder.is_dir():
+    if not wanted or limit < 1:
         return ()
-    own = session_folder(sessions.root, owner).name
+    candidates = _asked(sessions, owner, partial(_candidates, wanted=wanted))
+    return () if candidates is None else _found(sessions, owner.user, candidates, limit)
+
+
+def newest_elsewhere(sessions: Sessions, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
+    """Return what other sessions concluded last; see `Archive.concluded_elsewhere`."""
+    rows = _asked(sessions, owner, partial(_newest, limit=newest + _ASKED)) or ()
+    found = (
+        Elsewhere(there, entry.effort, tip, entry.at)
+        for row in rows
+        for there, entry, tip in _concluded(sessions, owner.user, row)
+    )
+    return tuple(islice(found, newest))
+
+
+def _asked(sessions: Sessions, owner: Owner, find: Callable[..., T]) -> T | None:
+    """Ask the user's index; None if there is none, or, with a warning, if that fails."""
+    folder = user_folder(sessions.root, owner.user)
+    if not folder.is_dir():
+        return None
+    find = partial(find, own=session_folder(sessions.root, owner).name)
     try:
-        find = partial(_candidates, wanted=wanted, own=own)
-        candidates = user_index.ask(folder, find, durable=sessions.durable)
+        return user_index.ask(folder, find, durable=sessions.durable)
     except (ArchiveError, OSError, sqlite3.Error) as error:
         _log.warning("other sessions of %r are not searched: %s", owner.user, error)
-        return ()
-    return _found(sessions, owner.user, candidates, limit)
+        return None
+
+
+def _newest(connection: sqlite3.Connection, own: str, limit: int) -> list[Row]:
+    query = (
+        "SELECT session, effort, at, reopened FROM efforts"
+        " WHERE session <> ? AND NOT reopened ORDER BY at DESC, id DESC LIMIT ?"
+    )
+    rows = connection.execute(query, (own, limit)).fetchall()
+    return [Row(*(*checked(row, str, str, str, int), 0.0)) for row in rows]
 
 
 def _candidates(connection: sqlite3.Connection, wanted: Sequence[str], own: str) -> Candidates:
@@ -164,4 +194,4 @@ def _scored(owner: Owner, entry: Entry, tip: Tip, rare: Rare) -> Elsewhere:
     """Score an effort by how rare the terms are that it says."""
     said = frozenset(heading(entry.effort).split()) & rare.keys()
     score = sum(weight for term, weight in rare.items() if term in said)
-    return Elsewhere(owner, entry.effort, tip, score, said)
+    return Elsewhere(owner, entry.effort, tip, entry.at, score, said)

@@ -242,3 +242,32 @@ def test_closing_summarises_what_was_read_as_a_reference(here: Conversation) -> 
     assert f"recalled summary of {AUTH}" in request.log
     assert FIX not in request.log
     assert LOG[0] not in request.log
+
+
+def test_the_status_names_what_earlier_sessions_concluded(here: Conversation) -> None:
+    """In view or not each is named with its day, and none of its text is copied."""
+    earlier(here, "t0", "css", "The sidebar overlaps no more.")
+    result = here.call("effort_status")
+
+    listed = result["earlier_sessions"]
+    assert sorted(one["id"] for one in listed) == ["t0/css", AUTH]
+    assert {len(one["concluded"]) for one in listed} == {10}
+    assert "sidebar" not in str(result)
+
+
+def test_a_search_that_finds_nothing_says_where_it_looked(here: Conversation) -> None:
+    """So that the model does not take it for a no."""
+    result = here.call("search_efforts", query="coffee machine")
+
+    assert (result["results"], result["why"]) == ([], prompt("nothing_found"))
+
+
+@pytest.mark.parametrize("written", ["planning 2026/11", "planning%202026%2F11"])
+def test_a_session_may_be_written_as_its_thread(here: Conversation, written: str) -> None:
+    """An id that the model decoded names the same session."""
+    earlier(here, "planning 2026/11", "move")
+    expanded = here.call("expand_effort", effort_id=f"{written}/move")
+    read = here.call("read_log", turn=1, session=written)
+
+    assert expanded["effort_id"] == "planning%202026%2F11/move"
+    assert "Minka" in read["text"]

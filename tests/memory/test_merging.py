@@ -17,7 +17,8 @@ def own(said: str, turn: int = 1) -> Found:
 
 def other(said: str, name: str = "x") -> Elsewhere:
     """Return an effort of another session that says these terms."""
-    return Elsewhere(Owner("ada", "t1"), Effort(name, "concluded"), Tip(), 1.0, frozenset(said))
+    owner, effort = Owner("ada", "t1"), Effort(name, "concluded")
+    return Elsewhere(owner, effort, Tip(), "", 1.0, frozenset(said))
 
 
 def written(one: Found | Elsewhere) -> str:

@@ -42,7 +42,11 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     elif request.param == "sqlite":
         with SqliteStore.from_conn_string(str(tmp_path / "attention.sqlite")) as store:
             store.conn.execute("PRAGMA synchronous = OFF")  # no power cut is tested
-            yield _over(store)
+            yield _over(StoreAttention, store)
+    elif request.param == "redis":
+        server: RedisServer = request.getfixturevalue("redis_server")
+        with server.client() as client:
+            yield _over(RedisAttention, client)
     else:
         kept: PostgresStore = request.getfixturevalue("postgres_store")
         with kept._cursor() as cursor:

@@ -247,3 +247,33 @@ def test_what_is_erased_is_not_found(archive: Archive) -> None:
     fresh = type(stale)("pet", "concluded", summary="A tabby.", turn=stale.turn)
     archive.resummarised(OTHER, tip, fresh)
     assert found(archive, "tabby") == ["t2/pet"]
+
+
+def named(archive: Archive, newest: int = 5, owner: Owner = OWNER) -> list[str]:
+    """Return what was concluded last elsewhere, each behind its thread."""
+    listed = archive.concluded_elsewhere(owner, newest)
+    return [f"{one.owner.thread}/{one.effort.id} {one.at[:10]}" for one in listed]
+
+
+def test_what_was_concluded_last_is_listed(archive: Archive) -> None:
+    """The newest efforts of other sessions come first, each with its day, up to a number."""
+    for day, thread in ((2, "t2"), (4, "t4"), (3, "t3")):
+        work(archive, Owner("ann", thread), "pet", "The cat is grey.", day)
+    work(archive, OWNER, "own", "The dog is old.", 9)
+
+    assert named(archive) == ["t4/pet 2026-01-04", "t3/pet 2026-01-03", "t2/pet 2026-01-02"]
+    assert named(archive, 1) == ["t4/pet 2026-01-04"]
+    assert named(archive, 0) == []
+
+
+def test_the_list_leaves_out_what_is_not_concluded(archive: Archive) -> None:
+    """Open again, on a branch that was left, or another user's: it is not listed."""
+    tip = work(archive, OTHER, "pet", "The cat is grey.")
+    change(archive, OTHER, tip, {"type": "reopened", "effort": "pet", "summary": "A cat."})
+    first = change(archive, Owner("ann", "t3"), START, opened("fork"), 1)
+    change(archive, Owner("ann", "t3"), first, concluded("fork", "It ended."), 2)
+    change(archive, Owner("ann", "t3"), first, opened("other-way"), 3)
+    work(archive, Owner("bob", "t4"), "pet", "The cat is grey.")
+
+    assert named(archive) == []
+    assert named(archive, owner=Owner(DEFAULT_USER, "t1")) == []
