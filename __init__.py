@@ -7,12 +7,14 @@ from .graph.agent import build_memory_graph, create_memory_agent
 from .graph.erasing import ErasureReport, aerase, erase
 from .graph.restore import arestore, restore
 from .memory.archive import Archive, EffortList, Finding
+from .memory.attention import Attention
 from .memory.disk.archive import DiskArchive
 from .memory.efforts import Effort
 from .memory.errors import (
     ArchiveError,
     ArchiveFormatError,
     ArchiveLockedError,
+    AttentionError,
     CommandError,
     EbbtideError,
     InputError,
@@ -24,6 +26,7 @@ from .memory.errors import (
 )
 from .memory.record import Group, Owner, Record, Tip
 from .memory.settings import Settings
+from .memory.store_attention import StoreAttention
 from .nodes.state import MemoryState
 
 __all__ = [
@@ -31,6 +34,8 @@ __all__ = [
     "ArchiveError",
     "ArchiveFormatError",
     "ArchiveLockedError",
+    "Attention",
+    "AttentionError",
     "CommandError",
     "DiskArchive",
     "EbbtideError",
@@ -46,6 +51,7 @@ __all__ = [
     "SessionNotFoundError",
     "Settings",
     "SettingsError",
+    "StoreAttention",
     "Tip",
     "TurnArrivedError",
     "TurnNotFoundError",

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.turn_lines import page_of
 from . import commands
+from .attention import attention_table, explanation_page
 from .conversation import Conversation
 from .pages import context_page, efforts_page, erasure_page, found_page, turns_page
 from .screen import Screen
@@ -139,6 +140,16 @@ def _search(talk: Conversation, screen: Screen, rest: str) -> None:
     screen.page(*found_page(talk.command(commands.asearch, _named(rest, "/search"))))
 
 
+def _attention(talk: Conversation, screen: Screen, rest: str) -> None:
+    verb, _, memory = rest.partition(" ")
+    if not verb:
+        screen.page(attention_table(talk.command(commands.aattention)))
+    elif verb in _ON_MEMORIES and memory.strip():
+        screen.page(*explanation_page(talk.command(_ON_MEMORIES[verb], memory.strip())))
+    else:
+        raise CommandError(f"write {COMMANDS['/attention'].usage}")
+
+
 def _stats(talk: Conversation, screen: Screen, rest: str) -> None:
     _nothing(rest, "/stats")
     found = talk.command(commands.astats)
@@ -230,6 +241,13 @@ _KEYS = (
     "A line that begins with a space is sent as it is, also if a slash follows.",
 )
 
+_ON_MEMORIES = {
+    "explain": commands.aexplain,
+    "suppress": commands.asuppress,
+    "unsuppress": commands.aunsuppress,
+}
+"""What /attention does to a memory, by how it is called."""
+
 COMMANDS: Mapping[str, Entry] = {
     "/context": Entry(
         "/context show [MESSAGE] | window N | rebuild [--model]",
@@ -248,6 +266,11 @@ COMMANDS: Mapping[str, Entry] = {
     "/expand": Entry("/expand EFFORT [TURNS]", "put its log back into the context", _expand),
     "/collapse": Entry("/collapse EFFORT", "take its log out again", _collapse),
     "/search": Entry("/search WORDS", "search efforts and turns", _search),
+    "/attention": Entry(
+        "/attention [explain|suppress|unsuppress MEMORY]",
+        "what earlier sessions left in attention; why; take it out",
+        _attention,
+    ),
     "/stats": Entry("/stats", "what the memory did, and what the context cost", _stats),
     "/undo": Entry("/undo", "go back one turn; nothing is lost", _undo),
     "/help": Entry("/help", "show this", _help),

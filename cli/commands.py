@@ -5,6 +5,16 @@ Each takes the agent and the config of a run, which names the thread, the user i
 checkpointers. While one that changes something works, no turn of the thread may run.
 """
 
+from ..graph.attention_commands import (
+    aattention,
+    aexplain,
+    asuppress,
+    attention,
+    aunsuppress,
+    explain,
+    suppress,
+    unsuppress,
+)
 from ..graph.effort_commands import (
     aclose_effort,
     acollapse_effort,
@@ -35,6 +45,7 @@ from ..graph.rebuilding import Rebuilt, arebuild_anchor, rebuild_anchor
 from ..graph.show_context import ShownContext, ashow_context, show_context
 from ..graph.undoing import aundo, undo
 from ..graph.windowing import aset_window, set_window
+from ..memory.attention import Explanation
 from ..memory.metrics import Report
 from ..memory.tiers import Tier
 from ..memory.turn_lines import TurnLine, TurnPage
@@ -42,17 +53,20 @@ from ..memory.turn_lines import TurnLine, TurnPage
 __all__ = [
     "Commanded",
     "ErasureReport",
+    "Explanation",
     "Rebuilt",
     "Report",
     "ShownContext",
     "Tier",
     "TurnLine",
     "TurnPage",
+    "aattention",
     "aclose_effort",
     "acollapse_effort",
     "aefforts",
     "aerase",
     "aexpand_effort",
+    "aexplain",
     "amessages",
     "aopen_effort",
     "arebuild_anchor",
@@ -61,13 +75,17 @@ __all__ = [
     "aset_window",
     "ashow_context",
     "astats",
+    "asuppress",
     "aswitch_effort",
+    "attention",
     "aundo",
+    "aunsuppress",
     "close_effort",
     "collapse_effort",
     "efforts",
     "erase",
     "expand_effort",
+    "explain",
     "messages",
     "open_effort",
     "rebuild_anchor",
@@ -76,6 +94,8 @@ __all__ = [
     "set_window",
     "show_context",
     "stats",
+    "suppress",
     "switch_effort",
     "undo",
+    "unsuppress",
 ]

@@ -102,7 +102,11 @@ def conversation(setup: Setup, thread: str) -> Iterator[Conversation]:
         _saver(runner, setup.home.checkpoints()) as saver,
     ):
         agent = create_memory_agent(
-            model, checkpointer=saver, archive=archive, settings=setup.settings
+            model,
+            checkpointer=saver,
+            archive=archive,
+            settings=setup.settings,
+            attention=setup.redis(),
         )
         talk = Conversation(runner, agent, owner, setup.home.history())
         if talk.is_new() and archive.newest(owner) is not None:

@@ -6,17 +6,19 @@ from pathlib import Path
 
 from langchain_core.language_models import BaseChatModel
 
+from ..graph.attention_commands import nobody
 from ..graph.config import load
 from ..graph.models import choose_model
+from ..graph.own_store import FOLDER, OwnStore
+from ..graph.redis_url import redis_attention
+from ..memory.attention import Attention
 from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
 from ..memory.names import safe_name
 from ..memory.record import DEFAULT_USER
 from ..memory.settings import Settings
+from ..memory.store_attention import StoreAttention
 from .faults import one_line
-
-_OURS = ".ebbtide"
-"""No folder of the archive: `safe_name` lets no name begin with a dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Home:
 
     def _folder(self) -> Path:
         """Return a folder per user, so that two users' threads of one name stay apart."""
-        folder = self.root / _OURS / safe_name(self.user)
+        folder = self.root / FOLDER / safe_name(self.user)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -60,6 +62,23 @@ class Setup:
         except Exception as error:  # each provider's package raises its own
             why = one_line(error, os.environ)
             raise SettingsError(f"model {self.model!r} cannot be used: {why}") from error
+
+    def redis(self) -> Attention | None:
+        """Return attention on the Redis server that the environment names, None if it names none.
+
+        Raises `SettingsError` if it cannot be.
+        """
+        return redis_attention(self.settings, os.environ)
+
+    def attention(self) -> Attention:
+        """Return attention as the chat keeps it; raises `CommandError` for who has no name."""
+        if self.home.user == DEFAULT_USER:
+            raise nobody()
+        return self.redis() or StoreAttention(
+            OwnStore(self.home.root)(),
+            threshold=self.settings.attention_threshold,
+            capacity=self.settings.attention_capacity,
+        )
 
 
 def configured(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import archive
+from . import archive, attention
 from .chat import chat as talk
 from .demo import demo as show
 from .evaluate import evaluate
@@ -25,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(archive.app, name="archive")
+app.add_typer(attention.app, name="attention")
 
 
 @app.callback()

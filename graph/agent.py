@@ -11,6 +11,7 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from ..memory.archive import Archive
+from ..memory.attention import Attention
 from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
 from ..memory.likeness import by_letters, by_meaning
@@ -23,6 +24,7 @@ from ..nodes.collaborators import Collaborators, sizes
 from .build import MemoryGraph, build
 from .compiled import MemoryAgent
 from .embeddings import choose_embedder
+from .own_store import OwnStore
 
 
 def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
@@ -37,13 +39,15 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     extraction_model: BaseChatModel | str | None = None,
     compression_model: BaseChatModel | str | None = None,
     embeddings: Embeddings | str | None = None,
+    attention: Attention | None = None,
     store: BaseStore | None = None,
     token_counter: TokenCounter | None = None,
 ) -> MemoryAgent:
     """Return the compiled agent.
 
     `checkpointer` is any of LangGraph's; without one each run is a session of its own. `store` is
-    for the application's tools. The rest is as for `build_memory_graph`.
+    any of LangGraph's, for the application's tools and for attention. The rest is as for
+    `build_memory_graph`.
     """
     graph = build_memory_graph(
         model,
@@ -55,6 +59,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
         extraction_model=extraction_model,
         compression_model=compression_model,
         embeddings=embeddings,
+        attention=attention,
         token_counter=token_counter,
     )
     return graph.compile(checkpointer=checkpointer, store=store, name="ebbtide")
@@ -71,6 +76,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     extraction_model: BaseChatModel | str | None = None,
     compression_model: BaseChatModel | str | None = None,
     embeddings: Embeddings | str | None = None,
+    attention: Attention | None = None,
     token_counter: TokenCounter | None = None,
 ) -> MemoryGraph:
     """Return the uncompiled graph, to be compiled alone or inside a parent graph.
@@ -80,8 +86,10 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     `DiskArchive("sessions")`, `settings` are the defaults of every run. `summary_model` concludes
     efforts, `extraction_model` and `compression_model` shorten long open ones, all by default
     `model`. With `embeddings`, any of LangChain's, or "minilm" (extra `semantic`), search and
-    compression go by meaning too. `token_counter` counts a text, by default as o200k_base does.
-    Raises `SettingsError` if one of these cannot be, or if the budget is too low for them.
+    compression go by meaning too. `attention` keeps which efforts of a user are worth surfacing in
+    a new session, by default in the store that the graph runs with, else in a file beside the
+    archive on disk. `token_counter` counts a text, by default as o200k_base does. Raises
+    `SettingsError` if one of these cannot be, or if the budget is too low for them.
 
     Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
     inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.
@@ -89,17 +97,27 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     named, embedder = _tools(tools), choose_embedder(embeddings)
     collaborators = Collaborators(
         **_models(model, summary_model, extraction_model, compression_model),
+        **_kept(archive),
         alike=by_letters() if embedder is None else by_meaning(embedder),
-        archive=DiskArchive("sessions") if archive is None else archive,
         settings=_defaults(settings),
         count=count if token_counter is None else _counter(token_counter),
         system=system_prompt,
         tools=named,
         embedder=embedder,
+        attention=attention,
         schemas=(*schemas(), *(convert_to_openai_tool(item) for item in named.values())),
     )
     checked(collaborators.settings, *sizes(collaborators, collaborators.settings))
     return build(collaborators)
+
+
+def _kept(archive: Archive | None) -> dict[str, Any]:
+    """Return the archive, and where attention is kept beside it if that is a folder."""
+    kept = DiskArchive("sessions") if archive is None else archive
+    return {
+        "archive": kept,
+        "own_store": OwnStore(kept.root) if isinstance(kept, DiskArchive) else None,
+    }
 
 
 def _defaults(settings: Settings | None) -> Settings:

@@ -3,13 +3,17 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.store.base import BaseStore
 
 from ..memory.archive import Archive
+from ..memory.attending import renew
 from ..memory.erasing import Erased, TurnPlace
 from ..memory.errors import (
+    AttentionError,
     SessionNotFoundError,
     SettingsError,
     TurnArrivedError,
@@ -18,6 +22,7 @@ from ..memory.errors import (
 from ..memory.messages import clean
 from ..memory.record import DEFAULT_USER, Owner, Tip
 from ..memory.view import past
+from ..nodes.attending import attention_of
 from ..nodes.collaborators import Collaborators
 from ..nodes.erased_state import doubtful, without_turn
 from ..nodes.held_state import held
@@ -56,6 +61,7 @@ class _Thread:
     """A thread that is at rest: its session, what it sees, and its state, None if it has none."""
 
     collaborators: Collaborators
+    store: BaseStore | None
     owner: Owner
     tip: Tip
     values: dict[str, Any] | None
@@ -77,12 +83,11 @@ def erase(
     """
     found = state_of(agent, config)
     thread = _opened(agent, config, found)
-    erased, written = _from_archive(thread, turn, branch)
-    left: tuple[str, ...] = ()
+    erased, written, left = _from_archive(thread, turn, branch)
     if thread.values is not None:
         kept, doubts = _rest(thread, erased)
         _unmoved(thread, turn, found, state_of(agent, config))
-        left = (*doubts, *replace_all(agent, config, kept, erased.gone))
+        left += (*doubts, *replace_all(agent, config, kept, erased.gone))
     return _report(erased, written, left)
 
 
@@ -92,12 +97,11 @@ async def aerase(
     """Do what `erase` does with an asynchronous checkpointer."""
     found = await astate_of(agent, config)
     thread = await asyncio.to_thread(_opened, agent, config, found)
-    erased, written = await asyncio.to_thread(_from_archive, thread, turn, branch)
-    left: tuple[str, ...] = ()
+    erased, written, left = await asyncio.to_thread(_from_archive, thread, turn, branch)
     if thread.values is not None:
         kept, doubts = await asyncio.to_thread(_rest, thread, erased)
         _unmoved(thread, turn, found, await astate_of(agent, config))
-        left = (*doubts, *await areplace_all(agent, config, kept, erased.gone))
+        left += (*doubts, *await areplace_all(agent, config, kept, erased.gone))
     return _report(erased, written, left)
 
 
@@ -115,21 +119,21 @@ def _opened(agent: Agent, config: RunnableConfig, found: Newest) -> _Thread:
         owner = Owner(user or DEFAULT_USER, thread)
         values = {**held(graph.collaborators.archive, owner)}
     if not values:
-        return _without_state(graph.collaborators, owner)
+        return _without_state(graph.collaborators, agent.store, owner)
     owner = Owner(**values["session"])
     if user not in {"", owner.user}:
         raise SessionNotFoundError(owner.thread)
     if found.following:
         raise TurnRunningError(thread, values["turn"])
     tip = tip_of(cast("MemoryState", values))
-    return _Thread(graph.collaborators, owner, tip, values)
+    return _Thread(graph.collaborators, agent.store, owner, tip, values)
 
 
-def _without_state(collaborators: Collaborators, owner: Owner) -> _Thread:
+def _without_state(collaborators: Collaborators, store: BaseStore | None, owner: Owner) -> _Thread:
     archive = collaborators.archive
     tip = archive.newest(owner)
     if tip is not None:
-        return _Thread(collaborators, owner, tip, None)
+        return _Thread(collaborators, store, owner, tip, None)
     if any(one.thread == owner.thread for one in archive.sessions(owner.user)):
         raise SettingsError(
             f"thread {owner.thread!r} is one of a larger graph: only for an agent that stands "
@@ -138,13 +142,30 @@ def _without_state(collaborators: Collaborators, owner: Owner) -> _Thread:
     raise SessionNotFoundError(owner.thread)
 
 
-def _from_archive(thread: _Thread, turn: int, branch: str | None) -> tuple[Erased, dict[str, bool]]:
-    """Erase a turn from the archive; return which stale efforts were summarised again."""
+def _from_archive(
+    thread: _Thread, turn: int, branch: str | None
+) -> tuple[Erased, dict[str, bool], tuple[str, ...]]:
+    """Erase a turn from the archive and from attention.
+
+    Return which stale efforts were summarised again, and in sentences what could not be erased.
+    """
     parts, owner = thread.collaborators, thread.owner
     tip = thread.tip if branch is None else _tip_named(parts.archive, owner, branch)
     erased = parts.archive.erase(owner, tip, turn)
     parts.keywords.clear()
-    return erased, resummarise(parts, owner)
+    written = resummarise(parts, owner)
+    return erased, written, (*_from_attention(thread),)
+
+
+def _from_attention(thread: _Thread) -> Iterator[str]:
+    """Keep what the archive says now; yield a sentence if attention fails."""
+    parts, owner = thread.collaborators, thread.owner
+    try:
+        attention = attention_of(owner, thread.store, parts, parts.settings)
+        if attention is not None:
+            renew(attention, parts.archive, owner, datetime.now(UTC))
+    except AttentionError as error:
+        yield f"keywords in the attention of the user, until it is erased again: {error}"
 
 
 def _tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:

@@ -27,6 +27,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 _SALIENT = 4
 _KEYWORDS = 8
 _LONGEST = 240
+_IMPORTANCE = 50
+"""That of a log without numbers and decisions; a memory of that fades after 20 days."""
 
 
 def signals(text: str) -> int:
@@ -55,7 +57,7 @@ def summarised(messages: Sequence[BaseMessage]) -> dict[str, Any]:
     return {
         "summary": " ".join(_stopped(clipped(text)) for text in chosen) or "Nothing was said.",
         "keywords": _keywords(said),
-        "importance": min(100, 20 + 5 * weight),
+        "importance": min(100, _IMPORTANCE + 5 * weight) if chosen else 0,
     }
 
 

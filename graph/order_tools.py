@@ -19,6 +19,7 @@ from typing import Any, cast
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
+from langgraph.store.base import BaseStore
 from langgraph.types import Overwrite, StateSnapshot
 
 from ..memory.errors import CommandError
@@ -49,7 +50,7 @@ def order(agent: Agent, config: RunnableConfig, what: Order, context: object = N
     """
     collaborators = collaborators_of(agent)
     values = _asked(agent, config, agent.get_state(config), what, context)
-    ran = _rehearsal(collaborators, what).invoke(
+    ran = _rehearsal(collaborators, agent.store, what).invoke(
         values, newest(config), context=cast("Any", context)
     )
     result = _result(ran)
@@ -64,7 +65,7 @@ async def aorder(
     """Do what `order` does with an asynchronous checkpointer, holding no thread meanwhile."""
     collaborators = collaborators_of(agent)
     values = _asked(agent, config, await agent.aget_state(config), what, context)
-    ran = await _rehearsal(collaborators, what).ainvoke(
+    ran = await _rehearsal(collaborators, agent.store, what).ainvoke(
         values, newest(config), context=cast("Any", context)
     )
     result = _result(ran)
@@ -83,7 +84,7 @@ def _asked(
     return {**values, "messages": [*values.get("messages", []), question(what)]}
 
 
-def _rehearsal(collaborators: Collaborators, what: Order) -> Any:
+def _rehearsal(collaborators: Collaborators, store: BaseStore | None, what: Order) -> Any:
     """Return the graph that runs the tool, and writes nothing."""
     graph = StateGraph(AgentState, context_schema=Settings)
     graph.add_node("begin_turn", partial(begin_turn, collaborators=collaborators))
@@ -92,7 +93,7 @@ def _rehearsal(collaborators: Collaborators, what: Order) -> Any:
     graph.add_edge(START, "begin_turn")
     graph.add_edge("begin_turn", "call_model")
     graph.add_edge("call_model", "run_tools")
-    return graph.compile(checkpointer=False)
+    return graph.compile(checkpointer=False, store=store)
 
 
 def _result(ran: dict[str, Any]) -> dict[str, Any]:

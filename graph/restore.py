@@ -72,6 +72,7 @@ def _values(archive: Archive, owner: Owner, tip: Tip, window: int) -> dict[str, 
         "branch": tip.branch,
         "persisted": tip.turn,
         "tip": tip.digest,
+        "attended": tip.turn,
         "safety_factor": 1.0,
     }
 

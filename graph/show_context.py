@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
 
 from ..memory.settings import Settings
 from ..memory.tiers import Tier
@@ -98,7 +99,7 @@ def shown(
     if not resumed:
         said = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
         values["messages"] = [*values.get("messages", []), said]
-    graph = _looking(thread.collaborators, begins=begins)
+    graph = _looking(thread.collaborators, thread.store, begins=begins)
     found = graph.invoke(values, newest(config), context=cast("Any", context))
     tiers = found["tiers"]
     if message is None and not resumed:
@@ -106,14 +107,14 @@ def shown(
     return ShownContext(found["turn"], tiers, thread.collaborators.schemas, resumed)
 
 
-def _looking(collaborators: Collaborators, *, begins: bool) -> Any:
+def _looking(collaborators: Collaborators, store: BaseStore | None, *, begins: bool) -> Any:
     graph = StateGraph(_Looking, context_schema=Settings)
     graph.add_node("begin_turn", partial(begin_turn, collaborators=collaborators))
     graph.add_node("look", partial(_look, collaborators=collaborators))
     graph.add_edge(START, "begin_turn" if begins else "look")
     graph.add_edge("begin_turn", "look")
     graph.add_edge("look", END)
-    return graph.compile(checkpointer=False)
+    return graph.compile(checkpointer=False, store=store)
 
 
 def _look(

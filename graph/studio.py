@@ -13,6 +13,7 @@ from ..memory.disk.archive import DiskArchive
 from .agent import create_memory_agent
 from .config import load
 from .models import choose_model
+from .redis_url import redis_attention
 
 _building = threading.Lock()
 
@@ -21,9 +22,10 @@ async def make_graph(_config: RunnableConfig) -> CompiledStateGraph[Any, Any, An
     """Return the agent for a server: the same one for every run, with one archive.
 
     The model comes from EBBTIDE_MODEL, else it is OpenAI's if its key is set, else the offline
-    one; settings and the archive's folder from `ebbtide.yaml` and the environment. The first
-    call builds in a thread, since it reads files. Raises `SettingsError` if the settings, and
-    what the provider raises if the model, cannot be.
+    one; attention is on Redis if EBBTIDE_REDIS_URL names a server, else in the server's own store;
+    settings and the archive's folder from `ebbtide.yaml` and the environment. The first call builds
+    in a thread, since it reads files. Raises `SettingsError` if the settings, and what the provider
+    raises if the model, cannot be.
     """
     return await asyncio.to_thread(_shared)
 
@@ -41,4 +43,5 @@ def _built() -> CompiledStateGraph[Any, Any, Any, Any]:
         choose_model(config.model, os.environ),
         archive=DiskArchive(config.root),
         settings=config.settings,
+        attention=redis_attention(config.settings, os.environ),
     )

@@ -7,6 +7,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot
 
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
@@ -29,7 +30,8 @@ _NOT_COUNTED = {(START,), ("begin_turn",)}
 class Thread:
     """A thread with what its agent works with.
 
-    `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints.
+    `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints;
+    `store` is the one that the graph runs with.
     """
 
     collaborators: Collaborators
@@ -38,6 +40,7 @@ class Thread:
     values: dict[str, Any]
     following: tuple[str, ...]
     kept: bool
+    store: BaseStore | None
 
     @property
     def state(self) -> MemoryState:
@@ -116,7 +119,13 @@ def opened(
             raise SessionNotFoundError(kept.thread)
         owner = kept
     return Thread(
-        collaborators, owner, settings, found.values, found.next, found.created_at is not None
+        collaborators,
+        owner,
+        settings,
+        found.values,
+        following=found.next,
+        kept=found.created_at is not None,
+        store=agent.store,
     )
 
 

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from redis import Redis, RedisError, WatchError
+from redis.backoff import NoBackoff
 from redis.client import Pipeline
+from redis.retry import Retry
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from .attention import Explanation, Kept, Memory, Ranked, explained, ranked
@@ -18,6 +20,9 @@ from .redis_keys import FIELDS, Keys, Stored, fields, new_version, plain, quoted
 from .redis_members import Members
 
 T = TypeVar("T")
+
+_PATIENCE = 1.0
+"""Seconds that `from_url` waits for an answer."""
 
 _retrying = Retrying(
     retry=retry_if_exception_type(WatchError),
@@ -35,9 +40,9 @@ class RedisAttention:
     The keys are listed in `redis_keys`.
 
     A `redis.Redis` with the defaults waits 5 seconds for an answer and asks ten times more. So that
-    a server that hangs does not hold a turn for a minute, make it with `socket_timeout=1,
-    socket_connect_timeout=1, retry=Retry(NoBackoff(), 1)`. If the connection breaks while an access
-    is written and another is written just then, the first may be counted twice.
+    a server that hangs does not hold a turn for a minute, `from_url` makes one that gives up
+    sooner. If the connection breaks while an access is written and another is written just then,
+    the first may be counted twice.
 
     Let the server evict nothing, or only keys that expire (`volatile-…`). Only the sorted set does,
     a day after its last use; it is built again from the rest. What is forgotten is in no key; the
@@ -52,6 +57,20 @@ class RedisAttention:
         self._client = client
         self._threshold = threshold
         self._capacity = capacity
+
+    @classmethod
+    def from_url(cls, url: str, *, threshold: float = 40.0, capacity: int = 200) -> Self:
+        """Return attention on the server of a URL such as redis://localhost:6379/0.
+
+        It asks twice and waits a second each time. Raises `ValueError` if the URL is none.
+        """
+        client = Redis.from_url(
+            url,
+            socket_timeout=_PATIENCE,
+            socket_connect_timeout=_PATIENCE,
+            retry=Retry(NoBackoff(), 1),
+        )
+        return cls(client, threshold=threshold, capacity=capacity)
 
     def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
         """Keep a memory, or renew it; it enters if it is at the threshold or above."""

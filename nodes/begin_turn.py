@@ -1,16 +1,25 @@
 """The first node: settle what was left behind, count the turn, accept what is new."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ..memory.desk import banners_since
+from ..memory.messages import text
+from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.shares import checked
+from ..memory.view import past
+from ..memory.workspace import Workspace
 from .arrivals import arrivals, kept_turns
+from .attending import surface
 from .collaborators import Collaborators, sizes
 from .held_state import revived
+from .plain import plain
 from .session import owner_of, packed, workspace
 from .settling import settle
 from .state import AgentState
@@ -21,6 +30,7 @@ def begin_turn(
 ) -> dict[str, Any]:
     """Commit what an earlier run left behind, then count the turn and accept its messages.
 
+    In the first turn of a session what is in its user's attention is surfaced.
     A thread that lost its state while a turn was erased goes on from the one that is held for it.
     Raises `SettingsError` if the run's budget is below the floor, `InputError` if there is nothing
     new to answer, `SessionNotFoundError` if the session belongs to another user, and what the
@@ -41,6 +51,8 @@ def begin_turn(
     )
     if space.active is not None:
         space = space.activated(space.active)
+    if space.turn == 1:
+        space = _surfaced(space, owner, arrived.new, runtime, collaborators)
     return {
         **({} if known is state else known),
         **settled,
@@ -51,3 +63,19 @@ def begin_turn(
         "turn_starts": [turn[0].id for turn in turns],
         "accepted": arrived.new[-1].id,
     }
+
+
+def _surfaced(
+    space: Workspace,
+    owner: Owner,
+    new: Sequence[BaseMessage],
+    runtime: Runtime[Settings],
+    collaborators: Collaborators,
+) -> Workspace:
+    """Return the workspace of a first turn with what is surfaced in it, and say so."""
+    said = "\n".join(text(message) for message in plain(new))
+    view = past(collaborators.archive, owner, Tip())
+    after = surface(space, view, said, runtime, collaborators)
+    for banner in banners_since(space, after):
+        runtime.stream_writer({"banner": banner})
+    return after

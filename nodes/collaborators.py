@@ -1,13 +1,15 @@
 """What the nodes work with, bound when the graph is built."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
+from langgraph.store.base import BaseStore
 
 from ..memory.archive import Archive
+from ..memory.attention import Attention
 from ..memory.context import fixed_tiers, instructions
 from ..memory.keywords import KeywordCache
 from ..memory.likeness import Likeness
@@ -20,7 +22,8 @@ from ..memory.tokens import TokenCounter
 class Collaborators:
     """The agent's parts. `schemas`: all tools as the provider sees them.
 
-    `system` is the application's own part of the system message.
+    `system` is the application's own part of the system message. `own_store` opens where attention
+    is kept if there is none of its own and the graph runs with no store.
     """
 
     model: BaseChatModel
@@ -35,6 +38,8 @@ class Collaborators:
     tools: Mapping[str, BaseTool]
     schemas: tuple[dict[str, Any], ...]
     embedder: Embedder | None = None
+    attention: Attention | None = None
+    own_store: Callable[[], BaseStore] | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
 
 

@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 
 from ..memory.metrics import cost
 from ..memory.settings import Settings, resolve
+from .attending import attended
 from .by_hand import by_hand
 from .collaborators import Collaborators
 from .embedding import embed
@@ -20,7 +21,8 @@ def persist(
 ) -> dict[str, Any]:
     """Commit the running turn; a failed archive raises after retries and nothing changes.
 
-    With an embedder, vectors that are missing are computed then, a bounded number.
+    With an embedder, vectors that are missing are computed then, a bounded number. Attention is
+    told of what was concluded and used.
     """
     settings = resolve(runtime.context, collaborators.settings)
     messages = running(state)
@@ -33,4 +35,5 @@ def persist(
     record = keep(collaborators.archive, owner, tip, turn)
     if collaborators.embedder is not None:
         embed(collaborators.archive, owner, collaborators.embedder, settings.embedded_turns)
-    return committed(record, str(messages[-1].id))
+    told = attended(state, owner, record, runtime, collaborators)
+    return {**committed(record, str(messages[-1].id)), **told}

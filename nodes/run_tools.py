@@ -1,6 +1,7 @@
 """Run the memory tools, one after the other, each on the state that the one before left."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -10,6 +11,7 @@ from ..memory.messages import unanswered
 from ..memory.settings import Settings
 from ..memory.summary import EffortSummary
 from ..memory.toolbox import Banner, Done, Running, advance, run
+from .attending import related
 from .collaborators import Collaborators
 from .plain import real
 from .session import desk, packed
@@ -51,6 +53,7 @@ async def arun_tools(
 
 def _steps(state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators) -> Running:
     here = desk(state, runtime, collaborators)
+    here = replace(here, related=lambda said: related(here.view, said, runtime, collaborators))
     others = frozenset(collaborators.tools)
     calls = [call for call in unanswered(here.view.running.messages) if _ours(call, others)]
     return run(here, calls, others)

@@ -12,7 +12,8 @@ class MemoryState(TypedDict, total=False):
     """What is checkpointed. Mix it into the schema of a parent graph to embed the agent.
 
     `messages` holds this turn and the last few for chat UIs; the context is not built from it.
-    `window` is the ambient window of this thread, None for what the settings say.
+    `window` is the ambient window of this thread, None for what the settings say; `attended` the
+    last turn that attention was told of.
     """
 
     messages: Annotated[list[AnyMessage], add_messages]
@@ -23,6 +24,7 @@ class MemoryState(TypedDict, total=False):
     summaries: dict[str, int]
     anchor: dict[str, str]
     compressed: dict[str, int]
+    attended: int
     banners: list[str]
     context_report: dict[str, Any]
     cuts: dict[str, Any]

@@ -157,3 +157,19 @@ def test_the_server_keeps_its_archive_where_it_was_started(
 
     assert (folder / "sessions" / "default" / thread / "raw.jsonl").exists()
     assert (folder / ".langgraph_api").exists()
+
+
+def test_a_user_is_known_in_the_next_thread(client: SyncLangGraphClient, folder: Path) -> None:
+    """What ann concludes on one thread is surfaced on her next, from the store of the server."""
+    ann = {"context": {"user_id": "ann"}}
+    first, next_one, other = (client.threads.create()["thread_id"] for _ in range(3))
+    for words in ("Let's work on the gate.", "The key hangs behind the clock, at the porter's."):
+        say(client, first, words, **ann)
+    say(client, first, "That's done.", **ann)
+
+    found = say(client, next_one, "Hello!", **ann)
+    nothing = say(client, other, "Hello!", context={"user_id": "bob"})
+
+    assert [*found["summaries"]] == [f"{first}/gate"]
+    assert nothing["summaries"] == {}
+    assert not (folder / "sessions" / ".ebbtide").exists()

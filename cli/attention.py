@@ -1,0 +1,88 @@
+"""`ebbtide attention`: what is in a user's attention across sessions, and why."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..graph.attention_commands import explained, listed, suppressing, unsuppressing
+from ..memory.attention import Attention, Explanation
+from .faults import reported
+from .home import configured
+from .options import ConfigFile, Root, User
+from .printable import printable
+
+app = typer.Typer(
+    help="What is in a user's attention across sessions, and why.", no_args_is_help=True
+)
+
+MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <session>/<effort>.")]
+
+
+@app.command("list")
+@reported()
+def attended(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
+    """List what is in attention, most first, then what is suppressed."""
+    Console(highlight=False).print(attention_table(listed(*_kept(root, user, config))))
+
+
+@app.command()
+@reported()
+def explain(
+    memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+) -> None:
+    """Say why a memory is in attention or not, and when it will fade."""
+    _told(explained(*_kept(root, user, config), memory_id))
+
+
+@app.command()
+@reported()
+def suppress(
+    memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+) -> None:
+    """Take a memory out of attention; search still finds it."""
+    _told(suppressing(*_kept(root, user, config), memory_id))
+
+
+@app.command()
+@reported()
+def unsuppress(
+    memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+) -> None:
+    """Undo a suppression."""
+    _told(unsuppressing(*_kept(root, user, config), memory_id))
+
+
+def attention_table(found: Iterable[Explanation]) -> Table | Text:
+    """Return a row for each memory, or a line that there is none."""
+    table = Table("Memory", "Holds", "Level", "Accesses", "Fades")
+    for one in found:
+        state = "suppressed" if one.suppressed else one.level
+        cells = (one.id, f"{one.effective:.1f}", state, f"{one.accesses:,}", _fades(one))
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    return table if table.row_count else Text("nothing is in attention", style="dim")
+
+
+def explanation_page(one: Explanation) -> Iterable[str]:
+    """Yield how a memory stands, line by line, with the law in figures."""
+    yield printable(one.id)
+    yield f"holds {one.effective:.1f} of 100: {one.level}" + (", suppressed" * one.suppressed)
+    yield f"base {one.base}, {one.days:.1f} days old, accessed {one.accesses:,} times"
+    yield f"fades {_fades(one)}" if one.attended else "not in attention"
+
+
+def _told(one: Explanation) -> None:
+    typer.echo("\n".join(explanation_page(one)))
+
+
+def _kept(root: Path | None, user: str | None, config: Path | None) -> tuple[Attention, str]:
+    setup = configured(root, user, config)
+    return setup.attention(), setup.home.user
+
+
+def _fades(one: Explanation) -> str:
+    return "never" if one.fades is None else one.fades.date().isoformat()

@@ -1,0 +1,125 @@
+"""The commands on attention: what is in it, why, and taking something out of it."""
+
+import asyncio
+import difflib
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+
+from ..memory.attention import Attention, Explanation
+from ..memory.errors import CommandError, SettingsError
+from ..memory.messages import clean
+from ..memory.record import DEFAULT_USER, Owner
+from ..nodes.attending import attention_of
+from .build import MemoryGraph
+
+Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
+
+_MOST = 10_000
+"""More than any capacity."""
+
+_ALIKE = 0.5
+
+
+def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
+    """Return what is in the attention of the user of `config`, most first, then what is suppressed.
+
+    Like the others here it raises `CommandError` if `config` names no user, `AttentionError` if
+    attention cannot be reached. The store is the one that the agent was compiled with.
+    """
+    return listed(*_of(agent, config))
+
+
+async def aattention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
+    """Do what `attention` does without holding the event loop."""
+    return await asyncio.to_thread(attention, agent, config)
+
+
+def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Return how a memory stands: base, days, accesses, what it holds, when it will fade.
+
+    Raises `CommandError` if the user has no such memory.
+    """
+    return explained(*_of(agent, config), memory_id)
+
+
+async def aexplain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Do what `explain` does without holding the event loop."""
+    return await asyncio.to_thread(explain, agent, config, memory_id)
+
+
+def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Take a memory out of attention until `unsuppress`, and return how it stands.
+
+    Search still finds it. Raises `CommandError` if the user has no such memory.
+    """
+    return suppressing(*_of(agent, config), memory_id)
+
+
+async def asuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Do what `suppress` does without holding the event loop."""
+    return await asyncio.to_thread(suppress, agent, config, memory_id)
+
+
+def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Undo `suppress`, and return how the memory stands; raises `CommandError` as it does."""
+    return unsuppressing(*_of(agent, config), memory_id)
+
+
+async def aunsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Do what `unsuppress` does without holding the event loop."""
+    return await asyncio.to_thread(unsuppress, agent, config, memory_id)
+
+
+def listed(kept: Attention, user: str) -> tuple[Explanation, ...]:
+    """Return what is in a user's attention, most first, then what is suppressed."""
+    now = datetime.now(UTC)
+    inside = (one.id for one in kept.top(user, _MOST, now=now))
+    ids = (*inside, *kept.suppressed(user, now=now))
+    found = (kept.explain(user, one, now=now) for one in ids)
+    return tuple(one for one in found if one is not None)
+
+
+def explained(kept: Attention, user: str, memory_id: str) -> Explanation:
+    """Return how a memory of a user stands; raises `CommandError` if there is none of that id."""
+    found = kept.explain(user, memory_id, now=datetime.now(UTC))
+    if found is None:
+        known = [one.id for one in listed(kept, user)]
+        close = difflib.get_close_matches(memory_id, known, n=1, cutoff=_ALIKE)
+        hint = f"did you mean {close[0]!r}?" if close else "an id is <session>/<effort>"
+        raise CommandError(f"no memory {memory_id!r}: {hint}")
+    return found
+
+
+def suppressing(kept: Attention, user: str, memory_id: str) -> Explanation:
+    """Suppress a memory of a user, and return how it stands."""
+    kept.suppress(user, memory_id, now=datetime.now(UTC))
+    return explained(kept, user, memory_id)
+
+
+def unsuppressing(kept: Attention, user: str, memory_id: str) -> Explanation:
+    """Undo the suppression of a memory of a user, and return how it stands."""
+    kept.unsuppress(user, memory_id, now=datetime.now(UTC))
+    return explained(kept, user, memory_id)
+
+
+def nobody() -> CommandError:
+    """Return the error of who asks for attention without a name."""
+    return CommandError(
+        f"no user is named, and without one (or as {DEFAULT_USER!r}) there is no memory across "
+        "sessions: give a user id"
+    )
+
+
+def _of(agent: Agent, config: RunnableConfig) -> tuple[Attention, str]:
+    graph = agent.builder
+    if not isinstance(graph, MemoryGraph):
+        raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
+    parts = graph.collaborators
+    owner = Owner(clean(str(config.get("configurable", {}).get("user_id") or DEFAULT_USER)), "")
+    kept = attention_of(owner, agent.store, parts, parts.settings)
+    if kept is None:
+        raise nobody() if owner.anonymous else CommandError("the agent keeps no attention")
+    return kept, owner.user

@@ -1,0 +1,53 @@
+"""The store beside an archive on disk, for attention in a graph that runs with no other store."""
+
+import os
+import sqlite3
+import weakref
+from pathlib import Path
+from threading import Lock
+
+from filelock import FileLock
+from langgraph.store.base import BaseStore
+from langgraph.store.sqlite import SqliteStore
+
+from ..memory.errors import AttentionError
+
+FOLDER = ".ebbtide"
+"""No folder of the archive: `safe_name` lets no name begin with a dot."""
+
+_FILE = "attention.sqlite"
+_WAIT_SECONDS = 10.0
+
+
+class OwnStore:
+    """An embedded SQLite store that is opened when it is first asked for, once in each process."""
+
+    def __init__(self, root: Path) -> None:
+        """Keep it below the root of an archive."""
+        self.path = root / FOLDER / _FILE
+        self._lock = Lock()
+        self._opened: tuple[int, SqliteStore] | None = None
+
+    def __call__(self) -> BaseStore:
+        """Return the store; raises `AttentionError` if it cannot be opened."""
+        with self._lock:
+            if self._opened is None or self._opened[0] != os.getpid():
+                try:
+                    self._opened = os.getpid(), self._open()
+                except (OSError, sqlite3.Error) as error:
+                    raise AttentionError(f"{str(self.path)!r} cannot be opened: {error}") from error
+            return self._opened[1]
+
+    def _open(self) -> SqliteStore:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(
+            self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        store = SqliteStore(connection)
+        weakref.finalize(store, connection.close)
+        # What is erased must not stay in the free pages of the file.
+        connection.execute("PRAGMA secure_delete=ON")
+        # Two processes that made the tables of a new file at once would get in each other's way.
+        with FileLock(f"{self.path}.lock", timeout=_WAIT_SECONDS):
+            store.setup()
+        return store

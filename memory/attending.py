@@ -1,0 +1,80 @@
+"""What the turns of a session do to their user's attention."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from .archive import Archive
+from .attention import Attention, Memory
+from .efforts import Effort
+from .qualified import is_qualified, qualified
+from .record import Event, Owner, Record, Tip
+
+_USED = frozenset({"referenced", "returned"})
+"""The events by which something that a search found was used."""
+
+
+def attend(attention: Attention, owner: Owner, record: Record, now: datetime) -> None:
+    """Tell attention what happened in a turn; raises `AttentionError` if it cannot be told.
+
+    What was concluded is a memory, what was reopened none for a while; what was expanded, or found
+    by a search and used, was accessed.
+    """
+    for event in record.events:
+        if event["type"] == "concluded":
+            attention.add(owner.user, _memory(owner, event, _at(record, now)), now=now)
+        elif event["type"] == "reopened":
+            attention.withdraw(owner.user, _id(owner, event["effort"]), now=now)
+    for effort in accessed(record.events):
+        attention.touch(owner.user, _id(owner, effort), now=now)
+
+
+def accessed(events: Sequence[Event]) -> tuple[str, ...]:
+    """Return the efforts that the events of a turn made use of, each once.
+
+    >>> search = {"type": "searched", "efforts": ["a", "b"]}
+    >>> accessed([search, {"type": "referenced", "effort": "b"}])
+    ('b',)
+    """
+    found = {name for event in events if event["type"] == "searched" for name in event["efforts"]}
+    used = (
+        event["effort"]
+        for event in events
+        if event["type"] == "expanded" or (event["type"] in _USED and event["effort"] in found)
+    )
+    return tuple(dict.fromkeys(used))
+
+
+def renew(attention: Attention, archive: Archive, owner: Owner, now: datetime) -> None:
+    """Make the memories of a session say what the archive says of their efforts now.
+
+    So nothing is left in them of a turn that was erased; where branches differ the newest counts.
+    """
+    newest = archive.newest(owner)
+    for tip in sorted(archive.tips(owner), key=lambda tip: newest is not None and tip == newest):
+        for effort in archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts:
+            if effort.status == "concluded":
+                attention.add(owner.user, _concluded(archive, owner, tip, effort, now), now=now)
+
+
+def _concluded(archive: Archive, owner: Owner, tip: Tip, effort: Effort, now: datetime) -> Memory:
+    records = archive.turns(owner, tip, [effort.turn])
+    created = _at(records[0], now) if records else now
+    return Memory(qualified(owner, effort.id), effort.importance, created, effort.keywords)
+
+
+def _memory(owner: Owner, event: Event, created: datetime) -> Memory:
+    keywords = tuple(event.get("keywords", ()))
+    return Memory(_id(owner, event["effort"]), event.get("importance", 50), created, keywords)
+
+
+def _id(owner: Owner, effort: str) -> str:
+    return effort if is_qualified(effort) else qualified(owner, effort)
+
+
+def _at(record: Record, now: datetime) -> datetime:
+    """Return when a turn was; now if the archive holds no time that can be read."""
+    try:
+        at = datetime.fromisoformat(record.at)
+    except ValueError:
+        return now
+    return at if at.tzinfo else now

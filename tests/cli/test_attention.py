@@ -1,0 +1,170 @@
+"""Attention at the terminal: `ebbtide attention`, and `/attention` in the chat."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli.main import app
+from tests.redis_server import RedisServer, serving_redis
+
+MEMORY = "monday/gate"
+LINES = ("Let's work on the gate.", "The key of the gate hangs behind the clock.", "That's done.")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
+    """Return a server that the environment names."""
+    with serving_redis() as server:
+        monkeypatch.setenv("EBBTIDE_REDIS_URL", f"unix://{server.socket}")
+        yield server
+
+
+def run(*arguments: str, said: str | None = None) -> Result:
+    """Run `ebbtide` with these arguments."""
+    return CliRunner().invoke(app, arguments, input=said)
+
+
+def chat(*lines: str, thread: str = "monday", user: str = "ann") -> str:
+    """Have a chat, and return what was shown."""
+    said = "".join(f"{line}\n" for line in lines)
+    result = run("chat", "--model", "offline", "--thread", thread, "--user", user, said=said)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_what_one_chat_concludes_the_next_begins_with() -> None:
+    """A new thread of the same user says what comes from earlier ones."""
+    chat(*LINES)
+
+    assert f"From earlier sessions: {MEMORY}" in chat("Hello", thread="tuesday")
+
+
+def test_the_list_names_what_is_in_attention() -> None:
+    """A memory has a row with what it holds, its level and the day on which it fades."""
+    chat(*LINES)
+
+    result = run("attention", "list", "--user", "ann")
+
+    assert MEMORY in result.stdout
+    assert "medium" in result.stdout
+
+
+def test_an_empty_list_says_so() -> None:
+    """Who concluded nothing has nothing in attention."""
+    assert run("attention", "list", "--user", "ann").stdout == "nothing is in attention\n"
+
+
+def test_a_memory_is_explained() -> None:
+    """Base, age, accesses, what it holds and when it fades are said."""
+    chat(*LINES)
+
+    said = run("attention", "explain", MEMORY, "--user", "ann").stdout
+
+    assert said.splitlines()[:3] == [
+        MEMORY,
+        "holds 50.0 of 100: medium",
+        "base 50, 0.0 days old, accessed 0 times",
+    ]
+    assert said.splitlines()[3].startswith("fades 2")
+
+
+def test_suppressed_and_back() -> None:
+    """A suppressed memory is listed as such, and not surfaced until it is unsuppressed."""
+    chat(*LINES)
+
+    suppressed = run("attention", "suppress", MEMORY, "--user", "ann").stdout
+    listed = run("attention", "list", "--user", "ann").stdout
+    meanwhile = chat("Hello", thread="tuesday")
+    run("attention", "unsuppress", MEMORY, "--user", "ann")
+
+    assert "suppressed" in suppressed
+    assert "suppressed" in listed
+    assert "earlier sessions" not in meanwhile
+    assert f"From earlier sessions: {MEMORY}" in chat("Hello", thread="wednesday")
+
+
+@pytest.mark.parametrize("verb", ["explain", "suppress", "unsuppress"])
+def test_an_unknown_memory_is_an_error(verb: str) -> None:
+    """A near id is offered, and the exit code says that nothing was done."""
+    chat(*LINES)
+
+    result = run("attention", verb, "monday/gates", "--user", "ann")
+
+    assert result.exit_code == 1
+    assert f"no memory 'monday/gates': did you mean '{MEMORY}'?" in result.stderr
+
+
+@pytest.mark.parametrize("user", [(), ("--user", "default")])
+def test_without_a_user_there_is_no_attention(user: tuple[str, ...]) -> None:
+    """Who names no user is told to, with an exit code."""
+    result = run("attention", "list", *user)
+
+    assert result.exit_code == 1
+    assert "no user is named" in result.stderr
+
+
+def test_nobody_sees_what_is_anothers() -> None:
+    """Another user's list is empty, and the memory is unknown there."""
+    chat(*LINES)
+
+    assert run("attention", "list", "--user", "bob").stdout == "nothing is in attention\n"
+    assert run("attention", "explain", MEMORY, "--user", "bob").exit_code == 1
+
+
+def test_in_the_chat() -> None:
+    """`/attention` lists, explains, suppresses and unsuppresses."""
+    chat(*LINES)
+
+    verbs = (f"/attention {verb} {MEMORY}" for verb in ("explain", "suppress", "unsuppress"))
+    shown = chat("/attention", *verbs, thread="tuesday")
+
+    assert shown.count(MEMORY) == 4
+    assert shown.count("suppressed") == 1
+
+
+@pytest.mark.parametrize("line", ["/attention explain", "/attention forget it"])
+def test_in_the_chat_a_mistake_shows_the_usage(line: str) -> None:
+    """Half a command and an unknown one say how it is written."""
+    assert "write /attention [explain|suppress|unsuppress MEMORY]" in chat(line)
+
+
+def test_on_redis(redis: RedisServer) -> None:
+    """With EBBTIDE_REDIS_URL attention is on that server, and no file is made for it."""
+    chat(*LINES)
+
+    listed = run("attention", "list", "--user", "ann").stdout
+
+    assert MEMORY in listed
+    assert redis.client().keys("ebbtide:ann:*")
+    assert not Path("sessions/.ebbtide/attention.sqlite").exists()
+
+
+def test_without_the_server_the_chat_goes_on(redis: RedisServer) -> None:
+    """A server that is gone is said by `attention`, and the chat answers all the same."""
+    redis.kill()
+
+    shown = chat(*LINES)
+    listed = run("attention", "list", "--user", "ann")
+    redis.start()
+
+    assert "Concluded gate" in shown
+    assert listed.exit_code == 1
+    assert "Redis could not tell what is in attention" in listed.stderr
+
+
+def test_a_url_that_is_none_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the variable and not its value, which may hold a password."""
+    monkeypatch.setenv("EBBTIDE_REDIS_URL", "localhost:secret")
+
+    result = run("attention", "list", "--user", "ann")
+
+    assert "EBBTIDE_REDIS_URL is no URL" in result.stderr
+    assert "secret" not in result.output

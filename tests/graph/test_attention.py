@@ -1,0 +1,313 @@
+"""Attention through the graph: what one session concludes is there when the next one begins."""
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import AsyncSqliteStore
+
+from ebbtide import CommandError, commands, erase, restore
+from ebbtide.graph.own_store import OwnStore
+from ebbtide.memory.store_attention import StoreAttention
+from tests.agents import Talk, talk
+from tests.doubles import call
+from tests.graph.journeys import After, after, quoted
+
+SAID = "The key of the north gate hangs behind the clock."
+FOUND: dict[str, Any] = {
+    "summary": "The gate key hangs behind the clock.",
+    "keywords": ["gate", "clock"],
+}
+ENOUGH = "That was all that there is to say about it, and it was said at length."
+MEMORY = "monday/keys"
+TODAY = datetime.now(UTC).date().isoformat()
+
+
+def session(thread: str, user: str | None = "ann") -> RunnableConfig:
+    """Return the config of a session of a user."""
+    return {"configurable": {"thread_id": thread, **({"user_id": user} if user else {})}}
+
+
+def concluding(name: str = "keys") -> list[Any]:
+    """Return the answers of two turns that open an effort and conclude it."""
+    return [call("open_effort", name=name), "Noted.", call("close_effort"), "Concluded."]
+
+
+def monday(
+    root: Path,
+    *answers: Any,
+    user: str | None = "ann",
+    importance: int = 80,
+    then: Mapping[str, Any] = FOUND,
+    **options: Any,
+) -> Talk:
+    """Return an agent that concluded an effort on monday; `answers` and `then` come next."""
+    found = [{**FOUND, "importance": importance}, *[{"importance": importance, **then}] * 9]
+    here = talk(root, [*concluding(), *answers], found, **options)
+    here.say(SAID, session("monday", user))
+    here.say(ENOUGH, session("monday", user))
+    return here
+
+
+def surfaced(turn: After) -> str:
+    """Return the note on earlier sessions that a turn was sent, empty if there is none."""
+    notes = [message for message in turn.sent if "From earlier sessions" in message.text]
+    assert all(message.type == "human" for message in notes)
+    return "\n".join(message.text for message in notes)
+
+
+def attention_of(here: Talk) -> StoreAttention:
+    """Return the attention beside the archive of an agent."""
+    return StoreAttention(OwnStore(here.archive.root)())
+
+
+def test_the_next_session_begins_with_it(tmp_path: Path) -> None:
+    """What ann concluded on monday stands in the first context of tuesday, and in its state."""
+    here = monday(tmp_path, "Good morning.")
+
+    turn = after(here, "Hello.", session("tuesday"))
+
+    assert f"- {MEMORY} ({TODAY}): {FOUND['summary']}\n" in surfaced(turn)
+    assert turn.state["summaries"] == {MEMORY: 1}
+    assert turn.state["banners"] == [f"--- From earlier sessions: {MEMORY} ---"]
+
+
+def test_it_can_be_expanded_there(tmp_path: Path) -> None:
+    """Expanding by the qualified id quotes the log of the earlier session, and is an access."""
+    here = monday(tmp_path, call("expand_effort", effort_id=MEMORY), "Behind the clock.")
+
+    turn = after(here, "Where is the key?", session("tuesday"))
+
+    log = quoted(turn.sent, MEMORY)
+    assert log is not None
+    assert SAID in log
+    assert [one.accesses for one in commands.attention(here.agent, session("x"))] == [1]
+
+
+def test_another_user_does_not_and_cannot(tmp_path: Path) -> None:
+    """Bob sees nothing of ann's: not surfaced, not expanded, not read, not found."""
+    asked = (
+        call("expand_effort", effort_id=MEMORY),
+        call("read_log", turn=1, session="monday"),
+        call("search_efforts", query="gate key clock"),
+    )
+    here = monday(tmp_path, *asked, "I do not know.")
+
+    turn = after(here, "Where is the key?", session("tuesday", "bob"))
+
+    assert not surfaced(turn)
+    assert [[*one] for one in turn.results[:2]] == [["error"], ["error"]]
+    assert turn.results[2]["results"] == []
+    assert SAID not in turn.text
+    assert FOUND["summary"] not in turn.text
+    assert commands.attention(here.agent, session("x", "bob")) == ()
+
+
+@pytest.mark.parametrize("user", [None, "default"])
+def test_without_a_name_sessions_stay_apart(tmp_path: Path, user: str | None) -> None:
+    """Who names no user has no memory across sessions, and nothing is kept for it."""
+    here = monday(tmp_path, call("search_efforts", query="gate key"), "Hello.", user=user)
+
+    turn = after(here, "Hello.", session("tuesday", user))
+
+    assert not surfaced(turn)
+    assert turn.results[0]["results"] == []
+    assert not OwnStore(tmp_path).path.exists()
+    with pytest.raises(CommandError, match="no user is named"):
+        commands.attention(here.agent, session("x", user))
+
+
+def test_what_is_not_worth_it_is_not_surfaced(tmp_path: Path) -> None:
+    """A memory below the threshold stays out of the first context; search finds it."""
+    here = monday(tmp_path, call("search_efforts", query="gate key"), "There.", importance=10)
+
+    turn = after(here, "Hello.", session("tuesday"))
+
+    assert not surfaced(turn)
+    assert [one["id"] for one in turn.results[0]["results"]] == [MEMORY]
+
+
+def test_what_was_found_and_used_is_accessed(tmp_path: Path) -> None:
+    """An effort that a search found and the answer names has one access more."""
+    search = call("search_efforts", query="gate key")
+    here = monday(tmp_path, search, f"See {MEMORY}.", importance=10)
+
+    here.say("Where is the key?", session("tuesday"))
+
+    assert commands.explain(here.agent, session("x"), MEMORY).accesses == 1
+
+
+def test_only_listed_is_not_accessed(tmp_path: Path) -> None:
+    """An effort that a search found and nobody used has no access."""
+    here = monday(tmp_path, call("search_efforts", query="gate key"), "Hm.", importance=10)
+
+    here.say("Anything new?", session("tuesday"))
+
+    assert commands.explain(here.agent, session("x"), MEMORY).accesses == 0
+
+
+def test_the_limit_is_a_setting_of_the_run(tmp_path: Path) -> None:
+    """`attention_limit` 0 surfaces nothing."""
+    here = monday(tmp_path, "Hello.", "Hello.")
+
+    here.say("Hello.", session("tuesday"), context={"attention_limit": 0, "user_id": "ann"})
+
+    assert "From earlier sessions" not in here.model.sent[-1].text
+
+
+def test_the_second_turn_surfaces_nothing_more(tmp_path: Path) -> None:
+    """What is concluded elsewhere while a session runs does not come into it."""
+    here = monday(tmp_path, "Hello.", *concluding("lamps"), "Yes.")
+    here.say("Hello.", session("tuesday"))
+    here.say("Lamps.", session("wednesday"))
+    here.say("Done.", session("wednesday"))
+
+    state = here.say("Go on.", session("tuesday"))
+
+    assert [*state["summaries"]] == [MEMORY]
+
+
+def test_reopened_it_is_no_memory(tmp_path: Path) -> None:
+    """An effort that goes on is not surfaced; concluded again it is."""
+    again = [call("close_effort"), "Concluded."]
+    here = monday(tmp_path, call("reopen_effort", effort_id="keys"), "Go.", "Hi.", *again, "Hi.")
+    here.say("More on the keys.", session("monday"))
+
+    meanwhile = after(here, "Hello.", session("tuesday"))
+    here.say("That was all.", session("monday"))
+    then = after(here, "Hello.", session("wednesday"))
+
+    assert not surfaced(meanwhile)
+    assert MEMORY in surfaced(then)
+
+
+def test_suppressed_it_is_not_surfaced(tmp_path: Path) -> None:
+    """A suppressed memory stays out until it is unsuppressed."""
+    here = monday(tmp_path, "Hi.", "Hi.")
+
+    commands.suppress(here.agent, session("x"), MEMORY)
+    meanwhile = after(here, "Hello.", session("tuesday"))
+    commands.unsuppress(here.agent, session("x"), MEMORY)
+    then = after(here, "Hello.", session("wednesday"))
+
+    assert not surfaced(meanwhile)
+    assert MEMORY in surfaced(then)
+
+
+def test_the_newest_branch_counts(tmp_path: Path) -> None:
+    """What was concluded on a branch that was left is not surfaced."""
+    here = monday(tmp_path, "Something else.", "Hi.")
+    old = [s for s in here.agent.get_state_history(session("monday")) if s.values.get("turn") == 1]
+    fork: RunnableConfig = {"configurable": {**old[0].config["configurable"], "user_id": "ann"}}
+    here.agent.invoke({"messages": [("user", "Another way.")]}, fork)
+
+    turn = after(here, "Hello.", session("tuesday"))
+
+    assert not surfaced(turn)
+
+
+def test_the_message_decides_what_comes_first(tmp_path: Path) -> None:
+    """Of two memories the one that the first message is about comes before the more important."""
+    lamps = {"summary": "All lamps.", "keywords": ["lamps"], "importance": 65}
+    here = monday(tmp_path, *concluding("lamps"), "Hi.", importance=60, then=lamps)
+    here.say(f"Lamps. {ENOUGH}", session("lamps"))
+    here.say("Done.", session("lamps"))
+
+    state = here.say("Where is the gate clock?", session("tuesday"))
+
+    assert [*state["summaries"]] == [MEMORY, "lamps/lamps"]
+
+
+def test_it_is_kept_in_the_store_of_the_graph(tmp_path: Path) -> None:
+    """With a store the agent keeps attention there, and makes no file of its own."""
+    store = InMemoryStore()
+    here = monday(tmp_path, "Hi.", store=store)
+
+    turn = after(here, "Hello.", session("tuesday"))
+
+    assert MEMORY in surfaced(turn)
+    assert not OwnStore(tmp_path).path.exists()
+    assert [one.id for one in StoreAttention(store).top("ann", 5, now=datetime.now(UTC))] == [
+        MEMORY
+    ]
+
+
+def test_when_attention_fails_the_turn_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that cannot be opened is a warning; what was concluded meanwhile comes later."""
+    broken = OwnStore(tmp_path).path
+    broken.mkdir(parents=True)
+    with caplog.at_level(logging.WARNING, "ebbtide.attention"):
+        here = monday(tmp_path, "Hi.", "Hello.")
+    broken.rmdir()
+
+    here.say("One more thing.", session("monday"))
+    turn = after(here, "Hello.", session("tuesday"))
+
+    assert "cannot be opened" in caplog.text
+    assert MEMORY in surfaced(turn)
+
+
+def test_a_restored_session_counts_nothing_twice(tmp_path: Path) -> None:
+    """A thread that is rebuilt from the archive tells attention only what is new."""
+    saver, shown = InMemorySaver(), call("expand_effort", effort_id="keys")
+    here = monday(tmp_path, shown, "There.", "Yes.", checkpointer=saver)
+    here.say("Show me.", session("monday"))
+    saver.delete_thread("monday")
+    restore(here.agent, session("monday"))
+
+    here.say("Thanks.", session("monday"))
+
+    assert commands.explain(here.agent, session("x"), MEMORY).accesses == 1
+
+
+def test_erasing_reaches_attention(tmp_path: Path) -> None:
+    """After the turn is erased, no file below the root has a keyword of it."""
+    here = monday(tmp_path, then={"summary": "It was said at length.", "keywords": []})
+
+    report = erase(here.agent, session("monday"), 1)
+
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    held = [path.name for path in files if b"clock" in path.read_bytes()]
+    assert held == []
+    assert report.not_erased == ("the name of effort 'keys', which the turn opened",)
+    assert commands.explain(here.agent, session("x"), MEMORY).base == 80
+
+
+@pytest.mark.parametrize(
+    ("goal", "hinted"),
+    [("mend the gate and its clock", True), ("mend the gate", True), ("mend the roof", False)],
+)
+def test_a_new_effort_is_told_what_is_related(tmp_path: Path, goal: str, hinted: bool) -> None:  # noqa: FBT001
+    """A memory that the goal is about is hinted at in the turn that opens the effort."""
+    opening = call("open_effort", name="repair", goal=goal)
+    here = monday(tmp_path, opening, "Begun.", importance=38)
+
+    turn = after(here, "Let us begin.", session("tuesday"))
+
+    hints = [m.text for m in turn.sent if "<hints" in m.text]
+    assert bool(hints) is hinted
+    assert all(MEMORY in one for one in hints)
+
+
+async def test_with_an_asynchronous_store(tmp_path: Path) -> None:
+    """A store that lives on the event loop is asked from a thread, so that nothing blocks."""
+    async with AsyncSqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as store:
+        await store.setup()
+        found = [{**FOUND, "importance": 80}] * 9
+        here = talk(tmp_path, [*concluding(), "Hi."], found, store=store)
+        for words in (SAID, ENOUGH):
+            await here.agent.ainvoke({"messages": [("user", words)]}, session("monday"))
+
+        state = await here.agent.ainvoke({"messages": [("user", "Hi.")]}, session("tuesday"))
+        listed = await commands.aattention(here.agent, session("x"))
+
+    assert [*state["summaries"]] == [MEMORY]
+    assert [one.id for one in listed] == [MEMORY]
