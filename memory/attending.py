@@ -54,6 +54,16 @@ def renew(attention: Attention, archive: Archive, owner: Owner, now: datetime) -
         for effort in archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts:
             if effort.status == "concluded":
                 attention.add(owner.user, _concluded(archive, owner, tip, effort, now), now=now)
+            else:
+                _empty(attention, owner, effort, now)
+
+
+def _empty(attention: Attention, owner: Owner, effort: Effort, now: datetime) -> None:
+    """Leave of the memory of an effort that is open again what does not come from its log."""
+    name = _id(owner, effort.id)
+    if attention.explain(owner.user, name, now=now) is not None:
+        attention.add(owner.user, Memory(name, 0, now), now=now)
+        attention.withdraw(owner.user, name, now=now)
 
 
 def _concluded(archive: Archive, owner: Owner, tip: Tip, effort: Effort, now: datetime) -> Memory:

@@ -281,6 +281,25 @@ def test_erasing_reaches_attention(tmp_path: Path) -> None:
     assert commands.explain(here.agent, session("x"), MEMORY).base == 80
 
 
+def test_erasing_reaches_a_memory_that_was_reopened(tmp_path: Path) -> None:
+    """Of an effort open again no keyword is left, and its accesses count when it is concluded."""
+    shown, again = call("expand_effort", effort_id=MEMORY), call("reopen_effort", effort_id="keys")
+    answers = (shown, "There.", again, "Go on.", call("close_effort"), "Concluded.")
+    then = {"summary": "It was said at length.", "keywords": []}
+    here = monday(tmp_path, *answers, then=then)
+    here.say("Where is it?", session("tuesday"))
+    here.say(ENOUGH, session("monday"))
+
+    erase(here.agent, session("monday"), 1)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    held = [path.name for path in files if b"clock" in path.read_bytes()]
+    here.say(ENOUGH, session("monday"))
+
+    assert held == []
+    found = commands.explain(here.agent, session("x"), MEMORY)
+    assert (found.base, found.accesses, found.attended) == (80, 1, True)
+
+
 @pytest.mark.parametrize(
     ("goal", "hinted"),
     [("mend the gate and its clock", True), ("mend the gate", True), ("mend the roof", False)],
