@@ -1,13 +1,20 @@
 """The earlier sessions of a user, by their names, each as its newest branch has it."""
 
 import logging
+from threading import Lock
 
 from .archive import Archive
 from .errors import ArchiveError
 from .qualified import is_hashed, owner_called, session_name
 from .record import Owner, Tip
 
+_MOST = 10_000
+
 _log = logging.getLogger("ebbtide.archive")
+_hashed: dict[tuple[str, str], Owner] = {}
+"""The sessions with hashed names that were looked for, by user and name; at most `_MOST`."""
+
+_lock = Lock()
 
 
 def other_session(archive: Archive, owner: Owner, name: str) -> tuple[Owner, Tip] | None:
@@ -31,8 +38,18 @@ def other_session(archive: Archive, owner: Owner, name: str) -> tuple[Owner, Tip
 def owner_of_session(archive: Archive, user: str, name: str) -> Owner | None:
     """Return the user's session of this name, None if no session can have it.
 
-    A name that is hashed does not tell, so that the user's sessions are looked through.
+    A name that is hashed does not tell, so that the user's sessions are looked through, once.
     """
     if not is_hashed(name):
         return owner_called(name, user)
-    return next((one for one in archive.sessions(user) if session_name(one) == name), None)
+    return _hashed.get((user, name)) or _looked_for(archive, user).get((user, name))
+
+
+def _looked_for(archive: Archive, user: str) -> dict[tuple[str, str], Owner]:
+    named = ((session_name(one), one) for one in archive.sessions(user))
+    found = {(user, name): one for name, one in named if is_hashed(name)}
+    with _lock:
+        _hashed.update(found)
+        for oldest in [*_hashed][:-_MOST]:
+            del _hashed[oldest]
+    return found

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.memory.disk.archive import DiskArchive
 from ebbtide.memory.elsewhere import other_session, owner_of_session
 from ebbtide.memory.qualified import qualified, session_name
 from ebbtide.memory.record import DEFAULT_USER, Owner
@@ -142,6 +143,32 @@ def test_a_session_of_any_name_is_found(talk: Conversation, thread: str) -> None
     assert effort.id == qualified(owner, "auth-bug")
     assert talk.desk.find(effort.id) == effort
     assert owner_of_session(talk.archive, "ada", session_name(owner)) == owner
+
+
+class Counting(DiskArchive):
+    """An archive that counts how often it lists sessions."""
+
+    listed = 0
+
+    def sessions(self, user: str) -> tuple[Owner, ...]:
+        """Return the sessions of a user, and count that."""
+        self.listed += 1
+        return super().sessions(user)
+
+
+def test_hashed_names_are_looked_for_once(talk: Conversation) -> None:
+    """A turn costs the same however many sessions there are; who asks for others gets none."""
+    threads = [f"{'z' * 300}{number}" for number in range(3)]
+    for thread in threads:
+        earlier(talk, thread)
+    names = [session_name(Owner("ada", thread)) for thread in threads]
+    archive = Counting(disk(talk).root, durable=False)
+
+    found = [owner_of_session(archive, "ada", name) for name in [*names, *names]]
+
+    assert found == [Owner("ada", thread) for thread in [*threads, *threads]]
+    assert archive.listed == 1
+    assert owner_of_session(archive, "bob", names[0]) is None
 
 
 @pytest.mark.parametrize(
