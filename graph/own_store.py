@@ -34,7 +34,7 @@ class OwnStore:
             if self._opened is None or self._opened[0] != os.getpid():
                 try:
                     self._opened = os.getpid(), self._open()
-                except (OSError, sqlite3.Error) as error:
+                except Exception as error:  # not only sqlite3.Error if the file is damaged
                     raise AttentionError(f"{str(self.path)!r} cannot be opened: {error}") from error
             return self._opened[1]
 
