@@ -50,12 +50,22 @@ def renew(attention: Attention, archive: Archive, owner: Owner, now: datetime) -
     So nothing is left in them of a turn that was erased; where branches differ the newest counts.
     """
     newest = archive.newest(owner)
-    for tip in sorted(archive.tips(owner), key=lambda tip: newest is not None and tip == newest):
-        for effort in archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts:
-            if effort.status == "concluded":
-                attention.add(owner.user, _concluded(archive, owner, tip, effort, now), now=now)
-            else:
-                _empty(attention, owner, effort, now)
+    for tip in sorted(archive.tips(owner), key=lambda tip: tip == newest):
+        renew_as_of(attention, archive, owner, tip, now)
+
+
+def renew_as_of(
+    attention: Attention, archive: Archive, owner: Owner, tip: Tip, now: datetime
+) -> None:
+    """Make the memories of a session say what their efforts are on a branch.
+
+    What another branch reopened is a memory again where it is concluded, and none where it is open.
+    """
+    for effort in archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts:
+        if effort.status == "concluded":
+            attention.add(owner.user, _concluded(archive, owner, tip, effort, now), now=now)
+        else:
+            _empty(attention, owner, effort, now)
 
 
 def _empty(attention: Attention, owner: Owner, effort: Effort, now: datetime) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
-from ..memory.attending import attend
+from ..memory.attending import attend, renew_as_of
 from ..memory.attention import Attention
 from ..memory.errors import AttentionError
 from ..memory.record import Owner, Record
@@ -92,6 +92,8 @@ def attended(
             return {}
         turns = range(told + 1, record.turn + 1)[:_AT_ONCE]
         for one in collaborators.archive.turns(owner, record.tip, turns):
+            if one.origin is not None:  # attention was told of a branch that was left
+                renew_as_of(attention, collaborators.archive, owner, one.tip, datetime.now(UTC))
             attend(attention, owner, one, datetime.now(UTC))
             told = one.turn
         told = turns[-1]

@@ -212,6 +212,34 @@ def test_the_newest_branch_counts(tmp_path: Path) -> None:
     assert not surfaced(turn)
 
 
+def test_undoing_a_reopening_brings_it_back(tmp_path: Path) -> None:
+    """What a branch reopened that was left is surfaced again, with the accesses that it had."""
+    shown, again = call("expand_effort", effort_id="keys"), call("reopen_effort", effort_id="keys")
+    here = monday(tmp_path, shown, "There.", again, "Go on.", "Something else, then.", "Hi.")
+    here.say("Show me the keys.", session("monday"))
+    here.say("More on the keys.", session("monday"))
+    commands.undo(here.agent, session("monday"))
+    here.say("No.", session("monday"))
+
+    turn = after(here, "Hello.", session("tuesday"))
+
+    assert MEMORY in surfaced(turn)
+    assert commands.explain(here.agent, session("x"), MEMORY).accesses == 1
+
+
+def test_erasing_keeps_out_what_the_newest_branch_reopened(tmp_path: Path) -> None:
+    """What only a branch that was left has concluded is not in attention after an erasure."""
+    again = call("reopen_effort", effort_id="keys")
+    here = monday(tmp_path, "Something else.", again, "Go on.")
+    here.say("Hm.", session("monday"))
+    commands.undo(here.agent, session("monday"))
+    here.say("More on the keys.", session("monday"))
+
+    erase(here.agent, session("monday"), 1)
+
+    assert not commands.explain(here.agent, session("x"), MEMORY).attended
+
+
 def test_the_message_decides_what_comes_first(tmp_path: Path) -> None:
     """Of two memories the one that the first message is about comes before the more important."""
     lamps = {"summary": "All lamps.", "keywords": ["lamps"], "importance": 65}
