@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -34,6 +35,12 @@ def orphans(messages: list[BaseMessage]) -> int:
         wrong += len(waiting)
         waiting = {str(c["id"]) for c in getattr(message, "tool_calls", ())}
     return wrong + len(waiting)
+
+
+def holding(folder: Path, *words: str) -> set[str]:
+    """Return the names of the files below a folder that hold one of some texts."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.name for path in files if any(one.encode() in path.read_bytes() for one in words)}
 
 
 def test_history_is_kept(tmp_path: Path) -> None:
@@ -273,18 +280,27 @@ def test_recalled_text_is_stored_once(tmp_path: Path) -> None:
 
 
 def test_deletion_reaches_all_tiers(tmp_path: Path) -> None:
-    """Row 23: an erased turn stands in no log, manifest, index or checkpoint, and in no prompt."""
-    script = [call("open_effort", name="a", goal=LONG), "x", call("close_effort"), "y", "z"]
+    """Row 23: an erased turn stands in no log, manifest, index or checkpoint, and in no prompt.
+
+    Nor does it in attention and in the index of what the user's sessions concluded.
+    """
+    ann: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+    looks = [call("search_efforts", query="harbour"), "none"]
+    script = [call("open_effort", name="a", goal=LONG), "x", call("close_effort"), "y", *looks, "z"]
     with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
-        structured = [{"summary": LONG}, {"summary": "Nothing is left of it."}]
+        first = {"summary": LONG, "keywords": ["renews"]}
+        structured = [first, {"summary": "Nothing is left of it.", "keywords": []}]
         here = talk(tmp_path / "archive", script, structured, checkpointer=saver)
-        [here.say(words) for words in (LONG, "done")]
+        [here.say(words, ann) for words in (LONG, "done")]
+        here.say("what else?", {"configurable": {"thread_id": "u", "user_id": "ann"}})
+        before = holding(tmp_path, LONG, "renew")
 
-        erase(here.agent, THREAD, 1)
+        erase(here.agent, ann, 1)
 
-        files = [path for path in tmp_path.rglob("*") if path.is_file()]
-        assert [path.name for path in files if LONG.encode() in path.read_bytes()] == []
-        here.say("and now?")
+        left = holding(tmp_path, LONG, "renew")
+        here.say("and now?", ann)
+    assert before >= {"attention.sqlite", ".concluded.sqlite", "a.jsonl", "manifest.yaml"}
+    assert left == set()
     assert LONG not in here.model.sent[-1].text
 
 
