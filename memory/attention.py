@@ -85,6 +85,14 @@ class Kept:
         memory = self.memory
         return effective(memory.base, days_between(memory.created, now), self.accesses)
 
+    def enters(self, threshold: float, now: datetime) -> bool:
+        """Tell whether it is in attention if there is room."""
+        return self.may_enter and self.holds(now) >= threshold
+
+    def is_liftable(self, threshold: float, now: datetime) -> bool:
+        """Tell whether a message that has all its keywords could lift it to the threshold."""
+        return in_context(self.holds(now), 1) >= threshold
+
 
 class Attention(Protocol):
     """What is in each user's attention; whatever passes `tests/memory/attention` is one.

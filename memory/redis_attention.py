@@ -15,7 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from .attention import Explanation, Kept, Memory, Ranked, explained, ranked
 from .errors import AttentionError
 from .fading import index_terms
-from .redis_index import liftable, list_terms, sharing, unlist
+from .redis_index import list_terms, sharing, unlist
 from .redis_keys import FIELDS, Keys, Stored, fields, new_version, plain, quoted, stored, unquoted
 from .redis_members import Members
 
@@ -157,7 +157,7 @@ class RedisAttention:
             found = members.read([name])[name]
         if found is None:
             return None
-        attended = here and members.attended(found.kept, now)
+        attended = here and found.kept.enters(self._threshold, now)
         return explained(found.kept, self._threshold, attended=attended, now=now)
 
     def _members(self, user_id: str) -> Members:
@@ -176,7 +176,7 @@ class RedisAttention:
         found = {
             name: one.kept
             for name, one in read.items()
-            if one and liftable(one.kept, self._threshold, now)
+            if one and one.kept.is_liftable(self._threshold, now)
         }
         idle = {name: terms for name, terms in listed.items() if name not in found}
         unlist(self._client, keys, idle, read)
@@ -228,7 +228,7 @@ def _queue(
 ) -> None:
     """Queue what one memory's change changes; the last answer is how many are in attention then."""
     keys, kept, name = members.keys, written.kept, quoted(written.kept.memory.id)
-    listed = liftable(kept, members.threshold, now)
+    listed = kept.is_liftable(members.threshold, now)
     former = index_terms(was.kept.memory.keywords) if was else ()
     terms = dict.fromkeys(former, False) | dict.fromkeys(index_terms(kept.memory.keywords), listed)
     pipeline.hset(keys.memory(name), mapping=fields(written))
@@ -238,7 +238,7 @@ def _queue(
     else:
         pipeline.srem(keys.suppressed, name)
     list_terms(pipeline, keys, name, terms)
-    if members.attended(kept, now):
+    if kept.enters(members.threshold, now):
         members.enter(pipeline, name, kept.holds(now))
     else:
         pipeline.zrem(keys.attention, name)

@@ -5,13 +5,11 @@ finds another one there takes it out; its next access may list it again.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 
 from redis import Redis
 from redis.client import Pipeline
 
-from .attention import Kept
-from .fading import in_context, index_terms
+from .fading import index_terms
 from .redis_keys import Keys, Stored, chunks, plain
 
 _UNLIST = """
@@ -19,11 +17,6 @@ local version = redis.call('HGET', KEYS[1], 'version') or ''
 if version ~= ARGV[1] then return end
 for i = 2, #KEYS do redis.call('SREM', KEYS[i], ARGV[2]) end
 """
-
-
-def liftable(kept: Kept, threshold: float, now: datetime) -> bool:
-    """Tell whether a message could lift a memory to the threshold."""
-    return in_context(kept.holds(now), 1) >= threshold
 
 
 def list_terms(pipeline: Pipeline, keys: Keys, name: str, terms: Mapping[str, bool]) -> None:

@@ -66,10 +66,6 @@ class Members:
     threshold: float
     capacity: int
 
-    def attended(self, kept: Kept, now: datetime) -> bool:
-        """Tell whether a memory belongs here, if there is room."""
-        return kept.may_enter and kept.holds(now) >= self.threshold
-
     def names(self, now: datetime) -> list[str]:
         """Return the names of the memories, whose number may be above the capacity for a moment."""
         for _ in range(_BUILDS):
@@ -131,7 +127,9 @@ class Members:
         for chunk in chunks(self.client.sscan_iter(self.keys.memories, count=CHUNK)):
             read = self.read(plain(name) for name in chunk)
             kepts = {name: one.kept for name, one in read.items() if one}
-            found |= {name: kept for name, kept in kepts.items() if self.attended(kept, now)}
+            found |= {
+                name: kept for name, kept in kepts.items() if kept.enters(self.threshold, now)
+            }
         highest = ranked(found.values(), self.threshold, now=now)[: self.capacity]
         pairs = [value for one in highest for value in (one.effective, quoted(one.id))]
         self.client.eval(_BUILT, 1, self.keys.attention, self._built, mark, DAY_SECONDS, *pairs)

@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, Result, Sear
 
 from .attention import Explanation, Kept, Memory, Ranked, explained, ranked
 from .errors import AttentionError
-from .fading import in_context, index_terms
+from .fading import index_terms
 from .keeping import label, packed, quoted, unpacked
 
 Namespace: TypeAlias = tuple[str, ...]
@@ -124,7 +124,7 @@ class StoreAttention:
         kept = _believed(found, places[0])
         if kept is None:
             return None
-        attended = bool(member) and self._attends(kept, now)
+        attended = bool(member) and kept.enters(self._threshold, now)
         return explained(kept, self._threshold, attended=attended, now=now)
 
     def _set(self, user_id: str, memory_id: str, *, suppressed: bool, now: datetime) -> bool:
@@ -135,20 +135,12 @@ class StoreAttention:
                 self._save(user_id, changed, now)
         return kept is not None
 
-    def _attends(self, kept: Kept, now: datetime) -> bool:
-        """Tell whether a memory is in attention if there is room."""
-        return kept.may_enter and kept.holds(now) >= self._threshold
-
-    def _liftable(self, kept: Kept, now: datetime) -> bool:
-        """Tell whether a message could lift a memory to the threshold."""
-        return in_context(kept.holds(now), 1) >= self._threshold
-
     def _save(self, user_id: str, kept: Kept, now: datetime, also: Iterable[Op] = ()) -> None:
         """Write what is kept of a memory and list it where it belongs now; the lowest may leave."""
         memory, key = kept.memory, label(kept.memory.id)
         value, members = {"id": quoted(memory.id)}, _place(user_id, MEMBERS)
-        terms = index_terms(memory.keywords) if self._liftable(kept, now) else ()
-        enters = self._attends(kept, now)
+        terms = index_terms(memory.keywords) if kept.is_liftable(self._threshold, now) else ()
+        enters = kept.enters(self._threshold, now)
         leaving = self._crowded_out(user_id, kept, now) if enters else set()
         self._batch(
             [
@@ -174,7 +166,7 @@ class StoreAttention:
     def _pruned(self, user_id: str, now: datetime) -> tuple[list[Kept], int]:
         """Let the members leave that have faded; return the others, and how many left."""
         keys = self._listed(user_id, MEMBERS)
-        members = [one for one in self._read(user_id, keys) if self._attends(one, now)]
+        members = [one for one in self._read(user_id, keys) if one.enters(self._threshold, now)]
         left = {*keys} - {label(one.memory.id) for one in members}
         self._batch([_deleting(_place(user_id, MEMBERS), key) for key in left])
         return members, len(left)
@@ -186,7 +178,7 @@ class StoreAttention:
         results = self._batch([_searching(place) for place in places])
         found = {place: _keys(items, place) for place, items in zip(places, results, strict=True)}
         kept = self._read(user_id, dict.fromkeys(key for keys in found.values() for key in keys))
-        liftable = [one for one in kept if self._liftable(one, now)]
+        liftable = [one for one in kept if one.is_liftable(self._threshold, now)]
         listed = {label(one.memory.id) for one in liftable}
         self._batch(
             [

@@ -53,8 +53,8 @@ def surface(
 ) -> Workspace:
     """Return the workspace of a first turn with what is in its user's attention."""
     try:
-        attended = _attended(view, runtime, collaborators)
-        return space if attended is None else attended.surfaced(space, said)
+        here = _attended(view, runtime, collaborators)
+        return space if here is None else here.surfaced(space, said)
     except AttentionError as error:
         _log.warning("session %r begins without memories: %s", view.owner.thread, error)
         return space
@@ -65,8 +65,8 @@ def related(
 ) -> Sequence[str]:
     """Return the memories that a text is about."""
     try:
-        attended = _attended(view, runtime, collaborators)
-        return () if attended is None else attended.related(said)
+        here = _attended(view, runtime, collaborators)
+        return () if here is None else here.related(said)
     except AttentionError as error:
         _log.warning("session %r has no related memories: %s", view.owner.thread, error)
         return ()
