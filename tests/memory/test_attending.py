@@ -49,6 +49,19 @@ def test_what_is_reopened_leaves(attention: StoreAttention) -> None:
     assert attention.top("ann", 9, now=NOW) == ()
 
 
+@pytest.mark.parametrize(("given", "held"), [({}, [50.0]), ({"importance": 0}, [])])
+def test_the_base_is_the_importance(
+    attention: StoreAttention, given: dict[str, int], held: list[float]
+) -> None:
+    """A memory holds 50 if nothing was said of its importance; a canned summary's 0 stays out."""
+    at = NOW.isoformat()
+
+    attend(attention, ANN, record({"type": "concluded", "effort": "a", **given}, at=at), NOW)
+
+    assert [one.effective for one in attention.top("ann", 9, now=NOW)] == held
+    assert attention.explain("ann", "t1/a", now=NOW) is not None
+
+
 def test_memories_of_other_sessions_keep_their_name(attention: StoreAttention) -> None:
     """An access of a qualified id counts for the session that it names."""
     attend(attention, ANN, record(CONCLUDED), NOW)
