@@ -12,6 +12,7 @@ from functools import partial
 from operator import attrgetter
 
 from ..prompts.loader import text as prompt
+from .clock import day_of
 from .desk import Desk
 from .efforts import Effort
 from .group_tiers import one_line
@@ -23,7 +24,6 @@ from .tokens import count_messages
 from .wellformed import note
 
 _LISTED = 20
-_DAY = len("2026-01-31")
 
 
 def memory_tier(desk: Desk, hidden: Collection[str]) -> Tier:
@@ -70,7 +70,7 @@ def _messages(lines: Mapping[str, str]) -> tuple[Message, ...]:
 def _of_day(desk: Desk, effort: Effort) -> str:
     """Return the line of an effort of another session, with the day on which it was concluded."""
     records = desk.view.turns_of(effort.id, [effort.turn])
-    day = records[0].at[:_DAY] if records else ""
+    day = day_of(records[0].at) if records else ""
     return _line(f"{effort.id} ({day})" if day else effort.id, effort)
 
 

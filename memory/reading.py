@@ -6,6 +6,7 @@ from typing import Any
 from ..prompts.loader import text as prompt
 from .archive import Elsewhere
 from .arguments import Nothing, ReadLog
+from .clock import day_of
 from .desk import Desk, Outcome
 from .efforts import Effort
 from .errors import ToolError
@@ -21,8 +22,6 @@ _SHOWN = 160
 
 _EARLIER = 20
 """Efforts of other sessions that `effort_status` names."""
-
-_DAY = len("2026-01-31")
 
 
 def effort_status(desk: Desk, _args: Nothing) -> Outcome:
@@ -43,7 +42,7 @@ def effort_status(desk: Desk, _args: Nothing) -> Outcome:
 
 def _elsewhere(one: Elsewhere) -> Mapping[str, str]:
     """Name what another session concluded, and the day; its text stays there."""
-    return {"id": qualified(one.owner, one.effort.id), "concluded": one.at[:_DAY]}
+    return {"id": qualified(one.owner, one.effort.id), "concluded": day_of(one.at)}
 
 
 def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from ..prompts.loader import text as prompt
 from .archive import Elsewhere, Found
 from .arguments import Search
+from .clock import day_of
 from .desk import Desk
 from .efforts import Effort
 from .errors import EmbeddingError
@@ -25,7 +26,6 @@ from .transitions import happened
 _log = logging.getLogger("ebbtide.embeddings")
 
 _ECHOED = 500
-_DAY = len("2026-01-31")
 
 
 def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
@@ -106,7 +106,7 @@ def _elsewhere(found: Elsewhere) -> tuple[Mapping[str, Any], Recalled]:
         "id": qualified(found.owner, effort.id),
         "status": effort.status,
         "session": session,
-        "concluded": found.at[:_DAY],
+        "concluded": day_of(found.at),
         "excerpt": effort.summary,
         "score": round(found.score, 2),
     }

@@ -18,8 +18,8 @@ def opened(talk: Conversation) -> Event:
     return event
 
 
-def test_an_opened_effort_knows_its_relatives(talk: Conversation) -> None:
-    """They are asked for by name and goal, and stand in the event by their ids."""
+def asking(talk: Conversation) -> list[str]:
+    """Let an earlier session have one relative; return what it will be asked for."""
     asked: list[str] = []
 
     def related(subject: str) -> Sequence[str]:
@@ -28,6 +28,12 @@ def test_an_opened_effort_knows_its_relatives(talk: Conversation) -> None:
 
     earlier(talk)
     talk.related = related
+    return asked
+
+
+def test_an_opened_effort_knows_its_relatives(talk: Conversation) -> None:
+    """They are asked for by name and goal, and stand in the event by their ids."""
+    asked = asking(talk)
     talk.ask("Let's mend the login.")
     talk.call("open_effort", name="login", goal="users stay signed in")
 
@@ -96,14 +102,7 @@ def test_there_are_as_many_as_hints(talk: Conversation) -> None:
 
 def test_without_hints_nobody_is_asked(talk: Conversation) -> None:
     """`recall_hints=0` switches them off."""
-    asked: list[str] = []
-
-    def related(subject: str) -> Sequence[str]:
-        asked.append(subject)
-        return [AUTH]
-
-    earlier(talk)
-    talk.related = related
+    asked = asking(talk)
     talk.set(recall_hints=0)
     talk.ask("Let's mend the login.")
     talk.call("open_effort", name="login")
