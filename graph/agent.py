@@ -94,18 +94,15 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
     inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.
     """
-    named, embedder = _tools(tools), choose_embedder(embeddings)
     collaborators = Collaborators(
         **_models(model, summary_model, extraction_model, compression_model),
         **_kept(archive),
-        alike=by_letters() if embedder is None else by_meaning(embedder),
+        **_meaning(embeddings),
+        **_tools(tools),
         settings=_defaults(settings),
         count=count if token_counter is None else _counter(token_counter),
         system=system_prompt,
-        tools=named,
-        embedder=embedder,
         attention=attention,
-        schemas=(*schemas(), *(convert_to_openai_tool(item) for item in named.values())),
     )
     checked(collaborators.settings, *sizes(collaborators, collaborators.settings))
     return build(collaborators)
@@ -118,6 +115,13 @@ def _kept(archive: Archive | None) -> dict[str, Any]:
         "archive": kept,
         "own_store": OwnStore(kept.root) if isinstance(kept, DiskArchive) else None,
     }
+
+
+def _meaning(embeddings: Embeddings | str | None) -> dict[str, Any]:
+    """Return what says what texts mean, and by what they are compared: by letters without it."""
+    embedder = choose_embedder(embeddings)
+    alike = by_letters() if embedder is None else by_meaning(embedder)
+    return {"embedder": embedder, "alike": alike}
 
 
 def _defaults(settings: Settings | None) -> Settings:
@@ -153,7 +157,8 @@ def _models(model: BaseChatModel | str, *others: BaseChatModel | str | None) -> 
     return dict(zip(names, (chat, *chosen), strict=True))
 
 
-def _tools(given: Sequence[BaseTool | Callable[..., Any]]) -> dict[str, BaseTool]:
+def _tools(given: Sequence[BaseTool | Callable[..., Any]]) -> dict[str, Any]:
+    """Return the application's tools by name, and all tools as the provider sees them."""
     tools = [item if isinstance(item, BaseTool) else tool(item) for item in given]
     names = [item.name for item in tools]
     taken = sorted(NAMES.intersection(names))
@@ -162,4 +167,6 @@ def _tools(given: Sequence[BaseTool | Callable[..., Any]]) -> dict[str, BaseTool
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise SettingsError(f"there are two tools of the name {twice[0]!r}: rename one")
-    return {item.name: item for item in tools}
+    named = {item.name: item for item in tools}
+    seen = (*schemas(), *(convert_to_openai_tool(item) for item in tools))
+    return {"tools": named, "schemas": seen}

@@ -123,7 +123,7 @@ def test_a_factor_that_the_floor_takes_no_room_for_is_said(
 ) -> None:
     """Both numbers are in the report, and in the log once for each change of them."""
     answers = [reporting(1.2), "two", "three", reporting(3.0), "five", "six"]
-    here = talk(tmp_path, answers, settings=Settings(context_budget=2_600))
+    here = talk(tmp_path, answers, settings=Settings(context_budget=2_700))
 
     reports = [here.say(words)["context_report"] for words in "123456"]
 
@@ -131,11 +131,11 @@ def test_a_factor_that_the_floor_takes_no_room_for_is_said(
     tokens = reports[0]["tokens"]
     floor = tokens["system"] + tokens["tools"] + 1_000
     factor = round(100 * reports[1]["safety_factor"])
-    middle, last = ({"effective": 260_000 // n, "floor": floor} for n in (factor, 150))
+    middle, last = ({"effective": 270_000 // n, "floor": floor} for n in (factor, 150))
     assert told == [None, middle, middle, middle, last, last]
     lines = [line for line in warnings(caplog) if "below the floor" in line]
     assert [line.split(":")[0] for line in lines] == [
-        f"context_budget 2600 divided by the safety factor {n / 100} is {260_000 // n} tokens, "
+        f"context_budget 2700 divided by the safety factor {n / 100} is {270_000 // n} tokens, "
         f"below the floor of {floor}"
         for n in (factor, 150)
     ]

@@ -30,14 +30,14 @@ def searched(talk: Conversation) -> list[Event]:
 
 
 def test_an_effort_elsewhere_is_found(talk: Conversation) -> None:
-    """Its excerpt is its summary, with the turn that concluded it and the session it is of."""
+    """Its excerpt is its summary, with its session and the day on which it was concluded."""
     earlier(talk)
     talk.ask("What was that again?")
     (result,) = results(talk, "axios interceptor")
 
-    assert list(result) == ["id", "status", "summary", "excerpt", "turn", "session", "score"]
-    assert (result["id"], result["status"], result["summary"]) == (AUTH, "concluded", "")
-    assert (result["excerpt"], result["turn"], result["session"]) == (FIX, 3, "t1")
+    assert list(result) == ["id", "status", "session", "concluded", "excerpt", "score"]
+    assert (result["id"], result["status"], result["session"]) == (AUTH, "concluded", "t1")
+    assert (len(result["concluded"]), result["excerpt"]) == (10, FIX)
     assert searched(talk) == [{"type": "searched", "efforts": [AUTH]}]
 
 
