@@ -82,17 +82,15 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     """Return the uncompiled graph, to be compiled alone or inside a parent graph.
 
     `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` are the application's
-    own; its `system_prompt` stands after Ebbtide's. `archive` is where turns are kept, by default
-    `DiskArchive("sessions")`, `settings` are the defaults of every run. `summary_model` concludes
-    efforts, `extraction_model` and `compression_model` shorten long open ones, all by default
-    `model`. With `embeddings`, any of LangChain's, or "minilm" (extra `semantic`), search and
-    compression go by meaning too. `attention` keeps which efforts of a user are worth surfacing in
-    a new session, by default in the store that the graph runs with, else in a file beside the
-    archive on disk. `token_counter` counts a text, by default as o200k_base does. Raises
-    `SettingsError` if one of these cannot be, or if the budget is too low for them.
-
-    Inside a parent whose schema mixes in `MemoryState`, compile it without a checkpointer: it
-    inherits the parent's. `checkpointer=True` leaks siblings after a fork and is not supported.
+    own; its `system_prompt` stands after Ebbtide's. `archive` keeps the turns, by default
+    `DiskArchive("sessions")`. `summary_model` concludes efforts, `extraction_model` and
+    `compression_model` shorten long open ones, all by default `model`. With `embeddings`, any of
+    LangChain's, or "minilm" (extra `semantic`), search and compression go by meaning too.
+    `attention` keeps what is worth surfacing in a user's next session, by default in the store that
+    the graph runs with, else in a file beside the archive. `token_counter` counts a text, by
+    default as o200k_base does. Raises `SettingsError` if one of these cannot be, or if the budget
+    is too low. Inside a parent whose schema mixes in `MemoryState`, compile it without a
+    checkpointer, so that it inherits the parent's; `checkpointer=True` leaks siblings after a fork.
     """
     collaborators = Collaborators(
         **_models(model, summary_model, extraction_model, compression_model),
