@@ -3,11 +3,12 @@
 import os
 import sqlite3
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 
 from filelock import FileLock
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
 
 from ..memory.errors import AttentionError
@@ -19,14 +20,31 @@ _FILE = "attention.sqlite"
 _WAIT_SECONDS = 10.0
 
 
+class _Store(SqliteStore):
+    """A store that leaves no transaction open that it could not commit, as LangGraph's does.
+
+    It could never begin another one, and it would lock out all other processes.
+    """
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do what is asked; if that fails, let go of the file."""
+        try:
+            return super().batch(ops)
+        except BaseException:
+            with self.lock:
+                self.conn.rollback()
+            raise
+
+
 class OwnStore:
     """An embedded SQLite store that is opened when it is first asked for, once in each process."""
 
-    def __init__(self, root: Path) -> None:
-        """Keep it below the root of an archive."""
+    def __init__(self, root: Path, *, wait: float = _WAIT_SECONDS) -> None:
+        """Keep it below the root of an archive; `wait` for other processes so many seconds."""
         self.path = root / FOLDER / _FILE
+        self._wait = wait
         self._lock = Lock()
-        self._opened: tuple[int, SqliteStore] | None = None
+        self._opened: tuple[int, BaseStore] | None = None
 
     def __call__(self) -> BaseStore:
         """Return the store; raises `AttentionError` if it cannot be opened."""
@@ -38,16 +56,16 @@ class OwnStore:
                     raise AttentionError(f"{str(self.path)!r} cannot be opened: {error}") from error
             return self._opened[1]
 
-    def _open(self) -> SqliteStore:
+    def _open(self) -> BaseStore:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(
-            self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            self.path, timeout=self._wait, isolation_level=None, check_same_thread=False
         )
-        store = SqliteStore(connection)
+        store = _Store(connection)
         weakref.finalize(store, connection.close)
         # What is erased must not stay in the free pages of the file.
         connection.execute("PRAGMA secure_delete=ON")
         # Two processes that made the tables of a new file at once would get in each other's way.
-        with FileLock(f"{self.path}.lock", timeout=_WAIT_SECONDS):
+        with FileLock(f"{self.path}.lock", timeout=self._wait):
             store.setup()
         return store

@@ -283,20 +283,6 @@ def test_when_attention_fails_the_turn_works(
     assert MEMORY in surfaced(turn)
 
 
-def test_a_file_that_is_damaged_is_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What SQLite says of the file may be no text, and no error of its own."""
-    monday(tmp_path)
-    path = OwnStore(tmp_path).path
-    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CR\xff\x96\xffE TABLE"))
-
-    state = talk(tmp_path, ["Hi."]).say("Hello.", session("tuesday"))
-
-    assert state["messages"][-1].text == "Hi."
-    assert "cannot be opened" in caplog.text
-
-
 def test_a_restored_session_counts_nothing_twice(tmp_path: Path) -> None:
     """A thread that is rebuilt from the archive tells attention only what is new."""
     saver, shown = InMemorySaver(), call("expand_effort", effort_id="keys")
