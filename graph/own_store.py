@@ -44,17 +44,19 @@ class OwnStore:
         self.path = root / FOLDER / _FILE
         self._wait = wait
         self._lock = Lock()
-        self._opened: tuple[int, BaseStore] | None = None
+        # By process: one that was forked off must not close the connection of its parent.
+        self._opened: dict[int, BaseStore] = {}
 
     def __call__(self) -> BaseStore:
         """Return the store; raises `AttentionError` if it cannot be opened."""
         with self._lock:
-            if self._opened is None or self._opened[0] != os.getpid():
+            process = os.getpid()
+            if process not in self._opened:
                 try:
-                    self._opened = os.getpid(), self._open()
+                    self._opened[process] = self._open()
                 except Exception as error:  # not only sqlite3.Error if the file is damaged
                     raise AttentionError(f"{str(self.path)!r} cannot be opened: {error}") from error
-            return self._opened[1]
+            return self._opened[process]
 
     def _open(self) -> BaseStore:
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,8 @@
 """The file in which attention is kept beside the archive, when something is wrong with it."""
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +28,41 @@ def test_a_file_that_is_damaged_is_a_warning(
 
     assert state["messages"][-1].text == "Hi."
     assert "cannot be opened" in caplog.text
+
+
+FORK = """
+import gc, os, sys
+from pathlib import Path
+from ebbtide.graph.own_store import OwnStore
+
+opened = OwnStore(Path(sys.argv[1]))
+store = opened()
+store.put(("a",), "k", {"v": 1})
+store.conn.execute("BEGIN")
+store.conn.execute("UPDATE store SET key = 'later'")
+child = os.fork()
+if not child:
+    del store
+    opened()
+    gc.collect()
+    os._exit(0)
+os.waitpid(child, 0)
+store.conn.execute("COMMIT")
+assert store.get(("a",), "later").value == {"v": 1}
+"""
+
+
+def test_a_process_that_is_forked_off_leaves_its_parent_alone(tmp_path: Path) -> None:
+    """It opens the file itself, and what its parent is writing meanwhile is not lost."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_who_reads_the_file_for_long_is_waited_for(tmp_path: Path) -> None:
