@@ -1,11 +1,12 @@
 """Attention at scale: how long its methods take for a user of many memories.
 
-python benchmarks/attention.py --out results 1000 10000 100000
+python benchmarks/attention.py --out results 1000 10000 100000 --redis redis://localhost:6379/9
 
 Memories are concluded all over three years, importance 0-100, each with twelve keywords from a
 vocabulary of 50,000 in Zipf's proportions. They are added each at its moment; a tenth is accessed
 once, later. A message is a text of forty words, half of them of that vocabulary. The first message
-finds an index of terms from which nothing was cleaned yet.
+finds an index of terms from which nothing was cleaned yet. With `--redis` a server is measured as
+well: the database of the URL is emptied before each size.
 """
 
 import argparse
@@ -21,10 +22,12 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from langgraph.store.sqlite import SqliteStore
+from redis import Redis
 from report import write
 from search_scale import VOCABULARY, WEIGHTS, text, timed
 
 from ebbtide.memory.attention import Attention, Memory
+from ebbtide.memory.redis_attention import RedisAttention
 from ebbtide.memory.store_attention import StoreAttention
 
 Opening: TypeAlias = Callable[[Path], Any]
@@ -48,8 +51,19 @@ def on_sqlite(folder: Path) -> Iterator[Attention]:
         yield StoreAttention(store)
 
 
-PLACES: Mapping[str, Opening] = {"SQLite store": on_sqlite}
-"""Where attention is kept; another place is a line here."""
+def on_redis(url: str) -> Opening:
+    """Return what opens attention in a database of a Redis server, emptied for each new folder."""
+
+    @contextmanager
+    def opened(folder: Path) -> Iterator[Attention]:
+        begun = folder / "begun"
+        with Redis.from_url(url) as client:
+            if not begun.exists():
+                client.flushdb()
+                begun.touch()
+            yield RedisAttention(client)
+
+    return opened
 
 
 def memories(chance: random.Random, size: int) -> Iterator[Memory]:
@@ -73,14 +87,14 @@ def filled(attention: Attention, chance: random.Random, size: int) -> None:
             print(f"{number:,} of {size:,} memories added", flush=True)
 
 
-def measured(place: str, folder: Path, size: int) -> dict[str, Any]:
+def measured(place: str, opening: Opening, folder: Path, size: int) -> dict[str, Any]:
     """Return the row of one size in one place."""
     chance, end = random.Random(1), _START + timedelta(days=_DAYS)
-    with PLACES[place](folder) as attention:
+    with opening(folder) as attention:
         begun = perf_counter()
         filled(attention, chance, size)
         took = perf_counter() - begun
-    with PLACES[place](folder) as attention:
+    with opening(folder) as attention:
         first, _ = timed(lambda: attention.top(_USER, _LIMIT, now=end))
         message, _ = timed(
             lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end)
@@ -114,13 +128,16 @@ def main() -> None:
     """Measure each size that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--redis", help="URL of a database whose keys may be deleted")
     parser.add_argument("memories", type=int, nargs="+")
     options = parser.parse_args()
+    places: dict[str, Opening] = {"SQLite store": on_sqlite}
+    places |= {"Redis": on_redis(options.redis)} if options.redis else {}
     rows = []
-    for place in PLACES:
+    for place, opening in places.items():
         for size in options.memories:
             with TemporaryDirectory() as folder:
-                rows.append(measured(place, Path(folder), size))
+                rows.append(measured(place, opening, Path(folder), size))
     write(options.out, "attention", "Attention at scale", rows)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.benchmarks.talk import conversation
 from tests.examples.running import ROOT, run
+from tests.redis_server import RedisServer
 
 FOLDER = ROOT / "benchmarks"
 PLAIN = {
@@ -147,10 +148,13 @@ def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
     ]
 
 
-def test_attention(tmp_path: Path) -> None:
-    """Each size is filled and asked; the few memories of the last weeks are in attention."""
-    (row,) = results("attention", tmp_path, "40")["rows"]
+def test_attention(tmp_path: Path, redis_server: RedisServer) -> None:
+    """In either place the same memories, those of the last weeks, are in attention at each size."""
+    url = f"unix://{redis_server.socket}"
+    rows = results("attention", tmp_path, "40", "60", "--redis", url)["rows"]
 
-    assert (row["memories"], row["kept in"]) == (40, "SQLite store")
-    assert 0 < row["in attention"] < 200
-    assert all(value >= 0 for name, value in row.items() if name.endswith(" ms"))
+    sizes = [(row["memories"], row["kept in"]) for row in rows]
+    assert sizes == [(40, "SQLite store"), (60, "SQLite store"), (40, "Redis"), (60, "Redis")]
+    inside = [row["in attention"] for row in rows]
+    assert inside[:2] == inside[2:]
+    assert all(0 < number < 200 for number in inside)
