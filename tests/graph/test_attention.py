@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from langgraph.store.sqlite import AsyncSqliteStore
 
 from ebbtide import CommandError, commands, erase, restore
 from ebbtide.graph.own_store import OwnStore
+from ebbtide.memory.attention import Memory
 from ebbtide.memory.store_attention import StoreAttention
 from tests.agents import Talk, talk
 from tests.doubles import call
@@ -152,13 +153,53 @@ def test_only_listed_is_not_accessed(tmp_path: Path) -> None:
     assert commands.explain(here.agent, session("x"), MEMORY).accesses == 0
 
 
-def test_the_limit_is_a_setting_of_the_run(tmp_path: Path) -> None:
-    """`attention_limit` 0 surfaces nothing."""
-    here = monday(tmp_path, "Hello.", "Hello.")
+@pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (10, 2)])
+def test_the_limit_is_a_setting_of_the_run(tmp_path: Path, limit: int, count: int) -> None:
+    """At most `attention_limit` memories are surfaced, those that hold most; 0 is none."""
+    lamps = {"summary": "All lamps.", "keywords": ["lamps"], "importance": 65}
+    here = monday(tmp_path, *concluding("lamps"), "Hello.", then=lamps)
+    here.say(f"Lamps. {ENOUGH}", session("lamps"))
+    here.say("Done.", session("lamps"))
 
-    here.say("Hello.", session("tuesday"), context={"attention_limit": 0, "user_id": "ann"})
+    given = {"attention_limit": limit, "user_id": "ann"}
+    state = here.say("Hello.", session("tuesday"), context=given)
 
-    assert "From earlier sessions" not in here.model.sent[-1].text
+    assert [*state["summaries"]] == [MEMORY, "lamps/lamps"][:count]
+
+
+@pytest.mark.parametrize(
+    ("days", "words", "there"),
+    [
+        (49, "Hello.", True),
+        (51, "Hello.", False),
+        (51, "Where is the gate clock?", True),
+        (100, "Where is the gate clock?", False),
+    ],
+)
+def test_it_fades_and_is_there_when_it_matters(
+    tmp_path: Path, days: int, words: str, *, there: bool
+) -> None:
+    """A memory of 80 is surfaced for 50 days, and longer where the first message is about it."""
+    store = InMemoryStore()
+    here = monday(tmp_path, "Hi.", store=store)
+    concluded = datetime.now(UTC) - timedelta(days=days)
+    older = Memory(MEMORY, 80, concluded, ("gate", "clock"))
+    StoreAttention(store).add("ann", older, now=concluded)
+
+    turn = after(here, words, session("tuesday"))
+
+    assert (MEMORY in surfaced(turn)) is there
+
+
+def test_what_faded_leaves_when_a_session_begins(tmp_path: Path) -> None:
+    """Nothing is left to prune after the first turn."""
+    store, now = InMemoryStore(), datetime.now(UTC)
+    here, long_ago = monday(tmp_path, "Hi.", store=store), now - timedelta(days=365)
+    StoreAttention(store).add("ann", Memory("t/old", 90, long_ago), now=long_ago)
+
+    here.say("Hello.", session("tuesday"))
+
+    assert StoreAttention(store).prune("ann", now=now) == 0
 
 
 def test_the_second_turn_surfaces_nothing_more(tmp_path: Path) -> None:
