@@ -53,7 +53,7 @@ def unpacked(value: Mapping[str, Any]) -> Kept:
             "withdrawn": bool(withdrawn),
         } if all(isinstance(one, str) for one in keywords):
             memory = Memory(
-                _text(memory_id), base, _moment(created), tuple(_text(one) for one in keywords)
+                _text(memory_id), base, moment(created), tuple(_text(one) for one in keywords)
             )
             return Kept(memory, accesses, suppressed, withdrawn)
     raise ValueError(f"not what is kept of a memory: {value!r}")
@@ -64,12 +64,16 @@ def quoted(text: str) -> str:
     return quote(text, safe=_PLAIN, errors="surrogatepass")
 
 
+def moment(found: str) -> datetime:
+    """Return a moment in UTC; raises `ValueError` if it is none, or is without a time zone."""
+    read = datetime.fromisoformat(found)
+    if read.tzinfo is None:
+        raise ValueError(f"a moment without a time zone: {found!r}")
+    try:
+        return read.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"a moment beyond all years: {found!r}") from error
+
+
 def _text(found: str) -> str:
     return unquote(found, errors="surrogatepass")
-
-
-def _moment(found: str) -> datetime:
-    moment = datetime.fromisoformat(found)
-    if moment.tzinfo is None:
-        raise ValueError(f"a moment without a time zone: {found!r}")
-    return moment

@@ -15,12 +15,12 @@ import logging
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 from .attention import Kept, Memory
+from .keeping import moment
 
 FIELDS = ("base", "created", "accesses", "keywords", "suppressed", "withdrawn", "version")
 """The fields of a memory's hash; the version is another one after each change."""
@@ -130,11 +130,11 @@ def stored(name: str, answer: Sequence[bytes | str | None]) -> Stored | None:
 
     None if there is no such hash; one that is damaged is logged, and taken as if it were not there.
     """
-    values = [plain(value) for value in answer if value is not None]
+    values = [value for value in answer if value is not None]
     if not values:
         return None
     try:
-        return _stored(name, *values)
+        return _stored(name, *map(plain, values))
     except (TypeError, ValueError) as error:
         _log.warning("skipped the memory %r, whose hash is damaged: %s", unquoted(name), error)
         return None
@@ -152,8 +152,9 @@ def chunks(values: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _stored(name: str, *values: str) -> Stored:
-    base, created, accesses, keywords, suppressed, withdrawn, version = values
-    memory = Memory(
-        unquoted(name), int(base), datetime.fromisoformat(created), tuple(json.loads(keywords))
-    )
+    base, created, accesses, listed, suppressed, withdrawn, version = values
+    keywords = tuple(json.loads(listed))
+    if not all(isinstance(one, str) for one in keywords):
+        raise ValueError(f"keywords that are no texts: {listed!r}")
+    memory = Memory(unquoted(name), int(base), moment(created), keywords)
     return Stored(Kept(memory, int(accesses), suppressed == "1", withdrawn == "1"), version)

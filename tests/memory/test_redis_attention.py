@@ -278,13 +278,28 @@ def test_both_protocols_work(redis_server: RedisServer, protocol: int) -> None:
         assert ids(attention) == [A.id]
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("created", "yesterday"),
+        ("created", "2026-01-01T09:00:00"),
+        ("created", "9999-12-31T23:59:59-23:00"),
+        ("keywords", "[1]"),
+        ("keywords", b"\xff"),
+        ("base", "9" * 5_000),
+    ],
+)
 def test_a_damaged_hash_is_skipped(
-    client: Redis, attention: RedisAttention, caplog: pytest.LogCaptureFixture
+    client: Redis,
+    attention: RedisAttention,
+    caplog: pytest.LogCaptureFixture,
+    field: str,
+    value: str | bytes,
 ) -> None:
     """A hash that is not what was written is logged and hides nothing else."""
     attention.add("ann", A, now=NOW)
     attention.add("ann", B, now=NOW)
-    client.hset("ebbtide:ann:memory:t1%2Fauth-bug", "created", "yesterday")
+    client.hset("ebbtide:ann:memory:t1%2Fauth-bug", field, value)
 
     assert ids(attention) == [B.id]
     assert "t1/auth-bug" in caplog.text

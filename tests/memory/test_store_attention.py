@@ -27,6 +27,7 @@ DAMAGED: list[dict[str, Any]] = [
     {**packed(Kept(memory("t1/a"))), "base": "60"},
     {**packed(Kept(memory("t1/a"))), "created": "yesterday"},
     {**packed(Kept(memory("t1/a"))), "created": "2026-01-01T09:00:00"},
+    {**packed(Kept(memory("t1/a"))), "created": "9999-12-31T23:59:59-23:00"},
     {**packed(Kept(memory("t1/a"))), "keywords": [1]},
     {**packed(Kept(memory("t1/a"))), "accesses": None},
     {**packed(Kept(memory("t1/a"))), "id": "%ff"},
