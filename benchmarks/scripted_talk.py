@@ -8,6 +8,7 @@ everything else is the same for everyone.
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -47,8 +48,15 @@ number of retries and say so in the log before the next release is built tomorro
 QUESTION, ANSWER, RESULT = 32, 105, 60
 """Words of what is said, and of an ordinary result."""
 
+SUMMARY = 95
+"""Words of a summary, about 100 tokens."""
+
 LOG, LONG_LOG = 1_500, 8_000
 """Words of the log that an effort looks at in the beginning, a short one and the long one."""
+
+_SENTENCE = re.compile(r"Answer \d+: [^.?]+\.")
+_QUOTES = 2
+"""Sentences of a log that the model takes for salient."""
 
 Take = Callable[[Sequence[BaseMessage], Sequence[Mapping[str, Any]], bool], None]
 """Is given each request: messages, tool schemas, whether it asks for a summary."""
@@ -128,8 +136,9 @@ class TalkingModel(BaseChatModel):
     def with_structured_output(
         self, schema: dict[str, Any] | type, **_kwargs: Any
     ) -> Runnable[LanguageModelInput, Any]:
-        """Return the model answering with a summary as JSON."""
-        return self.bind(schema=schema) | JsonOutputParser()
+        """Return the model answering in JSON: with quotes or with a summary."""
+        named = schema["properties"] if isinstance(schema, dict) else schema.model_fields  # type: ignore[attr-defined]
+        return self.bind(fields=frozenset(named)) | JsonOutputParser()
 
     def _generate(
         self,
@@ -140,14 +149,19 @@ class TalkingModel(BaseChatModel):
     ) -> ChatResult:
         tools = kwargs.get("tools", ())
         self._take(messages, tools, not tools)
-        answer = next(self._said) if tools else AIMessage(_summary("schema" in kwargs))
+        answer = next(self._said) if tools else AIMessage(_asked(messages, kwargs.get("fields")))
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-def _summary(structured: bool) -> str:  # noqa: FBT001 (says which of two forms)
-    """Return a summary of about 100 tokens, in the form that is asked for."""
-    said = _text(random.Random(0), 95).capitalize() + "."
-    return json.dumps({"summary": said, "keywords": [], "importance": 50}) if structured else said
+def _asked(messages: Sequence[BaseMessage], fields: frozenset[str] | None) -> str:
+    """Return what is asked for: quotes of the log, a summary in JSON, or a text without a form."""
+    if fields is not None and "items" in fields:
+        quotes = _SENTENCE.findall(messages[-1].text)[-_QUOTES:]
+        return json.dumps({"items": [{"quote": one, "kind": "decision"} for one in quotes]})
+    said = _text(random.Random(0), SUMMARY).capitalize() + "."
+    if fields is None:
+        return said
+    return json.dumps({"summary": said, "keywords": [], "importance": 50})
 
 
 def _text(chance: random.Random, words: int) -> str:
