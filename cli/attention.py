@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..graph.attention_commands import explained, listed, suppressing, unsuppressing
+from ..graph.attention_commands import explained, forgetting, listed, suppressing, unsuppressing
 from ..memory.attention import Attention, Explanation
 from .faults import reported
 from .home import configured
@@ -55,6 +55,15 @@ def unsuppress(
 ) -> None:
     """Undo a suppression."""
     _told(unsuppressing(*_kept(root, user, config), memory_id))
+
+
+@app.command()
+@reported()
+def forget(
+    memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+) -> None:
+    """Delete what attention keeps of a memory, such as one of a deleted session."""
+    typer.echo(f"forgot {printable(forgetting(*_kept(root, user, config), memory_id).id)}")
 
 
 def attention_table(found: Iterable[Explanation]) -> Table | Text:

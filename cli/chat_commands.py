@@ -245,6 +245,7 @@ _ON_MEMORIES = {
     "explain": commands.aexplain,
     "suppress": commands.asuppress,
     "unsuppress": commands.aunsuppress,
+    "forget": commands.aforget,
 }
 """What /attention does to a memory, by how it is called."""
 
@@ -267,7 +268,7 @@ COMMANDS: Mapping[str, Entry] = {
     "/collapse": Entry("/collapse EFFORT", "take its log out again", _collapse),
     "/search": Entry("/search WORDS", "search efforts and turns", _search),
     "/attention": Entry(
-        "/attention [explain|suppress|unsuppress MEMORY]",
+        "/attention [explain|suppress|unsuppress|forget MEMORY]",
         "what earlier sessions left in attention; why; take it out",
         _attention,
     ),

@@ -8,10 +8,12 @@ checkpointers. While one that changes something works, no turn of the thread may
 from ..graph.attention_commands import (
     aattention,
     aexplain,
+    aforget,
     asuppress,
     attention,
     aunsuppress,
     explain,
+    forget,
     suppress,
     unsuppress,
 )
@@ -67,6 +69,7 @@ __all__ = [
     "aerase",
     "aexpand_effort",
     "aexplain",
+    "aforget",
     "amessages",
     "aopen_effort",
     "arebuild_anchor",
@@ -86,6 +89,7 @@ __all__ = [
     "erase",
     "expand_effort",
     "explain",
+    "forget",
     "messages",
     "open_effort",
     "rebuild_anchor",

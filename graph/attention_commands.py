@@ -73,6 +73,19 @@ async def aunsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> E
     return await asyncio.to_thread(unsuppress, agent, config, memory_id)
 
 
+def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Delete what attention keeps of a memory, and return how it stood; its session stays.
+
+    For memories of sessions that were deleted. Raises `CommandError` as `suppress` does.
+    """
+    return forgetting(*_of(agent, config), memory_id)
+
+
+async def aforget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Do what `forget` does without holding the event loop."""
+    return await asyncio.to_thread(forget, agent, config, memory_id)
+
+
 def listed(kept: Attention, user: str) -> tuple[Explanation, ...]:
     """Return what is in a user's attention, most first, then what is suppressed."""
     now = datetime.now(UTC)
@@ -103,6 +116,13 @@ def unsuppressing(kept: Attention, user: str, memory_id: str) -> Explanation:
     """Undo the suppression of a memory of a user, and return how it stands."""
     kept.unsuppress(user, memory_id, now=datetime.now(UTC))
     return explained(kept, user, memory_id)
+
+
+def forgetting(kept: Attention, user: str, memory_id: str) -> Explanation:
+    """Delete what is kept of a memory of a user, and return how it stood."""
+    stood = explained(kept, user, memory_id)
+    kept.forget(user, memory_id, now=datetime.now(UTC))
+    return stood
 
 
 def nobody() -> CommandError:

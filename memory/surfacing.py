@@ -54,7 +54,7 @@ class Attended:
     def _is_about(self, effort: Effort, said: str) -> bool:
         share = relevance(effort.keywords, said)
         enough = self.settings.min_keyword_overlap
-        return share >= RELATED or share * len(effort.keywords) >= enough
+        return share >= RELATED or round(share * len(effort.keywords)) >= enough
 
     @property
     def _user(self) -> str:

@@ -91,7 +91,18 @@ def test_suppressed_and_back() -> None:
     assert f"From earlier sessions: {MEMORY}" in chat("Hello", thread="wednesday")
 
 
-@pytest.mark.parametrize("verb", ["explain", "suppress", "unsuppress"])
+def test_a_memory_is_forgotten() -> None:
+    """Nothing is kept of it any more; its session is not touched."""
+    chat(*LINES)
+
+    said = run("attention", "forget", MEMORY, "--user", "ann").stdout
+
+    assert said == f"forgot {MEMORY}\n"
+    assert run("attention", "list", "--user", "ann").stdout == "nothing is in attention\n"
+    assert Path("sessions/ann/monday/manifest.yaml").exists()
+
+
+@pytest.mark.parametrize("verb", ["explain", "suppress", "unsuppress", "forget"])
 def test_an_unknown_memory_is_an_error(verb: str) -> None:
     """A near id is offered, and the exit code says that nothing was done."""
     chat(*LINES)
@@ -130,10 +141,10 @@ def test_in_the_chat() -> None:
     assert shown.count("suppressed") == 1
 
 
-@pytest.mark.parametrize("line", ["/attention explain", "/attention forget it"])
+@pytest.mark.parametrize("line", ["/attention explain", "/attention remember it"])
 def test_in_the_chat_a_mistake_shows_the_usage(line: str) -> None:
     """Half a command and an unknown one say how it is written."""
-    assert "write /attention [explain|suppress|unsuppress MEMORY]" in chat(line)
+    assert "write /attention [explain|suppress|unsuppress|forget MEMORY]" in chat(line)
 
 
 def test_on_redis(redis: RedisServer) -> None:
