@@ -39,6 +39,8 @@ def without_turn(values: Mapping[str, Any], erased: Erased, view: View) -> dict[
         state["anchor"] = untold(values["anchor"], pieces, erased.wrote)
     if values.get("turn") == erased.turn:
         state |= {key: [] for key in _OF_THE_TURN if key in values}
+    elif not erased.sought and "banners" in values:  # which summaries were redacted is not known
+        state["banners"] = []
     kept = [_kept(turn, known[turn[0].id], view) for turn in turns if turn[0].id in known]
     same = bool(kept) and kept[-1] == turns[-1] and values["turn_starts"][-1] == kept[-1][0].id
     return {**state, **marks(kept, gone=not same)}

@@ -15,6 +15,7 @@ from langgraph.store.sqlite import AsyncSqliteStore
 from ebbtide import CommandError, commands, erase, restore
 from ebbtide.graph.own_store import OwnStore
 from ebbtide.memory.attention import Memory
+from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.store_attention import StoreAttention
 from tests.agents import Talk, talk
 from tests.doubles import call
@@ -348,6 +349,19 @@ def test_erasing_reaches_attention(tmp_path: Path) -> None:
     assert held == []
     assert report.not_erased == ("the name of effort 'keys', which the turn opened",)
     assert commands.explain(here.agent, session("x"), MEMORY).base == 80
+
+
+def test_erasing_again_reaches_the_banner_of_a_redacted_summary(tmp_path: Path) -> None:
+    """The archive was erased, then the process died: nobody knows any more what the summary was."""
+    here = monday(tmp_path)
+    kept = here.agent.get_state(session("monday")).values
+    tip = Tip(kept["branch"], kept["persisted"], kept["tip"])
+    here.archive.erase(Owner("ann", "monday"), tip, 1)
+
+    erase(here.agent, session("monday"), 1)
+
+    assert "clock" in str(kept["banners"])
+    assert "clock" not in str(here.agent.get_state(session("monday")).values)
 
 
 def test_erasing_reaches_a_memory_that_was_reopened(tmp_path: Path) -> None:
