@@ -1,6 +1,7 @@
 """`ebbtide attention`: what is in a user's attention across sessions, and why."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -10,11 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from ..graph.attention_commands import explained, forgetting, listed, suppressing, unsuppressing
+from ..memory.attending import remember
 from ..memory.attention import Attention, Explanation
+from ..memory.errors import ArchiveError
 from .faults import reported
 from .home import configured
 from .options import ConfigFile, Root, User
 from .printable import printable
+from .session_names import shown
 
 app = typer.Typer(
     help="What is in a user's attention across sessions, and why.", no_args_is_help=True
@@ -64,6 +68,22 @@ def forget(
 ) -> None:
     """Delete what attention keeps of a memory, such as one of a deleted session."""
     typer.echo(f"forgot {printable(forgetting(*_kept(root, user, config), memory_id).id)}")
+
+
+@app.command()
+@reported()
+def rebuild(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
+    """Add what the sessions concluded and attention does not know: its file was lost, say."""
+    setup = configured(root, user, config)
+    kept, now = setup.attention(), datetime.now(UTC)
+    added = 0
+    with setup.home.archive() as archive:
+        for owner in archive.sessions(setup.home.user):
+            try:
+                added += remember(kept, archive, owner, now)
+            except ArchiveError as error:
+                typer.echo(f"left out {printable(f'{shown(owner)}: {error}')}", err=True)
+    typer.echo(f"memories added: {added:,}")
 
 
 def attention_table(found: Iterable[Explanation]) -> Table | Text:

@@ -17,6 +17,7 @@ from ..memory.messages import digest
 from ..memory.record import DEFAULT_USER, Owner, Record, Tip
 from ..memory.restoring import replay
 from ..memory.view import every_turn, past
+from ..nodes.attending import remembered
 from ..nodes.erased_state import marks
 from ..nodes.plain import real
 from ..nodes.session import packed
@@ -29,7 +30,8 @@ def restore(
 ) -> RunnableConfig:
     """Rebuild a thread's state from the newest branch of its archive; return its new config.
 
-    `config` names the thread, and the user if there is one. Raises `SessionNotFoundError` if the
+    What it concluded and attention does not know is kept there. `config` names the thread, and the
+    user if there is one. Raises `SessionNotFoundError` if the
     archive holds no such session, `SettingsError` if the graph is not one of Ebbtide's.
     """
     return agent.update_state(config, _restored(agent, config), as_node=LAST_NODE)
@@ -54,6 +56,7 @@ def _restored(
     tip = archive.newest(owner)
     if tip is None:
         raise SessionNotFoundError(owner.thread)
+    remembered(owner, agent.store, graph.collaborators)
     window = graph.collaborators.settings.messages_window + 1
     return _values(archive, owner, tip, window)
 

@@ -44,6 +44,23 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(used))
 
 
+def remember(attention: Attention, archive: Archive, owner: Owner, now: datetime) -> int:
+    """Keep what a session concluded on its newest branch and attention does not know.
+
+    Return how many memories that are. What attention knows stays as it is. Raises `AttentionError`.
+    """
+    tip = archive.newest(owner)
+    if tip is None:
+        return 0
+    every = archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts
+    concluded = (effort for effort in every if effort.status == "concluded")
+    found = [_concluded(archive, owner, tip, effort, now) for effort in concluded]
+    unknown = [one for one in found if attention.explain(owner.user, one.id, now=now) is None]
+    for memory in unknown:
+        attention.add(owner.user, memory, now=now)
+    return len(unknown)
+
+
 def renew(attention: Attention, archive: Archive, owner: Owner, now: datetime) -> None:
     """Make the memories of a session say what the archive says of their efforts now.
 

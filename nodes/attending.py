@@ -8,7 +8,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
-from ..memory.attending import attend, renew_as_of
+from ..memory.attending import attend, remember, renew_as_of
 from ..memory.attention import Attention
 from ..memory.errors import AttentionError
 from ..memory.record import Owner, Record
@@ -70,6 +70,16 @@ def related(
     except AttentionError as error:
         _log.warning("session %r has no related memories: %s", view.owner.thread, error)
         return ()
+
+
+def remembered(owner: Owner, store: BaseStore | None, collaborators: Collaborators) -> None:
+    """Let attention know what a session concluded, where it does not."""
+    try:
+        attention = attention_of(owner, store, collaborators, collaborators.settings)
+        if attention is not None:
+            remember(attention, collaborators.archive, owner, datetime.now(UTC))
+    except AttentionError as error:
+        _log.warning("attention is not told of session %r: %s", owner.thread, error)
 
 
 def attended(

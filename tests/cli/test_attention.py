@@ -102,6 +102,30 @@ def test_a_memory_is_forgotten() -> None:
     assert Path("sessions/ann/monday/manifest.yaml").exists()
 
 
+def test_a_lost_file_is_built_again() -> None:
+    """Without the file of attention, what the sessions concluded is kept anew, once."""
+    chat(*LINES)
+    Path("sessions/.ebbtide/attention.sqlite").unlink()
+
+    said = [run("attention", "rebuild", "--user", "ann").stdout for _ in range(2)]
+
+    assert said == [f"memories added: {added}\n" for added in (1, 0)]
+    assert MEMORY in run("attention", "list", "--user", "ann").stdout
+
+
+def test_a_damaged_session_stops_no_rebuilding() -> None:
+    """It is named, and what the others concluded is kept."""
+    chat(*LINES)
+    chat(*LINES, thread="broken")
+    Path("sessions/.ebbtide/attention.sqlite").unlink()
+    Path("sessions/ann/broken/session.json").write_text("{", "utf-8")
+
+    result = run("attention", "rebuild", "--user", "ann")
+
+    assert (result.exit_code, result.stdout) == (0, "memories added: 1\n")
+    assert result.stderr.startswith("left out broken: ")
+
+
 @pytest.mark.parametrize("verb", ["explain", "suppress", "unsuppress", "forget"])
 def test_an_unknown_memory_is_an_error(verb: str) -> None:
     """A near id is offered, and the exit code says that nothing was done."""

@@ -338,6 +338,18 @@ def test_a_restored_session_counts_nothing_twice(tmp_path: Path) -> None:
     assert commands.explain(here.agent, session("x"), MEMORY).accesses == 1
 
 
+def test_a_restored_session_is_remembered(tmp_path: Path) -> None:
+    """What attention has lost of a thread is kept again when the thread is rebuilt."""
+    saver = InMemorySaver()
+    here = monday(tmp_path, "Hi.", checkpointer=saver)
+    attention_of(here).forget("ann", MEMORY, now=datetime.now(UTC))
+    saver.delete_thread("monday")
+
+    restore(here.agent, session("monday"))
+
+    assert MEMORY in surfaced(after(here, "Hello.", session("tuesday")))
+
+
 def test_erasing_reaches_attention(tmp_path: Path) -> None:
     """After the turn is erased, no file below the root has a keyword of it."""
     here = monday(tmp_path, then={"summary": "It was said at length.", "keywords": []})
