@@ -10,7 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS ?= dev
 COV ?=
-WORKERS ?= --numprocesses logical --maxprocesses 4 --dist loadfile
+# In the order of the folders the short files come last, so that no core waits for the others.
+WORKERS ?= --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # A strict editable install links every file, so a new one needs the install once more.
 FOLDERS := $(wildcard benchmarks cli evaluation graph memory nodes prompts)
