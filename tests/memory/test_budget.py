@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
@@ -56,14 +56,15 @@ def test_nothing_but_a_cut_changes_the_prefix(turns: Turns, above: int) -> None:
 
 
 @settings(deadline=None, max_examples=15)
+@example([*[({}, [("say", "Kept.")])] * 4, ({}, [("say", "Kept."), ("read", 9)])], 1, 2_000)
 @given(TURNS, ABOVE_THE_FLOOR, st.integers(2_000, 10_000))
 def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> None:
     """Invariant 2: the archive has each message as it was accepted, and `read_log` reads all."""
     with conversation() as talk:
         said = accepted(talk, turns, above)
+        talk.ask("Read it.")
         records = talk.desk.view.turns(range(1, talk.tip.turn + 1))
         kept = [talk.desk.view.messages(record) for record in records]
-        talk.ask("Read it.")
         talk.free = free
         read = [everything(talk, record.turn) for record in records[-1:]]
 
