@@ -3,19 +3,15 @@
 import asyncio
 import difflib
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph.state import CompiledStateGraph
 
 from ..memory.attention import Attention, Explanation
-from ..memory.errors import CommandError, SettingsError
+from ..memory.errors import CommandError
 from ..memory.messages import clean
 from ..memory.record import DEFAULT_USER, Owner
 from ..nodes.attending import attention_of
-from .build import MemoryGraph
-
-Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
+from .threads import Agent, parts_of
 
 _MOST = 10_000
 """More than any capacity."""
@@ -134,10 +130,7 @@ def nobody() -> CommandError:
 
 
 def _of(agent: Agent, config: RunnableConfig) -> tuple[Attention, str]:
-    graph = agent.builder
-    if not isinstance(graph, MemoryGraph):
-        raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
-    parts = graph.collaborators
+    parts = parts_of(agent)
     owner = Owner(clean(str(config.get("configurable", {}).get("user_id") or DEFAULT_USER)), "")
     kept = attention_of(owner, agent.store, parts, parts.settings)
     if kept is None:

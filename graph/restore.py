@@ -12,7 +12,7 @@ from langgraph.types import Overwrite
 
 from ..memory.anchor import shown
 from ..memory.archive import Archive
-from ..memory.errors import SessionNotFoundError, SettingsError
+from ..memory.errors import SessionNotFoundError
 from ..memory.messages import digest
 from ..memory.record import DEFAULT_USER, Owner, Record, Tip
 from ..memory.restoring import replay
@@ -21,8 +21,8 @@ from ..nodes.attending import remembered
 from ..nodes.erased_state import marks
 from ..nodes.plain import real
 from ..nodes.session import packed
-from .build import MemoryGraph
 from .checkpoints import LAST_NODE
+from .threads import parts_of
 
 
 def restore(
@@ -48,16 +48,14 @@ async def arestore(
 def _restored(
     agent: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
 ) -> dict[str, Any]:
-    graph = agent.builder
-    if not isinstance(graph, MemoryGraph):
-        raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
-    archive, chosen = graph.collaborators.archive, config.get("configurable", {})
+    parts, chosen = parts_of(agent), config.get("configurable", {})
+    archive = parts.archive
     owner = Owner(str(chosen.get("user_id") or DEFAULT_USER), str(chosen["thread_id"]))
     tip = archive.newest(owner)
     if tip is None:
         raise SessionNotFoundError(owner.thread)
-    remembered(owner, agent.store, graph.collaborators)
-    window = graph.collaborators.settings.messages_window + 1
+    remembered(owner, agent.store, parts)
+    window = parts.settings.messages_window + 1
     return _values(archive, owner, tip, window)
 
 

@@ -87,11 +87,20 @@ class Thread:
 
 def collaborators_of(agent: Agent) -> Collaborators:
     """Return what an agent works with; raises `SettingsError` if it keeps no memory of threads."""
+    collaborators = parts_of(agent)
+    if not agent.checkpointer:
+        raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
+    return collaborators
+
+
+def parts_of(agent: Agent) -> Collaborators:
+    """Return the parts of an agent, which may keep no memory of threads.
+
+    Raises `SettingsError` if the graph is not one of Ebbtide's.
+    """
     graph = agent.builder
     if not isinstance(graph, MemoryGraph):
         raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
-    if not agent.checkpointer:
-        raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
     return graph.collaborators
 
 

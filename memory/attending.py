@@ -52,7 +52,7 @@ def remember(attention: Attention, archive: Archive, owner: Owner, now: datetime
     tip = archive.newest(owner)
     if tip is None:
         return 0
-    every = archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts
+    every = _every(archive, owner, tip)
     concluded = (effort for effort in every if effort.status == "concluded")
     found = [_concluded(archive, owner, tip, effort, now) for effort in concluded]
     unknown = [one for one in found if attention.explain(owner.user, one.id, now=now) is None]
@@ -78,11 +78,15 @@ def renew_as_of(
 
     What another branch reopened is a memory again where it is concluded, and none where it is open.
     """
-    for effort in archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts:
+    for effort in _every(archive, owner, tip):
         if effort.status == "concluded":
             attention.add(owner.user, _concluded(archive, owner, tip, effort, now), now=now)
         else:
             _empty(attention, owner, effort, now)
+
+
+def _every(archive: Archive, owner: Owner, tip: Tip) -> tuple[Effort, ...]:
+    return archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts
 
 
 def _empty(attention: Attention, owner: Owner, effort: Effort, now: datetime) -> None:

@@ -53,7 +53,7 @@ def unpacked(value: Mapping[str, Any]) -> Kept:
             "withdrawn": bool(withdrawn),
         } if all(isinstance(one, str) for one in keywords):
             memory = Memory(
-                _text(memory_id), base, moment(created), tuple(_text(one) for one in keywords)
+                unquoted(memory_id), base, moment(created), tuple(unquoted(one) for one in keywords)
             )
             return Kept(memory, accesses, suppressed, withdrawn)
     raise ValueError(f"not what is kept of a memory: {value!r}")
@@ -62,6 +62,15 @@ def unpacked(value: Mapping[str, Any]) -> Kept:
 def quoted(text: str) -> str:
     """Return a text in ASCII without control characters; `unpacked` reads it back."""
     return quote(text, safe=_PLAIN, errors="surrogatepass")
+
+
+def unquoted(found: str) -> str:
+    """Return the text that was quoted.
+
+    >>> unquoted("t1%2Fauth%20bug")
+    't1/auth bug'
+    """
+    return unquote(found, errors="surrogatepass")
 
 
 def moment(found: str) -> datetime:
@@ -73,7 +82,3 @@ def moment(found: str) -> datetime:
         return read.astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"a moment beyond all years: {found!r}") from error
-
-
-def _text(found: str) -> str:
-    return unquote(found, errors="surrogatepass")

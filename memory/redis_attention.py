@@ -15,8 +15,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from .attention import Explanation, Kept, Memory, Ranked, explained, ranked
 from .errors import AttentionError
 from .fading import index_terms
+from .keeping import unquoted
 from .redis_index import list_terms, sharing, unlist
-from .redis_keys import FIELDS, Keys, Stored, fields, new_version, plain, quoted, stored, unquoted
+from .redis_keys import FIELDS, Keys, Stored, fields, new_version, plain, quoted, stored
 from .redis_members import Members
 
 T = TypeVar("T")

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from .attention import Kept, Memory
-from .keeping import moment
+from .keeping import moment, unquoted
 
 FIELDS = ("base", "created", "accesses", "keywords", "suppressed", "withdrawn", "version")
 """The fields of a memory's hash; the version is another one after each change."""
@@ -90,15 +90,6 @@ def quoted(text: str) -> str:
     ('t1%2Fauth%20bug', 'ann%3A%2A')
     """
     return quote(text, safe="", errors="surrogatepass")
-
-
-def unquoted(name: str) -> str:
-    """Return the text that was quoted.
-
-    >>> unquoted("t1%2Fauth%20bug")
-    't1/auth bug'
-    """
-    return unquote(name, errors="surrogatepass")
 
 
 def plain(answer: bytes | str) -> str:

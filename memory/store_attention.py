@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from threading import Lock
 from typing import Any, TypeAlias
@@ -52,7 +53,7 @@ class StoreAttention:
         """Keep a memory, or renew it; it enters if it is at the threshold or above."""
         with self._lock:
             was = self._kept(user_id, memory.id) or Kept(memory)
-            kept = Kept(memory, was.accesses, was.suppressed)
+            kept = replace(was, memory=memory, withdrawn=False)
             gone = {*index_terms(was.memory.keywords)} - {*index_terms(memory.keywords)}
             self._save(user_id, kept, now, _unlisted(user_id, memory.id, gone))
 
@@ -60,8 +61,7 @@ class StoreAttention:
         """Count an access; the memory may enter again."""
         with self._lock:
             if kept := self._kept(user_id, memory_id):
-                again = Kept(kept.memory, kept.accesses + 1, kept.suppressed, kept.withdrawn)
-                self._save(user_id, again, now)
+                self._save(user_id, replace(kept, accesses=kept.accesses + 1), now)
 
     def top(self, user_id: str, limit: int, *, now: datetime) -> tuple[Ranked, ...]:
         """Return the memories that hold most of attention; those that have faded leave first."""
@@ -102,8 +102,7 @@ class StoreAttention:
         """Take out a memory whose effort was reopened, until it is added again."""
         with self._lock:
             if kept := self._kept(user_id, memory_id):
-                out = Kept(kept.memory, kept.accesses, kept.suppressed, withdrawn=True)
-                self._save(user_id, out, now)
+                self._save(user_id, replace(kept, withdrawn=True), now)
 
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
         """Delete all that is kept of a memory."""
@@ -131,8 +130,7 @@ class StoreAttention:
         with self._lock:
             kept = self._kept(user_id, memory_id)
             if kept:
-                changed = Kept(kept.memory, kept.accesses, suppressed, kept.withdrawn)
-                self._save(user_id, changed, now)
+                self._save(user_id, replace(kept, suppressed=suppressed), now)
         return kept is not None
 
     def _save(self, user_id: str, kept: Kept, now: datetime, also: Iterable[Op] = ()) -> None:

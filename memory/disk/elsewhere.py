@@ -155,15 +155,15 @@ def _found(
     sessions: Sessions, user: str, candidates: Candidates, limit: int
 ) -> tuple[Elsewhere, ...]:
     """Return the best of the candidates that are concluded, as their sessions tell."""
-    found: list[tuple[Elsewhere, str]] = []
+    found: list[Elsewhere] = []
     for one in candidates.best:
-        if len(found) >= limit and one.most <= found[limit - 1][0].score:
+        if len(found) >= limit and one.most <= found[limit - 1].score:
             break
         for owner, entry, tip in _concluded(sessions, user, one):
             result = _scored(owner, entry, tip, candidates.rare)
-            found += [(result, entry.at)] if result.said else []
-            found.sort(key=lambda pair: (pair[0].score, pair[1]), reverse=True)
-    return tuple(result for result, _ in found[:limit])
+            found += [result] if result.said else []
+            found.sort(key=lambda result: (result.score, result.at), reverse=True)
+    return tuple(found[:limit])
 
 
 def _concluded(sessions: Sessions, user: str, one: Row) -> Iterator[tuple[Owner, Entry, Tip]]:
