@@ -6,7 +6,7 @@ from .cli import commands
 from .graph.agent import build_memory_graph, create_memory_agent
 from .graph.erasing import ErasureReport, aerase, erase
 from .graph.restore import arestore, restore
-from .memory.archive import Archive, EffortList, Finding
+from .memory.archive.protocol import Archive, EffortList, Finding
 from .memory.attention import Attention
 from .memory.disk.archive import DiskArchive
 from .memory.efforts import Effort

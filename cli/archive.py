@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..memory.archive import Archive, Finding
+from ..memory.archive.protocol import Archive, Finding
 from ..memory.errors import ArchiveFormatError
 from ..memory.record import Owner
 from .faults import reported

@@ -1,6 +1,6 @@
 """Sessions by the names that people see and type."""
 
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveError
 from ..memory.record import Owner
 from .home import Home

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveFormatError
 from ..memory.record import Owner
 from .home import Home

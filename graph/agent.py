@@ -10,7 +10,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.attention import Attention
 from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError

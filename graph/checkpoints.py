@@ -18,7 +18,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Overwrite, StateSnapshot
 
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.disk.tracing import holding
 from ..memory.record import Owner
 from ..nodes.held_state import hold

@@ -9,7 +9,7 @@ from typing import Any, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.attending import renew
 from ..memory.erasing import Erased, TurnPlace
 from ..memory.errors import (

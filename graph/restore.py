@@ -11,7 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Overwrite
 
 from ..memory.anchor import shown
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.errors import SessionNotFoundError
 from ..memory.messages import digest
 from ..memory.record import DEFAULT_USER, Owner, Record, Tip

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from .archive import Archive
+from .archive.protocol import Archive
 from .attention import Attention, Memory
 from .efforts import Effort
 from .qualified import is_qualified, qualified

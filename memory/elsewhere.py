@@ -3,7 +3,7 @@
 import logging
 from threading import Lock
 
-from .archive import Archive
+from .archive.protocol import Archive
 from .errors import ArchiveError
 from .qualified import is_hashed, owner_called, session_name
 from .record import Owner, Tip

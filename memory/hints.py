@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from .archive import Found
+from .archive.protocol import Found
 from .desk import Desk
 from .earlier_mentions import mentions
 from .efforts import Effort

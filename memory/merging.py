@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from .archive import Elsewhere, Found
+from .archive.protocol import Elsewhere, Found
 
 Result: TypeAlias = Found | Elsewhere
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .archive import Elsewhere
+from .archive.protocol import Elsewhere
 from .arguments import Nothing, ReadLog
 from .clock import day_of
 from .desk import Desk, Outcome

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .archive import Elsewhere, Found
+from .archive.protocol import Elsewhere, Found
 from .arguments import Search
 from .clock import day_of
 from .desk import Desk

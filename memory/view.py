@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .archive import Archive, EffortList, Elsewhere, Found
+from .archive.protocol import Archive, EffortList, Elsewhere, Found
 from .efforts import Effort, changes, newest
 from .elsewhere import other_session
 from .meaning import Meaning

@@ -8,7 +8,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from ..memory.anchor import shown
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.errors import InputError
 from ..memory.incoming import Marks, Message, incoming
 from ..memory.messages import answered, unanswered

@@ -8,7 +8,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore
 
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.attention import Attention
 from ..memory.context import fixed_tiers, instructions
 from ..memory.keywords import KeywordCache

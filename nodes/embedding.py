@@ -2,7 +2,7 @@
 
 import logging
 
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.meaning import Embedder
 from ..memory.record import Owner

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from langgraph.graph import add_messages
 
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.record import Owner
 from .plain import plain, real
 from .state import AgentState

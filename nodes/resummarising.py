@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.efforts import Effort
 from ..memory.errors import SummaryError
 from ..memory.record import Owner, Tip

@@ -7,7 +7,7 @@ from typing import Any
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from ..memory.anchor import with_blocks
-from ..memory.archive import Archive
+from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveLockedError
 from ..memory.messages import Message, digest
 from ..memory.record import Group, Owner, Record, Tip

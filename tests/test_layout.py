@@ -25,7 +25,7 @@ SCRIPTS = {"benchmarks", "examples"}
 MAY_PRINT = {"benchmarks", "cli", "examples"}
 VAGUE = {"utils", "helpers", "manager", "base", "common"}
 
-FILE_LINES = 300
+FILE_LINES = 450
 EXAMPLE_LINES = 80
 FUNCTION_LINES = 40
 PARAMETERS = 5

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..archive import Finding
+from ..archive.protocol import Finding
 from ..lineage import lineage
 from ..record import Record, Tip
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ..archive import EffortList, Elsewhere, Finding, Found
+from ..archive.protocol import EffortList, Elsewhere, Finding, Found
 from ..efforts import Effort
 from ..erasing import Erased
 from ..errors import SessionNotFoundError

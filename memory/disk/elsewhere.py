@@ -13,7 +13,7 @@ from heapq import nlargest
 from itertools import islice
 from typing import TypeVar
 
-from ..archive import Elsewhere
+from ..archive.protocol import Elsewhere
 from ..errors import ArchiveError
 from ..manifest import Entry
 from ..messages import clean

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..archive import Finding
+from ..archive.protocol import Finding
 from ..erasing import Redaction, TurnPlace, changed
 from ..errors import ArchiveFormatError
 from ..manifest import Entry, ManifestError, entries, line, parse

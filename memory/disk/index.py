@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, TypeAlias
 
-from ..archive import EffortList
+from ..archive.protocol import EffortList
 from ..efforts import Effort
 from ..lineage import Segment, lineage
 from ..manifest import Entry, entry_of, fields

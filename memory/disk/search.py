@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ..archive import Found
+from ..archive.protocol import Found
 from ..meaning import Meaning
 from ..record import Tip
 from ..search import Name, Rare, Says, Scores, Topic, Turn, ranked, rarity, score, summed

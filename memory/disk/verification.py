@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ..archive import Finding
+from ..archive.protocol import Finding
 from ..manifest import Entry, Manifest, ManifestError, entries, lacking, parse, unknown
 from ..messages import digest
 from ..record import Record

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide import DiskArchive
 from ebbtide.graph.embeddings import choose_embedder
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.settings import Settings

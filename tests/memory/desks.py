@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.banners import surfaced
 from ebbtide.memory.context import assemble
 from ebbtide.memory.decay import decayed

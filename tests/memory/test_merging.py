@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.archive import Elsewhere, Found
+from ebbtide.memory.archive.protocol import Elsewhere, Found
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.merging import merged
 from ebbtide.memory.record import Owner, Tip

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.record import Event, Group, Owner, Record, Tip
 
 OWNER = Owner("ann", "t1")

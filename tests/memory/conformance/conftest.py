@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.disk.archive import DiskArchive
 
 

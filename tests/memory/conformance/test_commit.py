@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.messages import digest
 from ebbtide.memory.record import Group, Owner, Tip
 from tests.memory.turns import OWNER, START, answer, commit_all, human, opened, turn, visible

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import ArchiveError
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.salience import Compression, Item, Kind

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group, Tip
 from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ebbtide.memory.archive import Archive, Found
+from ebbtide.memory.archive.protocol import Archive, Found
 from ebbtide.memory.errors import EmbeddingError
 from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.record import Group, Owner, Tip

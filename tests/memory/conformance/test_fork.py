@@ -1,6 +1,6 @@
 """Forks: whoever goes back starts a branch, and sees its own past only."""
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.record import Tip, branch_id
 from tests.memory.turns import OWNER, START, commit_all, opened, turn, visible
 

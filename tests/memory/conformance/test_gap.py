@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.record import Tip
 from tests.memory.turns import OWNER, commit_all, turn, visible
 

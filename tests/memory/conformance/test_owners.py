@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import SessionNotFoundError
 from ebbtide.memory.record import Owner
 from tests.memory.turns import START, commit_all, opened, turn, visible

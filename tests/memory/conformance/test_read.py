@@ -1,6 +1,6 @@
 """Reading turns: those asked for, those that are ambient."""
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from tests.memory.turns import OWNER, START, commit_all, texts, turn
 
 

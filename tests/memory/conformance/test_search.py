@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ebbtide.memory.archive import Archive
+from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.record import Group, Owner, Tip
 from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ebbtide.memory.archive import Archive, Elsewhere
+from ebbtide.memory.archive.protocol import Archive, Elsewhere
 from ebbtide.memory.record import DEFAULT_USER, Event, Group, Owner, Tip
 from tests.memory.turns import OWNER, START, concluded, human, opened
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.memory.archive import Finding
+from ebbtide.memory.archive.protocol import Finding
 from ebbtide.memory.disk.archive import DiskArchive
 from ebbtide.memory.disk.erasing import _begun
 from ebbtide.memory.disk.folder import Folder

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.memory.archive import Finding
+from ebbtide.memory.archive.protocol import Finding
 from ebbtide.memory.disk.archive import DiskArchive
 from ebbtide.memory.disk.lines import Reference, encode_reference
 from tests.memory.turns import OWNER, commit_all, opened, turn

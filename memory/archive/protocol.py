@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .efforts import Effort
-from .erasing import Erased
-from .meaning import Embedder, Meaning
-from .record import Group, Owner, Record, Tip
-from .salience import Compression, ExtractionEntry
+from ..efforts import Effort
+from ..erasing import Erased
+from ..meaning import Embedder, Meaning
+from ..record import Group, Owner, Record, Tip
+from ..salience import Compression, ExtractionEntry
 
 
 @dataclass(frozen=True, slots=True)

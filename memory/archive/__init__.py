@@ -1,0 +1,1 @@
+"""The archive: where manifest and raw logs are kept."""
