@@ -44,7 +44,7 @@ class Conversation:
     @property
     def turn(self) -> int:
         """The number of the last turn that was begun, 0 for none."""
-        return int(self._state().values.get("turn", 0))
+        return int(self._state().values.get("memory", {}).get("turn", 0))
 
     def unfinished(self) -> str | None:
         """Return what the user said in a turn that was left in the middle, None if none was."""

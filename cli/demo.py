@@ -83,7 +83,7 @@ class _Playing:
             self._page.asked(number, line.said, line.scene)
         seen = _Seen(cut=line.cut and not resumes)
         talk.run(None if resumes else line.said, seen.show)
-        self.sizes.append(moving(seen.values["context_report"]["tokens"]))
+        self.sizes.append(moving(seen.values["memory"]["context_report"]["tokens"]))
         self._page.answered(seen.values, line.note)
         self.left.popleft()
 

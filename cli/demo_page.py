@@ -51,11 +51,11 @@ class Page:
     def answered(self, values: Mapping[str, Any], note: str) -> None:
         """Print what a turn did: banners, answer, context, and what to look at."""
         block = _grid()
-        for line in values["banners"]:
+        for line in values["memory"]["banners"]:
             block.add_row("", "", banner(line.partition("\n")[0]))
         answer = values["messages"][-1].text
         block.add_row("", Text("ebb", style="bold green"), _short(answer, _ANSWERED))
-        block.add_row("", "", _context(values["context_report"]))
+        block.add_row("", "", _context(values["memory"]["context_report"]))
         self._console.print(block)
         if note:
             self.remark(note)

@@ -35,7 +35,7 @@ class Screen:
         elif mode == "custom" and "banner" in event:
             self._line(banner(str(event["banner"])))
         elif mode == "values":
-            self._report = event.get("context_report", {})
+            self._report = event.get("memory", {}).get("context_report", {})
 
     def end(self) -> None:
         """End a turn: say how large its context was."""

@@ -67,7 +67,7 @@ class EbbtideAgent:
             self._reciter.learn([*self._pending, *self._said(answers)])
             self._pending = []
             state = agent.invoke({"messages": question.content}, _CONFIG)
-            self._turns[state["turn"]] = answers[-1].turn_id
+            self._turns[state["memory"]["turn"]] = answers[-1].turn_id
         self._seen = turns[-1].turn_id
         shown = show_context(agent, _CONFIG)
         tiers = [tier for tier in shown.tiers if tier.name not in _NOT_SAID]

@@ -44,11 +44,12 @@ def main() -> None:
         turns = [say(agent, words) for words in (*TALK, ANCHORED, FOUND)]
     table, shares = Table(*COLUMNS, title="A rolling window, and an anchor"), []
     for state, shown in turns:
-        report, anchor = state["context_report"], "; ".join(state["anchor"].values())
+        memory = state["memory"]
+        report, anchor = memory["context_report"], "; ".join(memory["anchor"].values())
         shares.append(report["prefix"] / report["total"])
         words = next(one.text for one in reversed(state["messages"]) if one.type == "human")
         cells = (str(shown), anchor.replace("\n", ", "), f"{report['total']:,}")
-        table.add_row(str(state["turn"]), words, *cells, f"{shares[-1]:.0%}")
+        table.add_row(str(memory["turn"]), words, *cells, f"{shares[-1]:.0%}")
     print(table)
     for question, (state, _) in zip((ANCHORED, FOUND), turns[-2:], strict=True):
         print(f"{question} {state['messages'][-1].text}")

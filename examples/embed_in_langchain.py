@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
@@ -34,22 +34,21 @@ def order_status(order: str) -> str:
 
 
 class ShopState(MemoryState, total=False):
-    """The state of the larger graph: the memory's keys, and one of its own."""
+    """The state of the larger graph: the memory, and a key of its own."""
 
     requests: int
 
 
 def parent(agent: Any) -> Any:
-    """Return a larger graph; the agent in it has no checkpointer and inherits this one."""
-    graph = StateGraph(ShopState)
+    """Return a larger graph, given messages only; the agent in it inherits its checkpointer."""
     count = "count", lambda state: {"requests": state.get("requests", 0) + 1}
+    graph = StateGraph(ShopState, input_schema=MessagesState)
     graph.add_sequence([count, ("agent", agent)]).add_edge(START, "count")
     return graph.compile(checkpointer=InMemorySaver())
 
 
-def hold(place: Any, thread: str) -> Any:
+def hold(place: Any, config: Any) -> Any:
     """Hold the conversation in one place, on a thread of its own; return the last state."""
-    config = {"configurable": {"thread_id": thread}}
     return [place.invoke({"messages": words}, config) for words in SAID][-1]
 
 
@@ -62,15 +61,16 @@ def main() -> None:
         prompt: Any = ChatPromptTemplate([("user", "{messages}")])
         chain = prompt | (lambda made: {"messages": made.messages}) | alone
         places = {"alone": alone, "in a graph": shop, "in a chain": chain}
-        ends = {name: hold(place, name) for name, place in places.items()}
+        ends = {at: hold(one, {"configurable": {"thread_id": at}}) for at, one in places.items()}
     table = Table("the agent", "turns", "effort", "tokens", "last answer")
-    for name, state in ends.items():
-        facts = state["turn"], state["active_effort"], state["context_report"]["total"]
-        table.add_row(name, *map(str, facts), state["messages"][-1].text)
+    sizes = [end["memory"]["context_report"]["total"] for end in ends.values()]
+    for (name, end), size in zip(ends.items(), sizes, strict=True):
+        facts = (str(end["memory"][key]) for key in ("turn", "active_effort"))
+        table.add_row(name, *facts, str(size), end["messages"][-1].text)
     print(table, f"The larger graph counted {ends['in a graph']['requests']} requests.")
     if charts:
         chart = charts.Figure(figsize=(7, 3.5), layout="constrained")
-        chart.subplots().bar([*ends], [end["context_report"]["total"] for end in ends.values()])
+        chart.subplots().bar([*ends], sizes)
         chart.savefig("embed_in_langchain.png")
     print("Plot: embed_in_langchain.png" if charts else "For a plot, install matplotlib.")
 

@@ -46,10 +46,10 @@ def main() -> None:
         for turn in range(1, TURNS + 1):
             words = "Let's work on the shop migration." if turn == 1 else TALK[turn % 2]
             state, sent = say(agent, " ".join(filter(None, (words, STATED.get(turn)))))
-            report = state["context_report"]
+            report, banners = state["memory"]["context_report"], state["memory"]["banners"]
             said.append(sum(count(one.text) for one in state["messages"][-2:]))
             sizes.append(report["tokens"]["active"])
-            compressed = [one for one in state["banners"] if one.startswith("--- Compressed")]
+            compressed = [one for one in banners if one.startswith("--- Compressed")]
             if compressed or turn in {1, TURNS}:
                 shown = compressed[0].split("(")[1].rstrip(") -") if compressed else ""
                 cells = (f"{sizes[-1]:,}", f"{report['total']:,}", f"{sum(said):,}")

@@ -58,7 +58,7 @@ def talk() -> list[list[dict[str, int]]]:
         for words in SAID:
             steps = agent.stream({"messages": words}, config, stream_mode="updates")
             contexts = [step["assemble_context"] for step in steps if "assemble_context" in step]
-            calls.append([context["context_report"]["tokens"] for context in contexts])
+            calls.append([context["memory"]["context_report"]["tokens"] for context in contexts])
     return calls
 
 

@@ -34,7 +34,7 @@ def main() -> None:
         agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
         said = [say(agent, words) for words in (LIMITS, "That's done", BUG, CODE, "That's done")]
         sizes = {"open": said[-1][0][0], "concluded": said[-1][-1][0]}
-        other, effort = agent.get_state(CONFIG).values["summaries"]
+        other, effort = agent.get_state(CONFIG).values["memory"]["summaries"]
         log, before = read(archive, effort), read(archive, other)
         sizes["expanded"], sent = say(agent, "Show me the full log of the auth bug")[-1]
         sizes["collapsed"], _ = say(agent, "Collapse the auth bug")[-1]
@@ -62,7 +62,7 @@ def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
     """Return for each model call of a turn the tokens by tier, and the text that was sent."""
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
     calls = [step["assemble_context"] for step in steps if "assemble_context" in step]
-    sizes = [[call["context_report"]["tokens"][tier] for tier in TIERS] for call in calls]
+    sizes = [[call["memory"]["context_report"]["tokens"][tier] for tier in TIERS] for call in calls]
     sent = ["\n".join(part.text for part in call["context"]["messages"]) for call in calls]
     return [*zip(sizes, sent, strict=True)]
 

@@ -40,7 +40,7 @@ def main() -> None:
         agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
         for words in SETUP:
             agent.invoke({"messages": words}, CONFIG)
-        states = [agent.invoke({"messages": words}, CONFIG) for words in RUN.values()]
+        states = [agent.invoke({"messages": said}, CONFIG)["memory"] for said in RUN.values()]
     table = Table("turn", "what happens", "expanded after", "turns without reference", "log", "all")
     table.title = "Decay, and tokens of the context"
     sizes = []

@@ -1,11 +1,11 @@
 """The graph: nodes and edges, uncompiled."""
 
-from functools import partial
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import get_runtime
+from langgraph.runtime import Runtime, get_runtime
 
 from ..memory.settings import Settings
 from ..nodes.application_tools import application_tools
@@ -18,9 +18,11 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
-from ..nodes.state import AgentState, MemoryState
+from ..nodes.state import AgentState, MemoryState, repacked, unpacked
 from .compiled import MemoryAgent
 from .routing import route_calls
+
+Node: TypeAlias = Callable[[AgentState, Runtime[Settings]], dict[str, Any]]
 
 _HIDDEN = frozenset({"raw_answers"})
 """What no stream and no snapshot of the state shows: users see answers without state blocks."""
@@ -43,6 +45,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         """Compile as LangGraph does; it has no place for a class of our own."""
         agent = super().compile(*args, **kwargs)
         agent.__class__ = MemoryAgent
+        agent.context_schema = None  # so that LangGraph leaves the application's context as it is
         agent.stream_channels = [name for name in agent.stream_channels_list if name not in _HIDDEN]
         return cast("MemoryAgent", agent)
 
@@ -51,13 +54,13 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     """Return the graph of one turn."""
     graph = MemoryGraph(collaborators)
     tools = collaborators.tools
-    graph.add_node("begin_turn", partial(begin_turn, collaborators=collaborators))
-    graph.add_node("assemble_context", partial(assemble_context, collaborators=collaborators))
+    graph.add_node("begin_turn", one(begin_turn, collaborators))
+    graph.add_node("assemble_context", one(assemble_context, collaborators))
     graph.add_node("call_model", both(call_model, acall_model, collaborators))
     graph.add_node("run_tools", both(run_tools, arun_tools, collaborators))
-    graph.add_node("detect_references", partial(detect_references, collaborators=collaborators))
-    graph.add_node("decay", partial(decay, collaborators=collaborators))
-    graph.add_node("persist", partial(persist, collaborators=collaborators))
+    graph.add_node("detect_references", one(detect_references, collaborators))
+    graph.add_node("decay", one(decay, collaborators))
+    graph.add_node("persist", one(persist, collaborators))
     graph.add_node("compress", both(compress, acompress, collaborators))
 
     graph.add_edge(START, "begin_turn")
@@ -77,13 +80,26 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     return graph
 
 
+def one(node: Any, collaborators: Collaborators) -> Node:
+    """Return one node of a sync path alone, on the state as nodes know it."""
+
+    def run(state: AgentState, runtime: Runtime[Settings]) -> dict[str, Any]:
+        known = unpacked(state)
+        return repacked(node(known, runtime, collaborators=collaborators), known)
+
+    return run
+
+
 def both(sync: Any, async_: Any, collaborators: Collaborators) -> RunnableLambda[Any, Any]:
-    """Return one node of a sync and an async path."""
+    """Return one node of a sync and an async path, on the state as nodes know it."""
 
     def run(state: AgentState) -> Any:
-        return sync(state, get_runtime(Settings), collaborators=collaborators)
+        known = unpacked(state)
+        return repacked(sync(known, get_runtime(Settings), collaborators=collaborators), known)
 
     async def arun(state: AgentState) -> Any:
-        return await async_(state, get_runtime(Settings), collaborators=collaborators)
+        known = unpacked(state)
+        update = await async_(known, get_runtime(Settings), collaborators=collaborators)
+        return repacked(update, known)
 
     return RunnableLambda(run, arun)

@@ -22,6 +22,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.disk.tracing import holding
 from ..memory.record import Owner
 from ..nodes.held_state import hold
+from ..nodes.state import repacked, unpacked
 from .build import MemoryGraph
 from .pruning import aprune, asweep, is_postgres, prune, sweep
 from .steps import Delete, Hold, LetGo, Look, Prune, Seed, Sql, Step, Steps, Sweep
@@ -73,7 +74,7 @@ class Thread:
     @property
     def seed(self) -> tuple[RunnableConfig, dict[str, Any], str]:
         """The arguments of `update_state` that write the state."""
-        values = {**self.values, "messages": Overwrite(self.values["messages"])}
+        values = {**repacked(self.values), "messages": Overwrite(self.values["messages"])}
         return _newest(self.config), values, LAST_NODE
 
 
@@ -264,7 +265,7 @@ def _thread(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> Thr
 
 def _found(snapshot: StateSnapshot) -> Newest:
     checkpoint = str(snapshot.config["configurable"].get("checkpoint_id", ""))
-    return Newest(snapshot.values, snapshot.next, checkpoint)
+    return Newest({**unpacked(snapshot.values)}, snapshot.next, checkpoint)
 
 
 def _newest(config: RunnableConfig) -> RunnableConfig:

@@ -1,28 +1,124 @@
-"""The compiled graph: what its streams show of the assembled prompt."""
+"""The compiled graph: what a client may give it, whom it answers, and what its streams show."""
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, cast
 
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config, merge_configs
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import get_runtime
+from langgraph.types import Command
+from pydantic import TypeAdapter
+
+from ..memory.settings import Settings, resolve
+from ..nodes.session import owned, user_of
+from ..nodes.state import AgentState, InputState, unpacked
+
+_OURS = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
+"""What only the nodes write."""
 
 
 class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph whose `values` streams are the state without the assembled prompt.
+    """A compiled graph that takes messages, and whose streams show the state.
 
-    LangGraph streams every channel, whatever the output schema says, and takes one list of keys
-    for `values` and `updates`. So updates show the prompt unless values are asked for as well.
+    A parent graph hands over `memory` as well, which no client may: it names a session. The
+    context of a run stays what the application gave, for its tools; the nodes find our settings in
+    it. The `values` of a stream are the state without the assembled prompt. LangGraph streams every
+    channel, whatever the output schema says, and takes one list of keys for `values` and
+    `updates`. So updates show the prompt unless values are asked for as well.
     """
 
-    def stream(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """Stream as LangGraph does; `output_keys` decides when it is given."""
-        return super().stream(*args, **self._with_keys(kwargs))
+    def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Return the schema of what a client gives."""
+        del config
+        return TypeAdapter(InputState).json_schema()
 
-    def astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        """Stream as LangGraph does; `output_keys` decides when it is given."""
-        return super().astream(*args, **self._with_keys(kwargs))
+    def get_context_jsonschema(self) -> dict[str, Any]:
+        """Return the schema of the settings."""
+        return Settings.model_json_schema()
+
+    def stream(  # type: ignore[override]
+        self,
+        input: Any,  # noqa: A002 (LangGraph's name)
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        """Stream as LangGraph does; `output_keys` decides when it is given.
+
+        Raises `SessionNotFoundError` for whom the thread is not, before anything is written.
+        """
+        if _inside():
+            yield from super().stream(input, config, **self._with_keys(kwargs))
+            return
+        thread = self._thread(config)
+        if thread is not None:
+            self._admit(self._saver.get_tuple(thread), thread, kwargs.get("context"))
+        yield from super().stream(_given(input), config, **self._with_keys(kwargs))
+
+    async def astream(  # type: ignore[override]
+        self,
+        input: Any,  # noqa: A002 (as above)
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        """Stream as LangGraph does, and as `stream` does."""
+        given = input
+        if not _inside():
+            thread, given = self._thread(config), _given(input)
+            if thread is not None:
+                found = await self._saver.aget_tuple(thread)
+                self._admit(found, thread, kwargs.get("context"))
+        run = super().astream(given, config, **self._with_keys(kwargs))
+        async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    @property
+    def _saver(self) -> BaseCheckpointSaver[Any]:
+        return cast("BaseCheckpointSaver[Any]", self.checkpointer)
+
+    def _thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
+        """Return the config of the newest checkpoint of the thread of a run, None without one."""
+        chosen = ensure_config(merge_configs(self.config, config))["configurable"]
+        if "thread_id" not in chosen or not isinstance(self.checkpointer, BaseCheckpointSaver):
+            return None
+        kept = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
+        return {
+            "configurable": {**kept, "thread_id": str(chosen["thread_id"]), "checkpoint_ns": ""}
+        }
+
+    def _admit(
+        self, found: CheckpointTuple | None, thread: RunnableConfig, context: object
+    ) -> None:
+        settings = resolve(context, cast("Any", self.builder).collaborators.settings)
+        state = unpacked(found.checkpoint["channel_values"]) if found else {}
+        owned(state, user_of(settings, thread["configurable"]))
 
     def _with_keys(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         modes = kwargs.get("stream_mode") or self.stream_mode
         if kwargs.get("output_keys") is None and "values" in modes:
             return {**kwargs, "output_keys": self.output_channels}
         return kwargs
+
+
+def _given(given: Any) -> Any:
+    """Return the input of a run, or the update of a command, without what only the nodes write."""
+    if isinstance(given, Command) and given.update:
+        return replace(given, update=_without(dict(given.update)))
+    return _without(given) if isinstance(given, Mapping) else given
+
+
+def _without(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key not in _OURS}
+
+
+def _inside() -> bool:
+    """Tell whether a node of another graph runs this one."""
+    try:
+        runtime: Any = get_runtime()
+    except RuntimeError:
+        return False
+    return getattr(runtime, "execution_info", None) is not None

@@ -28,7 +28,7 @@ from ..nodes.erased_state import doubtful, without_turn
 from ..nodes.held_state import held
 from ..nodes.resummarising import resummarise
 from ..nodes.session import tip_of
-from ..nodes.state import MemoryState
+from ..nodes.state import TurnState
 from .build import MemoryGraph
 from .checkpoints import Agent, Newest, areplace_all, astate_of, replace_all, state_of
 
@@ -125,7 +125,7 @@ def _opened(agent: Agent, config: RunnableConfig, found: Newest) -> _Thread:
         raise SessionNotFoundError(owner.thread)
     if found.following:
         raise TurnRunningError(thread, values["turn"])
-    tip = tip_of(cast("MemoryState", values))
+    tip = tip_of(cast("TurnState", values))
     return _Thread(graph.collaborators, agent.store, owner, tip, values)
 
 

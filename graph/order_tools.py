@@ -13,7 +13,6 @@ left unfinished with its answer there: it is ended by resuming, or by the next m
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 from langchain_core.messages import ToolMessage
@@ -28,8 +27,8 @@ from ..nodes.begin_turn import begin_turn
 from ..nodes.by_hand import Order, answering, calling, question
 from ..nodes.collaborators import Collaborators
 from ..nodes.run_tools import arun_tools, run_tools
-from ..nodes.state import AgentState, MemoryState
-from .build import both
+from ..nodes.state import AgentState, Memory, MemoryState
+from .build import both, one
 from .threads import Agent, collaborators_of, newest, opened
 
 
@@ -56,7 +55,7 @@ def order(agent: Agent, config: RunnableConfig, what: Order, context: object = N
     result = _result(ran)
     agent.update_state(config, _ended(ran, result), as_node="call_model")
     state = agent.invoke(None, newest(config), context=cast("Any", context), durability="sync")
-    return Commanded(state["turn"], result, tuple(state["banners"]))
+    return _commanded(state["memory"], result)
 
 
 async def aorder(
@@ -73,7 +72,11 @@ async def aorder(
     state = await agent.ainvoke(
         None, newest(config), context=cast("Any", context), durability="sync"
     )
-    return Commanded(state["turn"], result, tuple(state["banners"]))
+    return _commanded(state["memory"], result)
+
+
+def _commanded(memory: Memory, result: dict[str, Any]) -> Commanded:
+    return Commanded(memory["turn"], result, tuple(memory["banners"]))
 
 
 def _asked(
@@ -87,7 +90,7 @@ def _asked(
 def _rehearsal(collaborators: Collaborators, store: BaseStore | None, what: Order) -> Any:
     """Return the graph that runs the tool, and writes nothing."""
     graph = StateGraph(AgentState, context_schema=Settings)
-    graph.add_node("begin_turn", partial(begin_turn, collaborators=collaborators))
+    graph.add_node("begin_turn", one(begin_turn, collaborators))
     graph.add_node("call_model", lambda _: {"messages": [calling(what)]})
     graph.add_node("run_tools", both(run_tools, arun_tools, collaborators))
     graph.add_edge(START, "begin_turn")

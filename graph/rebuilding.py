@@ -17,6 +17,7 @@ from ..memory.rebuilding import newest_block, quoted, visible
 from ..memory.record import Record
 from ..memory.summary import around, readable
 from ..nodes.plain import jsonable
+from ..nodes.state import repacked
 from ..prompts.loader import text as prompt
 from .checkpoints import LAST_NODE
 from .show_context import shown
@@ -106,7 +107,7 @@ def _rebuilt(
     said = newest(jsonable(answer.content)) if answer is not None else None
     fields = said or newest_block(records)
     if fields is None:
-        return {}, Rebuilt(thread.values.get("anchor", {}), "none")
+        return {}, Rebuilt(thread.state.get("anchor", {}), "none")
     limit, count = thread.settings.anchor_max_tokens, thread.collaborators.count
     anchor = limited(fields, limit, count)
-    return {"anchor": anchor}, Rebuilt(anchor, "model" if said else "block")
+    return repacked({"anchor": anchor}), Rebuilt(anchor, "model" if said else "block")

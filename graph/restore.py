@@ -21,6 +21,7 @@ from ..nodes.attending import remembered
 from ..nodes.erased_state import marks
 from ..nodes.plain import real
 from ..nodes.session import packed
+from ..nodes.state import repacked
 from .checkpoints import LAST_NODE
 from .threads import parts_of
 
@@ -64,10 +65,9 @@ def _values(archive: Archive, owner: Owner, tip: Tip, window: int) -> dict[str, 
     view = past(archive, owner, tip)
     turns = [_identified(real(shown(view.messages(record)))) for record in records[-window:]]
     kept = marks([turn for turn in turns if turn], gone=_changed(records[-1]))
-    return {
+    state = {
         **packed(replay(records)),
         **kept,
-        "messages": Overwrite(kept["messages"]),
         "session": asdict(owner),
         "turn": tip.turn,
         "branch": tip.branch,
@@ -76,6 +76,7 @@ def _values(archive: Archive, owner: Owner, tip: Tip, window: int) -> dict[str, 
         "attended": tip.turn,
         "safety_factor": 1.0,
     }
+    return {key: Overwrite(value) for key, value in repacked(state).items()}
 
 
 def _changed(record: Record) -> bool:

@@ -17,7 +17,8 @@ from ..nodes.assemble_context import working_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.collaborators import Collaborators
 from ..nodes.plain import real
-from ..nodes.state import AgentState
+from ..nodes.state import AgentState, unpacked
+from .build import one
 from .threads import Agent, Thread, collaborators_of, newest, opened, saver_of
 
 
@@ -104,12 +105,12 @@ def shown(
     tiers = found["tiers"]
     if message is None and not resumed:
         tiers = tuple(tier for tier in tiers if tier.name != "turn")
-    return ShownContext(found["turn"], tiers, thread.collaborators.schemas, resumed)
+    return ShownContext(found["memory"]["turn"], tiers, thread.collaborators.schemas, resumed)
 
 
 def _looking(collaborators: Collaborators, store: BaseStore | None, *, begins: bool) -> Any:
     graph = StateGraph(_Looking, context_schema=Settings)
-    graph.add_node("begin_turn", partial(begin_turn, collaborators=collaborators))
+    graph.add_node("begin_turn", one(begin_turn, collaborators))
     graph.add_node("look", partial(_look, collaborators=collaborators))
     graph.add_edge(START, "begin_turn" if begins else "look")
     graph.add_edge("begin_turn", "look")
@@ -120,5 +121,5 @@ def _looking(collaborators: Collaborators, store: BaseStore | None, *, begins: b
 def _look(
     state: _Looking, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
-    tiers = working_context(state, runtime, collaborators).tiers
+    tiers = working_context(unpacked(state), runtime, collaborators).tiers
     return {"tiers": tuple(replace(tier, shrink=None) for tier in tiers)}

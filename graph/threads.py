@@ -1,7 +1,7 @@
 """A thread as a command finds it: its session, its state, and whether it is at rest."""
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -12,12 +12,12 @@ from langgraph.types import StateSnapshot
 
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
 from ..memory.messages import clean
-from ..memory.record import DEFAULT_USER, Owner, Tip
+from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import View, past
 from ..nodes.collaborators import Collaborators
-from ..nodes.session import tip_of
-from ..nodes.state import MemoryState
+from ..nodes.session import owned, tip_of, user_of
+from ..nodes.state import TurnState, unpacked
 from .build import MemoryGraph
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
@@ -43,14 +43,14 @@ class Thread:
     store: BaseStore | None
 
     @property
-    def state(self) -> MemoryState:
+    def state(self) -> TurnState:
         """The state as the nodes see it."""
-        return cast("MemoryState", self.values)
+        return unpacked(self.values)
 
     @property
     def turn(self) -> int:
         """The turn that was begun last; an unfinished one may not have been counted yet."""
-        return int(self.values.get("turn", 0)) + (self.following in _NOT_COUNTED)
+        return self.state.get("turn", 0) + (self.following in _NOT_COUNTED)
 
     @property
     def tip(self) -> Tip:
@@ -58,7 +58,7 @@ class Thread:
 
         Raises `SessionNotFoundError` if nothing was said yet.
         """
-        if "persisted" in self.values:
+        if "persisted" in self.state:
             return tip_of(self.state)
         tip = None if self.kept else self.collaborators.archive.newest(self.owner)
         if tip is None:
@@ -120,13 +120,8 @@ def opened(
     """
     collaborators, chosen = collaborators_of(agent), config.get("configurable", {})
     settings = resolve(context, collaborators.settings)
-    user = settings.user_id or chosen.get("user_id") or DEFAULT_USER
-    owner = Owner(clean(str(user)), clean(str(chosen["thread_id"])))
-    if "session" in found.values:
-        kept = Owner(**found.values["session"])
-        if kept.user != owner.user:
-            raise SessionNotFoundError(kept.thread)
-        owner = kept
+    user = user_of(settings, chosen)
+    owner = owned(unpacked(found.values), user) or Owner(user, clean(str(chosen["thread_id"])))
     return Thread(
         collaborators,
         owner,

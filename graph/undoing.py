@@ -1,7 +1,6 @@
 """Go back one turn: a fork, so that nothing is lost."""
 
 import asyncio
-from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
@@ -10,7 +9,7 @@ from langgraph.types import StateSnapshot
 from ..memory.errors import CommandError
 from ..nodes.arrivals import told_apart
 from ..nodes.settling import settle
-from ..nodes.state import AgentState
+from ..nodes.state import unpacked
 from .checkpoints import LAST_NODE
 from .threads import Agent, Thread, collaborators_of, opened, saver_of
 
@@ -68,11 +67,10 @@ def _parent(older: StateSnapshot, thread: Thread) -> RunnableConfig:
 
 def _keep(thread: Thread, kept: CheckpointTuple | None) -> None:
     """Archive what there is of an unfinished turn, so that none of its messages is lost."""
-    if thread.following and thread.values.get("turn", 0) > thread.values.get("persisted", 0):
-        state = cast("AgentState", thread.whole(kept).values)
+    if thread.following and thread.state.get("turn", 0) > thread.state.get("persisted", 0):
+        state = thread.whole(kept).state
         settle(state, thread.owner, told_apart(state), thread.collaborators.archive)
 
 
 def _turn(found: StateSnapshot) -> int:
-    values: dict[str, Any] = found.values
-    return int(values.get("turn", 0))
+    return unpacked(found.values).get("turn", 0)

@@ -1,8 +1,11 @@
 """The ambient window of a thread."""
 
+from typing import Any
+
 from langchain_core.runnables import RunnableConfig
 
 from ..memory.settings import settings
+from ..nodes.state import repacked
 from .checkpoints import LAST_NODE
 from .threads import Agent, collaborators_of, opened
 
@@ -28,5 +31,6 @@ async def aset_window(agent: Agent, config: RunnableConfig, turns: int | None) -
     await agent.aupdate_state(config, values, as_node=LAST_NODE)
 
 
-def _checked(turns: int | None) -> dict[str, int | None]:
-    return {"window": None if turns is None else settings(ambient_window=turns).ambient_window}
+def _checked(turns: int | None) -> dict[str, Any]:
+    window = None if turns is None else settings(ambient_window=turns).ambient_window
+    return repacked({"window": window})

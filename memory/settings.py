@@ -1,6 +1,6 @@
 """Every number of the design, as one frozen model: the graph's context schema."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -150,7 +150,9 @@ class Settings(BaseModel):
         10, ge=0, le=200, description="Memories surfaced when a session starts at most; 0 = off"
     )
     user_id: str | None = Field(
-        None, description="Whose memory this is; only a run may set it, never the agent"
+        None,
+        coerce_numbers_to_str=True,
+        description="Whose memory this is; only a run may set it, never the agent",
     )
 
 
@@ -165,20 +167,26 @@ def settings(**values: Any) -> Settings:
 def resolve(context: object, defaults: Settings) -> Settings:
     """Return the settings of one run: what `context` sets, else what the agent was given.
 
-    `context` is a `Settings`, a mapping, another schema's object or None. Of a mapping the names
-    that are settings count, the others are a parent graph's (LangGraph itself checks the context of
-    the graph that is run); an object of another schema changes nothing.
+    `context` is a `Settings`, a mapping, or any object of the application. The names in it that are
+    settings count, `user_id` above all; the others are the application's. Raises `SettingsError`.
 
-    >>> resolve({"ambient_window": 3}, Settings(max_tool_rounds=2)).max_tool_rounds
+    >>> resolve({"ambient_window": 3, "tenant": "x"}, Settings(max_tool_rounds=2)).max_tool_rounds
     2
     """
+    chosen = dict(_chosen(context))
+    return settings(**{**defaults.model_dump(), **chosen}) if chosen else defaults
+
+
+def _chosen(context: object) -> Iterator[tuple[str, Any]]:
+    """Yield the settings that a context sets; a field that is None or a method sets none."""
     if isinstance(context, Mapping):
-        ours = context.keys() & Settings.model_fields.keys()
-        context = settings(**{name: context[name] for name in ours})
-    if not isinstance(context, Settings) or not context.model_fields_set:
-        return defaults
-    chosen = {name: getattr(context, name) for name in context.model_fields_set}
-    return settings(**{**defaults.model_dump(), **chosen})
+        yield from ((name, context[name]) for name in Settings.model_fields if name in context)
+        return
+    names = context.model_fields_set if isinstance(context, Settings) else Settings.model_fields
+    for name in Settings.model_fields.keys() & names:
+        value = getattr(context, name, None)
+        if value is not None and not callable(value):
+            yield name, value
 
 
 def describe(error: ValidationError) -> str:

@@ -16,11 +16,11 @@ from ..memory.workspace import Workspace
 from .collaborators import Collaborators
 from .plain import jsonable
 from .session import packed, workspace
-from .state import AgentState
+from .state import TurnState
 
 
 def anchored(
-    state: AgentState,
+    state: TurnState,
     runtime: Runtime[Settings],
     answer: AIMessage,
     *,

@@ -19,7 +19,7 @@ from ..prompts.loader import text as prompt
 from .answers import with_ids
 from .plain import cleaned, plain, real
 from .session import tip_of
-from .state import MemoryState
+from .state import TurnState
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Arrivals:
     new: list[BaseMessage]
 
 
-def arrivals(state: MemoryState, owner: Owner, archive: Archive) -> Arrivals:
+def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
     """Tell the messages in state apart; raises `InputError` if nothing is new."""
     found = told_apart(state)
     if not found.new and found.left and not answered(plain(found.left)):
@@ -46,7 +46,7 @@ def arrivals(state: MemoryState, owner: Owner, archive: Archive) -> Arrivals:
     return found
 
 
-def told_apart(state: MemoryState) -> Arrivals:
+def told_apart(state: TurnState) -> Arrivals:
     """Tell the messages in state apart by their ids; there may be nothing new among them."""
     messages: list[BaseMessage] = [*state.get("messages", [])]
     parts = incoming(
@@ -67,7 +67,7 @@ def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
     return turns[max(0, len(turns) - window) :]
 
 
-def _marks(state: MemoryState) -> Marks:
+def _marks(state: TurnState) -> Marks:
     return Marks(
         archived=state.get("archived", ""),
         accepted=state.get("accepted", ""),
@@ -90,7 +90,7 @@ def _turns(messages: Sequence[BaseMessage], starts: Sequence[str]) -> Iterator[l
         yield list(messages[begin:end])
 
 
-def _with_repeated(found: Arrivals, state: MemoryState, view: View) -> Arrivals:
+def _with_repeated(found: Arrivals, state: TurnState, view: View) -> Arrivals:
     """Take as new what came in with the id of an archived message, and show that one again.
 
     With a new message beside it, another text in the last turn is an edit of that turn instead.

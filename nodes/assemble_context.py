@@ -11,12 +11,12 @@ from ..memory.tiers import WorkingContext
 from .collaborators import Collaborators
 from .plain import real
 from .session import desk
-from .state import AgentState
+from .state import TurnState
 from .usage import floored
 
 
 def assemble_context(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Return the working context of this moment, and its report; the same state, the same bytes."""
     context = working_context(state, runtime, collaborators)
@@ -34,7 +34,7 @@ def assemble_context(
 
 
 def working_context(
-    state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
 ) -> WorkingContext:
     """Return what the next model call is sent, tier by tier."""
     here = desk(state, runtime, collaborators)

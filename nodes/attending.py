@@ -18,7 +18,7 @@ from ..memory.surfacing import Attended
 from ..memory.view import View
 from ..memory.workspace import Workspace
 from .collaborators import Collaborators
-from .state import AgentState
+from .state import TurnState
 
 _log = logging.getLogger("ebbtide.attention")
 
@@ -83,7 +83,7 @@ def remembered(owner: Owner, store: BaseStore | None, collaborators: Collaborato
 
 
 def attended(
-    state: AgentState,
+    state: TurnState,
     owner: Owner,
     record: Record,
     runtime: Runtime[Settings],

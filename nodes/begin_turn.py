@@ -22,11 +22,11 @@ from .held_state import revived
 from .plain import plain
 from .session import owner_of, packed, workspace
 from .settling import settle
-from .state import AgentState
+from .state import TurnState
 
 
 def begin_turn(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Commit what an earlier run left behind, then count the turn and accept its messages.
 

@@ -16,12 +16,12 @@ from .binding import bound
 from .collaborators import Collaborators
 from .session import running
 from .showing import showing
-from .state import AgentState
+from .state import TurnState
 from .usage import heeded
 
 
 def call_model(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Return the model's answer; without rounds left, an answer in any case."""
     update: dict[str, Any] = {}
@@ -36,7 +36,7 @@ def call_model(
 
 
 async def acall_model(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Do what `call_model` does, without holding a thread while the model answers."""
     update: dict[str, Any] = {}
@@ -53,7 +53,7 @@ async def acall_model(
 
 
 def _model(
-    state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
 ) -> tuple[Runnable[LanguageModelInput, AIMessage], int | None, RunnableConfig | None]:
     """Return the model with its tools, the limit of rounds if it is reached, how to call it."""
     settings = resolve(runtime.context, collaborators.settings)
@@ -63,14 +63,14 @@ def _model(
 
 
 def _heeded(
-    state: AgentState, update: dict[str, Any], answer: AIMessage, collaborators: Collaborators
+    state: TurnState, update: dict[str, Any], answer: AIMessage, collaborators: Collaborators
 ) -> dict[str, Any]:
     report = update.get("context_report") or state["context_report"]
     return heeded(state, report, answer, collaborators.model)
 
 
 def _accepted(
-    state: AgentState, runtime: Runtime[Settings], answer: AIMessage, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], answer: AIMessage, collaborators: Collaborators
 ) -> tuple[AIMessage, dict[str, Any]]:
     """Return the answer as it is kept in `messages`, and the update of what else it says."""
     message = accepted(answer, [message.id for message in state["messages"]])

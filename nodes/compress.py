@@ -9,11 +9,11 @@ from ..memory.settings import Settings
 from .collaborators import Collaborators
 from .extracting import Ask, aanswered, answered
 from .passing import Passed, passing, taken
-from .state import AgentState
+from .state import TurnState
 
 
 def compress(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Compress one open effort at most; whatever fails changes nothing."""
     steps = passing(state, runtime, collaborators)
@@ -24,7 +24,7 @@ def compress(
 
 
 async def acompress(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Do what `compress` does, without holding a thread while a model answers."""
     steps = passing(state, runtime, collaborators)

@@ -9,11 +9,11 @@ from ..memory.desk import banners_since
 from ..memory.settings import Settings, resolve
 from .collaborators import Collaborators
 from .session import packed, workspace
-from .state import MemoryState
+from .state import TurnState
 
 
 def decay(
-    state: MemoryState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Take out of the context what nobody referenced for long enough."""
     before = workspace(state)

@@ -9,11 +9,11 @@ from ..memory.references import referenced
 from ..memory.settings import Settings
 from .collaborators import Collaborators
 from .session import desk, packed
-from .state import AgentState
+from .state import TurnState
 
 
 def detect_references(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Renew the counters of the efforts that were mentioned; evicted ones return."""
     here = desk(state, runtime, collaborators)

@@ -8,7 +8,7 @@ from langgraph.graph import add_messages
 from ..memory.archive.protocol import Archive
 from ..memory.record import Owner
 from .plain import plain, real
-from .state import AgentState
+from .state import TurnState
 
 
 def hold(archive: Archive, owner: Owner, values: Mapping[str, Any]) -> None:
@@ -22,7 +22,7 @@ def held(archive: Archive, owner: Owner) -> dict[str, Any]:
     return {} if state is None else {**state, "messages": real(state["messages"])}
 
 
-def revived(state: AgentState, archive: Archive, owner: Owner) -> AgentState:
+def revived(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     """Return the state; of a thread that lost it while a turn was erased what is held, and the new.
 
     If the thread has a state of its own, nothing needs to be held for it any more.
@@ -36,4 +36,4 @@ def revived(state: AgentState, archive: Archive, owner: Owner) -> AgentState:
         return state
     new: list[Any] = [*state.get("messages", [])]
     messages = add_messages(lost["messages"], new)
-    return cast("AgentState", {**lost, **state, "messages": messages})
+    return cast("TurnState", {**lost, **state, "messages": messages})

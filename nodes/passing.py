@@ -22,7 +22,7 @@ from .by_hand import by_hand
 from .collaborators import Collaborators
 from .extracting import Ask, background, extraction
 from .session import desk_at_rest, packed, running
-from .state import AgentState
+from .state import TurnState
 
 _log = logging.getLogger("ebbtide.compression")
 
@@ -41,7 +41,7 @@ Passing: TypeAlias = Generator[Ask, Reply | SalienceError | None, Passed]
 """Yields what is to be asked, is sent the answers or why there is none."""
 
 
-def passing(state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators) -> Passing:
+def passing(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators) -> Passing:
     """Compress the effort that is due, if one is, and keep what was made in the archive.
 
     The turn is committed by now, so whatever the archive raises is logged, and nothing changes.

@@ -13,11 +13,11 @@ from .collaborators import Collaborators
 from .embedding import embed
 from .session import committed, group, owner_of, running, tip_of
 from .settling import commit, commit_again
-from .state import AgentState
+from .state import TurnState
 
 
 def persist(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Commit the running turn; a failed archive raises after retries and nothing changes.
 

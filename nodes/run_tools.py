@@ -15,12 +15,12 @@ from .attending import related
 from .collaborators import Collaborators
 from .plain import real
 from .session import desk, packed
-from .state import AgentState
+from .state import TurnState
 from .summarising import asummarise, summarise
 
 
 def run_tools(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Answer the calls of memory tools, and those of tools that do not exist."""
     steps = _steps(state, runtime, collaborators)
@@ -36,7 +36,7 @@ def run_tools(
 
 
 async def arun_tools(
-    state: AgentState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Do what `run_tools` does, without holding a thread while a model summarises."""
     steps = await asyncio.to_thread(_steps, state, runtime, collaborators)
@@ -51,7 +51,7 @@ async def arun_tools(
     return _packed(step)
 
 
-def _steps(state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators) -> Running:
+def _steps(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators) -> Running:
     here = desk(state, runtime, collaborators)
     here = replace(here, related=lambda said: related(here.view, said, runtime, collaborators))
     others = frozenset(collaborators.tools)

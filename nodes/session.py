@@ -1,6 +1,6 @@
 """The state of a run as the values that the memory works on, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -23,26 +23,42 @@ from ..memory.view import View, past
 from ..memory.workspace import Workspace
 from .collaborators import Collaborators, sizes
 from .plain import plain
-from .state import AgentState, MemoryState
+from .state import TurnState
 
 _LEAST_FREE = 256
 
 
-def owner_of(state: MemoryState, runtime: Runtime[Settings], settings: Settings) -> Owner:
+def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
     """Return whose session this is: the one in state, made at the first turn.
 
     Raises `SessionNotFoundError` if the session in state belongs to another user.
     """
     user = _user(runtime, settings)
+    return owned(state, user) or _new_owner(user, runtime)
+
+
+def owned(state: TurnState, user: str) -> Owner | None:
+    """Return whose session a state is, None for no session yet.
+
+    Raises `SessionNotFoundError` if it is not the user's.
+    """
     if "session" not in state:
-        return _new_owner(user, runtime)
+        return None
     owner = Owner(**state["session"])
     if owner.user != user:
         raise SessionNotFoundError(owner.thread)
     return owner
 
 
-def tip_of(state: MemoryState) -> Tip:
+def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
+    """Return whose run this is: whom the server has authenticated, else whom the run names."""
+    asked = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
+    if asked is None:
+        asked = configurable.get("user_id")
+    return DEFAULT_USER if asked in (None, "") else str(clean(str(asked)))
+
+
+def tip_of(state: TurnState) -> Tip:
     """Return the last turn that this state has committed."""
     first = Tip()
     return Tip(
@@ -50,13 +66,13 @@ def tip_of(state: MemoryState) -> Tip:
     )
 
 
-def before(state: MemoryState) -> Tip:
+def before(state: TurnState) -> Tip:
     """Return what the running turn sees: the tip, or the turn before it if it is run again."""
     tip = tip_of(state)
     return replace(tip, turn=min(tip.turn, state["turn"] - 1))
 
 
-def workspace(state: MemoryState) -> Workspace:
+def workspace(state: TurnState) -> Workspace:
     """Return what the memory tools change."""
     return Workspace(
         turn=state.get("turn", 0),
@@ -91,7 +107,7 @@ def committed(record: Record, last: str) -> dict[str, Any]:
     return {**tip, "archived": last, "events": [], "raw_answers": {}}
 
 
-def running(state: MemoryState) -> list[BaseMessage]:
+def running(state: TurnState) -> list[BaseMessage]:
     """Return the messages of the running turn; raises `InputError` if an edit removed them all."""
     messages: list[BaseMessage] = [*state["messages"]]
     ids = [message.id for message in messages]
@@ -102,7 +118,7 @@ def running(state: MemoryState) -> list[BaseMessage]:
     return messages[start:]
 
 
-def group(state: AgentState, messages: Sequence[BaseMessage]) -> Group:
+def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages as a group of the running turn, as the archive keeps it."""
     space = workspace(state)
     kept = tuple(stored(message) for message in said(state, messages))
@@ -116,12 +132,12 @@ def group(state: AgentState, messages: Sequence[BaseMessage]) -> Group:
     )
 
 
-def said(state: AgentState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
+def said(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages of the running turn as they were said, with what users do not see."""
     return with_blocks(plain(messages), state.get("raw_answers", {}))
 
 
-def desk(state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
+def desk(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
     """Return what the memory tools and the context work on in this run."""
     settings = run_settings(state, runtime, collaborators)
     space = workspace(state)
@@ -133,7 +149,7 @@ def desk(state: AgentState, runtime: Runtime[Settings], collaborators: Collabora
 
 
 def desk_at_rest(
-    state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
 ) -> Desk:
     """Return what a pass that compresses works on: the state after its turn was committed."""
     settings = run_settings(state, runtime, collaborators)
@@ -143,13 +159,13 @@ def desk_at_rest(
 
 
 def run_settings(
-    state: AgentState, runtime: Runtime[Settings], collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
 ) -> Settings:
     """Return the settings of a run, with the budget and the window that hold for its thread."""
     return _windowed(_sized(resolve(runtime.context, collaborators.settings), state), state)
 
 
-def _desk(state: AgentState, collaborators: Collaborators, view: View, settings: Settings) -> Desk:
+def _desk(state: TurnState, collaborators: Collaborators, view: View, settings: Settings) -> Desk:
     report = state.get("context_report", {})
     fixed = sum(sizes(collaborators, settings))
     space_left = room(settings.context_budget, fixed)
@@ -170,13 +186,13 @@ def _desk(state: AgentState, collaborators: Collaborators, view: View, settings:
     )
 
 
-def _sized(settings: Settings, state: MemoryState) -> Settings:
+def _sized(settings: Settings, state: TurnState) -> Settings:
     """Return the settings with the budget that contexts are built for."""
     budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
     return settings.model_copy(update={"context_budget": budget})
 
 
-def _windowed(settings: Settings, state: MemoryState) -> Settings:
+def _windowed(settings: Settings, state: TurnState) -> Settings:
     """Return the settings with the ambient window that was chosen for the thread, if one was."""
     window = state.get("window")
     return settings if window is None else settings.model_copy(update={"ambient_window": window})
@@ -185,11 +201,9 @@ def _windowed(settings: Settings, state: MemoryState) -> Settings:
 def _user(runtime: Runtime[Settings], settings: Settings) -> str:
     server = runtime.server_info
     if server is not None and server.user is not None:
-        return str(clean(str(server.user.identity)))
-    asked = settings.user_id
-    if asked is None:
-        asked = get_config().get("configurable", {}).get("user_id")
-    return DEFAULT_USER if asked in (None, "") else str(clean(str(asked)))
+        return user_of(settings, {"langgraph_auth_user": server.user})
+    named = settings.user_id is not None
+    return user_of(settings, {} if named else get_config().get("configurable", {}))
 
 
 def _new_owner(user: str, runtime: Runtime[Settings]) -> Owner:

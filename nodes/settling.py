@@ -13,7 +13,7 @@ from ..memory.messages import Message, digest
 from ..memory.record import Group, Owner, Record, Tip
 from .arrivals import Arrivals
 from .session import committed, group, tip_of
-from .state import AgentState
+from .state import TurnState
 
 
 @retry(
@@ -27,7 +27,7 @@ def commit(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Record:
     return archive.commit(owner, tip, turn)
 
 
-def settle(state: AgentState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
+def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
     """Commit an edited last turn and an unfinished turn; return what state says of it then."""
     tip = _settle_edit(state, owner, arrived, archive)
     update: dict[str, Any] = {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
@@ -37,12 +37,12 @@ def settle(state: AgentState, owner: Owner, arrived: Arrivals, archive: Archive)
     return {**update, **committed(record, str(arrived.left[-1].id))}
 
 
-def _of_passes(state: AgentState) -> list[dict[str, Any]]:
+def _of_passes(state: TurnState) -> list[dict[str, Any]]:
     """Return the events since the last commit that go with the next turn: of compressions."""
     return [event for event in state.get("events", []) if event["type"] == "compressed"]
 
 
-def _settle_edit(state: AgentState, owner: Owner, arrived: Arrivals, archive: Archive) -> Tip:
+def _settle_edit(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> Tip:
     """Commit the last archived turn again if its messages were edited: a new branch begins."""
     tip = tip_of(state)
     if arrived.last is None:

@@ -8,13 +8,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
 from ..memory.safety import below_floor, safety_factor
-from .state import MemoryState
+from .state import TurnState
 
 _log = logging.getLogger("ebbtide.tokens")
 
 
 def heeded(
-    state: MemoryState, report: Mapping[str, Any], answer: AIMessage, model: BaseChatModel
+    state: TurnState, report: Mapping[str, Any], answer: AIMessage, model: BaseChatModel
 ) -> dict[str, Any]:
     """Return the update for a provider that read more tokens than `report` counts; else nothing."""
     now = state.get("safety_factor", 1.0)
@@ -33,7 +33,7 @@ def heeded(
 
 
 def floored(
-    state: MemoryState, report: Mapping[str, Any], context_budget: int
+    state: TurnState, report: Mapping[str, Any], context_budget: int
 ) -> dict[str, dict[str, int]]:
     """Return what the report says of a budget that the factor takes below the floor, if it does.
 

@@ -12,6 +12,8 @@ from langgraph.graph.state import CompiledStateGraph
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Record, Tip
+from ebbtide.nodes.session import tip_of
+from ebbtide.nodes.state import unpacked
 from tests.doubles import ScriptedModel
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
@@ -20,6 +22,8 @@ SUMMARY: dict[str, Any] = {
     "keywords": ["tokens"],
     "importance": 70,
 }
+LASTING = {"turn", "active_effort", "open_efforts", "expanded", "summaries"}
+LASTING |= {"session", "branch", "persisted", "tip"}
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,8 @@ class Talk:
 
     def records(self, values: dict[str, Any]) -> tuple[Record, ...]:
         """Return the turns that a state can see."""
-        tip = Tip(values["branch"], values["persisted"], values["tip"])
-        return self.archive.turns(Owner(**values["session"]), tip, range(1, tip.turn + 1))
+        tip, owner = tip_in(values), Owner(**values["memory"]["position"]["session"])
+        return self.archive.turns(owner, tip, range(1, tip.turn + 1))
 
     def said(self, values: dict[str, Any]) -> list[str]:
         """Return the user messages of the turns that a state can see."""
@@ -64,3 +68,13 @@ def talk(root: Path, answers: Any, structured: Any = None, **options: Any) -> Ta
     quiet = ScriptedModel(answers=lambda _: "They talked.", structured=lambda _: {"items": []})
     options = {"extraction_model": quiet, "compression_model": quiet, **options}
     return Talk(create_memory_agent(model, archive=archive, **options), model, archive)
+
+
+def tip_in(values: dict[str, Any]) -> Tip:
+    """Return the last turn that a state has committed."""
+    return tip_of(unpacked(values))
+
+
+def lasting(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what the archive knows of the memory in a state."""
+    return {key: value for key, value in unpacked(values).items() if key in LASTING}

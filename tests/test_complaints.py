@@ -63,7 +63,7 @@ def test_failed_summary_is_no_summary(tmp_path: Path) -> None:
 
     state = here.say("done")
 
-    assert state["summaries"] == {}
+    assert state["memory"]["summaries"] == {}
     assert [event["type"] for event in here.records(state)[-1].events] == ["context"]
 
 
@@ -122,7 +122,7 @@ def test_everything_sent_is_counted(tmp_path: Path) -> None:
 
     read = state["messages"][-1].usage_metadata["input_tokens"]
     assert read > 2_500
-    assert read <= state["context_report"]["total"] <= 1.03 * read
+    assert read <= state["memory"]["context_report"]["total"] <= 1.03 * read
 
 
 def test_other_scripts_are_counted_in_full(tmp_path: Path) -> None:
@@ -132,7 +132,9 @@ def test_other_scripts_are_counted_in_full(tmp_path: Path) -> None:
     first = here.say(CHINESE)
     here.say("令牌什么时候过期？")
 
-    assert first["context_report"]["tokens"]["turn"] == 4 + size(CHINESE) > len(CHINESE) / 2
+    assert (
+        first["memory"]["context_report"]["tokens"]["turn"] == 4 + size(CHINESE) > len(CHINESE) / 2
+    )
     (found,) = [m.text for m in here.last if isinstance(m, ToolMessage)]
     assert "令牌在三千六百秒后过期" in found
 
@@ -240,8 +242,8 @@ def test_what_happens_is_told(tmp_path: Path) -> None:
 
     events = [event["type"] for record in here.records(states[-1]) for event in record.events]
     assert events == ["opened", "context", "concluded", "context"]
-    assert [len(state["banners"]) for state in states] == [1, 1]
-    assert set(states[-1]["context_report"]["tokens"]) >= {"memory", "active", "turn"}
+    assert [len(state["memory"]["banners"]) for state in states] == [1, 1]
+    assert set(states[-1]["memory"]["context_report"]["tokens"]) >= {"memory", "active", "turn"}
 
 
 def test_time_travel_takes_the_archive_along(tmp_path: Path) -> None:
@@ -263,8 +265,8 @@ def test_state_is_serialisable_inside_tool_loops(tmp_path: Path) -> None:
 
     values = here.agent.get_state(THREAD).values
 
-    assert json.loads(json.dumps(values["open_efforts"]))["a"]["opened_turn"] == 1
-    assert values["active_effort"] == "a"
+    assert json.loads(json.dumps(values["memory"]["open_efforts"]))["a"]["opened_turn"] == 1
+    assert values["memory"]["active_effort"] == "a"
 
 
 def test_recalled_text_is_stored_once(tmp_path: Path) -> None:

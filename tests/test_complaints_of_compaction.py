@@ -75,8 +75,10 @@ def test_a_compression_and_what_it_replaces_change_together(tmp_path: Path) -> N
 
     for sent, state in zip(here.model.sent[1:], states, strict=True):
         shown = [m.text.split(" ", 1)[0] for m in sent.messages if m.text.endswith(CHATTER)]
-        turn = state["turn"]
-        compressed = state["context_report"]["left_out"].get("active", {}).get("compressed", "0-0")
+        turn = state["memory"]["turn"]
+        compressed = (
+            state["memory"]["context_report"]["left_out"].get("active", {}).get("compressed", "0-0")
+        )
         through = int(compressed.rsplit("-", 1)[1])
         assert len(shown) == turn - max(through, 1), (turn, compressed)
 

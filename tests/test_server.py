@@ -97,9 +97,11 @@ def test_a_turn_is_answered_with_the_state_that_clients_read(client: SyncLangGra
     found = say(client, thread, "Let's work on the auth bug: tokens live 3600 seconds.")
 
     assert found["messages"][-1]["content"] == "Opened auth-bug."
-    assert found["banners"] == ["--- Started effort: auth-bug ---"]
-    assert (found["turn"], found["active_effort"]) == (1, "auth-bug")
-    assert found["context_report"]["total"] == sum(found["context_report"]["tokens"].values())
+    assert found["memory"]["banners"] == ["--- Started effort: auth-bug ---"]
+    assert (found["memory"]["turn"], found["memory"]["active_effort"]) == (1, "auth-bug")
+    assert found["memory"]["context_report"]["total"] == sum(
+        found["memory"]["context_report"]["tokens"].values()
+    )
     assert "context" not in found
 
 
@@ -111,7 +113,7 @@ def test_a_thread_goes_on(client: SyncLangGraphClient) -> None:
     found = say(client, thread, "Which port does the staging host listen on?")
 
     assert "8123" in found["messages"][-1]["content"]
-    assert found["turn"] == 2
+    assert found["memory"]["turn"] == 2
 
 
 def test_banners_and_tokens_are_streamed(client: SyncLangGraphClient) -> None:
@@ -144,7 +146,11 @@ def test_a_run_may_have_settings_of_its_own(client: SyncLangGraphClient) -> None
 
     found = say(client, thread, "Hello!", context={"user_id": "ann", "ambient_window": 3})
 
-    assert found["session"] == {"user": "ann", "thread": thread, "namespace": ""}
+    assert found["memory"]["position"]["session"] == {
+        "user": "ann",
+        "thread": thread,
+        "namespace": "",
+    }
 
 
 def test_the_server_keeps_its_archive_where_it_was_started(
@@ -170,6 +176,6 @@ def test_a_user_is_known_in_the_next_thread(client: SyncLangGraphClient, folder:
     found = say(client, next_one, "Hello!", **ann)
     nothing = say(client, other, "Hello!", context={"user_id": "bob"})
 
-    assert [*found["summaries"]] == [f"{first}/gate"]
-    assert nothing["summaries"] == {}
+    assert [*found["memory"]["summaries"]] == [f"{first}/gate"]
+    assert nothing["memory"]["summaries"] == {}
     assert not (folder / "sessions" / ".ebbtide").exists()

@@ -9,7 +9,8 @@ from rich.console import Console
 from ebbtide.cli.screen import Screen
 
 MODEL = {"langgraph_node": "call_model"}
-REPORT = {"context_report": {"tokens": {"system": 5, "active": 0, "turn": 7}, "total": 12}}
+SIZES = {"tokens": {"system": 5, "active": 0, "turn": 7}, "total": 12}
+REPORT = {"memory": {"context_report": SIZES}}
 
 
 def shown(*events: tuple[str, Any]) -> str:

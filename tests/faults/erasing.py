@@ -132,8 +132,9 @@ def resumed(root: Path) -> list[str]:
     statuses = [record.status for record in records]
     wanted = {
         "statuses": statuses == ["done", "erased", "done", "done", "done"],
-        "state": (state["turn"], state["branch"]) == (5, "main"),
-        "efforts": (state["active_effort"], list(state["summaries"])) == (None, ["gate"]),
+        "state": (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (5, "main"),
+        "efforts": (state["memory"]["active_effort"], list(state["memory"]["summaries"]))
+        == (None, ["gate"]),
         "report": report.branches == ("main",) and report.stale == (),
         "checkpoints": not left,
     }

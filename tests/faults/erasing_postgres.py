@@ -185,9 +185,10 @@ def talked(place: Place, turn: int) -> list[str]:
         state = here.say("And?", CONFIG)
         records = here.records(state)
     wanted = {
-        "turn": (state["turn"], state["branch"]) == (turn, "main"),
+        "turn": (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (turn, "main"),
         "records": [record.turn for record in records] == [*range(1, turn + 1)],
-        "efforts": (state["active_effort"], list(state["summaries"])) == (None, ["gate"]),
+        "efforts": (state["memory"]["active_effort"], list(state["memory"]["summaries"]))
+        == (None, ["gate"]),
         "messages": [m.type for m in state["messages"]].count("human") > 1,
     }
     return [f"talked on: {name}" for name, held in wanted.items() if not held]

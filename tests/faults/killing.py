@@ -25,8 +25,9 @@ from langgraph.types import Durability
 
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner, Record, Tip
+from ebbtide.memory.record import Owner, Record
 from ebbtide.memory.tokens import count
+from tests.agents import tip_in
 from tests.doubles import ScriptedModel, call
 
 OWNER = Owner("default", "killed")
@@ -116,7 +117,7 @@ def report(root: Path, durability: Durability) -> dict[str, int]:
         if agent.get_state(CONFIG).next:
             agent.invoke(None, CONFIG, durability=durability)
         values = agent.get_state(CONFIG).values
-    tip = Tip(values["branch"], values["persisted"], values["tip"])
+    tip = tip_in(values)
     archive = DiskArchive(root / "archive")
     records = archive.turns(OWNER, tip, range(1, tip.turn + 1))
     questions = [said for record in records for said in asked_in(record)]

@@ -35,15 +35,19 @@ def test_a_stored_compression_is_taken_up(tmp_path: Path, after: str, again: Any
         last = here.say("And now?")
         records, findings = here.records(last), here.archive.verify(OWNER)
     assert before.next == ("compress",)
-    assert before.values["compressed"] == {}
-    turn = before.values["turn"]
-    assert state["compressed"] == last["compressed"] == {"shop": turn}
+    assert before.values["memory"]["position"]["compressed"] == {}
+    turn = before.values["memory"]["turn"]
+    assert (
+        state["memory"]["position"]["compressed"]
+        == last["memory"]["position"]["compressed"]
+        == {"shop": turn}
+    )
     assert [entry["turn"] for entry in entries(tmp_path)] == [turn] * (after == "log")
     assert f"constraint, turn 2: {RULE}" in shown(here)
     events = [(r.turn, e) for r in records for e in r.events if e["type"] == "compressed"]
     assert [event["turn"] for _, event in events] == [turn]
     assert [one.fatal for one in findings] == []
-    assert [record.turn for record in records] == [*range(1, last["turn"] + 1)]
+    assert [record.turn for record in records] == [*range(1, last["memory"]["turn"] + 1)]
 
 
 def test_two_processes_compress_one_thread(tmp_path: Path) -> None:
@@ -64,7 +68,7 @@ def test_two_processes_compress_one_thread(tmp_path: Path) -> None:
         made, findings = stored(here, last), here.archive.verify(OWNER)
         events = [e for r in here.records(last) for e in r.events if e["type"] == "compressed"]
     assert codes == [0, 0]
-    assert [state["compressed"] for state in states[:2]] == [{"shop": 12}] * 2
+    assert [state["memory"]["position"]["compressed"] for state in states[:2]] == [{"shop": 12}] * 2
     assert [(entry["effort"], entry["turn"]) for entry in entries(tmp_path)] == [("shop", 12)] * 2
     kept = (tmp_path / "default" / "t" / "compressed.jsonl").read_text(encoding="utf-8")
     assert kept.count("\n") == 1
@@ -72,4 +76,4 @@ def test_two_processes_compress_one_thread(tmp_path: Path) -> None:
     assert [event["turn"] for event in events] == [12]
     assert all(item.quote in shown(here) for item in made.items)
     assert [one for one in findings if one.fatal] == []
-    assert last["turn"] == 13
+    assert last["memory"]["turn"] == 13

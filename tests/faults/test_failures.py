@@ -159,7 +159,7 @@ def test_an_archive_that_fails_in_a_pass_is_logged(
 
     state = here.say("And now?")
 
-    assert states[-1]["compressed"] == kept
+    assert states[-1]["memory"]["position"]["compressed"] == kept
     assert "OSError: [Errno 28] No space left" in caplog.text
-    assert state["compressed"] == (kept or {"shop": 10})
+    assert state["memory"]["position"]["compressed"] == (kept or {"shop": 10})
     assert here.archive.verify(OWNER) == ()

@@ -12,6 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Tip
+from tests.agents import tip_in
 from tests.doubles import ScriptedModel, call
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
@@ -53,15 +54,12 @@ def ask(agent: Any, words: str, config: RunnableConfig = THREAD) -> dict[str, An
     return found
 
 
-def tip_of(values: dict[str, Any]) -> Tip:
-    """Return the tip of a state."""
-    return Tip(values["branch"], values["persisted"], values["tip"])
-
-
 def lineage(archive: DiskArchive, values: dict[str, Any]) -> list[str]:
     """Return the first message of every turn that a state can see."""
-    tip = tip_of(values)
-    records = archive.turns(Owner(**values["session"]), tip, range(1, tip.turn + 1))
+    tip = tip_in(values)
+    records = archive.turns(
+        Owner(**values["memory"]["position"]["session"]), tip, range(1, tip.turn + 1)
+    )
     return [text(record.messages[0]) for record in records]
 
 
@@ -69,7 +67,7 @@ def back_to(agent: Any, turn: int, after: str = "compress") -> RunnableConfig:
     """Return the checkpoint after a node of a turn."""
     upcoming = {"compress": (), "begin_turn": ("assemble_context",)}[after]
     for state in agent.get_state_history(THREAD):
-        if state.values.get("turn", 0) == turn and state.next == upcoming:
+        if state.values["memory"].get("turn", 0) == turn and state.next == upcoming:
             config: RunnableConfig = state.config
             return config
     raise LookupError((turn, after))
@@ -128,7 +126,10 @@ def test_replay_of_an_old_turn(agent: Any, archive: DiskArchive) -> None:
 
     replayed = agent.invoke(None, back_to(agent, 1, "begin_turn"))
 
-    assert (lineage(archive, replayed), replayed["branch"]) == (["one"], "main")
+    assert (lineage(archive, replayed), replayed["memory"]["position"]["branch"]) == (
+        ["one"],
+        "main",
+    )
     assert archive.verify(Owner("default", "t")) == ()
 
 
@@ -144,7 +145,7 @@ def test_edit_inside_a_turn(agent: Any, archive: DiskArchive, *, same_id: bool) 
     found = agent.invoke(None, config)
 
     assert found["messages"][-1].text == "re: two!"
-    assert found["branch"] != "main"
+    assert found["memory"]["position"]["branch"] != "main"
     assert lineage(archive, found)[0] == "one"
 
 
@@ -157,7 +158,7 @@ def test_edit_of_an_answered_turn(agent: Any, archive: DiskArchive) -> None:
     found = ask(agent, "three")
 
     assert lineage(archive, found) == ["one", "two!", "three"]
-    assert found["branch"] != "main"
+    assert found["memory"]["position"]["branch"] != "main"
 
 
 INNER = ["begin_turn", "assemble_context", "call_model", "run_tools"]
@@ -175,7 +176,7 @@ def test_regenerated_answer(agent: Any, archive: DiskArchive, node: str) -> None
     found = ask(agent, "next")
 
     assert lineage(archive, found) == ["one", "open work", "next"]
-    assert archive.effort(Owner("default", "t"), tip_of(found), "work") is not None
+    assert archive.effort(Owner("default", "t"), tip_in(found), "work") is not None
     assert not any(finding.fatal for finding in archive.verify(Owner("default", "t")))
 
 
@@ -188,7 +189,7 @@ def test_answer_that_was_removed(agent: Any, archive: DiskArchive) -> None:
     found = ask(agent, "three")
 
     assert lineage(archive, found) == ["one", "two", "three"]
-    records = archive.turns(Owner("default", "t"), tip_of(found), [2, 3])
+    records = archive.turns(Owner("default", "t"), tip_in(found), [2, 3])
     assert [[text(m) for m in record.messages] for record in records] == [
         ["two"],
         ["three", "re: three"],
@@ -203,7 +204,7 @@ def test_repeated_id_beside_a_new_message(agent: Any, archive: DiskArchive) -> N
 
     found = agent.invoke({"messages": both}, THREAD)
 
-    (record,) = archive.turns(Owner("default", "t"), tip_of(found), [3])
+    (record,) = archive.turns(Owner("default", "t"), tip_in(found), [3])
     assert [text(m) for m in record.messages[:2]] == ["ONE", "three"]
     assert found["messages"][0].text == "one"
 
@@ -229,7 +230,7 @@ def test_efforts_of_a_sibling_are_invisible(agent: Any, archive: DiskArchive) ->
     forked = ask(agent, "open work", back_to(agent, 1))
 
     assert "exists already" not in forked["messages"][-2].text
-    assert forked["active_effort"] == "work"
+    assert forked["memory"]["active_effort"] == "work"
     assert archive.efforts(Owner("default", "t"), Tip("main", 1), 10).total == 0
 
 
@@ -255,7 +256,7 @@ def test_new_message_at_every_node(archive: DiskArchive, model: ScriptedModel, n
 
     found = ask(agent, "next")
 
-    tip = Tip(found["branch"], found["persisted"], found["tip"])
+    tip = tip_in(found)
     records = archive.turns(Owner("default", "t"), tip, range(1, tip.turn + 1))
     said = [text(m) for record in records for m in record.messages if m["type"] == "human"]
     assert said == ["one", "open work", "next"]

@@ -57,14 +57,14 @@ class After:
     @property
     def counters(self) -> dict[str, int]:
         """For how many turns each expanded effort was not referenced."""
-        turn = self.state["turn"]
-        expanded = self.state["expanded"].items()
+        turn = self.state["memory"]["turn"]
+        expanded = self.state["memory"]["expanded"].items()
         return {name: turn - entry["last_referenced_turn"] for name, entry in expanded}
 
     @property
     def tokens(self) -> dict[str, int]:
         """The tokens that were sent last, by tier."""
-        found: dict[str, int] = self.state["context_report"]["tokens"]
+        found: dict[str, int] = self.state["memory"]["context_report"]["tokens"]
         return found
 
     @property

@@ -42,7 +42,7 @@ class Life:
         for turn in turns:
             archive.asked = 0
             self.state = self.here.say(turn.said, durability="exit")
-            self.totals.append(self.state["context_report"]["total"])
+            self.totals.append(self.state["memory"]["context_report"]["total"])
             kept = self.here.agent.get_state(THREAD).values
             self.state_bytes.append(len(serializer.dumps_typed(kept)[1]))
             self.records_read.append(archive.asked)
@@ -60,5 +60,5 @@ class Life:
     @property
     def evicted(self) -> list[int]:
         """The numbers of the efforts whose summary has left the context."""
-        kept = self.state["summaries"]
+        kept = self.state["memory"]["summaries"]
         return [number for number in range(self.efforts) if f"machine-{number:03}" not in kept]

@@ -7,9 +7,9 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from ebbtide import Settings
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Owner
 from ebbtide.memory.salience import Compression
-from tests.agents import Talk, talk
+from tests.agents import Talk, talk, tip_in
 from tests.doubles import ScriptedModel, call
 from tests.graph.planted import CONSTRAINTS, DECISIONS, REVISED
 
@@ -62,7 +62,7 @@ def entries(root: Path) -> list[dict[str, Any]]:
 
 def stored(here: Talk, state: dict[str, Any]) -> Compression | None:
     """Return what stands for the older turns of the effort, as a state sees it."""
-    tip = Tip(state["branch"], state["persisted"], state["tip"])
+    tip = tip_in(state)
     return here.archive.compression(Owner("default", "t"), tip, "shop")
 
 

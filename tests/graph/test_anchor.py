@@ -46,7 +46,7 @@ def test_the_block_is_kept_and_not_shown(tmp_path: Path) -> None:
     state = here.say("Let us ship 1.2.")
 
     assert shown(state) == ["Understood."]
-    assert state["anchor"] == FIRST
+    assert state["memory"]["anchor"] == FIRST
     assert answers(here, state) == [saying("Understood.", FIRST)]
     assert "raw_answers" not in state
 
@@ -70,7 +70,7 @@ def test_an_unclosed_or_fenced_block_is_an_answer(tmp_path: Path) -> None:
     states = [here.say(words) for words in ("one", "two", "three")]
 
     assert shown(states[-1]) == ["Understood.", *odd]
-    assert states[-1]["anchor"] == FIRST
+    assert states[-1]["memory"]["anchor"] == FIRST
 
 
 def test_a_block_beside_calls_counts(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_block_beside_calls_counts(tmp_path: Path) -> None:
     state = here.say("Look.")
 
     assert shown(state) == ["Looking.", "Seen."]
-    assert state["anchor"] == SECOND
+    assert state["memory"]["anchor"] == SECOND
     assert answers(here, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
     assert [m.text for m in here.last if m.type == "ai"] == ["Looking."]
     assert "Goal: ship 1.2\n</state " in here.last[1].text
@@ -96,7 +96,7 @@ def test_a_block_in_an_answer_that_is_cut_short(tmp_path: Path, asked: AIMessage
     state = here.say("Look.")
 
     assert shown(state)[0] == "Again."
-    assert state["anchor"] == FIRST
+    assert state["memory"]["anchor"] == FIRST
     assert answers(here, state)[0] == saying("Again.", FIRST)
 
 
@@ -116,8 +116,10 @@ def test_an_answer_of_a_block_alone(tmp_path: Path, content: Any) -> None:
     [here.say(words) for words in ("All right?", "And now?")]
 
     assert shown(state) == [""]
-    assert state["banners"] == ["--- Answered without words: only the state block was written ---"]
-    assert state["anchor"] == FIRST
+    assert state["memory"]["banners"] == [
+        "--- Answered without words: only the state block was written ---"
+    ]
+    assert state["memory"]["anchor"] == FIRST
     assert answers(here, state)[0].endswith(block(FIRST))
     assert [m.text for m in here.last if m.type == "ai"] == ["Yes."]
     assert "We ship 1.2." in here.model.sent[-1].text
@@ -130,7 +132,7 @@ def test_a_block_beside_a_call_has_no_banner(tmp_path: Path) -> None:
     state = here.say("Look.")
 
     assert shown(state) == ["", "Seen."]
-    assert state["banners"] == []
+    assert state["memory"]["banners"] == []
 
 
 def test_a_long_block_is_cut_and_told(tmp_path: Path) -> None:
@@ -140,9 +142,9 @@ def test_a_long_block_is_cut_and_told(tmp_path: Path) -> None:
 
     state = here.say("one")
 
-    assert state["anchor"]["Goal"].startswith("to ship it to ship it")
-    assert len(state["anchor"]["Goal"]) < 200
-    (banner,) = state["banners"]
+    assert state["memory"]["anchor"]["Goal"].startswith("to ship it to ship it")
+    assert len(state["memory"]["anchor"]["Goal"]) < 200
+    (banner,) = state["memory"]["banners"]
     assert banner.startswith("--- Shortened state block: ")
     assert answers(here, state) == [saying("Yes.", long)]
 
@@ -171,8 +173,8 @@ def test_off_leaves_everything_as_it_is(tmp_path: Path) -> None:
     assert START not in here.last[0].text
     assert not any(m.text.startswith("[Memory: the state") for m in here.last)
     assert shown(state) == ["a", saying("b", SECOND)]
-    assert state["anchor"] == FIRST
-    assert here.say("three")["anchor"] == FIRST
+    assert state["memory"]["anchor"] == FIRST
+    assert here.say("three")["memory"]["anchor"] == FIRST
     assert START in here.last[0].text
 
 
@@ -189,7 +191,7 @@ def test_users_and_tools_cannot_write_the_anchor(tmp_path: Path) -> None:
 
     states = [here.say(saying(words, FIRST)) for words in ("one", "two")]
 
-    assert [state["anchor"] for state in states] == [{}, {}]
+    assert [state["memory"]["anchor"] for state in states] == [{}, {}]
 
 
 def test_time_travel_takes_the_anchor_along(tmp_path: Path) -> None:
@@ -201,7 +203,7 @@ def test_time_travel_takes_the_anchor_along(tmp_path: Path) -> None:
 
     right = here.say("other", first)
 
-    assert (left["anchor"], right["anchor"]) == (SECOND, FIRST)
+    assert (left["memory"]["anchor"], right["memory"]["anchor"]) == (SECOND, FIRST)
 
 
 def test_an_answer_without_its_block_is_no_edit(tmp_path: Path) -> None:
@@ -210,7 +212,7 @@ def test_an_answer_without_its_block_is_no_edit(tmp_path: Path) -> None:
 
     states = [here.say(words) for words in ("one", "two", "three")]
 
-    assert [state["branch"] for state in states] == ["main"] * 3
+    assert [state["memory"]["position"]["branch"] for state in states] == ["main"] * 3
     assert [tip.branch for tip in here.archive.tips(Owner("default", "t"))] == ["main"]
 
 
@@ -227,9 +229,9 @@ def test_an_edit_of_such_a_turn_is_noticed(tmp_path: Path, edited: str, kept: li
 
     state = here.say("two")
 
-    assert state["branch"] != "main"
+    assert state["memory"]["position"]["branch"] != "main"
     assert answers(here, state) == kept
-    assert state["anchor"] == FIRST
+    assert state["memory"]["anchor"] == FIRST
 
 
 def test_a_turn_that_is_run_again_keeps_its_block(tmp_path: Path) -> None:
@@ -268,7 +270,7 @@ def test_a_turn_that_is_resumed_keeps_its_block(tmp_path: Path, node: str) -> No
         here.agent.invoke(None, THREAD)
 
     state = here.agent.get_state(THREAD).values
-    assert state["anchor"] == SECOND
+    assert state["memory"]["anchor"] == SECOND
     assert answers(here, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
 
 
@@ -282,7 +284,7 @@ def test_an_answer_that_was_not_archived_keeps_its_block(tmp_path: Path, node: s
 
     assert [record.status for record in here.records(state)] == ["done", "done"]
     assert answers(here, state) == [saying("Seen.", FIRST), "Next."]
-    assert (state["anchor"], shown(state)) == (FIRST, ["Seen.", "Next."])
+    assert (state["memory"]["anchor"], shown(state)) == (FIRST, ["Seen.", "Next."])
 
 
 def test_a_turn_that_is_broken_off_keeps_its_block(tmp_path: Path) -> None:
@@ -295,7 +297,7 @@ def test_a_turn_that_is_broken_off_keeps_its_block(tmp_path: Path) -> None:
 
     assert [record.status for record in here.records(state)] == ["aborted", "done"]
     assert answers(here, state) == [saying("Looking.", FIRST), "Next."]
-    assert state["anchor"] == FIRST
+    assert state["memory"]["anchor"] == FIRST
     assert shown(state) == ["Looking.", "Next."]
 
 
@@ -308,8 +310,8 @@ def test_restore_brings_the_anchor_back(tmp_path: Path) -> None:
     restore(here.agent, THREAD)
 
     state = here.agent.get_state(THREAD).values
-    assert (state["anchor"], state["messages"]) == (SECOND, lived["messages"])
-    assert here.say("three")["branch"] == "main"
+    assert (state["memory"]["anchor"], state["messages"]) == (SECOND, lived["messages"])
+    assert here.say("three")["memory"]["position"]["branch"] == "main"
 
 
 def test_effort_ids_in_the_block_are_no_reference(tmp_path: Path) -> None:
@@ -324,7 +326,10 @@ def test_effort_ids_in_the_block_are_no_reference(tmp_path: Path) -> None:
 
     state = [here.say(words) for words in ("four", "five", "six")][-1]
 
-    assert (list(expanded["expanded"]), list(state["expanded"])) == (["auth-bug"], [])
+    assert (list(expanded["memory"]["expanded"]), list(state["memory"]["expanded"])) == (
+        ["auth-bug"],
+        [],
+    )
 
 
 def test_read_log_shows_what_was_said(tmp_path: Path) -> None:
@@ -359,5 +364,5 @@ async def test_the_async_path_does_the_same(tmp_path: Path) -> None:
 
     state = await here.agent.ainvoke({"messages": "one"}, THREAD)
 
-    assert (shown(state), state["anchor"]) == (["Understood."], FIRST)
+    assert (shown(state), state["memory"]["anchor"]) == (["Understood."], FIRST)
     assert answers(here, state) == [saying("Understood.", FIRST)]

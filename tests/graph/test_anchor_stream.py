@@ -98,7 +98,7 @@ def test_every_division_of_a_block_begun_and_ended_twice(tmp_path: Path, at: int
 
     assert said(found) == "Yes.\n\nBye."
     assert here.get_state(THREAD).values["messages"][-1].text == "Yes.\n\nBye."
-    assert here.get_state(THREAD).values["anchor"] == {"Goal": "修复"}
+    assert here.get_state(THREAD).values["memory"]["anchor"] == {"Goal": "修复"}
 
 
 @pytest.mark.parametrize("at", range(len(SAID) + 1))
@@ -179,7 +179,7 @@ def test_tool_calls_stream(tmp_path: Path) -> None:
     assert said(found) == "See."
     assert [one["name"] for chunk, _ in found for one in chunk.tool_call_chunks] == [asked["name"]]
     assert values["messages"][-1].tool_calls[0]["name"] == "effort_status"
-    assert values["anchor"] == {"Goal": "修复"}
+    assert values["memory"]["anchor"] == {"Goal": "修复"}
 
 
 @pytest.mark.parametrize(

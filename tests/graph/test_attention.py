@@ -15,9 +15,9 @@ from langgraph.store.sqlite import AsyncSqliteStore
 from ebbtide import CommandError, commands, erase, restore
 from ebbtide.graph.own_store import OwnStore
 from ebbtide.memory.attention import Memory
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Owner
 from ebbtide.memory.store_attention import StoreAttention
-from tests.agents import Talk, talk
+from tests.agents import Talk, talk, tip_in
 from tests.doubles import call
 from tests.graph.journeys import After, after, quoted
 
@@ -76,8 +76,8 @@ def test_the_next_session_begins_with_it(tmp_path: Path) -> None:
     turn = after(here, "Hello.", session("tuesday"))
 
     assert f"- {MEMORY} ({TODAY}): {FOUND['summary']}\n" in surfaced(turn)
-    assert turn.state["summaries"] == {MEMORY: 1}
-    assert turn.state["banners"] == [f"--- From earlier sessions: {MEMORY} ---"]
+    assert turn.state["memory"]["summaries"] == {MEMORY: 1}
+    assert turn.state["memory"]["banners"] == [f"--- From earlier sessions: {MEMORY} ---"]
 
 
 def test_it_can_be_expanded_there(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_limit_is_a_setting_of_the_run(tmp_path: Path, limit: int, count: in
     given = {"attention_limit": limit, "user_id": "ann"}
     state = here.say("Hello.", session("tuesday"), context=given)
 
-    assert [*state["summaries"]] == [MEMORY, "lamps/lamps"][:count]
+    assert [*state["memory"]["summaries"]] == [MEMORY, "lamps/lamps"][:count]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_the_second_turn_surfaces_nothing_more(tmp_path: Path) -> None:
 
     state = here.say("Go on.", session("tuesday"))
 
-    assert [*state["summaries"]] == [MEMORY]
+    assert [*state["memory"]["summaries"]] == [MEMORY]
 
 
 def test_reopened_it_is_no_memory(tmp_path: Path) -> None:
@@ -245,7 +245,11 @@ def test_suppressed_it_is_not_surfaced(tmp_path: Path) -> None:
 def test_the_newest_branch_counts(tmp_path: Path) -> None:
     """What was concluded on a branch that was left is not surfaced."""
     here = monday(tmp_path, "Something else.", "Hi.")
-    old = [s for s in here.agent.get_state_history(session("monday")) if s.values.get("turn") == 1]
+    old = [
+        s
+        for s in here.agent.get_state_history(session("monday"))
+        if s.values["memory"].get("turn") == 1
+    ]
     fork: RunnableConfig = {"configurable": {**old[0].config["configurable"], "user_id": "ann"}}
     here.agent.invoke({"messages": [("user", "Another way.")]}, fork)
 
@@ -291,7 +295,7 @@ def test_the_message_decides_what_comes_first(tmp_path: Path) -> None:
 
     state = here.say("Where is the gate clock?", session("tuesday"))
 
-    assert [*state["summaries"]] == [MEMORY, "lamps/lamps"]
+    assert [*state["memory"]["summaries"]] == [MEMORY, "lamps/lamps"]
 
 
 def test_it_is_kept_in_the_store_of_the_graph(tmp_path: Path) -> None:
@@ -367,12 +371,12 @@ def test_erasing_again_reaches_the_banner_of_a_redacted_summary(tmp_path: Path) 
     """The archive was erased, then the process died: nobody knows any more what the summary was."""
     here = monday(tmp_path)
     kept = here.agent.get_state(session("monday")).values
-    tip = Tip(kept["branch"], kept["persisted"], kept["tip"])
+    tip = tip_in(kept)
     here.archive.erase(Owner("ann", "monday"), tip, 1)
 
     erase(here.agent, session("monday"), 1)
 
-    assert "clock" in str(kept["banners"])
+    assert "clock" in str(kept["memory"]["banners"])
     assert "clock" not in str(here.agent.get_state(session("monday")).values)
 
 
@@ -423,5 +427,5 @@ async def test_with_an_asynchronous_store(tmp_path: Path) -> None:
         state = await here.agent.ainvoke({"messages": [("user", "Hi.")]}, session("tuesday"))
         listed = await commands.aattention(here.agent, session("x"))
 
-    assert [*state["summaries"]] == [MEMORY]
+    assert [*state["memory"]["summaries"]] == [MEMORY]
     assert [one.id for one in listed] == [MEMORY]

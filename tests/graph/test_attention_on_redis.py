@@ -45,8 +45,11 @@ def test_a_server_that_stops_in_the_middle(
 
     back = here.say("Thanks.", session("monday"))
 
-    assert [*concluded["summaries"]] == ["keys"]
-    assert (concluded["attended"], back["attended"]) == (1, 3)
+    assert [*concluded["memory"]["summaries"]] == ["keys"]
+    assert (
+        concluded["memory"]["position"]["attended"],
+        back["memory"]["position"]["attended"],
+    ) == (1, 3)
     assert "attention is told later of session 'monday'" in caplog.text
     assert MEMORY in surfaced(after(here, "Hello.", session("tuesday")))
 

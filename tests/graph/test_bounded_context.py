@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, restore
 from ebbtide.memory.metrics import report
-from tests.agents import THREAD, talk
+from tests.agents import THREAD, lasting, talk
 from tests.doubles import call, together
 from tests.graph.journeys import (
     CEILING,
@@ -66,7 +66,7 @@ def test_the_counters_stand_at_the_end_of_the_set_up(run: list[After]) -> None:
     """All five efforts are concluded in the last turn of the set-up."""
     state = run[0].state
 
-    assert state["summaries"] == dict.fromkeys(NAMES, state["turn"])
+    assert state["memory"]["summaries"] == dict.fromkeys(NAMES, state["memory"]["turn"])
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_summaries_sent(run: list[After], row: int, summaries: tuple[str, ..
 )
 def test_the_summaries_in_state(run: list[After], row: int, summaries: tuple[str, ...]) -> None:
     """After each row the state has these summaries: those that the next turn is sent."""
-    assert set(run[row].state["summaries"]) == set(summaries)
+    assert set(run[row].state["memory"]["summaries"]) == set(summaries)
 
 
 def test_the_search_finds_what_was_evicted(run: list[After]) -> None:
@@ -120,9 +120,9 @@ def test_the_search_finds_what_was_evicted(run: list[After]) -> None:
 
 def test_being_found_and_used_is_a_reference(run: list[After]) -> None:
     """The counter of effort 4 stands at row 22 after it, and at row 23 after its expansion."""
-    turns = [run[row].state["turn"] for row in (22, 23)]
+    turns = [run[row].state["memory"]["turn"] for row in (22, 23)]
 
-    assert [run[row].state["summaries"]["thumbnails"] for row in (22, 23)] == turns
+    assert [run[row].state["memory"]["summaries"]["thumbnails"] for row in (22, 23)] == turns
 
 
 @pytest.mark.parametrize("row", range(1, 28))
@@ -134,7 +134,7 @@ def test_ten_ambient_groups_are_sent(run: list[After], row: int) -> None:
 @pytest.mark.parametrize("row", range(1, 28))
 def test_the_context_stays_below_its_ceiling(run: list[After], row: int) -> None:
     """No turn sends more than the ceiling."""
-    assert run[row].state["context_report"]["total"] < CEILING
+    assert run[row].state["memory"]["context_report"]["total"] < CEILING
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_the_expanded_effort_fades(run: list[After], row: int, counters: dict[st
 )
 def test_what_left_and_returned_is_told(run: list[After], row: int, banners: list[str]) -> None:
     """The banners say in the turn itself what leaves the context and what comes back."""
-    assert run[row].state["banners"] == banners
+    assert run[row].state["memory"]["banners"] == banners
 
 
 def test_the_metrics_of_the_bounded_run(root: Path, run: list[After]) -> None:
@@ -180,7 +180,7 @@ def test_the_metrics_of_the_bounded_run(root: Path, run: list[After]) -> None:
 
     assert (found.evictions, found.returns) == (3, 1)
     assert (found.auto_collapses, found.false_decay_rate) == (1, 0.0)
-    assert found.turns[-1].total == run[27].state["context_report"]["total"]
+    assert found.turns[-1].total == run[27].state["memory"]["context_report"]["total"]
 
 
 def test_restore_knows_what_was_evicted_and_returned(root: Path, run: list[After]) -> None:
@@ -190,5 +190,4 @@ def test_restore_knows_what_was_evicted_and_returned(root: Path, run: list[After
     restore(again.agent, THREAD)
 
     state = again.agent.get_state(THREAD).values
-    kept = ("turn", "open_efforts", "expanded", "summaries")
-    assert {key: state[key] for key in kept} == {key: run[27].state[key] for key in kept}
+    assert lasting(state) == lasting(run[27].state)

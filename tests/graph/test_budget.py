@@ -45,7 +45,7 @@ def test_what_is_sent_is_what_was_counted(tmp_path: Path) -> None:
     for _ in range(3):
         state = here.say("hello")
 
-        assert state["context_report"]["total"] == tokens(here.model.sent[-1])
+        assert state["memory"]["context_report"]["total"] == tokens(here.model.sent[-1])
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_run_below_the_floor_counts_no_turn(tmp_path: Path) -> None:
         here.say("two", context={"context_budget": 2_000})
     after = here.say("three")
 
-    assert (before["turn"], after["turn"]) == (1, 2)
+    assert (before["memory"]["turn"], after["memory"]["turn"]) == (1, 2)
     assert here.said(after) == ["one", "two", "three"]
 
 
@@ -146,7 +146,7 @@ def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None
     answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 300)] * 41]
     here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
     states = [here.say(said(chance, 200)) for _ in range(40)]
-    report = states[-1]["context_report"]
+    report = states[-1]["memory"]["context_report"]
 
     assert largest(here) <= BUDGET
     assert report["left_out"]["active"]["turns"].startswith("1-")
@@ -160,7 +160,7 @@ def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
     chance = random.Random(2)  # noqa: S311
     answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 60)] * 81]
     here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
-    reports = [here.say(said(chance, 40))["context_report"] for _ in range(80)]
+    reports = [here.say(said(chance, 40))["memory"]["context_report"] for _ in range(80)]
     late = reports[20:]
 
     assert sum(one["prefix"] for one in late) > 0.85 * sum(one["total"] for one in late)

@@ -37,12 +37,14 @@ def test_300_turns_stay_in_budget_and_keep_what_holds(tmp_path: Path) -> None:
 
     context = shown(here)
     assert len(HOLDING) + len(GONE) == 40
-    assert max(state["context_report"]["total"] for state in states) <= 16_000
+    assert max(state["memory"]["context_report"]["total"] for state in states) <= 16_000
     assert [one for one in HOLDING if one not in context] == []
     assert [one for one in GONE if one in context] == []
     said = "\n".join(here.said(states[-1]))
     assert [one for one in (*HOLDING, *GONE) if one not in said] == []
-    passes = [state for state in states if any("Compressed" in one for one in state["banners"])]
+    passes = [
+        state for state in states if any("Compressed" in one for one in state["memory"]["banners"])
+    ]
     assert 5 < len(passes) < 60
 
 
@@ -97,7 +99,7 @@ def test_edge_cases_have_their_log_entry(tmp_path: Path, edge: str) -> None:
     assert ("fallback" in entry["told"]) == (told["method"] == "protected-core")
     assert {"before", "after"} == entry["told"]["tokens"].keys()
     assert [one["what"] for one in entry["told"]["calls"]][-1] == "background"
-    report = here.agent.get_state(THREAD).values["context_report"]
+    report = here.agent.get_state(THREAD).values["memory"]["context_report"]
     assert report["total"] <= SMALL.context_budget
     assert report["left_out"]["active"]["compressed"].startswith("shop: 1-")
 
@@ -113,7 +115,7 @@ def test_an_empty_context_has_its_log_entry(tmp_path: Path) -> None:
     told = last["told"]
     assert (last["turns"], told["quotes"], told["merges"], told["calls"]) == ([], [], [], [])
     assert told["background"] == ""
-    assert state["compressed"] == {"shop": 11}
+    assert state["memory"]["position"]["compressed"] == {"shop": 11}
 
 
 def test_contradicting_numbers_have_their_log_entry(tmp_path: Path) -> None:
@@ -147,12 +149,15 @@ def test_timeouts_have_their_log_entry(tmp_path: Path, hangs: str) -> None:
     told = entries(tmp_path)[0]["told"]
     call_that_hung = next(one for one in told["calls"] if one["what"] == hangs)
     assert call_that_hung["failed"] == "TimeoutError: no answer within 0.2 s"
-    assert states[-1]["context_report"]["total"] <= SMALL.context_budget
+    assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
     if hangs == "extraction":
         assert (told["method"], told["fallback"]) == ("protected-core", call_that_hung["failed"])
         assert "constraint, turn 2: Orders must never be deleted." in shown(here)
     else:
-        assert (told["failed"], states[-1]["compressed"]) == (call_that_hung["failed"], {})
+        assert (told["failed"], states[-1]["memory"]["position"]["compressed"]) == (
+            call_that_hung["failed"],
+            {},
+        )
 
 
 def test_quotes_stand_in_the_context_and_what_was_made_up_does_not(tmp_path: Path) -> None:
@@ -212,7 +217,7 @@ def test_by_rules_a_background_stays(tmp_path: Path) -> None:
 
     states = [here.say(f"{FILLER}{turn}", context=core) for turn in range(10, 20)]
 
-    assert states[-1]["compressed"]["shop"] > 10
+    assert states[-1]["memory"]["position"]["compressed"]["shop"] > 10
     assert "background: They worked on the shop." in shown(here)
 
 
@@ -243,7 +248,9 @@ def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
     assert "more than 16" in huge["fallback"]
     assert [one["what"] for one in huge["calls"]] == ["background"]
     assert f"constraint, turn 2: {rule}" in shown(here)
-    assert max(state["context_report"]["total"] for state in states) <= SMALL.context_budget
+    assert (
+        max(state["memory"]["context_report"]["total"] for state in states) <= SMALL.context_budget
+    )
 
 
 def test_a_log_that_cannot_be_written_takes_nothing_back(
@@ -255,7 +262,7 @@ def test_a_log_that_cannot_be_written_takes_nothing_back(
 
     states = talked(here, 10, {2: "It is 8443."})
 
-    assert any("Compressed" in banner for state in states for banner in state["banners"])
+    assert any("Compressed" in banner for state in states for banner in state["memory"]["banners"])
     assert "the extraction was not logged: IsADirectoryError" in caplog.text
     assert "nothing was compressed" not in caplog.text
 
@@ -267,8 +274,8 @@ def test_off_compresses_nothing(tmp_path: Path) -> None:
 
     states = talked(here, 40)
 
-    assert (states[-1]["compressed"], entries(tmp_path)) == ({}, [])
-    assert states[-1]["context_report"]["total"] <= SMALL.context_budget
+    assert (states[-1]["memory"]["position"]["compressed"], entries(tmp_path)) == ({}, [])
+    assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
 
 
 @pytest.mark.parametrize("down", ["background", "both"])
@@ -288,16 +295,18 @@ def test_failure_changes_nothing_and_the_next_turn_tries_again(
 
     tried = entries(tmp_path)
     turns = [entry["turn"] for entry in tried]
-    assert states[-1]["compressed"] == {}
+    assert states[-1]["memory"]["position"]["compressed"] == {}
     assert turns == sorted(set(turns))
     assert turns[-1] == 16
     assert all(entry["told"]["failed"].startswith("ValueError") for entry in tried)
     assert "was not compressed" in caplog.text
-    assert not any("Compressed" in banner for state in states for banner in state["banners"])
+    assert not any(
+        "Compressed" in banner for state in states for banner in state["memory"]["banners"]
+    )
     broken[0] = False
     if down == "background":
         state = here.say("and now?")
-        assert state["compressed"] == {"shop": 17}
+        assert state["memory"]["position"]["compressed"] == {"shop": 17}
 
 
 @pytest.mark.parametrize(
@@ -351,7 +360,7 @@ def test_a_goal_that_changed_after_a_pass_leaves_the_first_one_quoted(tmp_path: 
     before = talked(here, 11, {2: "It is 8443."})[-1]
     [here.say(f"{FILLER}{turn}") for turn in range(12, 25)]
 
-    assert before["compressed"] == {"shop": 9}
+    assert before["memory"]["position"]["compressed"] == {"shop": 9}
     assert f"goal at the time, turn 1: {GOAL}\n" in shown(here)
     assert "goal at the time, turn 12: Close the shop\n" in shown(here)
 
@@ -370,7 +379,10 @@ def test_conclude_and_reopen_keep_it(tmp_path: Path) -> None:
 
     state = here.say("once more")
 
-    assert (closed["compressed"], state["compressed"]) == ({}, before["compressed"])
+    assert (
+        closed["memory"]["position"]["compressed"],
+        state["memory"]["position"]["compressed"],
+    ) == ({}, before["memory"]["position"]["compressed"])
     assert "fact, turn 2: It is 8443." in shown(here)
 
 
@@ -379,11 +391,11 @@ def test_time_travel_takes_it_back(tmp_path: Path) -> None:
     here = compressing(tmp_path, extraction=quoting("It is 8443."))
     talked(here, 14, {2: "It is 8443."})
     history = here.agent.get_state_history(THREAD)
-    before = next(s for s in history if s.values["turn"] == 5 and not s.next)
+    before = next(s for s in history if s.values["memory"]["turn"] == 5 and not s.next)
 
     state = here.agent.invoke({"messages": [("user", "another way")]}, before.config)
 
-    assert (state["turn"], state["compressed"]) == (6, {})
+    assert (state["memory"]["turn"], state["memory"]["position"]["compressed"]) == (6, {})
     assert "compressed:" not in shown(here)
 
 
@@ -397,4 +409,8 @@ def test_restored_thread_has_it_again(tmp_path: Path) -> None:
 
     state = here.say("go on")
 
-    assert state["compressed"].keys() == states[-1]["compressed"].keys() == {"shop"}
+    assert (
+        state["memory"]["position"]["compressed"].keys()
+        == states[-1]["memory"]["position"]["compressed"].keys()
+        == {"shop"}
+    )

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, commands, create_memory_agent
+from ebbtide.nodes.state import unpacked
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Concepts, ScriptedModel, call
 from tests.graph.living import CountingArchive
@@ -57,8 +58,8 @@ async def test_the_asynchronous_path_does_the_same(tmp_path: Path, broken: Any) 
     found = [await other.agent.ainvoke({"messages": [("user", one)]}, THREAD) for one in said]
 
     shared = ["turn", "compressed", "banners", "context_report", "tip"]
-    assert [[one[key] for key in shared] for one in found] == [
-        [one[key] for key in shared] for one in states
+    assert [[unpacked(one).get(key) for key in shared] for one in found] == [
+        [unpacked(one).get(key) for key in shared] for one in states
     ]
     assert told(tmp_path / "sync") == told(tmp_path / "async") != []
     assert [m.text for m in sync.last] == [m.text for m in other.last]
@@ -107,10 +108,13 @@ def test_an_effort_that_is_not_active_is_compressed(tmp_path: Path) -> None:
     state = here.say("Now for something else.")
     here.say("Go on.")
 
-    assert before["compressed"] == {}
-    assert (state["active_effort"], state["compressed"]) == ("other", {"shop": 7})
+    assert before["memory"]["position"]["compressed"] == {}
+    assert (state["memory"]["active_effort"], state["memory"]["position"]["compressed"]) == (
+        "other",
+        {"shop": 7},
+    )
     assert f"turn 2: {RULE}" in shown(here)
-    left_out = here.agent.get_state(THREAD).values["context_report"]["left_out"]
+    left_out = here.agent.get_state(THREAD).values["memory"]["context_report"]["left_out"]
     assert left_out["open"]["compressed"].startswith("shop: 1-")
 
 
@@ -169,7 +173,7 @@ def test_a_fork_has_a_compression_of_its_own(tmp_path: Path) -> None:
     here = compressing(tmp_path, extraction=quoting("It is 8443.", "It is 9000."))
     first = talked(here, 10, {2: RULE, 5: "It is 8443."})[-1]
     history = here.agent.get_state_history(THREAD)
-    before = next(s for s in history if s.values["turn"] == 4 and not s.next)
+    before = next(s for s in history if s.values["memory"]["turn"] == 4 and not s.next)
     config = before.config
     for turn in range(5, 11):
         said = f"{'It is 9000.' if turn == 5 else ''} {FILLER}{turn}!"
@@ -177,7 +181,7 @@ def test_a_fork_has_a_compression_of_its_own(tmp_path: Path) -> None:
         config = THREAD
 
     made = [stored(here, one) for one in (first, second)]
-    assert first["branch"] != second["branch"]
+    assert first["memory"]["position"]["branch"] != second["memory"]["position"]["branch"]
     assert [[item.quote for item in one.items] for one in made if one] == [
         ["It is 8443."],
         ["It is 9000."],
@@ -198,12 +202,15 @@ def test_a_failed_pass_leaves_state_and_context_as_they_were(tmp_path: Path, dow
     ]
     left = {"messages", "turn_starts", "accepted", "archived"}
     states = [
-        [{k: v for k, v in s.items() if k not in left} for s in one] for one in (found, expected)
+        [{k: v for k, v in unpacked(s).items() if k not in left} for s in one]
+        for one in (found, expected)
     ]
     assert len(entries(tmp_path / "failing")) > 15
     assert contexts[0] == contexts[1]
     assert states[0] == states[1]
-    assert max(state["context_report"]["total"] for state in found) <= SMALL.context_budget
+    assert (
+        max(state["memory"]["context_report"]["total"] for state in found) <= SMALL.context_budget
+    )
 
 
 def test_models_default_to_the_agents_own(tmp_path: Path) -> None:
@@ -272,13 +279,19 @@ def test_two_efforts_over_their_shares_take_turns(tmp_path: Path) -> None:
 
     first, second, third = (here.say("Go on.") for _ in range(3))
 
-    assert (before["active_effort"], before["compressed"]) == ("other", {})
-    assert (first["compressed"], second["compressed"]) == ({"other": 24}, {"other": 24, "shop": 25})
-    assert third["compressed"] == second["compressed"]
+    assert (before["memory"]["active_effort"], before["memory"]["position"]["compressed"]) == (
+        "other",
+        {},
+    )
+    assert (
+        first["memory"]["position"]["compressed"],
+        second["memory"]["position"]["compressed"],
+    ) == ({"other": 24}, {"other": 24, "shop": 25})
+    assert third["memory"]["position"]["compressed"] == second["memory"]["position"]["compressed"]
     assert [(one["effort"], one["turn"]) for one in entries(tmp_path)] == [
         ("other", 24),
         ("shop", 25),
     ]
-    left_out = third["context_report"]["left_out"]
+    left_out = third["memory"]["context_report"]["left_out"]
     assert left_out["active"]["compressed"].startswith("other: 12-")
     assert left_out["open"]["compressed"].startswith("shop: 1-")

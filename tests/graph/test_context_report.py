@@ -46,7 +46,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[dict[str,
     reports: list[dict[str, Any]] = []
     while len(talked.model.sent) < len(script):
         said = f"Question {len(reports) + 1}. {LONG}"
-        reports.append(talked.say(said)["context_report"])
+        reports.append(talked.say(said)["memory"]["context_report"])
     return talked, reports
 
 
@@ -56,7 +56,7 @@ def test_the_prefix_is_what_the_request_before_began_with(tmp_path: Path) -> Non
     here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET))
     begin, found = 0, []
     for _ in range(6):
-        said = here.say(LONG)["context_report"]["prefix"]
+        said = here.say(LONG)["memory"]["context_report"]["prefix"]
         sent = here.model.sent
         before = sent[-2].messages if len(sent) > 1 else []
         alike = shared(before, sent[-1].messages)

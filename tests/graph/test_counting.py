@@ -317,7 +317,7 @@ def spent(agent: Any, server: OpenAIServer, words: str) -> float:
     state = agent.invoke({"messages": [("user", words or "?")]}, THREAD)
     body = server.requests[-1].body
     assert bill(state["messages"][-1]) == billed(body)
-    return float(state["context_report"]["total"] / billed(body))
+    return float(state["memory"]["context_report"]["total"] / billed(body))
 
 
 def test_a_context_without_tool_schemas_is_exact(tmp_path: Path) -> None:
@@ -328,6 +328,6 @@ def test_a_context_without_tool_schemas_is_exact(tmp_path: Path) -> None:
         for words in ("Let's plan a trip.", "And then?", "更多"):
             state = agent.invoke({"messages": [("user", words)]}, THREAD)
 
-    report = state["context_report"]
+    report = state["memory"]["context_report"]
     messages = server.requests[-1].body["messages"]
     assert report["total"] - report["tokens"]["tools"] == billed_messages(messages)

@@ -7,7 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, restore
 from ebbtide.memory.metrics import report
-from tests.agents import THREAD, talk
+from tests.agents import THREAD, lasting, talk
 from tests.doubles import call, together
 from tests.graph.journeys import (
     PAGES,
@@ -39,7 +39,6 @@ BOTH = Turn(
     ),
 )
 COLLAPSED = "--- Auto-collapsed effort: auth-bug (inactive for 3 turns) ---"
-KEPT = ["turn", "branch", "persisted", "tip", "open_efforts", "expanded", "summaries"]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def test_the_proof_run_of_decay(run: list[After], row: int, counters: dict[str, 
 @pytest.mark.parametrize(("row", "banners"), [(4, []), (5, [COLLAPSED]), (6, [])])
 def test_a_collapse_is_told_once(run: list[After], row: int, banners: list[str]) -> None:
     """The banner stands in the turn of the automatic collapse and in no other."""
-    assert run[row].state["banners"] == banners
+    assert run[row].state["memory"]["banners"] == banners
 
 
 @pytest.mark.parametrize("row", [1, 2, 3, 4, 5, 7])
@@ -86,7 +85,7 @@ def test_the_context_falls_by_the_quoted_log(run: list[After], row: int) -> None
 
 def test_the_other_effort_is_as_it_was(run: list[After]) -> None:
     """The effort that nobody mentioned has its summary, and the counter of its conclusion."""
-    assert {after.state["summaries"]["css"] for after in run} == {4}
+    assert {after.state["memory"]["summaries"]["css"] for after in run} == {4}
 
 
 def test_the_metrics_of_the_proof_run(tmp_path: Path) -> None:
@@ -102,7 +101,7 @@ def test_the_metrics_of_the_proof_run(tmp_path: Path) -> None:
     assert (found.auto_collapses, found.false_decay_rate) == (1, 1.0)
     assert found.tokens_saved_by_decay == 2 * first["tokens"]
     assert [turn.total for turn in found.turns] == [
-        state["context_report"]["total"] for state in states
+        state["memory"]["context_report"]["total"] for state in states
     ]
 
 
@@ -125,7 +124,7 @@ def test_open_efforts_do_not_decay(tmp_path: Path) -> None:
 
     *_, after = play(tmp_path, turns, settings=settings)
 
-    assert [*after.state["open_efforts"]] == ["billing"]
+    assert [*after.state["memory"]["open_efforts"]] == ["billing"]
 
 
 @pytest.mark.parametrize(("silent", "left"), [(19, {"auth-bug": 2}), (20, {})])
@@ -135,7 +134,7 @@ def test_a_summary_is_evicted_at_its_threshold(
     """Concluded at turn 2, it is in state after turn 21 and gone after turn 22."""
     *_, after = play(tmp_path, [*effort("auth-bug", PAGES[0]), *trains(silent)])
 
-    assert after.state["summaries"] == left
+    assert after.state["memory"]["summaries"] == left
     assert after.summaries_sent == ["auth-bug"]
 
 
@@ -149,7 +148,7 @@ def test_keywords_keep_a_summary_alive(tmp_path: Path) -> None:
 
     *_, after = play(tmp_path, [*effort("auth-bug", PAGES[0]), *turns])
 
-    assert after.state["summaries"] == {"auth-bug": 15}
+    assert after.state["memory"]["summaries"] == {"auth-bug": 15}
 
 
 @pytest.mark.parametrize(
@@ -167,8 +166,8 @@ def test_the_ways_back(tmp_path: Path, turn: Turn, tier: str) -> None:
 
     *_, before, last = play(tmp_path, turns, settings=Settings(summary_eviction_threshold=1))
 
-    assert before.state["summaries"] == {}
-    assert [*last.state[tier]] == ["auth-bug"]
+    assert before.state["memory"]["summaries"] == {}
+    assert [*last.state["memory"][tier]] == ["auth-bug"]
 
 
 def test_an_effort_of_long_ago_comes_back_by_its_id(tmp_path: Path) -> None:
@@ -181,9 +180,9 @@ def test_an_effort_of_long_ago_comes_back_by_its_id(tmp_path: Path) -> None:
 
     afters = play(tmp_path, turns)
 
-    assert afters[39].state["summaries"] == afters[79].state["summaries"] == {}
-    assert afters[80].state["summaries"] == {"auth-bug": 81}
-    assert afters[80].state["banners"] == ["--- Returned effort: auth-bug ---"]
+    assert afters[39].state["memory"]["summaries"] == afters[79].state["memory"]["summaries"] == {}
+    assert afters[80].state["memory"]["summaries"] == {"auth-bug": 81}
+    assert afters[80].state["memory"]["banners"] == ["--- Returned effort: auth-bug ---"]
     assert afters[81].summaries_sent == ["auth-bug"]
     assert PAGES[0] in "\n".join(message.text for message in afters[81].sent)
 
@@ -195,10 +194,10 @@ def test_an_expansion_lasts_until_the_next_turn_has_used_it(tmp_path: Path) -> N
 
     *_, before, one, two, three = play(tmp_path, turns, settings=settings)
 
-    assert before.state["summaries"] == {}
+    assert before.state["memory"]["summaries"] == {}
     assert quoted(one.sent, "auth-bug") == quoted(two.sent, "auth-bug") is not None
-    assert [*one.state["expanded"]] == [*one.state["summaries"]] == ["auth-bug"]
-    assert two.state["expanded"] == {}
+    assert [*one.state["memory"]["expanded"]] == [*one.state["memory"]["summaries"]] == ["auth-bug"]
+    assert two.state["memory"]["expanded"] == {}
     assert quoted(three.sent, "auth-bug") is None
 
 
@@ -210,7 +209,7 @@ def test_a_log_that_decayed_twice_comes_back_the_same(tmp_path: Path) -> None:
     afters = play(tmp_path, turns)
 
     logs = [quoted(afters[at].sent, "auth-bug") for at in (2, 6, 10)]
-    assert [afters[at].state["expanded"] for at in (5, 9)] == [{}, {}]
+    assert [afters[at].state["memory"]["expanded"] for at in (5, 9)] == [{}, {}]
     assert logs[0] == logs[1] == logs[2] is not None
 
 
@@ -239,15 +238,15 @@ def test_a_branch_has_counters_of_its_own(tmp_path: Path) -> None:
     here = begin(tmp_path, turns)
     states = [here.say(turn.said) for turn in turns[:9]]
     history = here.agent.get_state_history(THREAD)
-    older = next(s for s in history if s.values.get("turn") == 8 and not s.next)
+    older = next(s for s in history if s.values["memory"].get("turn") == 8 and not s.next)
 
     here.say(fork[0].said, older.config)
     state = here.say(fork[1].said)
 
-    assert states[-1]["expanded"]["auth-bug"]["last_referenced_turn"] == 9
-    assert state["turn"] == 10
-    assert state["expanded"] == {}
-    assert state["summaries"] == {"auth-bug": 7, "css": 4}
+    assert states[-1]["memory"]["expanded"]["auth-bug"]["last_referenced_turn"] == 9
+    assert state["memory"]["turn"] == 10
+    assert state["memory"]["expanded"] == {}
+    assert state["memory"]["summaries"] == {"auth-bug": 7, "css": 4}
 
 
 def test_restore_rebuilds_the_counters(tmp_path: Path, run: list[After]) -> None:
@@ -258,5 +257,5 @@ def test_restore_rebuilds_the_counters(tmp_path: Path, run: list[After]) -> None
     restore(here.agent, THREAD)
 
     after = here.agent.get_state(THREAD).values
-    assert {key: after[key] for key in KEPT} == {key: before.state[key] for key in KEPT}
-    assert after["expanded"] == run[4].state["expanded"]
+    assert lasting(after) == lasting(before.state)
+    assert after["memory"]["expanded"] == run[4].state["memory"]["expanded"]

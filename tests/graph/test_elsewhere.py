@@ -56,8 +56,8 @@ def test_the_same_user_finds_reads_and_expands_it(tmp_path: Path) -> None:
     assert LONG_ENOUGH in read
     assert '"status":"expanded"' in expanded
     assert LONG_ENOUGH in str(quoted(here.last, AUTH))
-    assert list(state["expanded"]) == [AUTH]
-    assert f"--- Expanded effort: {AUTH} (" in "\n".join(state["banners"])
+    assert list(state["memory"]["expanded"]) == [AUTH]
+    assert f"--- Expanded effort: {AUTH} (" in "\n".join(state["memory"]["banners"])
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_nobody_else_does(tmp_path: Path, first: str | None, second: str | None)
     assert '"results":[]' in found
     assert "no earlier session 'a'" in read
     assert f"no effort '{AUTH}'" in expanded
-    assert (state["expanded"], state["summaries"]) == ({}, {})
+    assert (state["memory"]["expanded"], state["memory"]["summaries"]) == ({}, {})
     assert SUMMARY["summary"] not in str(here.last)
 
 
@@ -127,5 +127,5 @@ def test_the_offline_model_finds_and_expands_it(tmp_path: Path) -> None:
     state = say("Expand a/auth-bug", "b")
 
     assert found.startswith(f"Found {AUTH}: ")
-    assert list(state["expanded"]) == [AUTH]
+    assert list(state["memory"]["expanded"]) == [AUTH]
     assert AUTH in say("When does the refresh token expire?", "b")["messages"][-1].text

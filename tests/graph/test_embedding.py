@@ -28,14 +28,14 @@ class ParentState(MemoryState, total=False):
 @tool
 def effort_of(state: Annotated[dict[str, Any], InjectedState]) -> str:
     """Tell which effort is active, and what was asked."""
-    return f"{state['active_effort']}: {state['messages'][0].text}"
+    return f"{state['memory']['active_effort']}: {state['messages'][0].text}"
 
 
 @tool
 def where(runtime: ToolRuntime) -> str:
     """Tell which turn of which thread it is, and the id of the call."""
     thread = runtime.config["configurable"]["thread_id"]
-    return f"turn {runtime.state['turn']} of {thread}, {runtime.tool_call_id}"
+    return f"turn {runtime.state['memory']['turn']} of {thread}, {runtime.tool_call_id}"
 
 
 @tool
@@ -76,8 +76,12 @@ def test_parent_graph_keeps_the_memory(tmp_path: Path) -> None:
 
     state = here.say("two")
 
-    assert (state["visits"], state["turn"], state["active_effort"]) == (2, 2, "a")
-    assert state["session"]["namespace"] == "agent"
+    assert (state["visits"], state["memory"]["turn"], state["memory"]["active_effort"]) == (
+        2,
+        2,
+        "a",
+    )
+    assert state["memory"]["position"]["session"]["namespace"] == "agent"
     assert here.said(state) == ["one", "two"]
 
 

@@ -34,7 +34,7 @@ from ebbtide.commands import open_effort, set_window
 from ebbtide.memory.record import Owner
 from ebbtide.memory.state_blocks import END, START
 from ebbtide.nodes.state import MemoryState
-from tests.agents import THREAD, Talk, talk
+from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import ScriptedModel, call, together
 
 ASKED = 'The key of the "north" gate is kept with Marion, tell nobody.'
@@ -145,7 +145,7 @@ def test_each_turn_can_be_erased(tmp_path: Path, turn: int) -> None:
         records = here.records(state)
         findings = here.archive.verify(Owner("default", "t"))
         assert traces(tmp_path, WORDS[turn - 1 : turn]) == []
-    assert state["branch"] == "main"
+    assert state["memory"]["position"]["branch"] == "main"
     assert [r.turn for r in records if r.status == "erased"] == [turn]
     assert [found.fatal for found in findings] == [False]
     assert WORDS[turn - 1] not in here.model.sent[-1].text
@@ -160,7 +160,7 @@ def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: 
         state = here.say("Go on.")
 
         records = here.records(state)
-    assert (state["turn"], state["branch"]) == (4, "main")
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
     assert [record.turn for record in records if record.status == "erased"] == gone
     assert [record.turn for record in records] == [1, 2, 3, 4]
 
@@ -173,8 +173,7 @@ def test_state_is_kept_but_for_the_text(tmp_path: Path) -> None:
         erase(here.agent, THREAD, 2)
 
         after = here.agent.get_state(THREAD)
-    same = ("turn", "open_efforts", "active_effort", "session", "tip", "persisted", "archived")
-    assert {key: after.values[key] for key in same} == {key: before[key] for key in same}
+    assert lasting(after.values) == lasting(before)
     said = [message.text for message in after.values["messages"]]
     assert said == ["Hello there.", "Hello.", THANKS, "Noted."]
     assert after.next == ()
@@ -271,7 +270,11 @@ async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: s
         state = here.say("Go on.")
         said = "".join(message.text for message in state["messages"])
         records = here.records(state)
-    assert (kept["turn"], state["turn"], state["branch"]) == (6, 7, "main")
+    assert (
+        kept["memory"]["turn"],
+        state["memory"]["turn"],
+        state["memory"]["position"]["branch"],
+    ) == (6, 7, "main")
     assert "Something came up meanwhile." in said
     assert not any(secret in said for secret in SECRETS)
     assert (report.branches, records[1].status) == (("main",), "erased")
@@ -310,7 +313,7 @@ def test_recalled_text_leaves_the_checkpoints(tmp_path: Path) -> None:
 
         assert traces(tmp_path, [ASKED]) == []
         state = here.say("And now?")
-    assert (report.quoted, state["branch"]) == ((), "main")
+    assert (report.quoted, state["memory"]["position"]["branch"]) == ((), "main")
 
 
 def test_expanded_log_says_that_a_turn_was_erased(tmp_path: Path) -> None:
@@ -422,7 +425,7 @@ def test_branch_can_be_named(tmp_path: Path) -> None:
 
         report = erase(here.agent, THREAD, 2, branch="main")
 
-        assert state["branch"] != "main"
+        assert state["memory"]["position"]["branch"] != "main"
         assert report.branches == ("main",)
         assert traces(tmp_path, ["One way it went, as nobody knows."]) == []
         assert here.said(here.say("And now?"))[1] == "Another way it went, as all know."
@@ -441,7 +444,7 @@ def test_unfinished_turn_is_refused(tmp_path: Path) -> None:
 
     assert traces(tmp_path, [ASKED]) != []
     state = here.agent.invoke(None, THREAD)
-    assert state["turn"] == 2
+    assert state["memory"]["turn"] == 2
 
 
 @pytest.mark.parametrize("turn", [0, -1, 4, 99])
@@ -519,7 +522,7 @@ def test_without_checkpoints_the_archive_is_erased(tmp_path: Path) -> None:
 
         state = agent.invoke({"messages": "Are you there?"}, THREAD)
     assert [message.text for message in state["messages"]][:2] == ["Hello there.", "Hello."]
-    assert (state["turn"], state["branch"]) == (3, "main")
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (3, "main")
 
 
 def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
@@ -530,9 +533,9 @@ def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
 
         reports = [erase(here.agent, THREAD, 1) for _ in range(2)]
 
-        anchor = here.agent.get_state(THREAD).values["anchor"]
+        anchor = here.agent.get_state(THREAD).values["memory"]["anchor"]
         restore(here.agent, THREAD)
-        restored = here.agent.get_state(THREAD).values["anchor"]
+        restored = here.agent.get_state(THREAD).values["memory"]["anchor"]
     assert anchor == restored == {"Goal": "tidy up"}
     assert [report.not_erased for report in reports] == [(), ()]
 
@@ -550,9 +553,9 @@ def test_anchor_of_the_turn_keeps_what_it_repeated(tmp_path: Path) -> None:
         values = here.agent.get_state(THREAD).values
         records = here.records(values)
         restore(here.agent, THREAD)
-        restored = here.agent.get_state(THREAD).values["anchor"]
+        restored = here.agent.get_state(THREAD).values["memory"]["anchor"]
     kept = {"Context": "the repository lies at example.org/house-and-garden"}
-    assert values["anchor"] == restored == kept
+    assert values["memory"]["anchor"] == restored == kept
     assert [event["anchor"] for event in records[1].events if "anchor" in event] == [kept]
     assert (report.quoted, report.not_erased) == ((), ())
 
@@ -570,11 +573,11 @@ def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:
 
         erase(here.agent, THREAD, 2)
 
-        anchor = here.agent.get_state(THREAD).values["anchor"]
+        anchor = here.agent.get_state(THREAD).values["memory"]["anchor"]
         restore(here.agent, THREAD)
-        restored = here.agent.get_state(THREAD).values["anchor"]
+        restored = here.agent.get_state(THREAD).values["memory"]["anchor"]
         erase(here.agent, THREAD, 3)
-        last = here.agent.get_state(THREAD).values["anchor"]
+        last = here.agent.get_state(THREAD).values["memory"]["anchor"]
     assert anchor == restored == {"Goal": "go on"}
     assert last == {}
     assert traces(tmp_path, ["swordfish"]) == []
@@ -590,7 +593,7 @@ def test_anchor_that_may_tell_is_named(tmp_path: Path) -> None:
 
         report = erase(here.agent, THREAD, 1)
 
-        anchor = here.agent.get_state(THREAD).values["anchor"]
+        anchor = here.agent.get_state(THREAD).values["memory"]["anchor"]
     assert anchor["Technical Anchors"] == "port 8080"
     assert report.not_erased == ("the anchor's 'Technical Anchors', which may tell of the turn",)
 
@@ -605,7 +608,7 @@ def test_all_turns_erased_can_be_restored(tmp_path: Path) -> None:
 
         state = agent.invoke({"messages": "Are you there?"}, THREAD)
 
-    assert (state["turn"], state["branch"]) == (2, "main")
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (2, "main")
 
 
 async def test_asynchronous_checkpoints(tmp_path: Path) -> None:
@@ -634,7 +637,7 @@ def test_crash_before_the_checkpoints(tmp_path: Path) -> None:
         erase(here.agent, THREAD, 2)
 
         assert traces(tmp_path) == []
-    assert (state["turn"], state["branch"]) == (3, "main")
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (3, "main")
 
 
 def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
@@ -647,7 +650,7 @@ def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
 
         state = here.say(WORDS[2])
 
-    assert state["branch"] != "main"
+    assert state["memory"]["position"]["branch"] != "main"
     assert [record.status for record in here.records(state)] == ["done", "done", "done"]
 
 
@@ -711,8 +714,12 @@ def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
         held = here.archive.held(Owner("default", "t"))
         state = here.say("And now?")
     assert (report.branches, report.stale, held) == (("main",), (), None)
-    assert (values["turn"], values["window"], values["branch"]) == (3, 5, "main")
-    assert (state["turn"], state["branch"]) == (4, "main")
+    assert (
+        values["memory"]["turn"],
+        values["memory"]["position"]["window"],
+        values["memory"]["position"]["branch"],
+    ) == (3, 5, "main")
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
 
 
 def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
@@ -730,8 +737,12 @@ def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
     assert [message.text for message in state["messages"]][:4] == [
         *("Hello there.", "Hello.", THANKS, "Noted.")
     ]
-    assert (state["turn"], state["branch"], state["window"]) == (4, "main", 5)
-    assert state["open_efforts"].keys() == {"keys"}
+    assert (
+        state["memory"]["turn"],
+        state["memory"]["position"]["branch"],
+        state["memory"]["position"]["window"],
+    ) == (4, "main", 5)
+    assert state["memory"]["open_efforts"].keys() == {"keys"}
     assert [record.status for record in records] == ["done", "erased", "done", "done", "done"]
 
 
@@ -750,8 +761,12 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
 
         assert here.archive.held(Owner("default", "t")) is None
         records = here.records(state)
-    assert {"keys"} <= state["open_efforts"].keys()
-    assert (records[1].status, len(records), state["branch"]) == ("erased", state["turn"], "main")
+    assert {"keys"} <= state["memory"]["open_efforts"].keys()
+    assert (records[1].status, len(records), state["memory"]["position"]["branch"]) == (
+        "erased",
+        state["memory"]["turn"],
+        "main",
+    )
 
 
 def test_another_turn_is_erased_of_a_thread_without_state(tmp_path: Path) -> None:
@@ -763,7 +778,7 @@ def test_another_turn_is_erased_of_a_thread_without_state(tmp_path: Path) -> Non
 
         assert any("held.json" in line for line in before)
         assert traces(tmp_path, [THANKS]) == []
-        assert here.say("And now?")["turn"] == 4
+        assert here.say("And now?")["memory"]["turn"] == 4
     assert report.not_erased == ()
 
 
@@ -776,7 +791,11 @@ def test_thread_is_erased_without_its_checkpointer(tmp_path: Path) -> None:
 
         assert traces(tmp_path, [THANKS]) == []
         state = here.say("And now?")
-    assert (state["turn"], state["branch"], state["window"]) == (4, "main", 5)
+    assert (
+        state["memory"]["turn"],
+        state["memory"]["position"]["branch"],
+        state["memory"]["position"]["window"],
+    ) == (4, "main", 5)
 
 
 def test_archive_opened_by_two(tmp_path: Path) -> None:

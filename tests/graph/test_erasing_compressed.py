@@ -44,7 +44,7 @@ def begun(folder: Path) -> Iterator[Talk]:
     )
     try:
         states = talked(here, 10, {2: VAULT, 3: RULE})
-        assert states[-1]["compressed"].keys() == {"shop"}
+        assert states[-1]["memory"]["position"]["compressed"].keys() == {"shop"}
         yield here
     finally:
         connection.close()

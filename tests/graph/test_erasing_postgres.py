@@ -84,7 +84,7 @@ def test_no_row_holds_the_text(tmp_path: Path, database: Database, *, pipeline: 
     assert {line.rpartition(": ")[2] for line in before} == {*SECRETS}
     assert left == []
     assert (report.erased, report.resummarised) == ((("main", 2),), ("keys",))
-    assert (state["turn"], state["branch"]) == (6, "main")
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
     assert [record.status for record in records] == ["done", "erased", *["done"] * 4]
 
 
@@ -112,7 +112,7 @@ async def test_no_row_holds_the_text_asynchronously(
         history = [one async for one in saver.alist(THREAD)]
         here.archive.close()
     assert (before != [], left, report.branches) == (True, [], ("main",))
-    assert (state["turn"], state["branch"]) == (6, "main")
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
     assert history[-1].parent_config is None
 
 
@@ -189,7 +189,7 @@ def test_other_threads_stay(tmp_path: Path, database: Database) -> None:
 
         after = [*here.agent.checkpointer.list(OTHER)]  # type: ignore[union-attr]
     assert after == before
-    assert state["turn"] == 1
+    assert state["memory"]["turn"] == 1
 
 
 def test_what_stays_in_files_is_said(tmp_path: Path, database: Database) -> None:

@@ -84,7 +84,7 @@ def test_the_full_history_grows(life: Life) -> None:
 
 def test_most_summaries_leave(life: Life) -> None:
     """Of all efforts only those of the last twenty turns are in the context, and those named."""
-    assert len(life.state["summaries"]) <= 20 / TURNS + 2
+    assert len(life.state["memory"]["summaries"]) <= 20 / TURNS + 2
     assert life.report.evictions >= len(life.evicted) > 0.8 * life.efforts
 
 

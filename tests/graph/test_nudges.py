@@ -62,7 +62,7 @@ def test_an_effort_that_is_left_open_is_nudged(tmp_path: Path) -> None:
 
     assert nudges(before) == nudges(after) == []
     assert nudges(there)[0].startswith(STILL_OPEN)
-    assert after.state["open_efforts"]["css"]["last_referenced_turn"] == 1
+    assert after.state["memory"]["open_efforts"]["css"]["last_referenced_turn"] == 1
 
 
 def test_nudges_can_be_switched_off(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_branch_is_nudged_by_its_own_past(tmp_path: Path) -> None:
     older = next(
         state.config
         for state in here.agent.get_state_history(THREAD)
-        if state.values.get("turn") == 3 and not state.next
+        if state.values["memory"].get("turn") == 3 and not state.next
     )
 
     main = After(here.say(trains(1)[0].said), [here.last])

@@ -75,7 +75,7 @@ def test_it_answers_from_the_anchor(tmp_path: Path) -> None:
 
     state = agent.invoke({"messages": "Which port?"}, THREAD, context=near)
 
-    assert [told["messages"][-1].text, told["anchor"]] == [
+    assert [told["messages"][-1].text, told["memory"]["anchor"]] == [
         "Noted: The gateway has port 8443.",
         {"Technical Anchors": "port 8443"},
     ]

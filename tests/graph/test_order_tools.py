@@ -23,16 +23,12 @@ from ebbtide import (
     restore,
 )
 from ebbtide.memory.record import Group, Owner, Record, Tip
-from tests.agents import THREAD, Talk, talk
+from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import call
 from tests.faults.disks import FullDisk
 
 OWNER = Owner("default", "t")
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
-KEPT = [
-    *("turn", "branch", "persisted", "tip", "active_effort", "open_efforts", "expanded"),
-    *("summaries", "session"),
-]
 
 
 def begun(root: Path, *answers: Any, **options: Any) -> Talk:
@@ -71,7 +67,7 @@ def test_every_tool_works_by_hand(tmp_path: Path) -> None:
     assert done[3].result["turns"] == "3"
     assert done[1].banners == ("--- Switched to effort: auth-bug ---",)
     assert len(here.model.sent) == 2
-    assert state_of(here)["active_effort"] == "auth-bug"
+    assert state_of(here)["memory"]["active_effort"] == "auth-bug"
 
 
 def test_a_command_is_a_turn_of_the_conversation(tmp_path: Path) -> None:
@@ -128,7 +124,7 @@ def test_a_command_that_fails_changes_nothing(
         command(here.agent, THREAD)
 
     assert here.agent.get_state(THREAD) == before
-    assert here.archive.newest(OWNER) == Tip("main", 3, before.values["tip"])
+    assert here.archive.newest(OWNER) == Tip("main", 3, before.values["memory"]["position"]["tip"])
 
 
 def test_a_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
@@ -138,8 +134,8 @@ def test_a_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="stays open and nothing changed"):
         commands.close_effort(here.agent, THREAD)
 
-    assert state_of(here)["active_effort"] == "auth-bug"
-    assert state_of(here)["turn"] == 3
+    assert state_of(here)["memory"]["active_effort"] == "auth-bug"
+    assert state_of(here)["memory"]["turn"] == 3
 
 
 def test_decay_counts_commands_as_turns(tmp_path: Path) -> None:
@@ -213,9 +209,9 @@ def test_commands_are_replayed_from_the_archive(tmp_path: Path, verb: str) -> No
     restore(again.agent, THREAD)
 
     after = state_of(again)
-    assert {key: after[key] for key in KEPT} == {key: before[key] for key in KEPT}
+    assert lasting(after) == lasting(before)
     assert after["messages"] == before["messages"]
-    assert again.say("on we go")["branch"] == "main"
+    assert again.say("on we go")["memory"]["position"]["branch"] == "main"
 
 
 def test_a_fork_after_a_command_knows_it_and_one_before_does_not(tmp_path: Path) -> None:
@@ -227,7 +223,7 @@ def test_a_fork_after_a_command_knows_it_and_one_before_does_not(tmp_path: Path)
 
     one, other = here.say("one", after.config), here.say("other", before.config)
 
-    assert (one["active_effort"], other["active_effort"]) == (None, "auth-bug")
+    assert (one["memory"]["active_effort"], other["memory"]["active_effort"]) == (None, "auth-bug")
     assert here.said(one)[-2:] == ["/close", "one"]
     assert here.said(other)[-2:] == [LONG, "other"]
 
@@ -235,11 +231,13 @@ def test_a_fork_after_a_command_knows_it_and_one_before_does_not(tmp_path: Path)
 def test_a_command_on_an_older_state_is_a_fork(tmp_path: Path) -> None:
     """A config that names a checkpoint is where the command begins its branch."""
     here = begun(tmp_path)
-    first = next(one for one in here.agent.get_state_history(THREAD) if one.values["turn"] == 1)
+    first = next(
+        one for one in here.agent.get_state_history(THREAD) if one.values["memory"]["turn"] == 1
+    )
 
     done = commands.open_effort(here.agent, first.config, "other")
 
-    assert (done.turn, state_of(here)["active_effort"]) == (2, "other")
+    assert (done.turn, state_of(here)["memory"]["active_effort"]) == (2, "other")
     assert here.said(state_of(here)) == ["hi", "/open other"]
 
 
@@ -303,7 +301,7 @@ def test_a_killed_command_is_there_once(tmp_path: Path, *, before: bool, resumes
     state = here.say("on")
 
     assert here.said(state) == ["work", "more work", "/close", "on"]
-    assert [*state["summaries"]] == ["a"]
+    assert [*state["memory"]["summaries"]] == ["a"]
     assert [record.status for record in here.records(state)] == ["done"] * 4
     assert here.archive.verify(OWNER) == ()
 

@@ -60,8 +60,11 @@ def test_effort_opens_and_concludes(tmp_path: Path, *, streaming: bool) -> None:
         opened = ask(agent, LONG)
         closed = ask(agent, "that's done")
 
-    assert opened["active_effort"] == "auth-bug"
-    assert (closed["active_effort"], [*closed["summaries"]]) == (None, ["auth-bug"])
+    assert opened["memory"]["active_effort"] == "auth-bug"
+    assert (closed["memory"]["active_effort"], [*closed["memory"]["summaries"]]) == (
+        None,
+        ["auth-bug"],
+    )
     assert "response_format" in server.requests[3].body
     assert SUMMARY["summary"] in json.dumps(server.requests[4].body)
 
@@ -131,7 +134,7 @@ def test_failing_summary_leaves_the_effort_open(tmp_path: Path, trouble: Answer)
         ask(agent, LONG)
         state = ask(agent, "that's done")
 
-    assert state["active_effort"] == "auth-bug"
+    assert state["memory"]["active_effort"] == "auth-bug"
     assert "stays open" in state["messages"][-2].text
 
 
@@ -150,7 +153,7 @@ def test_provider_without_json_schema(tmp_path: Path) -> None:
         ask(agent, LONG)
         state = ask(agent, "that's done")
 
-    assert [*state["summaries"]] == ["auth-bug"]
+    assert [*state["memory"]["summaries"]] == ["auth-bug"]
     assert server.requests[4].body["tool_choice"]["function"]["name"] == "EffortSummary"
 
 
@@ -162,7 +165,7 @@ def test_provider_without_any_structure(tmp_path: Path) -> None:
         ask(agent, LONG)
         state = ask(agent, "that's done")
 
-    assert [*state["summaries"]] == ["auth-bug"]
+    assert [*state["memory"]["summaries"]] == ["auth-bug"]
 
 
 def test_malformed_arguments_are_answered(tmp_path: Path) -> None:
@@ -182,7 +185,7 @@ def test_answer_comes_back_equal(tmp_path: Path) -> None:
     with agent_on(tmp_path, [Say("Hello.", usage=(7, 3))]) as (agent, _):
         state = ask(agent, "hi")
 
-    tip = Tip(state["branch"], 1, state["tip"])
+    tip = Tip(state["memory"]["position"]["branch"], 1, state["memory"]["position"]["tip"])
     (record,) = DiskArchive(tmp_path).turns(Owner("default", "t"), tip, [1])
     kept = record.messages[-1]["data"]
     assert (kept["id"], kept["usage_metadata"]) == (

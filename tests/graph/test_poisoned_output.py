@@ -62,7 +62,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Talk:
     summary = {"summary": POISON, "keywords": [POISON], "importance": 50}
     talked = talk(tmp_path_factory.mktemp("poison"), ROUNDS, [summary] * 5, tools=[fetch])
     states = [talked.say(words) for words in TURNS]
-    assert [state["anchor"] for state in states] == [{}] * len(TURNS)
+    assert [state["memory"]["anchor"] for state in states] == [{}] * len(TURNS)
     return talked
 
 
@@ -99,7 +99,7 @@ def test_it_never_leaves_them_where_there_is_no_room(tmp_path: Path) -> None:
     assert "tokens left out; read_log" in text
     assert "tool calls of this turn are left out here (fetch_much)" in text
     assert [line for one in sent for line in bare(one) if "mallory" in line] == []
-    assert [state["anchor"] for state in states] == [{}] * len(TURNS)
+    assert [state["memory"]["anchor"] for state in states] == [{}] * len(TURNS)
 
 
 def test_it_never_enters_the_system_message(here: Talk) -> None:
@@ -124,5 +124,5 @@ def test_a_model_that_repeats_the_quote_writes_no_anchor(tmp_path: Path) -> None
 
     state = talked.say("What does it say?")
 
-    assert state["anchor"] == {}
+    assert state["memory"]["anchor"] == {}
     assert state["messages"][-1].text == repeated

@@ -28,13 +28,13 @@ def lived(root: Path, *answers: Any, later: Any = (), **options: Any) -> Talk:
     here = talk(root, [*answers, *later], **options)
     for turn, _ in enumerate(answers):
         here.say(f"number {turn}")
-    here.agent.update_state(THREAD, {"anchor": OLD}, as_node="compress")
+    here.agent.update_state(THREAD, {"memory": {"anchor": OLD}}, as_node="compress")
     return here
 
 
 def anchor(here: Talk) -> dict[str, str]:
     """Return the anchor in the state."""
-    found: dict[str, str] = here.agent.get_state(THREAD).values["anchor"]
+    found: dict[str, str] = here.agent.get_state(THREAD).values["memory"]["anchor"]
     return found
 
 
@@ -122,7 +122,7 @@ def test_it_goes_back_with_time_travel(tmp_path: Path) -> None:
 
     state = here.say("on", before)
 
-    assert state["anchor"] == OLD
+    assert state["memory"]["anchor"] == OLD
 
 
 def test_where_anchors_are_off_it_says_so(tmp_path: Path) -> None:
@@ -172,5 +172,5 @@ async def test_it_works_with_an_asynchronous_checkpointer(
 
         done = await commands.arebuild_anchor(here.agent, THREAD, model=model)
 
-        assert (await here.agent.aget_state(THREAD)).values["anchor"] == done.anchor
+        assert (await here.agent.aget_state(THREAD)).values["memory"]["anchor"] == done.anchor
     assert done.anchor == {"Goal": goal}

@@ -10,7 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from ebbtide import arestore, restore
 from ebbtide.memory.errors import SessionNotFoundError, SettingsError
 from ebbtide.memory.record import Owner
-from tests.agents import THREAD, Talk, talk
+from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import call
 
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
@@ -20,10 +20,6 @@ SCRIPT = [
     *(call("close_effort", effort_id="a"), "closed"),
     *(call("search_efforts", query="refresh"), call("expand_effort", effort_id="a"), "expanded"),
     *(call("read_log", turn=1), "read"),
-]
-KEPT = [
-    *("turn", "branch", "persisted", "tip", "active_effort", "open_efforts", "expanded"),
-    *("summaries", "session"),
 ]
 
 
@@ -42,7 +38,7 @@ def test_state_is_rebuilt(tmp_path: Path) -> None:
     restore(here.agent, THREAD)
 
     after = here.agent.get_state(THREAD)
-    assert {key: after.values[key] for key in KEPT} == {key: before[key] for key in KEPT}
+    assert lasting(after.values) == lasting(before)
     assert after.values["messages"] == before["messages"]
     assert after.next == ()
 
@@ -55,7 +51,7 @@ def test_conversation_goes_on(tmp_path: Path) -> None:
 
     state = here.say("next")
 
-    assert (state["turn"], state["branch"]) == (6, "main")
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
     assert here.said(state)[-2:] == ["read turn 1", "next"]
     assert [tip.branch for tip in here.archive.tips(Owner("default", "t"))] == ["main"]
 
@@ -67,7 +63,9 @@ async def test_async_restore(tmp_path: Path) -> None:
 
     await arestore(here.agent, THREAD)
 
-    assert (await here.agent.aget_state(THREAD)).values["tip"] == before["tip"]
+    assert (await here.agent.aget_state(THREAD)).values["memory"]["position"]["tip"] == before[
+        "memory"
+    ]["position"]["tip"]
 
 
 def test_unknown_thread(tmp_path: Path) -> None:

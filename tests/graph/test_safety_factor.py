@@ -34,7 +34,7 @@ def reporting(share: float, text: str = "Fine.") -> Callable[[Any], AIMessage]:
 
 def factors(here: Talk, *turns: str) -> list[float]:
     """Go through turns and return the factor that the report shows after each."""
-    return [here.say(words)["context_report"]["safety_factor"] for words in turns]
+    return [here.say(words)["memory"]["context_report"]["safety_factor"] for words in turns]
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -68,7 +68,7 @@ def test_a_provider_that_reports_more_makes_a_factor(
     seen = factors(here, "one", "two", "three")
 
     assert seen == pytest.approx([1.3] * 3, abs=0.011)
-    assert here.agent.get_state(THREAD).values["safety_factor"] == seen[-1]
+    assert here.agent.get_state(THREAD).values["memory"]["position"]["safety_factor"] == seen[-1]
     first, *_ = warnings(caplog)
     assert first.startswith("greedy-1 read ")
     assert len(warnings(caplog)) == len({1.0, *seen}) - 1
@@ -95,7 +95,7 @@ async def test_the_asynchronous_path_makes_a_factor_too(tmp_path: Path) -> None:
 
     state = await here.agent.ainvoke({"messages": [("user", "one")]}, THREAD)
 
-    assert state["safety_factor"] == pytest.approx(1.4, abs=0.011)
+    assert state["memory"]["position"]["safety_factor"] == pytest.approx(1.4, abs=0.011)
 
 
 def test_a_resumed_call_makes_a_factor_too(tmp_path: Path) -> None:
@@ -106,8 +106,11 @@ def test_a_resumed_call_makes_a_factor_too(tmp_path: Path) -> None:
 
     state = here.agent.invoke(None, THREAD)
 
-    assert state["safety_factor"] == pytest.approx(1.4, abs=0.011)
-    assert state["context_report"]["safety_factor"] == state["safety_factor"]
+    assert state["memory"]["position"]["safety_factor"] == pytest.approx(1.4, abs=0.011)
+    assert (
+        state["memory"]["context_report"]["safety_factor"]
+        == state["memory"]["position"]["safety_factor"]
+    )
 
 
 def test_the_next_contexts_are_smaller(tmp_path: Path) -> None:
@@ -125,7 +128,7 @@ def test_a_factor_that_the_floor_takes_no_room_for_is_said(
     answers = [reporting(1.2), "two", "three", reporting(3.0), "five", "six"]
     here = talk(tmp_path, answers, settings=Settings(context_budget=2_700))
 
-    reports = [here.say(words)["context_report"] for words in "123456"]
+    reports = [here.say(words)["memory"]["context_report"] for words in "123456"]
 
     told = [report.get("below_floor") for report in reports]
     tokens = reports[0]["tokens"]
@@ -148,7 +151,7 @@ def expanded_tokens(root: Path, share: float) -> int:
     limits = Settings(context_budget=4_000, expanded_share=0.08)
     here = talk(root, [*rounds, *closing], settings=limits)
     *_, state = [here.say(words) for words in [LONG] * 9 + ["a is done", "Show it."]]
-    return int(state["context_report"]["tokens"]["expanded"])
+    return int(state["memory"]["context_report"]["tokens"]["expanded"])
 
 
 def test_the_factor_goes_back_with_time_travel(tmp_path: Path) -> None:
@@ -160,8 +163,8 @@ def test_the_factor_goes_back_with_time_travel(tmp_path: Path) -> None:
 
     back = here.say("two, differently", before)
 
-    assert changed["safety_factor"] > 1
-    assert back["context_report"]["safety_factor"] == 1.0
+    assert changed["memory"]["position"]["safety_factor"] > 1
+    assert back["memory"]["context_report"]["safety_factor"] == 1.0
 
 
 def test_a_restored_thread_begins_at_one(tmp_path: Path) -> None:
@@ -197,5 +200,5 @@ def test_the_offline_model_reports_what_was_counted(tmp_path: Path) -> None:
     state = agent.invoke({"messages": [("user", "Let's work on the auth bug")]}, THREAD)
 
     last = state["messages"][-1]
-    assert last.usage_metadata["input_tokens"] == state["context_report"]["total"]
-    assert state["context_report"]["safety_factor"] == 1.0
+    assert last.usage_metadata["input_tokens"] == state["memory"]["context_report"]["total"]
+    assert state["memory"]["context_report"]["safety_factor"] == 1.0

@@ -61,8 +61,8 @@ def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
         path.unlink()
     again = shown(tmp_path, 3)
 
-    assert state["context_report"]["left_out"]
-    assert [len(state[key]) for key in ("summaries", "expanded", "open_efforts", "anchor")] == [
-        *(2, 1, 2, 1)
-    ]
+    assert state["memory"]["context_report"]["left_out"]
+    assert [
+        len(state["memory"][key]) for key in ("summaries", "expanded", "open_efforts", "anchor")
+    ] == [*(2, 1, 2, 1)]
     assert first == other == again

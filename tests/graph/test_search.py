@@ -54,8 +54,8 @@ def test_a_search_that_led_nowhere_is_no_reference(tmp_path: Path) -> None:
     *_, before, last = play(tmp_path, turns, settings=Settings(summary_eviction_threshold=2))
 
     assert [one["id"] for one in last.results[0]["results"]] == ["auth-bug"]
-    assert before.state["summaries"] == last.state["summaries"] == {"css": 4}
-    assert last.state["banners"] == []
+    assert before.state["memory"]["summaries"] == last.state["memory"]["summaries"] == {"css": 4}
+    assert last.state["memory"]["banners"] == []
 
 
 def test_a_search_and_an_expansion_in_one_message(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_search_and_an_expansion_in_one_message(tmp_path: Path) -> None:
 
     *_, before, last = play(tmp_path, turns, settings=FORGETFUL)
 
-    assert before.state["summaries"] == {}
+    assert before.state["memory"]["summaries"] == {}
     assert [*last.results[0]] == ["query", "results"]
     assert last.results[1]["effort_id"] == "auth-bug"
     assert last.summaries_sent == ["auth-bug"]
@@ -89,7 +89,7 @@ def test_exactly_the_turn_that_was_found_is_expanded(tmp_path: Path) -> None:
     )
 
     assert last.results[0]["results"][0]["turn"] == 2
-    assert last.state["expanded"][name]["turns"] == [2]
+    assert last.state["memory"]["expanded"][name]["turns"] == [2]
     assert quoted(last.sent, name) == f"[turn 2]\nuser: {said}\nassistant: Done."
 
 
@@ -101,7 +101,7 @@ def test_a_branch_finds_what_it_sees(tmp_path: Path) -> None:
     for turn in (*past, *other):
         here.say(turn.said)
     history = here.agent.get_state_history(THREAD)
-    fork = next(s for s in history if s.values.get("turn") == 2 and not s.next)
+    fork = next(s for s in history if s.values["memory"].get("turn") == 2 and not s.next)
 
     left = after(here, "Go on.")
     right = after(here, "Go on.", fork.config)

@@ -109,7 +109,7 @@ def test_tiers_name_their_turns_and_tokens(tmp_path: Path) -> None:
 
     shown = commands.show_context(here.agent, THREAD, "go on")
 
-    report = here.say("go on")["context_report"]
+    report = here.say("go on")["memory"]["context_report"]
     assert {tier.name: tier.tokens for tier in shown.tiers} == report["tokens"]
     assert shown.total == report["total"]
     turns = {tier.name: tier.turns for tier in shown.tiers if tier.turns}

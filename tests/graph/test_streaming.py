@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessageChunk
 
+from ebbtide.nodes.state import unpacked
 from tests.agents import SUMMARY, THREAD, Talk, talk
 from tests.doubles import call
 
@@ -37,7 +38,7 @@ def test_sync_stream(here: Talk, mode: str) -> None:
     found = events(here, LONG, mode)
 
     assert found
-    assert here.agent.get_state(THREAD).values["persisted"] == 1
+    assert here.agent.get_state(THREAD).values["memory"]["position"]["persisted"] == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -46,7 +47,7 @@ async def test_async_stream(here: Talk, mode: str) -> None:
     found = await aevents(here, LONG, mode)
 
     assert found
-    assert here.agent.get_state(THREAD).values["persisted"] == 1
+    assert here.agent.get_state(THREAD).values["memory"]["position"]["persisted"] == 1
 
 
 async def test_async_conversation_is_the_same(tmp_path: Path) -> None:
@@ -59,7 +60,9 @@ async def test_async_conversation_is_the_same(tmp_path: Path) -> None:
     aclosed = await async_.agent.ainvoke({"messages": [("user", "done")]}, THREAD)
 
     shared = ["turn", "summaries", "open_efforts", "banners", "tip", "context_report"]
-    assert [closed[key] for key in shared] == [aclosed[key] for key in shared]
+    assert [unpacked(closed).get(key) for key in shared] == [
+        unpacked(aclosed).get(key) for key in shared
+    ]
 
 
 def test_no_summary_token_in_the_users_stream(here: Talk) -> None:
@@ -99,8 +102,8 @@ def test_banners_stream_as_they_happen(here: Talk) -> None:
     streamed = events(here, LONG, "custom")
 
     assert streamed == [{"banner": "--- Started effort: a ---"}]
-    assert here.agent.get_state(THREAD).values["banners"] == ["--- Started effort: a ---"]
-    assert here.say("done")["banners"] != ["--- Started effort: a ---"]
+    assert here.agent.get_state(THREAD).values["memory"]["banners"] == ["--- Started effort: a ---"]
+    assert here.say("done")["memory"]["banners"] != ["--- Started effort: a ---"]
 
 
 def test_batch(here: Talk) -> None:

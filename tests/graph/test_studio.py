@@ -53,7 +53,7 @@ async def test_building_and_running_block_nothing() -> None:
 
     found = await agent.ainvoke({"messages": [("user", "Let's work on the auth bug.")]}, THREAD)
 
-    assert found["banners"] == ["--- Started effort: auth-bug ---"]
+    assert found["memory"]["banners"] == ["--- Started effort: auth-bug ---"]
 
 
 async def test_all_runs_share_one_agent() -> None:

@@ -40,7 +40,7 @@ def test_the_counter_of_the_application_counts_everything(tmp_path: Path) -> Non
     """Messages and tools are counted by it, with what is around them."""
     here = talk(tmp_path, ["fine"], token_counter=words)
 
-    report = here.say("how are you")["context_report"]
+    report = here.say("how are you")["memory"]["context_report"]
 
     sent = sum(count_message(message, words) for message in plain(here.last))
     assert report["total"] == 3 + sent + count_tools(schemas(), words)

@@ -46,7 +46,11 @@ def test_answer_is_the_last_message(tmp_path: Path) -> None:
 
     state = here.say("hi")
 
-    assert (state["turn"], state["persisted"], state["messages"][-1].text) == (1, 1, "hello")
+    assert (
+        state["memory"]["turn"],
+        state["memory"]["position"]["persisted"],
+        state["messages"][-1].text,
+    ) == (1, 1, "hello")
 
 
 def test_messages_keep_this_turn_and_the_last_two(tmp_path: Path) -> None:
@@ -89,15 +93,20 @@ def test_effort_from_open_to_collapse(tmp_path: Path) -> None:
     expanded_prompt = [str(message.text) for message in here.last]
     collapsed = here.say("put it away")
 
-    assert opened["active_effort"] == "auth-bug"
-    assert (closed["active_effort"], closed["summaries"]) == (None, {"auth-bug": 2})
-    assert closed["banners"] == [f"--- Concluded effort: auth-bug ---\n{SUMMARY['summary']}"]
+    assert opened["memory"]["active_effort"] == "auth-bug"
+    assert (closed["memory"]["active_effort"], closed["memory"]["summaries"]) == (
+        None,
+        {"auth-bug": 2},
+    )
+    assert closed["memory"]["banners"] == [
+        f"--- Concluded effort: auth-bug ---\n{SUMMARY['summary']}"
+    ]
     assert any(SUMMARY["summary"] in words for words in concluded_prompt)
     assert not any(f"user: {LONG}" in words for words in concluded_prompt)
     assert any(f"user: {LONG}" in words for words in expanded_prompt)
-    assert expanded["expanded"]["auth-bug"]["turns"] == [1, 2]
-    assert collapsed["expanded"] == {}
-    assert collapsed["context_report"]["tokens"]["expanded"] == 0
+    assert expanded["memory"]["expanded"]["auth-bug"]["turns"] == [1, 2]
+    assert collapsed["memory"]["expanded"] == {}
+    assert collapsed["memory"]["context_report"]["tokens"]["expanded"] == 0
 
 
 def test_turn_that_closes_one_and_opens_another_is_in_both(tmp_path: Path) -> None:
@@ -126,7 +135,7 @@ def test_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
 
     state = here.say("that's done")
 
-    assert state["active_effort"] == "a"
+    assert state["memory"]["active_effort"] == "a"
     assert "stays open" in result(state)["error"]
 
 
@@ -151,7 +160,7 @@ def test_sixty_four_parallel_calls(tmp_path: Path) -> None:
 
     results = [m for m in state["messages"] if isinstance(m, ToolMessage)]
     assert len(results) == 64
-    assert len(state["open_efforts"]) == Settings().max_open_efforts
+    assert len(state["memory"]["open_efforts"]) == Settings().max_open_efforts
 
 
 def test_application_and_memory_calls_together(tmp_path: Path) -> None:
@@ -162,7 +171,7 @@ def test_application_and_memory_calls_together(tmp_path: Path) -> None:
     state = here.say("add and open")
 
     assert next(m.text for m in here.last if isinstance(m, ToolMessage)) == "3"
-    assert state["active_effort"] == "sums"
+    assert state["memory"]["active_effort"] == "sums"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +220,7 @@ def test_calls_after_the_last_round_are_answered_not_run(tmp_path: Path) -> None
     state = here.say("loop")
 
     assert [m.type for m in state["messages"][-4:]] == ["ai", "tool", "tool", "ai"]
-    assert state["open_efforts"] == {}
+    assert state["memory"]["open_efforts"] == {}
     assert "limit of 1 for rounds" in state["messages"][-1].text
     assert here.records(state)[0].status == "done"
 
@@ -300,7 +309,7 @@ def test_lone_surrogates_of_a_tool_are_replaced(tmp_path: Path) -> None:
     state = here.say("two")
 
     assert [m.text for m in state["messages"]][2] == "bad \ufffd end"
-    assert state["branch"] == "main"
+    assert state["memory"]["position"]["branch"] == "main"
 
 
 def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
@@ -328,7 +337,7 @@ def test_thread_id_of_any_kind(tmp_path: Path, thread: Any) -> None:
     state = here.say("two", config)
 
     assert here.said(state) == ["one", "two"]
-    assert state["session"]["user"] == "0"
+    assert state["memory"]["position"]["session"]["user"] == "0"
 
 
 def test_call_without_an_id_from_outside(tmp_path: Path) -> None:
@@ -391,8 +400,11 @@ def test_run_without_a_checkpointer_is_a_session(tmp_path: Path) -> None:
 
     first, second = here.agent.invoke({"messages": "x"}), here.agent.invoke({"messages": "x"})
 
-    assert first["session"]["thread"] != second["session"]["thread"]
-    assert first["turn"] == second["turn"] == 1
+    assert (
+        first["memory"]["position"]["session"]["thread"]
+        != second["memory"]["position"]["session"]["thread"]
+    )
+    assert first["memory"]["turn"] == second["memory"]["turn"] == 1
 
 
 def test_two_users_share_nothing(tmp_path: Path) -> None:

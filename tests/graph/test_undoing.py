@@ -39,7 +39,7 @@ def test_the_last_turn_is_gone_from_the_thread(tmp_path: Path) -> None:
     turn = commands.undo(here.agent, THREAD)
 
     state = here.agent.get_state(THREAD)
-    assert (turn, state.values["turn"], state.next) == (2, 2, ())
+    assert (turn, state.values["memory"]["turn"], state.next) == (2, 2, ())
     assert here.said(state.values) == ["number 1", "number 2"]
     assert stored(here) == {"number 1", "number 2", "number 3"}
 
@@ -51,7 +51,7 @@ def test_talking_on_begins_a_branch(tmp_path: Path) -> None:
 
     state = here.say("instead")
 
-    assert (state["turn"], state["branch"] == "main") == (3, False)
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"] == "main") == (3, False)
     assert here.said(state) == ["number 1", "number 2", "instead"]
     assert stored(here) == {"number 1", "number 2", "number 3", "instead"}
 
@@ -66,7 +66,7 @@ def test_it_goes_back_turn_by_turn_to_the_beginning(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no turn to undo"):
         commands.undo(here.agent, THREAD)
     state = here.say("anew")
-    assert (state["turn"], here.said(state)) == (1, ["anew"])
+    assert (state["memory"]["turn"], here.said(state)) == (1, ["anew"])
     assert stored(here) == {"number 1", "number 2", "number 3", "anew"}
 
 
@@ -88,7 +88,9 @@ def test_it_follows_the_lineage_and_not_the_clock(tmp_path: Path) -> None:
     """States of other branches that are newer are no past of this one."""
     here = lived(tmp_path)
     third = here.agent.get_state(THREAD).config
-    first = next(one for one in here.agent.get_state_history(THREAD) if one.values["turn"] == 1)
+    first = next(
+        one for one in here.agent.get_state_history(THREAD) if one.values["memory"]["turn"] == 1
+    )
     here.say("other", first.config)
     here.say("number 4", third)
 
@@ -118,7 +120,7 @@ def test_a_command_is_undone_like_a_turn(tmp_path: Path) -> None:
 
     turn = commands.undo(here.agent, THREAD)
 
-    assert (turn, here.agent.get_state(THREAD).values["active_effort"]) == (2, "a")
+    assert (turn, here.agent.get_state(THREAD).values["memory"]["active_effort"]) == (2, "a")
 
 
 @pytest.mark.parametrize("before", [0, 2])

@@ -67,7 +67,7 @@ def test_the_effort_is_evicted(
     """Concluded at turn 20, its summary is in state after turn 39 and gone after turn 40."""
     afters, _ = walk
 
-    assert afters[turn].state["summaries"] == summaries
+    assert afters[turn].state["memory"]["summaries"] == summaries
 
 
 def test_sixty_turns_later_it_is_found_and_answered_from(walk: tuple[list[After], str]) -> None:
@@ -80,8 +80,8 @@ def test_sixty_turns_later_it_is_found_and_answered_from(walk: tuple[list[After]
     assert first["turn"] in {18, 19, 20}
     assert afters[81].state["messages"][-1].text == f"As auth-bug says: {SUMMARY}"
     assert [summarised(messages) for messages in afters[81].calls] == [[], []]
-    assert afters[81].state["summaries"] == {"auth-bug": 81}
-    assert afters[81].state["expanded"] == {}
+    assert afters[81].state["memory"]["summaries"] == {"auth-bug": 81}
+    assert afters[81].state["memory"]["expanded"] == {}
 
 
 def test_it_is_expanded_on_demand_byte_for_byte(walk: tuple[list[After], str]) -> None:
@@ -119,7 +119,7 @@ def test_a_mention_of_its_id_keeps_a_summary_alive(
 
     afters = play(tmp_path_factory.mktemp("mention"), turns)
 
-    assert [*afters[kept - 1].state["summaries"]] == ["auth-bug"]
+    assert [*afters[kept - 1].state["memory"]["summaries"]] == ["auth-bug"]
     assert afters[gone - 1].summaries_sent == ["auth-bug"]
-    assert afters[gone - 1].state["summaries"] == {}
+    assert afters[gone - 1].state["memory"]["summaries"] == {}
     assert afters[gone].summaries_sent == []

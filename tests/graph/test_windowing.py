@@ -47,7 +47,7 @@ def test_it_stays_and_is_the_threads_alone(tmp_path: Path) -> None:
     mine = here.say("next")
     other = here.say("other", {"configurable": {"thread_id": "u"}})
 
-    assert mine["window"] == 1
+    assert mine["memory"]["position"]["window"] == 1
     assert "window" not in other
     assert ambient(here) == (7,)
 
@@ -82,7 +82,7 @@ def test_it_can_be_set_before_the_first_turn(tmp_path: Path) -> None:
     commands.set_window(here.agent, THREAD, 4)
 
     state = here.say("hi")
-    assert (state["turn"], state["window"]) == (1, 4)
+    assert (state["memory"]["turn"], state["memory"]["position"]["window"]) == (1, 4)
 
 
 @pytest.mark.parametrize("window", [-1, 10_001])
@@ -113,4 +113,4 @@ async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> Non
 
         await commands.aset_window(here.agent, THREAD, 3)
 
-        assert (await here.agent.aget_state(THREAD)).values["window"] == 3
+        assert (await here.agent.aget_state(THREAD)).values["memory"]["position"]["window"] == 3

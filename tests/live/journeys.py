@@ -64,9 +64,10 @@ def opens_and_closes(model: BaseChatModel, root: Path) -> Claims:
     talk = spoken(model, root)
     first, second, last = (talk.say(words) for words in WORK)
     return {
-        "opens an effort": len(first["open_efforts"]) == 1,
-        "keeps it open while the work goes on": len(second["open_efforts"]) == 1,
-        "concludes it": not last["open_efforts"] and len(last["summaries"]) == 1,
+        "opens an effort": len(first["memory"]["open_efforts"]) == 1,
+        "keeps it open while the work goes on": len(second["memory"]["open_efforts"]) == 1,
+        "concludes it": not last["memory"]["open_efforts"]
+        and len(last["memory"]["summaries"]) == 1,
         "answers": all(state["messages"][-1].text for state in talk.states),
     }
 
@@ -74,10 +75,10 @@ def opens_and_closes(model: BaseChatModel, root: Path) -> Claims:
 def expands_again(model: BaseChatModel, root: Path) -> Claims:
     """Ask for a log, let it collapse by itself, ask for it again."""
     talk = spoken(model, root)
-    concluded = [*talk.say(*WORK)["summaries"]]
-    shown = [*talk.say(SHOW)["expanded"]]
-    silent = [*talk.say(*OTHER)["expanded"]]
-    again = [*talk.say(SHOW)["expanded"]]
+    concluded = [*talk.say(*WORK)["memory"]["summaries"]]
+    shown = [*talk.say(SHOW)["memory"]["expanded"]]
+    silent = [*talk.say(*OTHER)["memory"]["expanded"]]
+    again = [*talk.say(SHOW)["memory"]["expanded"]]
     return {
         "expands the log": shown == concluded != [],
         "lets it collapse": silent == [],
@@ -88,8 +89,8 @@ def expands_again(model: BaseChatModel, root: Path) -> Claims:
 def searches(model: BaseChatModel, root: Path) -> Claims:
     """Ask about a topic whose summary was evicted."""
     talk = spoken(model, root, FORGETFUL)
-    concluded = talk.say(*WORK)["summaries"]
-    evicted = talk.say(*OTHER)["summaries"]
+    concluded = talk.say(*WORK)["memory"]["summaries"]
+    evicted = talk.say(*OTHER)["memory"]["summaries"]
     found = talk.say(TOPIC)
     return {
         "the summary is evicted": len(concluded) == 1 and not evicted,
@@ -101,13 +102,13 @@ def searches(model: BaseChatModel, root: Path) -> Claims:
 def expands_after_searching(model: BaseChatModel, root: Path) -> Claims:
     """Ask about a topic whose summary was evicted, and then for its log."""
     talk = spoken(model, root, FORGETFUL)
-    concluded = [*talk.say(*WORK)["summaries"]]
+    concluded = [*talk.say(*WORK)["memory"]["summaries"]]
     found = called(talk.say(*OTHER, TOPIC))
     details = talk.say(DETAILS)
     return {
         "searches": "search_efforts" in [*found, *called(details)],
-        "expands what it found": [*details["expanded"]] == concluded != [],
-        "sees the log": details["context_report"]["tokens"]["expanded"] > 0,
+        "expands what it found": [*details["memory"]["expanded"]] == concluded != [],
+        "sees the log": details["memory"]["context_report"]["tokens"]["expanded"] > 0,
     }
 
 

@@ -13,9 +13,13 @@ NUMBERS = [name for name, field in Settings.model_fields.items() if name != "use
 
 @dataclass(frozen=True)
 class Foreign:
-    """The context of a parent graph, which has a field of the same name."""
+    """The context of an application, with a field and a method that are no settings."""
 
-    context_budget: int = 3_000
+    tenant: str = "x"
+
+    def anchor(self) -> str:
+        """Return where the ship lies."""
+        return self.tenant
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)

@@ -1,0 +1,167 @@
+"""Whose thread it is: whatever says who the user is, nobody else gets in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.tools import ToolRuntime
+from langchain_core.tools import tool
+from langgraph.types import interrupt
+from pydantic import BaseModel
+
+from ebbtide import SessionNotFoundError, SettingsError
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
+
+CODE = "The code is 4711."
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """An application's context as a dataclass."""
+
+    user_id: str
+    tenant: str = "x"
+
+
+class Plain:
+    """An application's context as an object."""
+
+    def __init__(self, user_id: str) -> None:
+        """Take whose request it is."""
+        self.user_id = user_id
+        self.tenant = "x"
+
+
+class Model(BaseModel):
+    """An application's context as a pydantic model."""
+
+    user_id: str
+    tenant: str = "x"
+
+
+def mapped(user_id: str) -> Mapping[str, str]:
+    """Return an application's context as a mapping."""
+    return {"user_id": user_id, "tenant": "x"}
+
+
+@tool
+def tenant(runtime: ToolRuntime[Any, Any]) -> str:
+    """Return the application's own key, as its context has it."""
+    context = runtime.context
+    return str(context["tenant"] if isinstance(context, dict) else context.tenant)
+
+
+@tool
+def approve(what: str) -> str:
+    """Ask a person."""
+    return f"{what}: {interrupt(what)}"
+
+
+def texts(here: Talk) -> str:
+    """Return what users said in any checkpoint of the thread."""
+    states = here.agent.get_state_history(THREAD)
+    return "\n".join(m.text for state in states for m in state.values.get("messages", []))
+
+
+@pytest.mark.parametrize("context", [Frozen, Plain, Model, mapped])
+def test_another_user_is_refused(tmp_path: Path, context: Any) -> None:
+    """Bob with ann's thread id is told that there is no such thread, and the model is not asked."""
+    here = talk(tmp_path, ["noted", "4711"])
+    here.say(CODE, context=context(user_id="ann"))
+
+    with pytest.raises(SessionNotFoundError):
+        here.say("What is the code?", context=context(user_id="bob"))
+
+    assert len(here.model.sent) == 1
+    assert here.say("mine", context=context(user_id="ann"))["memory"]["turn"] == 2
+
+
+@pytest.mark.parametrize("context", [Frozen, Plain, Model, mapped])
+async def test_another_user_is_refused_asynchronously(tmp_path: Path, context: Any) -> None:
+    """The asynchronous path knows who asks as well."""
+    here = talk(tmp_path, ["noted", "4711"])
+    await here.agent.ainvoke({"messages": CODE}, THREAD, context=context(user_id="ann"))
+
+    with pytest.raises(SessionNotFoundError):
+        await here.agent.ainvoke({"messages": "The code?"}, THREAD, context=context(user_id="bob"))
+
+    assert len(here.model.sent) == 1
+
+
+@pytest.mark.parametrize("context", [Frozen, Plain, Model, mapped])
+def test_tools_see_the_context_of_the_application(tmp_path: Path, context: Any) -> None:
+    """What is foreign to us is there for the application's tools."""
+    here = talk(tmp_path, [call("tenant"), "done"], tools=[tenant])
+
+    state = here.say("Whose?", context=context(user_id="ann"))
+
+    assert state["messages"][-2].text == "x"
+
+
+@pytest.mark.parametrize("context", [{"context_budget": 5, "tenant": "x"}, {"user_id": ["ann"]}])
+def test_a_bad_value_of_ours_is_an_error(tmp_path: Path, context: Any) -> None:
+    """The value is quoted, and the message is in no state."""
+    here = talk(tmp_path, ["yes"])
+    value = next(iter(context.values()))
+
+    with pytest.raises(SettingsError) as raised:
+        here.say("hello", context=context)
+
+    assert f"(got {value!r})" in str(raised.value)
+    assert texts(here) == ""
+
+
+def test_a_number_names_a_user(tmp_path: Path) -> None:
+    """Ids that are numbers are taken as they are written."""
+    here = talk(tmp_path, ["yes"])
+
+    state = here.say("hello", context={"user_id": 7})
+
+    assert state["memory"]["position"]["session"]["user"] == "7"
+
+
+def test_a_refused_message_is_in_no_state(tmp_path: Path) -> None:
+    """What eve said to ann's thread is nowhere, and ann's turn goes on where it was."""
+    answers = [ConnectionError("gone"), "noted", "yes"]
+    here = talk(tmp_path, answers)
+    with pytest.raises(ConnectionError):
+        here.say(CODE, context={"user_id": "ann"})
+    before = here.agent.get_state(THREAD)
+
+    with pytest.raises(SessionNotFoundError):
+        here.say("I am eve.", context={"user_id": "eve"})
+
+    assert here.agent.get_state(THREAD) == before
+    state = here.agent.invoke(None, THREAD, context={"user_id": "ann"})
+    assert [message.text for message in state["messages"]] == [CODE, "noted"]
+    here.say("more", context={"user_id": "ann"})
+    assert "I am eve" not in texts(here) + "".join(message.text for message in here.last)
+
+
+@pytest.mark.parametrize("given", [None, {"messages": [("user", "I am eve.")]}])
+def test_what_waits_for_ann_is_not_given_to_eve(tmp_path: Path, given: Any) -> None:
+    """Resuming and asking anew are refused while a tool waits, and it still waits."""
+    here = talk(tmp_path, [call("approve", what="pay"), "done"], tools=[approve])
+    here.say("Pay it.", context={"user_id": "ann"})
+
+    with pytest.raises(SessionNotFoundError):
+        here.agent.invoke(given, THREAD, context={"user_id": "eve"})
+
+    waiting = here.agent.get_state(THREAD)
+    assert (waiting.next, len(waiting.interrupts)) == (("application_tools",), 1)
+
+
+def test_going_back_is_refused_as_well(tmp_path: Path) -> None:
+    """Before ann's first turn was counted the state names no owner, and her thread does."""
+    here = talk(tmp_path, ["noted", "4711"])
+    here.say(CODE, context={"user_id": "ann"})
+    *_, first, _ = here.agent.get_state_history(THREAD)
+    assert first.next == ("begin_turn",)
+
+    with pytest.raises(SessionNotFoundError):
+        here.agent.invoke(None, first.config, context={"user_id": "eve"})
+
+    assert len(here.model.sent) == 1
