@@ -4,29 +4,40 @@ import sys
 
 from .cli import commands
 from .graph.agent import build_memory_graph, create_memory_agent
-from .graph.erasing import ErasureReport, aerase, erase
+from .graph.erasing import (
+    DeletionReport,
+    ErasureReport,
+    adelete_session,
+    adelete_user,
+    aerase,
+    delete_session,
+    delete_user,
+    erase,
+)
 from .graph.restore import arestore, restore
 from .memory.archive.protocol import Archive, EffortList, Finding
+from .memory.archive.sql import DiskArchive, SqlArchive
 from .memory.attention import Attention
-from .memory.disk.archive import DiskArchive
 from .memory.efforts import Effort
 from .memory.errors import (
     ArchiveError,
     ArchiveFormatError,
     ArchiveLockedError,
+    ArchiveUnavailableError,
     AttentionError,
     CommandError,
     EbbtideError,
     InputError,
     SessionNotFoundError,
     SettingsError,
+    StateError,
+    TipNotFoundError,
     TurnArrivedError,
     TurnNotFoundError,
     TurnRunningError,
 )
 from .memory.record import Group, Owner, Record, Tip
 from .memory.settings import Settings
-from .memory.store_attention import StoreAttention
 from .nodes.state import MemoryState
 
 __all__ = [
@@ -34,9 +45,11 @@ __all__ = [
     "ArchiveError",
     "ArchiveFormatError",
     "ArchiveLockedError",
+    "ArchiveUnavailableError",
     "Attention",
     "AttentionError",
     "CommandError",
+    "DeletionReport",
     "DiskArchive",
     "EbbtideError",
     "Effort",
@@ -51,15 +64,21 @@ __all__ = [
     "SessionNotFoundError",
     "Settings",
     "SettingsError",
-    "StoreAttention",
+    "SqlArchive",
+    "StateError",
     "Tip",
+    "TipNotFoundError",
     "TurnArrivedError",
     "TurnNotFoundError",
     "TurnRunningError",
+    "adelete_session",
+    "adelete_user",
     "aerase",
     "arestore",
     "build_memory_graph",
     "create_memory_agent",
+    "delete_session",
+    "delete_user",
     "erase",
     "restore",
 ]

@@ -4,9 +4,9 @@ python benchmarks/attention.py --out results 1000 10000 100000 --redis redis://l
 
 Memories are concluded all over three years, importance 0-100, each with twelve keywords from a
 vocabulary of 50,000 in Zipf's proportions. They are added each at its moment; a tenth is accessed
-once, later. A message is a text of forty words, half of them of that vocabulary. The first message
-finds an index of terms from which nothing was cleaned yet. With `--redis` a server is measured as
-well: the database of the URL is emptied before each size.
+once, later. A message is a text of forty words, half of them of that vocabulary. With `--postgres`
+a database is measured as well, whose user `scale` is deleted before each size, and with `--redis` a
+server in front of SQLite: the database of its URL is emptied before each size.
 """
 
 import argparse
@@ -21,14 +21,15 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from langgraph.store.sqlite import SqliteStore
 from redis import Redis
 from report import write
 from search_scale import VOCABULARY, WEIGHTS, text, timed
 
+from ebbtide import DiskArchive
+from ebbtide.memory.archive.memories import SqlAttention
+from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention import Attention, Memory
 from ebbtide.memory.redis_attention import RedisAttention
-from ebbtide.memory.store_attention import StoreAttention
 
 Opening: TypeAlias = Callable[[Path], Any]
 """A context manager that opens attention in a folder."""
@@ -43,27 +44,43 @@ _OFTEN = 10_000
 
 
 @contextmanager
-def on_sqlite(folder: Path) -> Iterator[Attention]:
-    """Open attention on a SQLite store with a write-ahead log."""
-    with SqliteStore.from_conn_string(str(folder / "attention.sqlite")) as store:
-        store.conn.execute("PRAGMA journal_mode = WAL")
-        store.conn.execute("PRAGMA synchronous = NORMAL")
-        yield StoreAttention(store)
+def on_sqlite(folder: Path) -> Iterator[SqlAttention]:
+    """Open attention on a SQLite file."""
+    with DiskArchive(folder) as archive:
+        yield archive.attention()
 
 
-def on_redis(url: str) -> Opening:
-    """Return what opens attention in a database of a Redis server, emptied for each new folder."""
+def on_postgresql(url: str) -> Opening:
+    """Return what opens attention on PostgreSQL, whose archive loses the user for each folder."""
 
     @contextmanager
     def opened(folder: Path) -> Iterator[Attention]:
-        begun = folder / "begun"
-        with Redis.from_url(url) as client:
-            if not begun.exists():
-                client.flushdb()
-                begun.touch()
-            yield RedisAttention(client)
+        with SqlArchive(url) as archive:
+            if _is_new(folder):
+                archive.delete_user(_USER)
+            yield archive.attention()
 
     return opened
+
+
+def on_redis(url: str) -> Opening:
+    """Return what opens attention on SQLite behind Redis, emptied for each new folder."""
+
+    @contextmanager
+    def opened(folder: Path) -> Iterator[Attention]:
+        with Redis.from_url(url) as client, on_sqlite(folder) as table:
+            if _is_new(folder):
+                client.flushdb()
+            yield RedisAttention(client, table)
+
+    return opened
+
+
+def _is_new(folder: Path) -> bool:
+    begun = folder / "begun"
+    new = not begun.exists()
+    begun.touch()
+    return new
 
 
 def memories(chance: random.Random, size: int) -> Iterator[Memory]:
@@ -128,11 +145,13 @@ def main() -> None:
     """Measure each size that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--postgres", help="URL of a database whose user 'scale' may be deleted")
     parser.add_argument("--redis", help="URL of a database whose keys may be deleted")
     parser.add_argument("memories", type=int, nargs="+")
     options = parser.parse_args()
-    places: dict[str, Opening] = {"SQLite store": on_sqlite}
-    places |= {"Redis": on_redis(options.redis)} if options.redis else {}
+    places: dict[str, Opening] = {"SQLite": on_sqlite}
+    places |= {"PostgreSQL": on_postgresql(options.postgres)} if options.postgres else {}
+    places |= {"SQLite behind Redis": on_redis(options.redis)} if options.redis else {}
     rows = []
     for place, opening in places.items():
         for size in options.memories:

@@ -17,10 +17,6 @@ from report import write
 
 from ebbtide import DiskArchive
 from ebbtide.graph.embeddings import choose_embedder
-from ebbtide.memory.disk.folder import Folder, session_folder
-from ebbtide.memory.disk.index import Index
-from ebbtide.memory.disk.schema import connect
-from ebbtide.memory.disk.search import turns_found
 from ebbtide.memory.hints import CANDIDATES, clearly
 from ebbtide.memory.meaning import Embedder, Meaning
 from ebbtide.memory.settings import Settings
@@ -32,11 +28,10 @@ _FEW, _MANY = 5, 10
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A replayed conversation that can be asked: its archive, and the index of its session."""
+    """A replayed conversation that can be asked, and its archive."""
 
     archive: DiskArchive
     replay: Replay
-    index: Index
 
     def efforts(self, text: str, meaning: Meaning | None) -> list[str]:
         """Return the efforts that a question finds, best first."""
@@ -45,7 +40,7 @@ class Asked:
 
     def turns(self, text: str, meaning: Meaning | None) -> tuple[int, ...]:
         """Return the turns that a question finds, best first."""
-        return turns_found(self.index, self.replay.tip, text, meaning)
+        return self.archive.search_turns(self.replay.owner, self.replay.tip, text, meaning)
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a message would be given a hint at."""
@@ -112,8 +107,7 @@ def _row(
             replay = replayed(archive, talk, size)
             if embedder:
                 archive.embed(replay.owner, embedder, replay.tip.turn)
-            index = Folder(session_folder(Path(folder), replay.owner)).index
-            asked.append(Asked(archive, replay, Index(connect(index, durable=False))))
+            asked.append(Asked(archive, replay))
             print(f"{talk.id}: {replay.tip.turn} turns replayed", flush=True)
         found = [
             judged(one, question, embedder)
@@ -122,10 +116,7 @@ def _row(
         ]
         print(f"{len(found)} questions asked", flush=True)
         cells = {name: _percent(one[name] for one in found) for name in found[0]}
-        row = {"utterances to a turn": str(size), **cells, **hinted(asked, talks)}
-        for one in asked:
-            one.index.connection.close()
-    return row
+        return {"utterances to a turn": str(size), **cells, **hinted(asked, talks)}
 
 
 def _right(asked: Asked, question: Question) -> bool:

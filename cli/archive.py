@@ -1,20 +1,33 @@
-"""`ebbtide archive`: check the stored sessions, and write them for people to read."""
+"""`ebbtide archive`: check the stored sessions, write them for people to read, take them over."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..memory.archive.folder import export as export_folder
+from ..memory.archive.folder import import_folder
+from ..memory.archive.page import export_markdown
 from ..memory.archive.protocol import Archive, Finding
-from ..memory.errors import ArchiveFormatError
+from ..memory.archive.sql import SqlArchive
+from ..memory.archive.transfer import Moved, copy
+from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.record import Owner
-from .faults import reported
+from .faults import discreet, reported
 from .home import configured
 from .options import AnySession, ConfigFile, Root, Session, User
-from .printable import printable
+from .printable import in_line
 from .session_names import called, none_of, one_called, shown
 
-app = typer.Typer(help="Check and export what is stored.", no_args_is_help=True)
+app = typer.Typer(help="Check, export, import and copy what is stored.", no_args_is_help=True)
+
+
+class Form(StrEnum):
+    """What an export is written as."""
+
+    FOLDER = "folder"
+    MARKDOWN = "markdown"
 
 
 @app.command()
@@ -22,7 +35,7 @@ app = typer.Typer(help="Check and export what is stored.", no_args_is_help=True)
 def verify(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
-    """Check every record from the stored bytes; exit code 1 if something is damaged or missing."""
+    """Check every record from what is stored; exit code 1 if something is damaged or missing."""
     home = configured(root, user, config).home
     damaged = False
     with home.archive() as archive:
@@ -38,19 +51,77 @@ def verify(
 
 @app.command()
 @reported()
-def export(
+def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     session: Session,
-    folder: Annotated[Path, typer.Argument(help="Folder to write; made if it is not there.")],
+    target: Annotated[Path, typer.Argument(help="New folder, or new file for Markdown.")],
+    form: Annotated[
+        Form, typer.Option("--format", help="A folder that can be imported, or one page.")
+    ] = Form.FOLDER,
     root: Root = None,
     user: User = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write a session as a folder that people can read."""
+    """Write a session as a folder that people can read, or its newest branch as Markdown."""
     home = configured(root, user, config).home
     with home.archive() as archive:
         owner = one_called(archive, home.user, session)
-        archive.export(owner, folder)
-    typer.echo(f"Wrote {printable(shown(owner))} to {folder}")
+        if form is Form.FOLDER:
+            export_folder(archive, owner, target)
+        else:
+            tip = archive.newest(owner)
+            if tip is None:
+                raise SessionNotFoundError(owner.thread)
+            export_markdown(archive, owner, tip, target)
+    typer.echo(in_line(f"Wrote {shown(owner)} to {target}"))
+
+
+@app.command("import")
+@reported()
+def take_over(
+    folder: Annotated[Path, typer.Argument(help="Folder of a session, a user, or all users.")],
+    root: Root = None,
+    config: ConfigFile = None,
+) -> None:
+    """Read exported sessions into the archive, or those of an archive of the first build."""
+    setup = configured(root, None, config)
+    with setup.home.archive() as archive:
+        redis = setup.redis(archive)
+
+        def told(one: Moved) -> None:
+            if redis is not None and one.fresh:  # what it read before lacks what is there now
+                redis.changed(one.owner.user)
+            _told(one)
+
+        _summed(import_folder(archive, folder, told))
+
+
+@app.command("copy")
+@reported()
+def duplicate(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Folder or URL of an archive.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Folder or URL of another one.")],
+) -> None:
+    """Copy all sessions of all users; stopped and called again, it goes on where it was."""
+    with SqlArchive(source) as original, SqlArchive(target) as kept:
+        if not original.users():
+            raise ArchiveError(f"{discreet(source)!r} holds no session: use import for folders")
+        moved = copy(original, kept, _told)
+    _summed(moved)
+
+
+def _told(one: Moved) -> None:
+    """Print a line for a session as soon as it is there."""
+    name = f"{one.owner.user}: {shown(one.owner)}"
+    said = f"{_turns(one.turns)}" if one.fresh else "there already"
+    typer.echo("\n".join([in_line(f"{name}: {said}"), *map(_line, one.findings)]))
+
+
+def _summed(moved: tuple[Moved, ...]) -> None:
+    fresh = [one for one in moved if one.fresh]
+    count, there = len(fresh), len(moved) - len(fresh)
+    turns = _turns(sum(one.turns for one in fresh))
+    told = f"{count} session{'' if count == 1 else 's'} with {turns} taken over"
+    typer.echo(f"{told}, {there} there already")
 
 
 def _findings(archive: Archive, owner: Owner) -> tuple[Finding, ...]:
@@ -58,18 +129,21 @@ def _findings(archive: Archive, owner: Owner) -> tuple[Finding, ...]:
     try:
         return archive.verify(owner)
     except ArchiveFormatError as error:
-        return (Finding("session.json", str(error)),)
+        return (Finding("archive", str(error)),)
 
 
 def _verdict(archive: Archive, owner: Owner, findings: tuple[Finding, ...]) -> str:
-    name, fatal = printable(shown(owner)), sum(finding.fatal for finding in findings)
+    name, fatal = in_line(shown(owner)), sum(finding.fatal for finding in findings)
     if fatal:
         return f"{name}: damaged in {fatal} place{'s' if fatal > 1 else ''}"
     tip = archive.newest(owner)
-    turns = tip.turn if tip else 0
-    return f"{name}: {turns} turn{'' if turns == 1 else 's'}, intact"
+    return f"{name}: {_turns(tip.turn if tip else 0)}, intact"
+
+
+def _turns(count: int) -> str:
+    return f"{count:,} turn{'' if count == 1 else 's'}"
 
 
 def _line(finding: Finding) -> str:
     what = finding.what if finding.fatal else f"note: {finding.what}"
-    return printable(f"  {finding.where}: {what}")
+    return in_line(f"  {finding.where}: {what}")

@@ -1,7 +1,6 @@
 """`ebbtide attention`: what is in a user's attention across sessions, and why."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -11,14 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ..graph.attention_commands import explained, forgetting, listed, suppressing, unsuppressing
-from ..memory.attending import remember
 from ..memory.attention import Attention, Explanation
-from ..memory.errors import ArchiveError
 from .faults import reported
 from .home import configured
 from .options import ConfigFile, Root, User
-from .printable import printable
-from .session_names import shown
+from .printable import in_line
 
 app = typer.Typer(
     help="What is in a user's attention across sessions, and why.", no_args_is_help=True
@@ -67,23 +63,7 @@ def forget(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Delete what attention keeps of a memory, such as one of a deleted session."""
-    typer.echo(f"forgot {printable(forgetting(*_kept(root, user, config), memory_id).id)}")
-
-
-@app.command()
-@reported()
-def rebuild(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
-    """Add what the sessions concluded and attention does not know: its file was lost, say."""
-    setup = configured(root, user, config)
-    kept, now = setup.attention(), datetime.now(UTC)
-    added = 0
-    with setup.home.archive() as archive:
-        for owner in archive.sessions(setup.home.user):
-            try:
-                added += remember(kept, archive, owner, now)
-            except ArchiveError as error:
-                typer.echo(f"left out {printable(f'{shown(owner)}: {error}')}", err=True)
-    typer.echo(f"memories added: {added:,}")
+    typer.echo(f"forgot {in_line(forgetting(*_kept(root, user, config), memory_id).id)}")
 
 
 def attention_table(found: Iterable[Explanation]) -> Table | Text:
@@ -92,13 +72,13 @@ def attention_table(found: Iterable[Explanation]) -> Table | Text:
     for one in found:
         state = "suppressed" if one.suppressed else one.level
         cells = (one.id, f"{one.effective:.1f}", state, f"{one.accesses:,}", _fades(one))
-        table.add_row(*(Text(printable(cell)) for cell in cells))
+        table.add_row(*(Text(in_line(cell)) for cell in cells))
     return table if table.row_count else Text("nothing is in attention", style="dim")
 
 
 def explanation_page(one: Explanation) -> Iterable[str]:
     """Yield how a memory stands, line by line, with the law in figures."""
-    yield printable(one.id)
+    yield in_line(one.id)
     yield f"holds {one.effective:.1f} of 100: {one.level}" + (", suppressed" * one.suppressed)
     yield f"base {one.base}, {one.days:.1f} days old, accessed {one.accesses:,} times"
     yield f"fades {_fades(one)}" if one.attended else "not in attention"
@@ -108,7 +88,7 @@ def _told(one: Explanation) -> None:
     typer.echo("\n".join(explanation_page(one)))
 
 
-def _kept(root: Path | None, user: str | None, config: Path | None) -> tuple[Attention, str]:
+def _kept(root: str | None, user: str | None, config: Path | None) -> tuple[Attention, str]:
     setup = configured(root, user, config)
     return setup.attention(), setup.home.user
 

@@ -10,6 +10,7 @@ from .conversation import Conversation, conversation
 from .faults import one_line
 from .home import Setup
 from .lines import ReadLine, lines
+from .printable import in_line
 from .screen import Screen
 
 _SHOWN = 60
@@ -19,7 +20,7 @@ def chat(setup: Setup, thread: str) -> None:
     """Talk on a thread until the user leaves."""
     screen = Screen(Console(highlight=False), setup.settings.context_budget)
     with conversation(setup, thread) as talk:
-        _greet(talk, screen, f"Thread {thread} in {setup.home.root}")
+        _greet(talk, screen, in_line(f"Thread {thread} in {setup.home.shown}"))
         _Chat(talk, screen, lines(talk.history, COMPLETED)).talk()
 
 
@@ -82,7 +83,7 @@ class _Chat:
         """Say how to go on with an unfinished turn, if there is one."""
         said = self._talk.unfinished()
         if said is not None:
-            short = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+            short = in_line(said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…")
             self._screen.notice(
                 f'{why}: "{short}". Enter resumes it, a new message takes its place.', "yellow"
             )

@@ -106,7 +106,7 @@ def conversation(setup: Setup, thread: str) -> Iterator[Conversation]:
             checkpointer=saver,
             archive=archive,
             settings=setup.settings,
-            attention=setup.redis(),
+            attention=setup.redis(archive),
         )
         talk = Conversation(runner, agent, owner, setup.home.history())
         if talk.is_new() and archive.newest(owner) is not None:

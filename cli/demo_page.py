@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .budget import FIXED, STYLES, bar, by_tier, moving
-from .printable import printable
+from .printable import in_line, printable
 from .screen import banner
 
 WIDTH = 100
@@ -68,14 +68,14 @@ class Page:
 
     def command(self, text: str) -> None:
         """Print how to go on, on one line however long it is, so that it can be copied."""
-        self._console.print(Text(text, style="italic grey62"), soft_wrap=True)
+        self._console.print(Text(in_line(text), style="italic grey62"), soft_wrap=True)
 
     def summary(self, rows: Sequence[tuple[str, str]]) -> None:
         """Print what came of it all."""
         self._heading("What came of it")
         table = Table.grid(padding=(0, 2))
         for name, value in rows:
-            table.add_row(Text(name), Text(value, style="bold"))
+            table.add_row(Text(name), Text(in_line(value), style="bold"))
         self._console.print(table)
 
     def _heading(self, text: str) -> None:

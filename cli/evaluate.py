@@ -18,7 +18,7 @@ from . import evaluation_options as given
 from .evaluation_setup import Options, Ready, ready
 from .evaluation_tables import shown
 from .options import ConfigFile
-from .printable import printable
+from .printable import in_line, printable
 
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 _FOLDER = Path("evaluation-results")
@@ -60,7 +60,7 @@ def _work(prepared: Ready, store: Store) -> None:
         task = progress.add_task("trials", total=number)
 
         def done(result: TrialResult) -> None:
-            progress.update(task, advance=1, description=printable(result.job.name))
+            progress.update(task, advance=1, description=in_line(result.job.name))
 
         with warned_once():
             asyncio.run(run(prepared.plan, prepared.crew, store, done))
@@ -89,8 +89,9 @@ def _show(out: Path, prepared: Ready, report: Report, store: Store) -> None:
     console = Console(highlight=False)
     for table in shown(prepared.plan.setup, report.rows):
         console.print(table)
-    typer.echo(f"Quotes are compared by {prepared.plan.setup.likeness}.")
-    typer.echo(f"Wrote {', '.join(path.name for path in report.files)} to {printable(str(out))}.")
+    typer.echo(in_line(f"Quotes are compared by {prepared.plan.setup.likeness}."))
+    written = ", ".join(path.name for path in report.files)
+    typer.echo(in_line(f"Wrote {written} to {out}."))
     if not report.drawn:
         typer.echo("For a plot, install matplotlib: pip install 'ebbtide[plots]'")
     wrong = [f"{one.job.name}: {error}" for one in store.trials for error in one.errors]

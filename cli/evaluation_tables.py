@@ -10,7 +10,7 @@ from ..evaluation.metrics import COSTS, SCORES, Metric
 from ..evaluation.results import Setup
 from ..evaluation.summary import Row
 from ..evaluation.tables import written
-from .printable import printable
+from .printable import in_line
 
 
 def shown(setup: Setup, rows: Sequence[Row]) -> Iterator[Table]:
@@ -18,9 +18,9 @@ def shown(setup: Setup, rows: Sequence[Row]) -> Iterator[Table]:
     for template, group in groupby(rows, key=lambda row: row.template):
         some = [*group]
         title = f"{template}{f' ({setup.note})' if setup.note else ''}"
-        names = [printable(row.strategy) for row in some]
+        names = [in_line(row.strategy) for row in some]
         columns = [Column(name, justify="right", overflow="fold") for name in names]
-        table = Table("Metric", *columns, title=Text(printable(title)))
+        table = Table("Metric", *columns, title=Text(in_line(title)))
         for metric in (*SCORES, *COSTS):
             if any(metric.name in row.metrics for row in some):
                 table.add_row(_named(metric, some[0]), *(_cell(row, metric) for row in some))

@@ -1,6 +1,8 @@
 """How errors end at the terminal: one line on stderr, without secrets, and never a traceback."""
 
+import logging
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,9 +13,19 @@ import typer
 from ..memory.errors import EbbtideError
 from .printable import printable
 
-_SECRET = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_SECRET = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
+_IN_URL = re.compile(r"(?<=://)([^\s:/@]*):\S*@")
+_IN_QUERY = re.compile(r"(?i)(password=)[^\s&'\"]*")
 _SHORTEST = 6
 _LONGEST = 500
+
+
+class Logged(logging.Formatter):
+    """Writes what is logged as the terminal may print it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        return printable(super().format(record))
 
 
 @contextmanager
@@ -34,9 +46,18 @@ def one_line(error: BaseException, environment: Mapping[str, str]) -> str:
     >>> one_line(ValueError("key sk-12345 was\nrefused"), {"OPENAI_API_KEY": "sk-12345"})
     'key *** was refused'
     """
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = discreet(" ".join(str(error).split()) or type(error).__name__)
     for name, value in environment.items():
         if name.upper().endswith(_SECRET) and len(value) >= _SHORTEST:
             text = text.replace(value, "***")
     text = printable(text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def discreet(text: str) -> str:
+    """Return text with "***" for the passwords in its URLs.
+
+    >>> discreet("postgresql://ann:secret@host/db?sslpassword=more")
+    'postgresql://ann:***@host/db?sslpassword=***'
+    """
+    return _IN_QUERY.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))

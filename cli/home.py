@@ -7,30 +7,36 @@ from pathlib import Path
 from langchain_core.language_models import BaseChatModel
 
 from ..graph.attention_commands import nobody
-from ..graph.config import load
+from ..graph.config import ROOT, load
 from ..graph.models import choose_model
-from ..graph.own_store import FOLDER, OwnStore
 from ..graph.redis_url import redis_attention
+from ..memory.archive.sql import SqlArchive
 from ..memory.attention import Attention
-from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
 from ..memory.names import safe_name
 from ..memory.record import DEFAULT_USER
 from ..memory.settings import Settings
-from ..memory.store_attention import StoreAttention
-from .faults import one_line
+from .faults import discreet, one_line
+
+FOLDER = ".ebbtide"
+"""What only the chat needs, in the folder of the archive, or in the usual one beside a database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder of the archive, and whose sessions are meant."""
+    """The archive's folder or the URL of its database, and whose sessions are meant."""
 
-    root: Path
+    root: str | Path
     user: str = DEFAULT_USER
 
-    def archive(self) -> DiskArchive:
+    @property
+    def shown(self) -> str:
+        """Where the archive is, without a password."""
+        return discreet(str(self.root))
+
+    def archive(self) -> SqlArchive:
         """Open the archive."""
-        return DiskArchive(self.root)
+        return SqlArchive(self.root)
 
     def checkpoints(self) -> Path:
         """Return the file of the user's checkpoints, its folder made."""
@@ -42,7 +48,8 @@ class Home:
 
     def _folder(self) -> Path:
         """Return a folder per user, so that two users' threads of one name stay apart."""
-        folder = self.root / FOLDER / safe_name(self.user)
+        root = Path(ROOT if is_url(self.root) else self.root)
+        folder = root / FOLDER / safe_name(self.user)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -63,26 +70,29 @@ class Setup:
             why = one_line(error, os.environ)
             raise SettingsError(f"model {self.model!r} cannot be used: {why}") from error
 
-    def redis(self) -> Attention | None:
-        """Return attention on the Redis server that the environment names, None if it names none.
+    def redis(self, archive: SqlArchive) -> Attention | None:
+        """Return the archive's attention behind the Redis that the environment names, if it does.
 
         Raises `SettingsError` if it cannot be.
         """
-        return redis_attention(self.settings, os.environ)
+        return redis_attention(archive, self.settings, os.environ)
 
     def attention(self) -> Attention:
         """Return attention as the chat keeps it; raises `CommandError` for who has no name."""
         if self.home.user == DEFAULT_USER:
             raise nobody()
-        return self.redis() or StoreAttention(
-            OwnStore(self.home.root)(),
-            threshold=self.settings.attention_threshold,
-            capacity=self.settings.attention_capacity,
-        )
+        archive, settings = self.home.archive(), self.settings
+        table = archive.attention(settings.attention_threshold, settings.attention_capacity)
+        return self.redis(archive) or table
+
+
+def is_url(root: str | Path) -> bool:
+    """Tell whether this names a database, not a folder."""
+    return "://" in str(root)
 
 
 def configured(
-    root: Path | None, user: str | None, config: Path | None = None, model: str | None = None
+    root: str | None, user: str | None, config: Path | None = None, model: str | None = None
 ) -> Setup:
     """Read the configuration under the options of a command; one that is None was not given."""
     read = load({"root": root, "model": model}, environment=os.environ, path=config)

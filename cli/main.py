@@ -1,6 +1,7 @@
 """The command `ebbtide`."""
 
 import io
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ from . import archive, attention
 from .chat import chat as talk
 from .demo import demo as show
 from .evaluate import evaluate
-from .faults import reported
+from .faults import Logged, reported
 from .home import configured
 from .options import AnySession, ConfigFile, Model, Root, Thread, User
 from .sessions import table
@@ -34,6 +35,8 @@ def ebbtide() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(Logged())
 
 
 @app.command()

@@ -6,7 +6,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 Root: TypeAlias = Annotated[
-    Path | None, typer.Option("--root", help="Folder of the archive (default: sessions).")
+    str | None,
+    typer.Option("--root", help="Folder of the archive, or URL (default: sessions)."),
 ]
 User: TypeAlias = Annotated[
     str | None, typer.Option("--user", help="Whose sessions (default: default).")

@@ -13,7 +13,7 @@ from ..memory.numbers import ranges
 from ..memory.tiers import Tier
 from ..memory.turn_lines import TurnLine, TurnPage
 from .budget import STYLES
-from .printable import printable
+from .printable import in_line, printable
 
 _ROLES = {"human": "user", "ai": "assistant"}
 
@@ -52,7 +52,7 @@ def found_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
     """Yield two lines for each result of a search: where it is, and what it says."""
     for one in found["results"]:
         name = f"{one['id']} ({one['status']})" if one["id"] else "outside of efforts"
-        yield Text(printable(f"turn {one['turn']}, {name}"), style="cyan")
+        yield Text(in_line(f"turn {one['turn']}, {name}"), style="cyan")
         yield f"  {' '.join(one['excerpt'].split())}"
     if not found["results"]:
         yield Text(printable(found.get("why", "nothing found")), style="dim")
@@ -60,7 +60,8 @@ def found_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
 
 def erasure_page(report: ErasureReport) -> Iterator[Text | str]:
     """Yield what was erased, what says the same, and what could not be erased."""
-    yield Text(f"turn {report.turn} erased on {', '.join(report.branches) or 'no branch'}")
+    branches = ", ".join(report.branches) or "no branch"
+    yield Text(in_line(f"turn {report.turn} erased on {branches}"))
     said = {
         "not touched, though they say some of the same": [
             f"turn {t} on {b}" for b, t in report.quoted
@@ -69,7 +70,7 @@ def erasure_page(report: ErasureReport) -> Iterator[Text | str]:
         "summary still to be written again, by erasing again": report.stale,
         "not erased": report.not_erased,
     }
-    yield from (f"{what}: {'; '.join(names)}" for what, names in said.items() if names)
+    yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in said.items() if names)
 
 
 def _head(tier: Tier) -> str:
@@ -83,19 +84,19 @@ def _message(message: Message) -> Iterator[Text | str]:
     data, kind = message["data"], str(message["type"])
     role = _ROLES.get(kind, kind)
     names = [str(data[key]) for key in ("name", "tool_call_id") if data.get(key)]
-    yield Text(printable(" ".join(["--", role, *names])), style="dim")
+    yield Text(in_line(" ".join(["--", role, *names])), style="dim")
     content = data.get("content")
     if content:
         yield content if isinstance(content, str) else _json(content)
     for call in calls(message):
-        yield f"{call['id']} {call['name']} {_json(call['args'])}"
+        yield in_line(f"{call['id']} {call['name']} {_json(call['args'])}")
 
 
 def _turn(line: TurnLine) -> str:
     efforts = ", ".join(line.efforts) or "-"
     aborted = "" if line.status == "done" else f" ({line.status})"
     at = line.at[:16].replace("T", " ")
-    return f"{line.turn:>5}  {at} UTC  {efforts}  {line.said}{aborted}"
+    return in_line(f"{line.turn:>5}  {at} UTC  {efforts}  {line.said}{aborted}")
 
 
 def _effort(effort: Mapping[str, Any]) -> str:

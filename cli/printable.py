@@ -1,14 +1,69 @@
-"""Text of others at the terminal: printed, never obeyed."""
+"""Text of others at the terminal: printed, never obeyed, and nothing of it hidden."""
 
-_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
-_CONTROLS |= {127: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
-_CONTROLS |= dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)
+import re
+import unicodedata
+
+_PICTURES = {chr(code): chr(0x2400 + code) for code in range(32)} | {"\x7f": "\u2421"}
+_HIDDEN = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
+) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+"""Fillers and selectors: letters and marks by their category, but there is nothing to see."""
+
+_BASE = (
+    "[©®‼⁉™\u2139〰〽㊗㊙\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf"
+    "\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
+)
+_SYMBOL = f"{_BASE}[\U0001f3fb-\U0001f3ff]?[\ufe0e\ufe0f]?"
+_KEY = "[0-9#*]\ufe0f"
+_NOTABLE = re.compile(f"{_KEY}\u20e3|{_SYMBOL}(?:\u200d{_SYMBOL})*|[^ -~]")
+_OPEN = re.compile(f"(?:{_SYMBOL}\u200d)*(?:{_SYMBOL}|{_KEY}?)?\\Z")
+_LONGEST = 64
+"""Characters of an emoji that is waited for; families have 11."""
 
 
 def printable(text: str) -> str:
-    r"""Return text that a terminal only prints: control characters become pictures of them.
+    r"""Return text of which a terminal shows every character and obeys none, on as many lines.
 
-    >>> printable("red\x1b[31m")
-    'red␛[31m'
+    Control characters become pictures of them; what is invisible or turns the direction of writing
+    becomes its escape, but for what joins emoji or chooses their look.
+
+    >>> printable("red\x1b[31m \u202e 👩\u200d🔧 a\u200db")
+    'red␛[31m \\u202e 👩\u200d🔧 a\\u200db'
     """
-    return text.translate(_CONTROLS)
+    return _NOTABLE.sub(lambda found: _seen(found[0]), text)
+
+
+def in_line(text: str) -> str:
+    r"""Return printable text for a place within a line, such as a name: line ends are seen too.
+
+    >>> in_line("a\nb")
+    'a␊b'
+    """
+    return printable(text).translate({ord(one): _PICTURES[one] for one in "\n\t"})
+
+
+def unfinished(text: str) -> int:
+    r"""Return where an emoji begins that more text may add to; the length of the text if none does.
+
+    >>> unfinished("ok 👩\u200d"), unfinished("ok")
+    (3, 2)
+    """
+    begin = max(0, len(text) - _LONGEST)
+    found = _OPEN.search(text, begin)
+    return found.start() if found else len(text)
+
+
+def _seen(said: str) -> str:
+    joined = len(said) > 1 and all(unicodedata.category(one) != "Cn" for one in said)
+    return said if joined else "".join(map(_character, said))
+
+
+def _character(one: str) -> str:
+    if one in "\n\t" or (one not in _HIDDEN and _visible(one)):
+        return one
+    return _PICTURES.get(one) or one.encode("unicode_escape").decode()
+
+
+def _visible(one: str) -> bool:
+    """Tell whether a character is a space or is to be seen."""
+    return one.isprintable() or unicodedata.category(one) == "Zs"

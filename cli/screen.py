@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from .budget import spent
-from .printable import printable
+from .printable import printable, unfinished
 
 
 def banner(text: str) -> Text:
@@ -18,14 +18,17 @@ def banner(text: str) -> Text:
 
 
 class Screen:
-    """Shows turns on a console. It keeps what has been printed of the running turn."""
+    """Shows turns on a console. It keeps what was said in the running turn.
+
+    An emoji at the end of a piece is held back: the next piece may add to it.
+    """
 
     def __init__(self, console: Console, budget: int) -> None:
         """Print to `console`; `budget` is the size the context aims at, in tokens."""
         self._console = console
         self.budget = budget
         self._message: str | None = None
-        self._printed = ""
+        self._whole = self._held = ""
         self._report: dict[str, Any] = {}
 
     def show(self, mode: str, event: Any) -> None:
@@ -60,14 +63,17 @@ class Screen:
     def _said(self, message: Any, origin: dict[str, Any]) -> None:
         if origin.get("langgraph_node") != "call_model" or not isinstance(message, AIMessage):
             return
-        text = printable(message.text)
-        if not text or (not isinstance(message, AIMessageChunk) and text == self._printed):
+        text = message.text
+        if not text or (not isinstance(message, AIMessageChunk) and text == self._whole):
             return
         if message.id != self._message:
             self._break()
             self._message = message.id
-        self._printed += text
-        self._console.print(Text(text), end="", soft_wrap=True)
+        self._whole += text
+        begun = self._held + text
+        at = unfinished(begun)
+        self._held = begun[at:]
+        self._console.print(Text(printable(begun[:at])), end="", soft_wrap=True)
 
     def _line(self, text: Text) -> None:
         self._break()
@@ -75,6 +81,6 @@ class Screen:
 
     def _break(self) -> None:
         """Begin a new line if an answer stands on this one."""
-        if self._printed and not self._printed.endswith("\n"):
-            self._console.print()
-        self._message, self._printed = None, ""
+        if self._whole and not self._whole.endswith("\n"):
+            self._console.print(Text(printable(self._held)), soft_wrap=True)
+        self._message, self._whole, self._held = None, "", ""

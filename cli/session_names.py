@@ -4,7 +4,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveError
 from ..memory.record import Owner
 from .home import Home
-from .printable import printable
+from .printable import in_line
 
 
 def shown(owner: Owner) -> str:
@@ -18,7 +18,7 @@ def shown(owner: Owner) -> str:
 
 def none_of(home: Home) -> str:
     """Say that a user has no sessions."""
-    return printable(f"No sessions of {home.user} in {home.root}")
+    return in_line(f"No sessions of {home.user} in {home.shown}")
 
 
 def called(archive: Archive, user: str, name: str | None) -> list[Owner]:

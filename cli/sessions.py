@@ -8,7 +8,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveFormatError
 from ..memory.record import Owner
 from .home import Home
-from .printable import printable
+from .printable import in_line
 from .session_names import none_of, shown
 
 
@@ -18,7 +18,7 @@ def table(home: Home) -> None:
     listed = Table("Thread", "Turns", "Efforts", "Last activity")
     with home.archive() as archive:
         for owner in archive.sessions(home.user):
-            listed.add_row(*(Text(printable(cell)) for cell in _row(archive, owner)))
+            listed.add_row(*(Text(in_line(cell)) for cell in _row(archive, owner)))
     console.print(listed if listed.row_count else Text(f"{none_of(home)}."))
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ..graph.config import NAMES, Config, Keys, load
 from ..graph.settings_table import described, written
+from .faults import discreet
 from .printable import printable
 
 _OTHERS = ("Value", "From", "Range", "Meaning")
@@ -29,6 +30,6 @@ def _folded(header: str) -> Column:
 
 def _row(name: str, config: Config) -> tuple[str, ...]:
     """Return the cells of a setting, as the program, the environment or the file has it."""
-    values = {**dict(config.settings), "model": config.model, "root": config.root}
+    values = {**dict(config.settings), "model": config.model, "root": discreet(config.root)}
     row = described(name, Keys.model_fields[name])
     return name, written(values[name]), config.given.get(name, "default"), row.range, row.meaning

@@ -9,7 +9,7 @@ from ..memory.metrics import Report, TurnTokens, report
 from ..memory.record import Tip
 from ..memory.view import every_turn
 from .home import Home
-from .printable import printable
+from .printable import in_line
 
 _ROWS = 20
 _SERIES = "turns"
@@ -29,7 +29,7 @@ def stats(home: Home, session: str | None) -> None:
 
 def metrics(thread: str, found: Report) -> Table:
     """Return a row for each metric of a thread."""
-    table = Table("Metric", "Value", title=Text(printable(thread)))
+    table = Table("Metric", "Value", title=Text(in_line(thread)))
     for name in Report.__dataclass_fields__:
         if name != _SERIES:
             table.add_row(name.replace("_", " "), _written(getattr(found, name)))

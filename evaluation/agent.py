@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ..graph.agent import create_memory_agent
 from ..graph.show_context import show_context
 from ..graph.threads import Agent, opened
-from ..memory.disk.archive import DiskArchive
+from ..memory.archive.sql import DiskArchive
 from ..memory.salience import Compression
 from ..memory.settings import Settings
 from ..nodes.plain import real

@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from langgraph.store.sqlite import SqliteStore
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide.memory.attention import Memory
-from ebbtide.memory.store_attention import StoreAttention
+from ebbtide import DiskArchive
+from ebbtide.memory.attention import Attention, Memory
 
 try:
     charts: Any = import_module("matplotlib.figure")
@@ -28,8 +28,8 @@ def main() -> None:
     """Live through the year day by day, and look at attention every evening."""
     held: dict[str, list[float | None]] = {name: [] for name in CONCLUDED}
     inside: list[set[str]] = []
-    with SqliteStore.from_conn_string(":memory:") as store:
-        attention = StoreAttention(store, threshold=THRESHOLD)
+    with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
+        attention = archive.attention(threshold=THRESHOLD)
         for day in range(DAYS):
             now = NEW_YEAR + timedelta(days=day)
             live(attention, day, now)
@@ -59,7 +59,7 @@ def main() -> None:
     print("Plot: attention.png" if charts else "For a plot, install matplotlib.")
 
 
-def live(attention: StoreAttention, day: int, now: datetime) -> None:
+def live(attention: Attention, day: int, now: datetime) -> None:
     """Conclude, use and suppress what the user does on a day."""
     for name, (importance, concluded) in CONCLUDED.items():
         if day == concluded:

@@ -11,8 +11,8 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from ..memory.archive.protocol import Archive
+from ..memory.archive.sql import DiskArchive
 from ..memory.attention import Attention
-from ..memory.disk.archive import DiskArchive
 from ..memory.errors import SettingsError
 from ..memory.likeness import by_letters, by_meaning
 from ..memory.meaning import Embeddings
@@ -24,7 +24,6 @@ from ..nodes.collaborators import Collaborators, sizes
 from .build import MemoryGraph, build
 from .compiled import MemoryAgent
 from .embeddings import choose_embedder
-from .own_store import OwnStore
 
 
 def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
@@ -46,7 +45,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     """Return the compiled agent.
 
     `checkpointer` is any of LangGraph's; without one each run is a session of its own. `store` is
-    any of LangGraph's, for the application's tools and for attention. The rest is as for
+    any of LangGraph's, for the application's tools. The rest is as for
     `build_memory_graph`.
     """
     graph = build_memory_graph(
@@ -86,15 +85,15 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     `DiskArchive("sessions")`. `summary_model` concludes efforts, `extraction_model` and
     `compression_model` shorten long open ones, all by default `model`. With `embeddings`, any of
     LangChain's, or "minilm" (extra `semantic`), search and compression go by meaning too.
-    `attention` keeps what is worth surfacing in a user's next session, by default in the store that
-    the graph runs with, else in a file beside the archive. `token_counter` counts a text, by
-    default as o200k_base does. Raises `SettingsError` if one of these cannot be, or if the budget
-    is too low. Inside a parent whose schema mixes in `MemoryState`, compile it without a
+    `attention` stands in front of the archive's own table of what is worth surfacing in a user's
+    next session: a `RedisAttention`, where many processes read it. `token_counter` counts a text,
+    by default as o200k_base does. Raises `SettingsError` if one of these cannot be, or if the
+    budget is too low. Inside a parent whose schema mixes in `MemoryState`, compile it without a
     checkpointer, so that it inherits the parent's; `checkpointer=True` leaks siblings after a fork.
     """
     collaborators = Collaborators(
         **_models(model, summary_model, extraction_model, compression_model),
-        **_kept(archive),
+        archive=DiskArchive("sessions") if archive is None else archive,
         **_meaning(embeddings),
         **_tools(tools),
         settings=_defaults(settings),
@@ -104,15 +103,6 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     )
     checked(collaborators.settings, *sizes(collaborators, collaborators.settings))
     return build(collaborators)
-
-
-def _kept(archive: Archive | None) -> dict[str, Any]:
-    """Return the archive, and where attention is kept beside it if that is a folder."""
-    kept = DiskArchive("sessions") if archive is None else archive
-    return {
-        "archive": kept,
-        "own_store": OwnStore(kept.root) if isinstance(kept, DiskArchive) else None,
-    }
 
 
 def _meaning(embeddings: Embeddings | str | None) -> dict[str, Any]:

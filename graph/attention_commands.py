@@ -23,7 +23,7 @@ def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
     """Return what is in the attention of the user of `config`, most first, then what is suppressed.
 
     Like the others here it raises `CommandError` if `config` names no user, `AttentionError` if
-    attention cannot be reached. The store is the one that the agent was compiled with.
+    attention cannot be reached.
     """
     return listed(*_of(agent, config))
 
@@ -132,7 +132,7 @@ def nobody() -> CommandError:
 def _of(agent: Agent, config: RunnableConfig) -> tuple[Attention, str]:
     parts = parts_of(agent)
     owner = Owner(clean(str(config.get("configurable", {}).get("user_id") or DEFAULT_USER)), "")
-    kept = attention_of(owner, agent.store, parts, parts.settings)
+    kept = attention_of(owner, parts, parts.settings)
     if kept is None:
         raise nobody() if owner.anonymous else CommandError("the agent keeps no attention")
     return kept, owner.user

@@ -1,7 +1,6 @@
 """The graph: nodes and edges, uncompiled."""
 
-from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
@@ -21,8 +20,6 @@ from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.state import AgentState, MemoryState, repacked, unpacked
 from .compiled import MemoryAgent
 from .routing import route_calls
-
-Node: TypeAlias = Callable[[AgentState, Runtime[Settings]], dict[str, Any]]
 
 _HIDDEN = frozenset({"raw_answers"})
 """What no stream and no snapshot of the state shows: users see answers without state blocks."""
@@ -80,7 +77,7 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     return graph
 
 
-def one(node: Any, collaborators: Collaborators) -> Node:
+def one(node: Any, collaborators: Collaborators) -> Any:
     """Return one node of a sync path alone, on the state as nodes know it."""
 
     def run(state: AgentState, runtime: Runtime[Settings]) -> dict[str, Any]:

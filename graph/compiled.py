@@ -40,7 +40,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         """Return the schema of the settings."""
         return Settings.model_json_schema()
 
-    def stream(  # type: ignore[override]
+    def stream(
         self,
         input: Any,  # noqa: A002 (LangGraph's name)
         config: RunnableConfig | None = None,
@@ -58,7 +58,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             self._admit(self._saver.get_tuple(thread), thread, kwargs.get("context"))
         yield from super().stream(_given(input), config, **self._with_keys(kwargs))
 
-    async def astream(  # type: ignore[override]
+    async def astream(
         self,
         input: Any,  # noqa: A002 (as above)
         config: RunnableConfig | None = None,

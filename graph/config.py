@@ -21,6 +21,9 @@ FILE = "ebbtide.yaml"
 
 PREFIX = "EBBTIDE_"
 
+ROOT = "sessions"
+"""The folder of the archive if no other is named."""
+
 
 class Keys(Settings):
     """What may be configured: the settings, and what only a program decides."""
@@ -28,7 +31,9 @@ class Keys(Settings):
     model: str | None = Field(
         None, min_length=1, description="Chat model, such as `openai:gpt-5-mini`"
     )
-    root: Path = Field(Path("sessions"), description="Folder of the archive")
+    root: str = Field(
+        ROOT, min_length=1, description="Folder of the archive, or the URL of its database"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Config:
 
     settings: Settings
     model: str | None
-    root: Path
+    root: str
     given: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -81,7 +86,7 @@ def load(
         checked = _checked(layer)
         chosen |= checked
         given |= {name: layer[name].where for name in checked}
-    model, root = chosen.pop("model", None), chosen.pop("root", Path("sessions"))
+    model, root = chosen.pop("model", None), chosen.pop("root", ROOT)
     return Config(Settings.model_validate(chosen), model, root, given)
 
 

@@ -1,36 +1,24 @@
-"""Erase a turn of a thread for good: from the archive, the state and the checkpoints."""
+"""Erase a turn, a session or a user for good: archive, attention, saved states and checkpoints."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.store.base import BaseStore
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.types import StateSnapshot
 
 from ..memory.archive.protocol import Archive
-from ..memory.attending import renew
-from ..memory.erasing import Erased, TurnPlace
-from ..memory.errors import (
-    AttentionError,
-    SessionNotFoundError,
-    SettingsError,
-    TurnArrivedError,
-    TurnRunningError,
-)
-from ..memory.messages import clean
-from ..memory.record import DEFAULT_USER, Owner, Tip
-from ..memory.view import past
-from ..nodes.attending import attention_of
-from ..nodes.collaborators import Collaborators
-from ..nodes.erased_state import doubtful, without_turn
-from ..nodes.held_state import held
+from ..memory.erasing import TurnPlace
+from ..memory.errors import SessionNotFoundError, SettingsError, TurnArrivedError
+from ..memory.record import Owner, Tip
+from ..nodes.attending import changed
+from ..nodes.recovery import state_at
 from ..nodes.resummarising import resummarise
-from ..nodes.session import tip_of
-from ..nodes.state import TurnState
-from .build import MemoryGraph
-from .checkpoints import Agent, Newest, areplace_all, astate_of, replace_all, state_of
+from ..nodes.session import saved
+from ..nodes.state import TurnState, repacked, unpacked
+from .checkpoints import Agent, delete_thread, replace_all
+from .threads import Thread, newest, owner_in, parts_of, thread_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +27,7 @@ class ErasureReport:
 
     `erased` are the places, branch and turn, whose text is gone; `quoted` those of other turns
     that say some of the same and were not touched. `resummarised` are efforts whose summary was
-    redacted and written again from what remains, `stale` those whose summary is still to be.
+    emptied and written again from what remains, `stale` those whose summary is still to be.
     `not_erased` says, in sentences, what could not be erased.
     """
 
@@ -57,14 +45,11 @@ class ErasureReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Thread:
-    """A thread that is at rest: its session, what it sees, and its state, None if it has none."""
+class DeletionReport:
+    """Which sessions were deleted, and in sentences what could not be erased."""
 
-    collaborators: Collaborators
-    store: BaseStore | None
-    owner: Owner
-    tip: Tip
-    values: dict[str, Any] | None
+    sessions: tuple[Owner, ...]
+    not_erased: tuple[str, ...] = ()
 
 
 def erase(
@@ -72,68 +57,118 @@ def erase(
 ) -> ErasureReport:
     """Erase a turn of the thread that `config` names, and say what was done.
 
-    A `user_id` in `config` must be the thread's own; without checkpoints it tells whose thread it
-    is. The thread goes on from its newest state; its older checkpoints are removed, so that nobody
-    can go back in it. `branch` names another branch of the session to erase from, by default it is
-    the thread's own. Interrupted at any point, it is completed by erasing again. No turn of the
-    thread may run meanwhile: if one wrote a checkpoint before they are replaced, they stay as they
-    are, and `TurnArrivedError` asks to erase again. Raises `TurnNotFoundError`, `TurnRunningError`,
+    The thread must be the user's of `config`; without a user id it must be nobody's. It goes on
+    from its newest state; its older checkpoints are removed, so that nobody can go back in it.
+    `branch` names another branch of the session to erase from, by default it is the thread's own.
+    Interrupted at any point, it is completed by erasing again. No turn of the thread may run
+    meanwhile: if one wrote a checkpoint before they are replaced, they stay as they are, and
+    `TurnArrivedError` asks to erase again. Raises `TurnNotFoundError`, `TurnRunningError`,
     `SessionNotFoundError`, and `SettingsError` if the graph is not an agent of Ebbtide's that
     stands alone; nothing is then changed.
     """
-    found = state_of(agent, config)
-    thread = _opened(agent, config, found)
-    erased, written, left = _from_archive(thread, turn, branch)
-    if thread.values is not None:
-        kept, doubts = _rest(thread, erased)
-        _unmoved(thread, turn, found, state_of(agent, config))
-        left += (*doubts, *replace_all(agent, config, kept, erased.gone))
-    return _report(erased, written, left)
+    thread = _opened(agent, config)
+    parts, owner = thread.collaborators, thread.owner
+    archive, tip = parts.archive, thread.tip
+    erased = archive.erase(owner, _tip_named(archive, owner, branch) if branch else tip, turn)
+    parts.keywords.clear()
+    written = resummarise(parts, owner)
+    changed(owner, parts)
+    left = [*erased.left]
+    if thread.kept or (_saver(agent) and archive.reseeding(owner)):
+        left += _replaced(agent, config, thread, turn)
+    names = (f"the name of effort {name!r}, which the turn opened" for name in erased.named)
+    return ErasureReport(
+        turn=erased.turn,
+        erased=erased.places,
+        quoted=erased.quoted,
+        resummarised=tuple(name for name, done in written.items() if done),
+        stale=tuple(name for name, done in written.items() if not done),
+        not_erased=(*names, *left),
+    )
 
 
 async def aerase(
     agent: Agent, config: RunnableConfig, turn: int, *, branch: str | None = None
 ) -> ErasureReport:
-    """Do what `erase` does with an asynchronous checkpointer."""
-    found = await astate_of(agent, config)
-    thread = await asyncio.to_thread(_opened, agent, config, found)
-    erased, written, left = await asyncio.to_thread(_from_archive, thread, turn, branch)
-    if thread.values is not None:
-        kept, doubts = await asyncio.to_thread(_rest, thread, erased)
-        _unmoved(thread, turn, found, await astate_of(agent, config))
-        left += (*doubts, *await areplace_all(agent, config, kept, erased.gone))
-    return _report(erased, written, left)
+    """Do what `erase` does, on a thread."""
+    return await asyncio.to_thread(erase, agent, config, turn, branch=branch)
 
 
-def _opened(agent: Agent, config: RunnableConfig, found: Newest) -> _Thread:
-    graph = agent.builder
-    if not isinstance(graph, MemoryGraph):
-        raise SettingsError(
-            f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent, which must stand "
-            "alone: inside a larger graph nothing can be erased"
-        )
-    chosen = config.get("configurable", {})
-    user, thread = clean(str(chosen.get("user_id") or "")), clean(str(chosen["thread_id"]))
-    values = found.values
-    if "session" not in values:
-        owner = Owner(user or DEFAULT_USER, thread)
-        values = {**held(graph.collaborators.archive, owner)}
-    if not values:
-        return _without_state(graph.collaborators, agent.store, owner)
-    owner = Owner(**values["session"])
-    if user not in {"", owner.user}:
+def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
+    """Delete all that is kept of the thread that `config` names, and of what it concluded.
+
+    Its turns, its memories in attention, its saved states and its checkpoints; nothing of it is
+    ever surfaced again. The thread must be the user's of `config`. Raises `SessionNotFoundError`
+    if there is none.
+    """
+    parts, owner = parts_of(agent), owner_in(agent, config)
+    saver = _saver(agent)
+    found = saver is not None and agent.get_state(newest(config)).created_at is not None
+    gone = [
+        one
+        for one in parts.archive.sessions(owner.user)
+        if one.thread == owner.thread and parts.archive.delete_session(one)
+    ]
+    if not gone and not found:
         raise SessionNotFoundError(owner.thread)
-    if found.following:
-        raise TurnRunningError(thread, values["turn"])
-    tip = tip_of(cast("TurnState", values))
-    return _Thread(graph.collaborators, agent.store, owner, tip, values)
+    changed(owner, parts)
+    parts.keywords.clear()
+    # Last its own: from its state it is known whose session a thread is that was copied.
+    threads = dict.fromkeys([owner.thread, str(config["configurable"]["thread_id"])])
+    known = [one for one in threads if saver and _holds(agent, one, owner.user)]
+    left = [told for one in known if saver for told in delete_thread(saver, one)]
+    return DeletionReport(tuple(gone), tuple(dict.fromkeys(left)))
 
 
-def _without_state(collaborators: Collaborators, store: BaseStore | None, owner: Owner) -> _Thread:
-    archive = collaborators.archive
-    tip = archive.newest(owner)
-    if tip is not None:
-        return _Thread(collaborators, store, owner, tip, None)
+async def adelete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
+    """Do what `delete_session` does, on a thread."""
+    return await asyncio.to_thread(delete_session, agent, config)
+
+
+def delete_user(agent: Agent, user_id: str) -> DeletionReport:
+    """Delete all sessions of a user, with all that `delete_session` deletes, and all memories."""
+    parts, saver = parts_of(agent), _saver(agent)
+    left: list[str] = []
+    # Before the archive: afterwards nobody knows which threads there were.
+    for thread in sorted({one.thread for one in parts.archive.sessions(user_id)}) if saver else ():
+        if saver and _holds(agent, thread, user_id):
+            left += delete_thread(saver, thread)
+    gone = parts.archive.delete_user(user_id)
+    changed(Owner(user_id, ""), parts)
+    parts.keywords.clear()
+    return DeletionReport(gone, tuple(dict.fromkeys(left)))
+
+
+async def adelete_user(agent: Agent, user_id: str) -> DeletionReport:
+    """Do what `delete_user` does, on a thread."""
+    return await asyncio.to_thread(delete_user, agent, user_id)
+
+
+def _holds(agent: Agent, thread: str, user: str) -> bool:
+    """Tell whether the checkpoints of a thread are of a user's session, or of none."""
+    found = agent.get_state({"configurable": {"thread_id": thread}})
+    session = unpacked(found.values).get("session", {"user": user})
+    return found.created_at is not None and session["user"] == user
+
+
+def _opened(agent: Agent, config: RunnableConfig) -> Thread:
+    """Return a thread at rest, with or without checkpoints of its own."""
+    found = (
+        agent.get_state(newest(config))
+        if _saver(agent)
+        else StateSnapshot({}, (), config, None, None, None, (), ())
+    )
+    thread = thread_of(agent, config, found).at_rest()
+    if not thread.kept:
+        _not_inside(thread)
+    return thread
+
+
+def _not_inside(thread: Thread) -> None:
+    """Raise an error that says why there is no such session: it may be one of a larger graph."""
+    archive, owner = thread.collaborators.archive, thread.owner
+    if archive.newest(owner) is not None:
+        return
     if any(one.thread == owner.thread for one in archive.sessions(owner.user)):
         raise SettingsError(
             f"thread {owner.thread!r} is one of a larger graph: only for an agent that stands "
@@ -142,30 +177,23 @@ def _without_state(collaborators: Collaborators, store: BaseStore | None, owner:
     raise SessionNotFoundError(owner.thread)
 
 
-def _from_archive(
-    thread: _Thread, turn: int, branch: str | None
-) -> tuple[Erased, dict[str, bool], tuple[str, ...]]:
-    """Erase a turn from the archive and from attention.
-
-    Return which stale efforts were summarised again, and in sentences what could not be erased.
-    """
-    parts, owner = thread.collaborators, thread.owner
-    tip = thread.tip if branch is None else _tip_named(parts.archive, owner, branch)
-    erased = parts.archive.erase(owner, tip, turn)
-    parts.keywords.clear()
-    written = resummarise(parts, owner)
-    return erased, written, (*_from_attention(thread),)
-
-
-def _from_attention(thread: _Thread) -> Iterator[str]:
-    """Keep what the archive says now; yield a sentence if attention fails."""
-    parts, owner = thread.collaborators, thread.owner
-    try:
-        attention = attention_of(owner, thread.store, parts, parts.settings)
-        if attention is not None:
-            renew(attention, parts.archive, owner, datetime.now(UTC))
-    except AttentionError as error:
-        yield f"keywords in the attention of the user, until it is erased again: {error}"
+def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -> tuple[str, ...]:
+    """Replace the checkpoints of a thread by the state that the archive has of it."""
+    parts, owner, tip = thread.collaborators, thread.owner, thread.tip
+    now = thread_of(agent, config, agent.get_state(newest(config)))
+    state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
+    # Another erasure may have replaced them meanwhile, or be about to: there is no turn in that.
+    same = now.checkpoint == thread.checkpoint or now.state.get("messages") == state["messages"]
+    if now.kept and not same:
+        raise TurnArrivedError(owner.thread, turn)
+    before = now.state if now.kept else thread.state
+    chosen = unpacked({"memory": saved({key: before.get(key) for key in ("window", "cuts")})})
+    values = repacked(cast("TurnState", {**state, **chosen}))
+    saver = cast("BaseCheckpointSaver[Any]", agent.checkpointer)
+    parts.archive.reseed(owner, tip)
+    left = replace_all(agent, saver, newest(config), values)
+    parts.archive.reseed(owner, None)
+    return left
 
 
 def _tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
@@ -175,28 +203,5 @@ def _tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
     return tips[branch]
 
 
-def _unmoved(thread: _Thread, turn: int, before: Newest, now: Newest) -> None:
-    """Raise `TurnArrivedError` if the thread has another newest checkpoint than it had."""
-    if now.checkpoint != before.checkpoint:
-        raise TurnArrivedError(thread.owner.thread, turn)
-
-
-def _rest(thread: _Thread, erased: Erased) -> tuple[dict[str, Any], Iterator[str]]:
-    """Return the state without the turn, and what of it cannot be known, in sentences."""
-    view, values = past(thread.collaborators.archive, thread.owner, thread.tip), thread.values or {}
-    names = doubtful(values, erased, view)
-    doubts = (f"the anchor's {name!r}, which may tell of the turn" for name in names)
-    return without_turn(values, erased, view), doubts
-
-
-def _report(erased: Erased, written: dict[str, bool], left: tuple[str, ...]) -> ErasureReport:
-    names = (f"the name of effort {name!r}, which the turn opened" for name in erased.named)
-    files = (f"{name} of the session still holds text of it" for name in erased.left)
-    return ErasureReport(
-        turn=erased.turn,
-        erased=erased.places,
-        quoted=erased.quoted,
-        resummarised=tuple(name for name, done in written.items() if done),
-        stale=tuple(name for name, done in written.items() if not done),
-        not_erased=(*names, *files, *left),
-    )
+def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:
+    return agent.checkpointer if isinstance(agent.checkpointer, BaseCheckpointSaver) else None

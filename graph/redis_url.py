@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from ..memory.archive.sql import SqlArchive
 from ..memory.attention import Attention
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings
@@ -12,8 +13,10 @@ VARIABLE = "EBBTIDE_REDIS_URL"
 """The variable that names the server; it may hold a password, so it is in no file and no log."""
 
 
-def redis_attention(settings: Settings, environment: Mapping[str, str]) -> Attention | None:
-    """Return attention on the Redis server of the environment, None if it names none.
+def redis_attention(
+    archive: SqlArchive, settings: Settings, environment: Mapping[str, str]
+) -> Attention | None:
+    """Return attention cached on the Redis server of the environment, None if it names none.
 
     Raises `SettingsError` if the extra `redis` is missing, or if the URL is none.
     """
@@ -26,11 +29,9 @@ def redis_attention(settings: Settings, environment: Mapping[str, str]) -> Atten
         raise SettingsError(
             f"{VARIABLE} needs an extra: pip install 'ebbtide[redis]' ({error})"
         ) from error
-    threshold, capacity = settings.attention_threshold, settings.attention_capacity
+    table = archive.attention(settings.attention_threshold, settings.attention_capacity)
     try:
-        kept: Attention = module.RedisAttention.from_url(
-            url, threshold=threshold, capacity=capacity
-        )
+        kept: Attention = module.RedisAttention.from_url(url, table)
     except ValueError:
         raise SettingsError(f"{VARIABLE} is no URL such as redis://localhost:6379/0") from None
     return kept

@@ -9,7 +9,6 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore
 
 from ..memory.settings import Settings
 from ..memory.tiers import Tier
@@ -67,7 +66,7 @@ def show_context(
     collaborators_of(agent)
     found = agent.get_state(config)
     thread = opened(agent, config, found, context)
-    if thread.following:
+    if thread.unfinished:
         thread = thread.whole(saver_of(agent).get_tuple(found.config))
     return shown(thread, config, message, context)
 
@@ -83,7 +82,7 @@ async def ashow_context(
     collaborators_of(agent)
     found = await agent.aget_state(config)
     thread = opened(agent, config, found, context)
-    if thread.following:
+    if thread.unfinished:
         thread = thread.whole(await saver_of(agent).aget_tuple(found.config))
     return await asyncio.to_thread(shown, thread, config, message, context)
 
@@ -92,15 +91,15 @@ def shown(
     thread: Thread, config: RunnableConfig, message: str | BaseMessage | None, context: object
 ) -> ShownContext:
     """Run the nodes that a turn begins with on a copy of the state, without a checkpointer."""
-    resumed = bool(thread.following)
+    resumed = thread.unfinished
     if message is not None or thread.following == (START,):
         thread.at_rest()
-    begins = not resumed or thread.following == ("begin_turn",)
+    begins = not resumed or thread.turn > thread.state.get("turn", 0)
     values = dict(thread.values)
     if not resumed:
         said = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
         values["messages"] = [*values.get("messages", []), said]
-    graph = _looking(thread.collaborators, thread.store, begins=begins)
+    graph = _looking(thread.collaborators, begins=begins)
     found = graph.invoke(values, newest(config), context=cast("Any", context))
     tiers = found["tiers"]
     if message is None and not resumed:
@@ -108,14 +107,14 @@ def shown(
     return ShownContext(found["memory"]["turn"], tiers, thread.collaborators.schemas, resumed)
 
 
-def _looking(collaborators: Collaborators, store: BaseStore | None, *, begins: bool) -> Any:
+def _looking(collaborators: Collaborators, *, begins: bool) -> Any:
     graph = StateGraph(_Looking, context_schema=Settings)
     graph.add_node("begin_turn", one(begin_turn, collaborators))
     graph.add_node("look", partial(_look, collaborators=collaborators))
     graph.add_edge(START, "begin_turn" if begins else "look")
     graph.add_edge("begin_turn", "look")
     graph.add_edge("look", END)
-    return graph.compile(checkpointer=False, store=store)
+    return graph.compile(checkpointer=False)
 
 
 def _look(

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
-from ..memory.disk.archive import DiskArchive
+from ..memory.archive.sql import SqlArchive
 from .agent import create_memory_agent
 from .config import load
 from .models import choose_model
@@ -22,8 +22,8 @@ async def make_graph(_config: RunnableConfig) -> CompiledStateGraph[Any, Any, An
     """Return the agent for a server: the same one for every run, with one archive.
 
     The model comes from EBBTIDE_MODEL, else it is OpenAI's if its key is set, else the offline
-    one; attention is on Redis if EBBTIDE_REDIS_URL names a server, else in the server's own store;
-    settings and the archive's folder from `ebbtide.yaml` and the environment. The first call builds
+    one; attention is cached on Redis if EBBTIDE_REDIS_URL names a server;
+    settings and the archive's place from `ebbtide.yaml` and the environment. The first call builds
     in a thread, since it reads files. Raises `SettingsError` if the settings, and what the provider
     raises if the model, cannot be.
     """
@@ -39,9 +39,10 @@ def _shared() -> CompiledStateGraph[Any, Any, Any, Any]:
 @cache
 def _built() -> CompiledStateGraph[Any, Any, Any, Any]:
     config = load({}, environment=os.environ)
+    archive = SqlArchive(config.root)
     return create_memory_agent(
         choose_model(config.model, os.environ),
-        archive=DiskArchive(config.root),
+        archive=archive,
         settings=config.settings,
-        attention=redis_attention(config.settings, os.environ),
+        attention=redis_attention(archive, config.settings, os.environ),
     )

@@ -7,7 +7,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot
 
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
@@ -15,6 +14,7 @@ from ..memory.messages import clean
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import View, past
+from ..nodes.arrivals import at_rest, told_apart
 from ..nodes.collaborators import Collaborators
 from ..nodes.session import owned, tip_of, user_of
 from ..nodes.state import TurnState, unpacked
@@ -30,8 +30,8 @@ _NOT_COUNTED = {(START,), ("begin_turn",)}
 class Thread:
     """A thread with what its agent works with.
 
-    `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints;
-    `store` is the one that the graph runs with.
+    `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints,
+    `checkpoint` is the id of the one that was found.
     """
 
     collaborators: Collaborators
@@ -40,7 +40,7 @@ class Thread:
     values: dict[str, Any]
     following: tuple[str, ...]
     kept: bool
-    store: BaseStore | None
+    checkpoint: str
 
     @property
     def state(self) -> TurnState:
@@ -50,7 +50,7 @@ class Thread:
     @property
     def turn(self) -> int:
         """The turn that was begun last; an unfinished one may not have been counted yet."""
-        return self.state.get("turn", 0) + (self.following in _NOT_COUNTED)
+        return last_turn(self.state, self.following)
 
     @property
     def tip(self) -> Tip:
@@ -60,7 +60,8 @@ class Thread:
         """
         if "persisted" in self.state:
             return tip_of(self.state)
-        tip = None if self.kept else self.collaborators.archive.newest(self.owner)
+        archive = self.collaborators.archive
+        tip = None if self.kept else archive.reseeding(self.owner) or archive.newest(self.owner)
         if tip is None:
             raise SessionNotFoundError(self.owner.thread)
         return tip
@@ -78,11 +79,27 @@ class Thread:
         hidden = kept.checkpoint["channel_values"].get("raw_answers") if kept else None
         return replace(self, values={**self.values, "raw_answers": hidden or {}})
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether a turn was begun that the archive does not have whole.
+
+        A crash between what a node wrote and its checkpoint leaves no node to follow, so the
+        messages are looked at as well.
+        """
+        return bool(self.following) or not at_rest(self.state)
+
     def at_rest(self) -> "Thread":
         """Return the thread; raises `TurnRunningError` if its last turn is not finished."""
-        if self.following:
+        if self.unfinished:
             raise TurnRunningError(self.owner.thread, self.turn)
         return self
+
+
+def last_turn(state: TurnState, following: tuple[str, ...]) -> int:
+    """Return the turn that was begun last in a state, counted or not."""
+    turn = state.get("turn", 0)
+    waiting = turn == state.get("persisted", 0) and bool(told_apart(state).new)
+    return turn + (waiting or following in _NOT_COUNTED)
 
 
 def collaborators_of(agent: Agent) -> Collaborators:
@@ -118,7 +135,15 @@ def opened(
 
     Raises `SessionNotFoundError` if it belongs to another user.
     """
-    collaborators, chosen = collaborators_of(agent), config.get("configurable", {})
+    collaborators_of(agent)
+    return thread_of(agent, config, found, context)
+
+
+def thread_of(
+    agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object = None
+) -> Thread:
+    """Return a thread as `opened` does, of an agent that may have no checkpointer."""
+    collaborators, chosen = parts_of(agent), config.get("configurable", {})
     settings = resolve(context, collaborators.settings)
     user = user_of(settings, chosen)
     owner = owned(unpacked(found.values), user) or Owner(user, clean(str(chosen["thread_id"])))
@@ -129,8 +154,26 @@ def opened(
         found.values,
         following=found.next,
         kept=found.created_at is not None,
-        store=agent.store,
+        checkpoint=str(found.config.get("configurable", {}).get("checkpoint_id", "")),
     )
+
+
+def owner_in(agent: Agent, config: RunnableConfig) -> Owner:
+    """Return whose session a thread is, as its user knows it.
+
+    Raises `SessionNotFoundError` if the thread's state is another user's.
+    """
+    kept = isinstance(agent.checkpointer, BaseCheckpointSaver)
+    values = agent.get_state(newest(config)).values if kept else {}
+    owner = named(agent, config)
+    return owned(unpacked(values), owner.user) or owner
+
+
+def named(agent: Agent, config: RunnableConfig) -> Owner:
+    """Return the session that a config names, of an agent that stands alone."""
+    chosen = config.get("configurable", {})
+    user = user_of(parts_of(agent).settings, chosen)
+    return Owner(user, clean(str(chosen["thread_id"])))
 
 
 def newest(config: RunnableConfig) -> RunnableConfig:

@@ -1,15 +1,17 @@
 """Go back one turn: a fork, so that nothing is lost."""
 
 import asyncio
+from dataclasses import replace
+from typing import cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import StateSnapshot
 
 from ..memory.errors import CommandError
-from ..nodes.arrivals import told_apart
+from ..nodes.arrivals import at_rest, told_apart
 from ..nodes.settling import settle
-from ..nodes.state import unpacked
+from ..nodes.state import TurnState, unpacked
 from .checkpoints import LAST_NODE
 from .threads import Agent, Thread, collaborators_of, opened, saver_of
 
@@ -51,7 +53,7 @@ def _begun(thread: Thread) -> Thread:
 
 def _precedes(older: StateSnapshot, thread: Thread) -> bool:
     """Tell whether a state is from before the last turn: at rest, or the very first of all."""
-    if older.next:
+    if older.next or not at_rest(unpacked(older.values)):
         return older.parent_config is None and not older.values.get("messages")
     return _turn(older) < thread.turn
 
@@ -67,9 +69,14 @@ def _parent(older: StateSnapshot, thread: Thread) -> RunnableConfig:
 
 def _keep(thread: Thread, kept: CheckpointTuple | None) -> None:
     """Archive what there is of an unfinished turn, so that none of its messages is lost."""
-    if thread.following and thread.state.get("turn", 0) > thread.state.get("persisted", 0):
-        state = thread.whole(kept).state
-        settle(state, thread.owner, told_apart(state), thread.collaborators.archive)
+    if at_rest(thread.state):
+        return
+    state, archive = thread.whole(kept).state, thread.collaborators.archive
+    found = told_apart(state)
+    settled = settle(state, thread.owner, found, archive)
+    if found.new:
+        begun = cast("TurnState", {**state, **settled, "turn": settled["persisted"] + 1})
+        settle(begun, thread.owner, replace(found, last=None, left=found.new, new=[]), archive)
 
 
 def _turn(found: StateSnapshot) -> int:

@@ -68,12 +68,16 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept of a memory: with how often it was accessed, and whether it was taken out."""
+    """What is kept of a memory: how often it was accessed, and whether it was taken out.
+
+    `attended`: it entered, and no reading has found yet that it must leave.
+    """
 
     memory: Memory
     accesses: int = 0
     suppressed: bool = False
     withdrawn: bool = False
+    attended: bool = False
 
     @property
     def may_enter(self) -> bool:
@@ -129,6 +133,9 @@ class Attention(Protocol):
         It is for this call only: nothing enters or leaves. Withdrawn and suppressed ones are left
         out.
         """
+
+    def changed(self, user_id: str) -> None:
+        """Forget what was read before of a user: the archive's table has changed."""
 
     def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
         """Take a memory out of attention until `unsuppress`; tell whether it is known."""

@@ -10,6 +10,11 @@ _LISTED = 10
 _NAMED = 60
 
 
+def adopted(turns: int) -> str:
+    """Return the banner of a history that was committed before its next turn."""
+    return f"--- Adopted {turns} earlier turn{'' if turns == 1 else 's'} ---"
+
+
 def started(effort_id: str) -> str:
     """Return the banner of an opened effort."""
     return f"--- Started effort: {effort_id} ---"

@@ -1,38 +1,61 @@
-"""Erasing a turn: what stays of its record, and what in other records was made from it."""
+"""Erasing a turn: what stays of its record, and what in other records was made from it.
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+What was made from a turn is known, not guessed: summaries whose log holds it, what its own events
+said of an effort and later events repeat, and anywhere in what the memory wrote a whole sentence of
+it. What other turns say themselves is named and stays.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 from ..prompts.loader import text as prompt
 from .anchor import Written, shown
 from .efforts import Effort
-from .messages import Message, digest
+from .messages import Message, calls
+from .recall import compact
 from .record import Event, Record
-from .retelling import retold, without_summaries
-from .wording import Sought, figures, held, leaves, said, sought, text_fields
+from .sayings import OWN_TOOLS
 
 TurnPlace: TypeAlias = tuple[str, int]
 """A branch and the number of a turn on it."""
 
-Blanks: TypeAlias = Mapping[int, tuple[str, ...]]
-"""What loses its text, by its place: fields of events, efforts of which messages tell."""
+Sought: TypeAlias = tuple[str, ...]
+"""Sentences that are looked for."""
 
+Told: TypeAlias = tuple[str, str]
+"""An effort, and a text of it that goes: a goal, a constraint, a summary."""
+
+SHORTEST = 16
+"""Bytes of the shortest sentence that is looked for: shorter ones stand in many texts."""
+
+_LONGEST = 400
+"""Characters of a sentence that are looked for, from its beginning on."""
+
+_MOST = 200
+"""Sentences that are looked for, the longest first."""
+
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|[\n\r]+")
+_OURS = ("canned_summary", "erased_summary", "no_result")
+"""Prompts that stand in place of a text."""
+
+_NAMES = frozenset({"id", "type", "name", "role", "mime_type", "effort_id", "turns", "session"})
+_NO_TEXT = frozenset({"type", "effort", "efforts", "related", "anchor"})
 _SUMMARY = frozenset({"summary", "keywords"})
-_FIELD = "anchor."
-"""Begins, among the fields of an event, the name of a field of its anchor."""
+_RETOLD = ("summary", "prior_summary", "goal", "constraints")
+_LISTS = ("efforts", "results")
 
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What an archive erased, and what it found on the way.
+    """What an archive erased.
 
     `places` are the records that became tombstones, `quoted` those of other turns that say some
-    of the same and stay as they are. `stale` are the efforts whose summary was redacted, `named`
-    those that the turn opened, whose names stay. `sought` is what was looked for, empty if the
-    turn had been erased before; `gone` is the part of it that no other turn says; `summaries` are
-    those that were redacted, `wrote` what the turn put into the anchor. `left` names files of the
-    session that still hold what is `gone`.
+    of the same and stay as they are. `stale` are the efforts whose summary was emptied, `named`
+    those that the turn opened, whose names stay. `left` says what could not be removed.
     """
 
     turn: int
@@ -41,34 +64,7 @@ class Erased:
     quoted: tuple[TurnPlace, ...] = ()
     stale: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
-    sought: Sought = field(default=(), repr=False)
-    gone: Sought = field(default=(), repr=False)
-    summaries: Sought = field(default=(), repr=False)
-    wrote: Written = field(default=frozenset(), repr=False)
     left: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Redaction:
-    """What erasing changes in one record: events lose text, a buried record all messages too.
-
-    `blanks` name fields of events, `anchor.Goal` a field of the anchor that an event holds.
-    `retold` are the messages, by their place, that lose copies of the summaries of some efforts;
-    `content` is then the digest of what is left, while the record keeps its own.
-    """
-
-    branch: str
-    turn: int
-    digest: str
-    blanks: Blanks
-    buried: bool = False
-    retold: Blanks = field(default_factory=dict)
-    content: str = ""
-
-    @property
-    def place(self) -> TurnPlace:
-        """Branch and turn of the record."""
-        return self.branch, self.turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,211 +72,250 @@ class Target:
     """The turn that is to be erased, as all records of its session are compared with it.
 
     `before` tells how an effort stood right before the turn; `sees` whether a record comes after
-    the turn, or a copy of it, in its own past; `wrote` are the fields of the anchor that no turn in
-    its past had written before. `retelling` names efforts whose log retells a redacted summary,
-    and from which turn on.
+    the turn, or a copy of it, in its own past; `places` are those of all copies; `wrote` are the
+    fields of the anchor that no turn in its past had written before. `sought` are its sentences,
+    `given` what its events say anew of efforts.
     """
 
     record: Record
     before: Callable[[str], Effort | None]
-    sees: Callable[[Record], bool]
-    sought: Sought
+    sees: Callable[[str, int], bool]
+    places: frozenset[TurnPlace]
     wrote: Written = frozenset()
-    retelling: Mapping[str, int] = field(default_factory=dict)
+    sought: Sought = field(init=False)
+    given: frozenset[tuple[str, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find out what the turn says, and what its events say of efforts."""
+        given = frozenset(self._given())
+        said = (text for _, _, *texts in given for text in texts)
+        texts = [*_said(shown(self.record.messages)), *said, *(text for _, text in self.wrote)]
+        object.__setattr__(self, "given", given)
+        object.__setattr__(self, "sought", sentences(texts))
 
     def is_copy(self, record: Record) -> bool:
         """Tell whether a record is the turn itself, on this branch or on another."""
-        mine = self.record
-        return (record.turn, record.digest) == (mine.turn, mine.digest)
+        return (record.turn, record.digest) == (self.record.turn, self.record.digest)
 
-    def is_in(self, effort: str, upto: int) -> bool:
-        """Tell whether an effort's log up to a turn holds the turn, or a summary made from it."""
-        return effort in self.record.efforts or self.retelling.get(effort, upto + 1) <= upto
+    def is_new(self, event: Event, key: str) -> bool:
+        """Tell whether what an event says of an effort was not known before the turn."""
+        known = self.before(event.get("effort", ""))
+        return [*_leaves(event[key])] != [*_leaves(getattr(known, key, None))]
+
+    def anchor(self, fields: Mapping[str, str]) -> dict[str, str]:
+        """Return the fields of an anchor that the turn did not write and that say none of it."""
+        return {
+            name: text
+            for name, text in fields.items()
+            if (name, text) not in self.wrote and not held(text, self.sought)
+        }
+
+    def anchor_of(
+        self, record: Record, own: frozenset[str], fields: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Return what stays of another turn's anchor; what it says itself (`own`) does."""
+        if self.sees(record.branch, record.turn):
+            return self.anchor(fields)
+        return {name: text for name, text in fields.items() if not held(text, self.sought) - own}
+
+    def _given(self) -> Iterator[tuple[str, ...]]:
+        """Yield what the turn's events say anew of each effort, as later events may repeat it."""
+        for event in self.record.events:
+            for key in text_fields(event):
+                if self.is_new(event, key):
+                    yield (event.get("effort", ""), key, *_leaves(event[key]))
 
 
-def wording(record: Record, wrote: Written) -> Sought:
-    """Return the sentences of a turn, those that its events quote included.
+def sentences(texts: Iterable[str]) -> Sought:
+    """Return the sentences and lines by which texts are found again, the longest first.
 
-    `wrote` is what it put into the anchor: a field that it only repeats is not its text.
+    >>> sentences(["Hello there. The key lies under the mat."])
+    ('The key lies under the mat.',)
     """
-    events = (
-        leaves(event[key]) for event in record.events for key in text_fields(event) - {"anchor"}
-    )
-    texts = (text for found in events for text in found)
-    return sought([*said(shown(record.messages)), *texts, *(text for _, text in wrote)])
+    ours = {prompt(name) for name in _OURS}
+    parts = (part for text in texts if text not in ours for part in _END.split(text))
+    found = {part.strip()[:_LONGEST] for part in parts}
+    telling = (part for part in found if len(part.encode(errors="replace")) >= SHORTEST)
+    return tuple(sorted(telling, key=lambda part: (-len(part), part))[:_MOST])
 
 
-def changed(record: Record, found: Redaction) -> Record:
-    """Return the record as it is after a redaction; again, it changes nothing more."""
+def held(text: str, pieces: Iterable[str]) -> frozenset[str]:
+    r"""Return the pieces that a text holds, as they are or inside JSON.
+
+    >>> sorted(held('{"a": "say \\"hi\\" now"}', ['say "hi" now', "hi there"]))
+    ['say "hi" now']
+    """
+    return frozenset(piece for piece in pieces if piece in text or _inside_json(piece) in text)
+
+
+def quotes(messages: Sequence[Message], sought: Sought) -> frozenset[str]:
+    """Return the sentences that messages say."""
+    texts = (text for message in messages for text in _leaves(message["data"]))
+    return held("\n".join(texts), sought)
+
+
+def tombstone(record: Record, target: Target) -> Record:
+    """Return what stays of the turn: its place, its digest, and events without their texts."""
     events = tuple(
-        blanked(event, found.blanks.get(number, ())) for number, event in enumerate(record.events)
+        _blanked(
+            event, {key for key in text_fields(event) if _goes(event, key, target)}, target.anchor
+        )
+        for event in record.events
     )
-    if found.buried:
-        return replace(record, messages=(), events=events, status="erased")
-    return replace(record, events=events, messages=_without_copies(record, found.retold))
+    return replace(record, messages=(), events=events, status="erased")
 
 
-def retelling(
-    record: Record, found: Redaction | None, copies: Callable[[str, str], bool]
-) -> Redaction | None:
-    """Return the redaction with what tools retold in that record.
+def without(record: Record, target: Target) -> tuple[Record, frozenset[Told]]:
+    """Return another record without what was made from the turn, and which texts these were.
 
-    `copies` tells of an effort and a summary whether it is a redacted one.
+    Its messages stay here; see `without_copies`.
     """
-    told = {
-        number: tuple(sorted({effort for effort, text in retold(message) if copies(effort, text)}))
-        for number, message in enumerate(record.messages)
-    }
-    told = {number: efforts for number, efforts in told.items() if efforts}
-    if not told:
-        return found
-    bare = found or Redaction(record.branch, record.turn, record.digest, {})
-    return replace(bare, retold=told, content=digest(_without_copies(record, told)))
+    if not any("anchor" in event or text_fields(event) for event in record.events):
+        return record, frozenset()
+    own = quotes(record.messages, target.sought)
+    told: set[Told] = set()
+    events = []
+    for event in record.events:
+        gone = _made(event, record, target, own)
+        told |= {(event["effort"], text) for key in gone for text in _leaves(event[key])}
+        events.append(_blanked(event, gone, partial(target.anchor_of, record, own)))
+    return replace(record, events=tuple(events)), frozenset(told)
 
 
-def blanked(event: Event, fields: Iterable[str]) -> Event:
-    """Return an event without the text of these fields; a summary says that it was redacted.
+def without_copies(record: Record, told: frozenset[Told]) -> Record:
+    """Return a record whose results of memory tools do not retell what is gone."""
+    messages = tuple(_without_copies(message, told) for message in record.messages)
+    return record if messages == record.messages else replace(record, messages=messages)
 
-    >>> blanked({"type": "opened", "effort": "a", "goal": "g", "tokens": 3}, ["goal"])
-    {'type': 'opened', 'effort': 'a', 'goal': '', 'tokens': 3}
+
+def without_summaries(record: Record, efforts: Iterable[str]) -> tuple[Record, frozenset[Told]]:
+    """Return a record whose events have no summary of these efforts, and what these summaries said.
+
+    For efforts whose log retold what is gone: their summaries were made from that.
     """
-    listed = frozenset(fields)
-    emptied = {**event, **{key: type(event[key])() for key in listed.intersection(event)}}
+    named, told, events = frozenset(efforts), set(), []
+    for event in record.events:
+        fields = text_fields(event)
+        if event.get("effort") in named and "summary" in fields and not event.get("stale"):
+            told.add((event["effort"], event["summary"]))
+            events.append(_blanked(event, _SUMMARY & fields, dict))
+        else:
+            events.append(event)
+    return replace(record, events=tuple(events)), frozenset(told)
+
+
+def text_fields(event: Event) -> frozenset[str]:
+    """Return the fields of an event that are text, and not the name of an effort.
+
+    >>> sorted(text_fields({"type": "opened", "effort": "a", "goal": "g", "tokens": 3}))
+    ['goal']
+    """
+    return frozenset(key for key in event if key not in _NO_TEXT and any(_leaves(event[key])))
+
+
+def _goes(event: Event, key: str, target: Target) -> bool:
+    """Tell whether an event of the turn itself says it first; a summary made in it always goes."""
+    made_here = event["type"] == "concluded" and key in _SUMMARY
+    return made_here or target.is_new(event, key)
+
+
+def _made(event: Event, record: Record, target: Target, own: frozenset[str]) -> set[str]:
+    """Return the fields of a later event that were made from the turn."""
+    name, fields = event.get("effort", ""), text_fields(event)
+    if "effort" not in event:
+        return set()
+    # A summary counts in any case: the call that made it has it as its result.
+    said = {key: held("\n".join(_leaves(event[key])), target.sought) for key in fields}
+    gone = {key for key in fields if (said[key] if key == "summary" else said[key] - own)}
+    if target.sees(record.branch, record.turn):
+        gone |= {key for key in fields if (name, key, *_leaves(event[key])) in target.given}
+        if (
+            name in target.record.efforts
+            and "summary" in fields
+            and target.is_new(event, "summary")
+        ):
+            gone.add("summary")
+    return gone | (_SUMMARY & fields if "summary" in gone else set())
+
+
+def _blanked(
+    event: Event, gone: Iterable[str], left: Callable[[Mapping[str, str]], dict[str, str]]
+) -> Event:
+    """Return an event without the text of these fields; a summary says that it was erased."""
+    listed = frozenset(gone)
+    emptied = {**event, **{key: type(event[key])() for key in listed}}
     if "anchor" in emptied:
-        anchor = emptied["anchor"].items()
-        emptied["anchor"] = {name: said for name, said in anchor if _FIELD + name not in listed}
+        emptied["anchor"] = left(emptied["anchor"])
     if "summary" in listed:
         return {**emptied, "summary": prompt("erased_summary"), "stale": True}
     return emptied
 
 
-def redacted(event: Event, pieces: Sought, wrote: Written = frozenset()) -> Event:
-    """Return an event without the texts that hold one of the pieces; names of efforts stay.
+def _said(messages: Sequence[Message]) -> Iterator[str]:
+    """Yield the texts of messages, calls and artifacts included, the memory's own results not.
 
-    >>> redacted({"type": "opened", "effort": "a-key", "goal": "find a-key"}, ["a-key"])
-    {'type': 'opened', 'effort': 'a-key', 'goal': ''}
+    Those say what is known of efforts, and quote other turns.
     """
-    texts = text_fields(event)
-    if "anchor" in texts:
-        return blanked(event, _telling(event, pieces, wrote))
-    found = {key for key in texts if held("\n".join(leaves(event[key])), pieces)}
-    return blanked(event, found | (_SUMMARY & texts if "summary" in found else set()))
+    for message in messages:
+        data = message["data"]
+        for call in calls(message):
+            yield from _leaves(call.get("args"), _NAMES if call.get("name") in OWN_TOOLS else ())
+        if message["type"] != "tool" or data.get("name") not in OWN_TOOLS:
+            yield from _leaves(data.get("content"), _NAMES)
+            yield from _leaves(data.get("artifact"))
+            yield from _leaves(data.get("additional_kwargs"), _NAMES)
 
 
-def untold(
-    anchor: Mapping[str, str], pieces: Sought, wrote: Written = frozenset()
-) -> dict[str, str]:
-    """Return the fields of an anchor that do not tell of a turn, of which these are the pieces.
+def _leaves(value: Any, skip: Iterable[str] = ()) -> Iterator[str]:
+    """Yield every text in a value, at any depth, but those under the keys `skip`."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key not in skip:
+                yield from _leaves(item, skip)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item, skip)
 
-    A field tells if the turn wrote it, if it says a piece, if a piece says a sentence of it, or if
-    both have the same number, version or address.
 
-    >>> untold({"Goal": "tidy up", "Ports": "port 8080"}, ["It listens on 8080."])
-    {'Goal': 'tidy up'}
-    """
-    told = figures(pieces)
-    return {
-        name: text
-        for name, text in anchor.items()
-        if (name, text) not in wrote
-        and not held(text, pieces)
-        and not told & figures([text])
-        and not any(held(piece, sought([text])) for piece in pieces)
+def _without_copies(message: Message, told: frozenset[Told]) -> Message:
+    if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
+        return message
+    try:
+        body = json.loads(message["data"]["content"])
+    except (TypeError, ValueError):
+        return message
+    if not isinstance(body, dict):
+        return message
+    lists = {
+        key: [_entry(item, told) for item in body[key]]
+        for key in _LISTS
+        if isinstance(body.get(key), list)
     }
+    left = {**_entry(body, told), **lists}
+    return message if left == body else _saying(message, compact(left))
 
 
-def redaction(record: Record, target: Target) -> Redaction | None:
-    """Return what erasing the target changes in a record, None if nothing."""
-    buried = target.is_copy(record)
-    fields = _own if buried else _derived
-    listed = enumerate(fields(record, target))
-    blanks = {number: tuple(sorted(names)) for number, names in listed if names}
-    if not buried and not blanks:
-        return None
-    return Redaction(record.branch, record.turn, record.digest, blanks, buried)
+def _entry(entry: Any, told: frozenset[Told]) -> Any:
+    """Return what a result says of one effort, without what is gone."""
+    if not isinstance(entry, dict):
+        return entry
+    name = str(entry.get("effort_id") or entry.get("id") or "")
+    return {key: _left(name, key, value, told) for key, value in entry.items()}
 
 
-def _without_copies(record: Record, told: Blanks) -> tuple[Message, ...]:
-    return tuple(
-        without_summaries(message, told[number]) if number in told else message
-        for number, message in enumerate(record.messages)
-    )
+def _left(name: str, key: str, value: Any, told: frozenset[Told]) -> Any:
+    if key not in _RETOLD or not any((name, text) in told for text in _leaves(value)):
+        return value
+    if isinstance(value, list):
+        return [one for one in value if (name, one) not in told]
+    return "" if key == "goal" else prompt("erased_summary")
 
 
-def _own(record: Record, target: Target) -> Iterator[frozenset[str]]:
-    """Yield for each event of the erased turn its texts, those left out that are older."""
-    for event in record.events:
-        if "anchor" in event:
-            yield _telling(event, target.sought, target.wrote)
-            continue
-        effort = target.before(event.get("effort", ""))
-        older = frozenset() if effort is None else _unchanged(event, effort)
-        made_here = _SUMMARY if event["type"] == "concluded" else frozenset()
-        yield text_fields(event) - (older - made_here)
+def _saying(message: Message, content: str) -> Message:
+    return {**message, "data": {**message["data"], "content": content}}
 
 
-def _derived(record: Record, target: Target) -> Iterator[frozenset[str]]:
-    """Yield for each event of another turn the texts that were made from the erased one."""
-    if not any(map(text_fields, record.events)):
-        return
-    given = _given(target.record) if target.sees(record) else None
-    own = held("\n".join(leaves([one["data"] for one in record.messages])), target.sought)
-    for event in record.events:
-        if "anchor" in event and given is not None:
-            yield _telling(event, target.sought, target.wrote)
-            continue
-        if "anchor" in event:
-            yield _quoting(event, target.sought, own)
-            continue
-        found = {key for key in text_fields(event) if _quotes(event, key, target.sought, own)}
-        if given is not None:
-            found |= _repeated(event, given)
-        if given is not None and target.is_in(event.get("effort", ""), record.turn):
-            found |= {"summary"} & text_fields(event)
-        yield frozenset(found | (_SUMMARY & text_fields(event) if "summary" in found else set()))
-
-
-def _telling(event: Event, pieces: Sought, wrote: Written) -> frozenset[str]:
-    """Return the fields of an event's anchor that tell of a turn."""
-    kept = untold(event["anchor"], pieces, wrote)
-    return frozenset(_FIELD + name for name in event["anchor"] if name not in kept)
-
-
-def _quoting(event: Event, pieces: Sought, own: frozenset[str]) -> frozenset[str]:
-    """Return the fields of an anchor with text of a turn that was not seen, nor said by its own."""
-    anchor = event["anchor"].items()
-    return frozenset(_FIELD + name for name, text in anchor if held(text, pieces) - own)
-
-
-def _repeated(event: Event, given: Collection[tuple[str, ...]]) -> set[str]:
-    """Return the fields of an event that say what the erased turn said of the same effort."""
-    name = event.get("effort", "")
-    return {key for key in text_fields(event) if (name, key, *leaves(event[key])) in given}
-
-
-def _quotes(event: Event, key: str, pieces: Sought, own: frozenset[str]) -> bool:
-    """Tell whether a field has text of the erased turn that the record's own turn does not say.
-
-    A summary always counts: the call that made it has it as its result.
-    """
-    found = held("\n".join(leaves(event[key])), pieces)
-    return bool(found if key == "summary" else found - own)
-
-
-def _unchanged(event: Event, effort: Effort) -> frozenset[str]:
-    """Return the fields that an event only repeats of its effort."""
-    return frozenset(
-        key
-        for key in text_fields(event)
-        if [*leaves(event[key])] == [*leaves(getattr(effort, key, None))]
-    )
-
-
-def _given(record: Record) -> frozenset[tuple[str, ...]]:
-    """Return what the events of a turn say of each effort, as later events may repeat it."""
-    return frozenset(
-        (event["effort"], key, *leaves(event[key]))
-        for event in record.events
-        if "effort" in event
-        for key in text_fields(event)
-    )
+def _inside_json(piece: str) -> str:
+    return json.dumps(piece, ensure_ascii=False)[1:-1]

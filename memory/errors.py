@@ -3,6 +3,7 @@
 EbbtideError
 ├── SettingsError           a setting is out of range, unknown, or not allowed there
 ├── InputError              the input of a run holds nothing to answer
+├── StateError              the memory in a state is not what the nodes wrote
 ├── ToolError               a memory tool was called wrongly; the model reads the message
 ├── SummaryError            a model call that summarises failed
 ├── SalienceError           a model call that extracts or writes the background failed
@@ -12,17 +13,30 @@ EbbtideError
 └── ArchiveError            the archive cannot do what was asked
     ├── SessionNotFoundError    no such session for this owner
     ├── TurnNotFoundError       no such turn in what this state sees
+    ├── TipNotFoundError        a state was made with another archive
     ├── TurnRunningError        a turn of the thread is not finished
     │   └── TurnArrivedError        one ran while another was erased
-    ├── ArchiveLockedError      another process holds the session's lock
+    ├── ArchiveLockedError      another process holds the database
+    ├── ArchiveUnavailableError the database is gone, full or read-only
     └── ArchiveFormatError      the stored format is newer or damaged
 """
 
-from pathlib import Path
+from typing import Any
 
 
 class EbbtideError(Exception):
     """The root of all errors that Ebbtide raises."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let a pool of processes hand over the message, whatever it was made of."""
+        return _told, (type(self), str(self))
+
+
+def _told(kind: type[EbbtideError], message: str) -> EbbtideError:
+    """Return an error with its message."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    return error
 
 
 class SettingsError(EbbtideError, ValueError):
@@ -37,6 +51,17 @@ class InputError(EbbtideError, ValueError):
         super().__init__(
             f"the input has no new message ({count} in state, all answered): pass "
             '{"messages": [("user", "...")]}, without an id or with one that was not used before'
+        )
+
+
+class StateError(EbbtideError, ValueError):
+    """The memory in a state is not what the nodes wrote."""
+
+    def __init__(self, key: str, value: object, why: str) -> None:
+        """Name what is wrong with which value, and say how the thread goes on."""
+        super().__init__(
+            f"{key}: {why} (got {value!r}): `memory` is for the nodes to write; give it back as it "
+            "was, go on from an older checkpoint, or rebuild the thread with `restore`"
         )
 
 
@@ -85,6 +110,18 @@ class TurnNotFoundError(ArchiveError, LookupError):
         super().__init__(f"turn {turn} not found on this branch: {there}")
 
 
+class TipNotFoundError(ArchiveError, LookupError):
+    """A state names a turn that the archive does not hold."""
+
+    def __init__(self, branch: str, turn: int) -> None:
+        """Name the turn and say what may be the cause."""
+        super().__init__(
+            f"the thread's state has turn {turn} of branch {branch!r}, which the archive does not "
+            "hold: use the archive that the thread was begun with (machines that share checkpoints "
+            "must share the archive too), or begin a new thread; nothing was changed"
+        )
+
+
 class TurnRunningError(ArchiveError):
     """A turn of the thread is not finished."""
 
@@ -109,13 +146,24 @@ class TurnArrivedError(TurnRunningError):
 
 
 class ArchiveLockedError(ArchiveError, TimeoutError):
-    """Another process holds the lock of the session for longer than the timeout."""
+    """Somebody else holds the archive's database for longer than the timeout."""
 
-    def __init__(self, lock: Path, seconds: float) -> None:
-        """Name the lock file and how long was waited."""
+    def __init__(self, database: str, seconds: float) -> None:
+        """Name the database and how long was waited."""
         super().__init__(
-            f"session locked: {str(lock)!r} was held by another process for {seconds} s; "
+            f"archive locked: {database!r} was held by another process for {seconds} s; "
             "try again, or raise lock_timeout"
+        )
+
+
+class ArchiveUnavailableError(ArchiveError, OSError):
+    """The archive's database cannot be reached, read or written."""
+
+    def __init__(self, database: str, why: str) -> None:
+        """Name the database and what it said."""
+        super().__init__(
+            f"the archive {database!r} cannot be used ({why}): check that it is there, may be "
+            "written and has room, then go on; nothing was changed"
         )
 
 

@@ -24,6 +24,9 @@ DAILY_DECAY = 0.01
 LEAST_DECAY = 0.3
 """What is left of a base after 70 days, and stays."""
 
+DECAYING = round((1.0 - LEAST_DECAY) / DAILY_DECAY)
+"""The days after which time takes nothing more: 70."""
+
 BOOST = 0.02
 """What each access adds, a fraction."""
 
@@ -101,8 +104,7 @@ def fading_day(base: int, accesses: int, threshold: float) -> int | None:
     >>> fading_day(50, 0, 40), fading_day(90, 0, 40), fading_day(89, 25, 40)
     (21, 56, None)
     """
-    longest = round((1.0 - LEAST_DECAY) / DAILY_DECAY)
-    days = range(longest + 1)
+    days = range(DECAYING + 1)
     return next((day for day in days if effective(base, day, accesses) < threshold), None)
 
 
@@ -124,12 +126,3 @@ def share_of(keywords: Sequence[str], said: Collection[str]) -> float:
     wanted = [terms(keyword) for keyword in keywords]
     counted = [one for one in wanted if one]
     return sum(all(term in said for term in one) for one in counted) / max(1, len(counted))
-
-
-def index_terms(keywords: Sequence[str]) -> tuple[str, ...]:
-    """Return the terms by which a memory with these keywords is found, in order.
-
-    >>> index_terms(["refresh token", "401", "token"])
-    ('refresh', 'token', '401')
-    """
-    return tuple(dict.fromkeys(term for keyword in keywords for term in terms(keyword)))

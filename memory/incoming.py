@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_MADE_HERE = frozenset({"ai", "tool"})
+MADE_HERE = frozenset({"ai", "tool"})
+"""Types of the messages that an agent adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,16 @@ def incoming(messages: Sequence[Message], marks: Marks) -> Incoming:
     """
     place = {message.id: position for position, message in enumerate(messages) if message.id}
     after = place[marks.archived] + 1 if marks.archived in place else None
+    asked = question([message.kind for message in messages])
     foreign = None
     if marks.accepted in place:
         foreign = _first_foreign(messages, place[marks.accepted] + 1)
     if marks.running:
         last = _first_of(marks.starts[-2:-1], place, after)
-        left = after if after is not None else place.get(marks.starts[-1], _last_question(messages))
+        left = after if after is not None else place.get(marks.starts[-1], asked)
         return Incoming(last, left, left if foreign is None else foreign)
     known = after if after is not None else foreign
-    left = known if known is not None else _last_question(messages)
+    left = known if known is not None else asked
     return Incoming(_first_of(marks.starts[-1:], place, known), left, left)
 
 
@@ -64,12 +66,16 @@ def _first_of(starts: Sequence[str], place: Mapping[str, int], end: int | None) 
 
 def _first_foreign(messages: Sequence[Message], start: int) -> int:
     positions = range(start, len(messages))
-    return next((at for at in positions if messages[at].kind not in _MADE_HERE), len(messages))
+    return next((at for at in positions if messages[at].kind not in MADE_HERE), len(messages))
 
 
-def _last_question(messages: Sequence[Message]) -> int:
-    """Return where the last run of user messages begins; 0 if there is none."""
-    at = max((n for n, message in enumerate(messages) if message.kind == "human"), default=0)
-    while at > 0 and messages[at - 1].kind == "human":
+def question(kinds: Sequence[str]) -> int:
+    """Return where what the user said last begins, instructions before it included; 0 for nothing.
+
+    >>> question(["human", "ai", "system", "human"])
+    2
+    """
+    at = max((n for n, kind in enumerate(kinds) if kind == "human"), default=0)
+    while at > 0 and kinds[at - 1] not in MADE_HERE:
         at -= 1
     return at

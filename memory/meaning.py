@@ -20,7 +20,6 @@ LONGEST = 4_000
 """The characters of a text that are embedded; what is longer is cut."""
 
 _PROBE = "The quick brown fox jumps over the lazy dog."
-_SAME = 0.99
 
 
 @runtime_checkable
@@ -36,18 +35,18 @@ class Embeddings(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meaning:
-    """What a query means to a model, and the probe by which the model's vectors are known.
+    """What a query means to a model, and the name by which the model's vectors are known.
 
     `floor` is the cosine from which on something is found that shares no word with the query.
     """
 
     vector: Vector
-    probe: Vector
+    model: str
     floor: float
 
 
 class Embedder:
-    """An embedding model whose vectors are checked, and which is known again by its probe.
+    """An embedding model whose vectors are checked, and which is known again by its name.
 
     Whatever the model raises, and whatever it returns that are no vectors, is an `EmbeddingError`.
     """
@@ -55,22 +54,30 @@ class Embedder:
     def __init__(self, model: Embeddings) -> None:
         """Ask nothing yet."""
         self._model = model
-        self._probe: Vector | None = None
+        self._size = 0
 
     @property
     def model(self) -> Embeddings:
         """The model, for what needs one of its own."""
         return self._model
 
-    def probe(self) -> Vector:
-        """Return what the model makes of one fixed text; it is asked once."""
-        if self._probe is None:
-            self._probe = _one(_answer(self._model.embed_documents, [_PROBE]))
-        return self._probe
+    @property
+    def name(self) -> str:
+        """The model's own name, or that of its class, and the size of its vectors."""
+        named = (getattr(self._model, key, None) for key in ("model_name", "model"))
+        said = next((one for one in named if isinstance(one, str) and one), None)
+        return f"{said or type(self._model).__qualname__}/{self.size}"
+
+    @property
+    def size(self) -> int:
+        """How many numbers a vector has; found out by one fixed text, once."""
+        if not self._size:
+            self._size = len(_one(_answer(self._model.embed_documents, [_PROBE])))
+        return self._size
 
     def documents(self, texts: Sequence[str]) -> Vectors:
         """Return a row for each text: zeros for a blank one, and where the model has no answer."""
-        size = len(self.probe())
+        size = self.size
         found = np.zeros((len(texts), size), np.float32)
         said = [(at, _cut(text)) for at, text in enumerate(texts) if text.strip()]
         if said:
@@ -83,10 +90,9 @@ class Embedder:
     def meaning(self, query: str, floor: float) -> Meaning:
         """Return what a query means; see `Meaning` for `floor`."""
         vector = _one(_answer(lambda text: [self._model.embed_query(text)], _cut(query)))
-        probe = self.probe()
-        if vector.shape != probe.shape:
-            raise EmbeddingError(f"a query of {len(vector)} numbers, a text of {len(probe)}")
-        return Meaning(vector, probe, floor)
+        if len(vector) != self.size:
+            raise EmbeddingError(f"a query of {len(vector)} numbers, a text of {self.size}")
+        return Meaning(vector, self.name, floor)
 
 
 def cosines(rows: Vectors, meant: Vector) -> NDArray[np.float32]:
@@ -99,15 +105,6 @@ def cosines(rows: Vectors, meant: Vector) -> NDArray[np.float32]:
     """
     found: NDArray[np.float32] = np.einsum("ij,j->i", rows, meant)
     return found
-
-
-def same_model(probe: Vector, other: Vector) -> bool:
-    """Tell whether two probes are of one model: of one size, and hardly different.
-
-    >>> same_model(np.float32([1, 0]), np.float32([1, 0])), same_model(np.ones(1), np.ones(2))
-    (True, False)
-    """
-    return probe.shape == other.shape and float(probe @ other) >= _SAME
 
 
 def normalised(rows: NDArray[Any]) -> Vectors:

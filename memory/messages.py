@@ -8,6 +8,9 @@ from typing import Any, TypeAlias
 
 Message: TypeAlias = Mapping[str, Any]
 
+CALL_BLOCKS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
+"""Content blocks in which providers repeat the calls of a message."""
+
 _LONE = re.compile("[\ud800-\udfff]")
 _THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")

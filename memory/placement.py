@@ -6,6 +6,7 @@ A retry finds the place of its first attempt, since branches are named by what b
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
+from .errors import TipNotFoundError
 from .record import Group, Record, Tip, branch_id, place
 
 Origin: TypeAlias = tuple[str, int] | None
@@ -39,20 +40,23 @@ class Placement:
 
 
 def placement(tip: Tip, group: Group, slots: Slots) -> Placement:
-    """Return the record of `group` after `tip`, at the place where it is or is to be written."""
+    """Return the record of `group` after `tip`, at the place where it is or is to be written.
+
+    Raises `TipNotFoundError` if the archive does not hold what the tip names: whoever has the state
+    has another archive than the one that it was made with, and would go on without a memory.
+    """
     before = slots.slot(tip.branch, tip.turn)
-    differs = before is not None and before.digest != tip.digest
+    if tip.turn and (before is None or before.digest != tip.digest):
+        raise TipNotFoundError(tip.branch, tip.turn)
     record = place(group, tip.branch, tip.digest, None)
-    if tip.turn and (before is None or differs):
-        record = replace(record, gap=True)
-    if not differs and slots.head(tip.branch, group.turn) <= tip.turn:
+    if slots.head(tip.branch, group.turn) <= tip.turn:
         held = slots.slot(tip.branch, group.turn)
         if held is not None and (held.digest, held.parent) == (record.digest, record.parent):
             return Placement(record, stored=True)
         if held is None and slots.head(tip.branch) <= tip.turn:
             return Placement(record, stored=False)
     # A branch never sees a turn twice, so it leaves its parent before its own first turn.
-    seen = min(tip.turn - 1 if differs else tip.turn, group.turn - 1)
+    seen = min(tip.turn, group.turn - 1)
     return _branched(replace(record, origin=(tip.branch, max(seen, 0))), slots)
 
 

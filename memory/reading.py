@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .archive.protocol import Elsewhere
 from .arguments import Nothing, ReadLog
 from .clock import day_of
 from .desk import Desk, Outcome
@@ -36,13 +35,12 @@ def effort_status(desk: Desk, _args: Nothing) -> Outcome:
     listed = [_entry(desk, effort) for effort in desk.known([*near, *others])]
     result: dict[str, Any] = {"efforts": listed}
     result |= {"more": more, "how": prompt("more_efforts")} if more else {}
-    earlier = [_elsewhere(one) for one in desk.view.concluded_elsewhere(_EARLIER)]
+    earlier = [
+        {"id": qualified(one.owner, one.effort.id), "concluded": day_of(one.at)}
+        for one in desk.view.concluded_elsewhere(_EARLIER)
+        if one.effort
+    ]
     return desk, result | ({"earlier_sessions": earlier} if earlier else {})
-
-
-def _elsewhere(one: Elsewhere) -> Mapping[str, str]:
-    """Name what another session concluded, and the day; its text stays there."""
-    return {"id": qualified(one.owner, one.effort.id), "concluded": day_of(one.at)}
 
 
 def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:

@@ -40,7 +40,10 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The messages and events of one turn, ready to be committed; `at` is ISO 8601 in UTC."""
+    """The messages and events of one turn, ready to be committed; `at` is ISO 8601 in UTC.
+
+    `state` is the memory's state after the turn, plain data.
+    """
 
     turn: int
     messages: tuple[Message, ...]
@@ -48,6 +51,7 @@ class Group:
     efforts: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     status: Status = "done"
+    state: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,8 @@ class Record:
     """A committed group with its place: branch, parent digest, and where its branch began.
 
     `origin` is `(parent branch, last turn of it that this branch sees)` in the first record of
-    a branch, else None. `gap` marks that the record before it is missing from the archive. An
-    `erased` record is a tombstone: it keeps its place and its digest, and has no text.
+    a branch, else None. An `erased` record is a tombstone: it keeps its place and its digest, and
+    has no text.
     """
 
     turn: int
@@ -69,7 +73,6 @@ class Record:
     efforts: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     status: Status = "done"
-    gap: bool = False
 
     @property
     def tip(self) -> Tip:

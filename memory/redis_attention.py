@@ -1,256 +1,184 @@
-"""Attention kept in Redis, where many processes write at once and no access is lost."""
+"""Attention in Redis: a cache of scores in front of the archive's table, for many readers.
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+Users stand in keys, and memories in members and fields, as URLs quote them:
+
+- `ebbtide:<user>:attention`, a sorted set: what is in attention, by what it held when it was read;
+- `ebbtide:<user>:memories`, a hash: what the law asks of these, and of what a message could lift;
+  its field `*` says with which numbers and when both were written;
+- `ebbtide:<user>:changes`, a number that each change of the table raises.
+
+All expire after a day. Writers change the table, then delete; a reader that finds nothing reads the
+table, and keeps that only if the number of changes is still the same. So nothing is ever lost here.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import datetime
-from typing import Self, TypeVar
+from threading import Lock
+from time import monotonic
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 from redis import Redis, RedisError, WatchError
 from redis.backoff import NoBackoff
-from redis.client import Pipeline
 from redis.retry import Retry
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from .attention import Explanation, Kept, Memory, Ranked, explained, ranked
-from .errors import AttentionError
-from .fading import index_terms
-from .keeping import unquoted
-from .redis_index import list_terms, sharing, unlist
-from .redis_keys import FIELDS, Keys, Stored, fields, new_version, plain, quoted, stored
-from .redis_members import Members
+from .archive.memories import SqlAttention
+from .attention import Kept, Memory
 
 T = TypeVar("T")
 
-_PATIENCE = 1.0
-"""Seconds that `from_url` waits for an answer."""
+_DAY_SECONDS = 24 * 60 * 60
 
-_retrying = Retrying(
-    retry=retry_if_exception_type(WatchError),
-    stop=stop_after_attempt(100),
-    wait=wait_random_exponential(multiplier=0.001, max=0.1),
-    reraise=True,
-)
-"""Tries a change again that another writer of the same memory came between."""
+_TIMEOUT = 1.0
+"""Seconds that `from_url` waits for an answer, twice: turns must not wait for one that hangs."""
+
+_REST = 10.0
+"""Seconds in which a server that failed is not asked again: a turn asks several times."""
+
+_BUILT = "*"
+"""The field that no memory has, since `quote` writes it in another way."""
+
+_log = logging.getLogger("ebbtide.attention")
 
 
-class RedisAttention:
-    """Attention in one Redis server, version 6 or newer; see the protocol `Attention`.
+class RedisAttention(SqlAttention):
+    """Attention whose readings are cached in Redis; what writes is that of the table.
 
-    Threads, processes and machines may share it; all should have the same threshold and capacity.
-    The keys are listed in `redis_keys`.
-
-    A `redis.Redis` with the defaults waits 5 seconds for an answer and asks ten times more. So that
-    a server that hangs does not hold a turn for a minute, `from_url` makes one that gives up
-    sooner. If the connection breaks while an access is written and another is written just then,
-    the first may be counted twice.
-
-    Let the server evict nothing, or only keys that expire (`volatile-…`). Only the sorted set does,
-    a day after its last use; it is built again from the rest. What is forgotten is in no key; the
-    server's files lose it when it writes them anew (`BGREWRITEAOF`, `BGSAVE`).
+    Threads, processes and machines may share a server (no cluster), of which any key may be evicted
+    or flushed; each archive needs a database of its own there. If it cannot be reached the table
+    answers. What changed meanwhile it is told by the next call of the process that changed it;
+    until then, a day at most, others may read what was.
     """
 
-    def __init__(self, client: Redis, *, threshold: float = 40.0, capacity: int = 200) -> None:
-        """Keep attention by a client with a pool, which may decode answers or not; not a cluster.
-
-        Up to `capacity` memories of a user are in attention, those at `threshold` (0-100) or above.
-        """
+    def __init__(self, client: Redis, table: SqlAttention) -> None:
+        """Cache what `archive.attention(...)` reads by a client, which may decode or not."""
+        super().__init__(table.database, threshold=table.threshold, capacity=table.capacity)
         self._client = client
-        self._threshold = threshold
-        self._capacity = capacity
+        self._late: dict[str, object] = {}
+        self._lock, self._away, self._rested = Lock(), False, 0.0
 
     @classmethod
-    def from_url(cls, url: str, *, threshold: float = 40.0, capacity: int = 200) -> Self:
-        """Return attention on the server of a URL such as redis://localhost:6379/0.
+    def from_url(cls, url: str, table: SqlAttention) -> Self:
+        """Return attention cached on the server of a URL such as redis://localhost:6379/0.
 
-        It asks twice and waits a second each time. Raises `ValueError` if the URL is none.
+        Raises `ValueError` if the URL is none.
         """
-        client = Redis.from_url(
-            url,
-            socket_timeout=_PATIENCE,
-            socket_connect_timeout=_PATIENCE,
-            retry=Retry(NoBackoff(), 1),
-        )
-        return cls(client, threshold=threshold, capacity=capacity)
+        once = Retry(NoBackoff(), 1)
+        patience = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT}
+        return cls(Redis.from_url(url, retry=once, **patience), table)
 
-    def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
-        """Keep a memory, or renew it; it enters if it is at the threshold or above."""
+    def changed(self, user_id: str) -> None:
+        """Delete what was read of a user: the table has changed."""
+        with self._lock:
+            self._late[user_id] = object()
+        self._ask(lambda: True)
 
-        def renewed(was: Kept | None) -> Kept:
-            return replace(was or Kept(memory), memory=memory, withdrawn=False)
+    def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
+        """Return what has entered, and did not leave at a reading."""
+        return tuple(one for one in self.within_reach(user_id, now=now) if one.attended)
 
-        with _reported("keep a memory"):
-            self._change(user_id, memory.id, renewed, now)
-
-    def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
-        """Count an access; the memory may enter again."""
-        with _reported("count an access"):
-            self._change(
-                user_id, memory_id, lambda was: was and replace(was, accesses=was.accesses + 1), now
-            )
-
-    def top(self, user_id: str, limit: int, *, now: datetime) -> tuple[Ranked, ...]:
-        """Return the memories that hold most of attention; those that have faded leave first."""
-        with _reported("tell what is in attention"):
-            inside, _ = self._members(user_id).settle(now)
-        return inside[: max(0, limit)]
-
-    def prune(self, user_id: str, *, now: datetime) -> int:
-        """Let those leave that have faded, and return how many did."""
-        with _reported("let leave what has faded"):
-            _, faded = self._members(user_id).settle(now)
-        return faded
-
-    def refresh_for_context(
-        self, user_id: str, message: str, limit: int, *, now: datetime
-    ) -> tuple[Ranked, ...]:
-        """Return what `top` would if a message were the context, of all memories.
-
-        Only the members are read, and those that share a term and could be lifted so far.
-        """
-        with _reported("tell what a message relates to"):
-            found = self._related(user_id, message, now)
-        return ranked(found, self._threshold, now=now, message=message)[: max(0, limit)]
-
-    def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
-        """Take a memory out of attention until `unsuppress`; tell whether it is known."""
-        with _reported("suppress a memory"):
-            return self._suppress(user_id, memory_id, now, suppressed=True)
-
-    def unsuppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
-        """Undo `suppress`: the memory may enter again; tell whether it is known."""
-        with _reported("undo a suppression"):
-            return self._suppress(user_id, memory_id, now, suppressed=False)
-
-    def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:  # noqa: ARG002 (the protocol's)
-        """Return the ids of the memories that are suppressed, in order."""
-        with _reported("list what is suppressed"):
-            names = self._client.smembers(Keys(user_id).suppressed)
-        return tuple(sorted(unquoted(plain(name)) for name in names))
-
-    def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
-        """Take out a memory whose effort was reopened, until it is added again."""
-        with _reported("withdraw a memory"):
-            self._change(user_id, memory_id, lambda was: was and replace(was, withdrawn=True), now)
-
-    def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
-        """Delete all that is kept of a memory."""
-        keys, name = Keys(user_id), quoted(memory_id)
-
-        def delete(pipeline: Pipeline, was: Stored | None) -> None:
-            pipeline.multi()
-            pipeline.delete(keys.memory(name))
-            pipeline.srem(keys.memories, name)
-            pipeline.srem(keys.suppressed, name)
-            for term in index_terms(was.kept.memory.keywords) if was else ():
-                pipeline.srem(keys.keyword(term), name)
-            self._members(user_id).forget(pipeline, name)
-            pipeline.execute()
-
-        with _reported("forget a memory"):
-            self._watching(user_id, memory_id, delete)
-
-    def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
-        """Return how a memory stands, None if it is unknown."""
-        name, members = quoted(memory_id), self._members(user_id)
-        with _reported("explain a memory"):
-            here = name in members.names(now)
-            found = members.read([name])[name]
+    def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
+        """Return what is attended, and what a message could lift to the threshold."""
+        found = self._ask(lambda: self._cached(user_id, now))
         if found is None:
-            return None
-        attended = here and found.kept.enters(self._threshold, now)
-        return explained(found.kept, self._threshold, attended=attended, now=now)
+            found = self._ask(lambda: self._built(user_id, now))
+        return super().within_reach(user_id, now=now) if found is None else found
 
-    def _members(self, user_id: str) -> Members:
-        return Members(self._client, Keys(user_id), self._threshold, self._capacity)
-
-    def _suppress(self, user_id: str, memory_id: str, now: datetime, *, suppressed: bool) -> bool:
-        return self._change(
-            user_id, memory_id, lambda was: was and replace(was, suppressed=suppressed), now
-        )
-
-    def _related(self, user_id: str, message: str, now: datetime) -> list[Kept]:
-        """Return the members and what the message could lift; the index loses what it could not."""
-        keys, members = Keys(user_id), self._members(user_id)
-        listed = sharing(self._client, keys, message)
-        read = members.read(dict.fromkeys([*members.names(now), *listed]))
-        found = {
-            name: one.kept
-            for name, one in read.items()
-            if one and one.kept.is_liftable(self._threshold, now)
-        }
-        idle = {name: terms for name, terms in listed.items() if name not in found}
-        unlist(self._client, keys, idle, read)
-        return list(found.values())
-
-    def _change(
-        self,
-        user_id: str,
-        memory_id: str,
-        change: Callable[[Kept | None], Kept | None],
-        now: datetime,
-    ) -> bool:
-        """Change what is kept of a memory in one step; tell whether there is anything now."""
-        version, members = new_version(), self._members(user_id)
-
-        def write(pipeline: Pipeline, was: Stored | None) -> int | None:
-            kept = change(was.kept if was else None)
-            if kept is None:
+    def _cached(self, user_id: str, now: datetime) -> tuple[Kept, ...] | None:
+        """Return what the cache has; None if it has not all, or was written for other numbers."""
+        attention, memories, _ = _keys(user_id)
+        pipeline = self._client.pipeline()
+        pipeline.zrange(attention, 0, -1)
+        pipeline.hgetall(memories)
+        try:
+            names, fields = pipeline.execute()
+            inside, kept = {*map(_plain, names)}, {_plain(k): _plain(v) for k, v in fields.items()}
+            *numbers, at = json.loads(kept.pop(_BUILT, "[0]"))
+            if numbers != self._numbers(inside) or at > now.timestamp():
                 return None
-            if was and was.version == version:  # written, only the answer was lost
-                return 0
+            return tuple(_unpacked(text, attended=name in inside) for name, text in kept.items())
+        except (TypeError, ValueError):  # nobody of us wrote that
+            return None
+
+    def _built(self, user_id: str, now: datetime) -> tuple[Kept, ...]:
+        """Read the table, and cache what it says unless that changes meanwhile."""
+        attention, memories, changes = _keys(user_id)
+        with self._client.pipeline() as pipeline:
+            pipeline.watch(changes)  # type: ignore[no-untyped-call]
+            kept = super().within_reach(user_id, now=now)
+            scores = {_quoted(one.memory.id): one.holds(now) for one in kept if one.attended}
+            fields: dict[Any, Any] = {_quoted(one.memory.id): _packed(one) for one in kept}
+            fields[_BUILT] = json.dumps([*self._numbers(scores), now.timestamp()])
             pipeline.multi()
-            _queue(pipeline, members, was, Stored(kept, version), now)
-            size: int = pipeline.execute()[-1]
-            return size
+            pipeline.delete(attention, memories)
+            pipeline.hset(memories, mapping=fields)
+            pipeline.expire(memories, _DAY_SECONDS)
+            if scores:
+                pipeline.zadd(attention, scores)
+                pipeline.expire(attention, _DAY_SECONDS)
+            with suppress(WatchError):
+                pipeline.execute()
+        return kept
 
-        size = self._watching(user_id, memory_id, write)
-        if size is not None and not 0 <= size <= self._capacity:
-            with suppress(RedisError):  # the change is made; the next reading settles the rest
-                members.settle(now)
-        return size is not None
+    def _numbers(self, inside: Collection[str]) -> list[float]:
+        return [self.threshold, self.capacity, len(inside)]
 
-    def _watching(
-        self, user_id: str, memory_id: str, write: Callable[[Pipeline, Stored | None], T]
-    ) -> T:
-        """Read a memory and write what follows from it, again if another writer came between."""
-        key, name = Keys(user_id).memory(quoted(memory_id)), quoted(memory_id)
+    def _ask(self, ask: Callable[[], T]) -> T | None:
+        """Return what Redis is asked, after it was told what changed; None if it is not reached."""
+        if monotonic() < self._rested:
+            return None
+        try:
+            self._delete_late()
+            found = ask()
+        except RedisError as error:
+            with self._lock:
+                away, self._away, self._rested = self._away, True, monotonic() + _REST
+            if not away:
+                kind = type(error).__name__  # its text may name hosts and values
+                _log.warning("Redis failed (%s): attention is read from the table meanwhile", kind)
+            return None
+        self._away = False
+        return found
 
-        def once() -> T:
-            with self._client.pipeline() as pipeline:
-                pipeline.watch(key)  # type: ignore[no-untyped-call]
-                return write(pipeline, stored(name, pipeline.hmget(key, FIELDS)))
-
-        return _retrying(once)
-
-
-def _queue(
-    pipeline: Pipeline, members: Members, was: Stored | None, written: Stored, now: datetime
-) -> None:
-    """Queue what one memory's change changes; the last answer is how many are in attention then."""
-    keys, kept, name = members.keys, written.kept, quoted(written.kept.memory.id)
-    listed = kept.is_liftable(members.threshold, now)
-    former = index_terms(was.kept.memory.keywords) if was else ()
-    terms = dict.fromkeys(former, False) | dict.fromkeys(index_terms(kept.memory.keywords), listed)
-    pipeline.hset(keys.memory(name), mapping=fields(written))
-    pipeline.sadd(keys.memories, name)
-    if kept.suppressed:
-        pipeline.sadd(keys.suppressed, name)
-    else:
-        pipeline.srem(keys.suppressed, name)
-    list_terms(pipeline, keys, name, terms)
-    if kept.enters(members.threshold, now):
-        members.enter(pipeline, name, kept.holds(now))
-    else:
-        pipeline.zrem(keys.attention, name)
+    def _delete_late(self) -> None:
+        """Delete what was read of all users whose table changed, and raise their number."""
+        late = dict(self._late)
+        if not late:
+            return
+        pipeline = self._client.pipeline()
+        for user_id in late:
+            *cached, changes = _keys(user_id)
+            pipeline.incr(changes)
+            pipeline.expire(changes, _DAY_SECONDS)
+            pipeline.delete(*cached)
+        pipeline.execute()
+        with self._lock:  # another change may have come since
+            self._late = {k: mark for k, mark in self._late.items() if late.get(k) is not mark}
 
 
-@contextmanager
-def _reported(what: str) -> Iterator[None]:
-    """Raise `AttentionError` for what Redis raises, whose texts may name hosts and values."""
-    try:
-        yield
-    except RedisError as error:
-        raise AttentionError(
-            f"Redis could not {what} ({type(error).__name__}): check the server and the client"
-        ) from None
+def _keys(user_id: str) -> tuple[str, str, str]:
+    user = f"ebbtide:{_quoted(user_id)}"
+    return f"{user}:attention", f"{user}:memories", f"{user}:changes"
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="", errors="surrogatepass")
+
+
+def _plain(answer: bytes | str) -> str:
+    return answer.decode() if isinstance(answer, bytes) else answer
+
+
+def _packed(kept: Kept) -> str:
+    memory = kept.memory
+    created = memory.created.isoformat()
+    return json.dumps([memory.id, memory.base, created, memory.keywords, kept.accesses])
+
+
+def _unpacked(text: str, *, attended: bool) -> Kept:
+    name, base, created, keywords, accesses = json.loads(text)
+    memory = Memory(name, base, datetime.fromisoformat(created), tuple(keywords))
+    return Kept(memory, accesses, attended=attended)

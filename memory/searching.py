@@ -1,12 +1,13 @@
 """Searching what is stored, for the model: efforts and ambient turns, each with an excerpt.
 
-Of other sessions of the user what they concluded is found, with its summary as the excerpt: that is
-stored as a reference like any quote, so that nothing of another session is kept in this one.
+Of other sessions of the user what they concluded is found, with its summary as the excerpt, and
+what was said: both are stored as references like any quote, so that nothing of another session is
+kept in this one.
 """
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..prompts.loader import text as prompt
 from .archive.protocol import Elsewhere, Found
@@ -22,6 +23,7 @@ from .qualified import qualified, session_name
 from .recall import Recalled, compact
 from .terms import asked
 from .transitions import happened
+from .view import past
 
 _log = logging.getLogger("ebbtide.embeddings")
 
@@ -62,7 +64,7 @@ def _within_budget(
     free = desk.free
     for one in found:
         if isinstance(one, Elsewhere):
-            entry, recalled = _elsewhere(one)
+            entry, recalled = _elsewhere(one) if one.effort else _said(desk, one, wanted)
         else:
             entry, recalled = _entry(desk, one, efforts.get(one.effort or ""), wanted)
         free -= desk.count(compact(entry))
@@ -101,7 +103,8 @@ def _entry(
 
 
 def _elsewhere(found: Elsewhere) -> tuple[Mapping[str, Any], Recalled]:
-    effort, session = found.effort, session_name(found.owner)
+    """Return what another session concluded, and the reference to its summary."""
+    effort, session = cast("Effort", found.effort), session_name(found.owner)
     entry = {
         "id": qualified(found.owner, effort.id),
         "status": effort.status,
@@ -112,3 +115,21 @@ def _elsewhere(found: Elsewhere) -> tuple[Mapping[str, Any], Recalled]:
     }
     end, branch = len(effort.summary), found.tip.branch
     return entry, Recalled(found.tip.turn, 0, end, session, branch, effort.id)
+
+
+def _said(
+    desk: Desk, found: Elsewhere, wanted: Collection[str]
+) -> tuple[Mapping[str, Any], Recalled]:
+    """Return the best piece of a turn of another session, and the reference to it."""
+    session = session_name(found.owner)
+    log = past(desk.view.archive, found.owner, found.tip).render(found.tip.turn)
+    begin, end = best_piece(log, wanted)
+    entry = {
+        "id": None,
+        "session": session,
+        "turn": found.tip.turn,
+        "at": day_of(found.at),
+        "excerpt": log[begin:end],
+        "score": round(found.score, 2),
+    }
+    return entry, Recalled(found.tip.turn, begin, end, session, found.tip.branch)

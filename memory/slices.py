@@ -1,6 +1,15 @@
 """Cutting texts to a number of tokens."""
 
+from bisect import bisect_right
+from collections.abc import Callable
+
 from .tokens import TokenCounter
+
+_GUESSES = 16
+"""Counts by which a length is guessed: 10 were the most that any prose, code or data needed.
+
+Where the density of tokens changes suddenly, guesses come close too slowly, by hundreds of counts.
+"""
 
 
 def fit(text: str, limit: int, count: TokenCounter) -> int:
@@ -9,10 +18,7 @@ def fit(text: str, limit: int, count: TokenCounter) -> int:
     >>> fit("one two three", 2, lambda text: len(text.split()))
     8
     """
-    end = min(len(text), limit * 16)
-    while end > 1 and (tokens := count(text[:end])) > limit:
-        end = max(1, min(end - 1, end * limit // tokens))
-    return max(end, 1)
+    return _fitting(min(len(text), limit * 16), limit, lambda size: count(text[:size]))
 
 
 def fit_end(text: str, limit: int, count: TokenCounter) -> int:
@@ -22,9 +28,19 @@ def fit_end(text: str, limit: int, count: TokenCounter) -> int:
     5
     """
     size = min(len(text), limit * 16)
-    while size > 1 and (tokens := count(text[-size:])) > limit:
-        size = max(1, min(size - 1, size * limit // tokens))
-    return len(text) - max(size, 1)
+    return len(text) - _fitting(size, limit, lambda size: count(text[-size:]))
+
+
+def _fitting(size: int, limit: int, tokens: Callable[[int], int]) -> int:
+    """Return a size that fits into `limit` tokens, `size` if it does, at least 1.
+
+    It is guessed from how far the last guess was off; if that does not get there, it is searched.
+    """
+    for _ in range(_GUESSES):
+        if size <= 1 or (found := tokens(size)) <= limit:
+            return max(size, 1)
+        size = max(1, min(size - 1, size * limit // found))
+    return max(1, bisect_right(range(1, size + 1), limit, key=tokens))
 
 
 def slices(text: str, limit: int, count: TokenCounter) -> list[str]:

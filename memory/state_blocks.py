@@ -8,7 +8,7 @@ nothing but its usual fields, and so is the second of two ends.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 START, END = "---STATE---", "---END STATE---"
 
@@ -22,12 +22,26 @@ _GOES_ON = re.compile(r"\s+|[-*] ")
 _INDENT = 3
 """Spaces that may stand before a marker; with more, Markdown shows code."""
 
+_LOOK = 64
+"""Characters of a line that are enough to see that nothing of it can be shown yet.
+
+Such a line is blank, or no longer than a marker but for the white space after it.
+"""
+
+
+class _Blank(NamedTuple):
+    """Blank lines, and how many line ends there are in them."""
+
+    breaks: int = 0
+    text: str = ""
+
 
 class Cutter:
     r"""Takes a text in pieces and gives it back without its blocks, as early as it can.
 
     However the text is divided, the pieces given back are the same when put together. What turns
-    out to be no block is given back late. Blank lines around a block become those of one side.
+    out to be no block is given back late. Blank lines around a block become those of one side. Each
+    piece is looked at once, however long its line: the work grows with the text and not faster.
 
     >>> cutter = Cutter()
     >>> [cutter.feed(piece) for piece in ("Done.\n", "\n---ST", "ATE---\nGoal: x\n")]
@@ -39,36 +53,55 @@ class Cutter:
     def __init__(self) -> None:
         """Begin before the first character."""
         self.blocks: list[str] = []
-        self._line, self._given = "", 0
+        self._line: list[str] = []
+        self._length = self._given = 0
+        self._look = ""
         self._fence: Callable[[str], bool] | None = None
         self._block: list[str] | None = None
         self._starts: list[int] = []
         self._ends = 0
-        self._gap, self._before = "", ""
+        self._gap: list[str] = []
+        self._before = _Blank()
         self._cut = self._said = False
 
     def feed(self, text: str) -> str:
         """Take the next piece; return what can be shown by now."""
-        *lines, rest = (self._line + text).split("\n")
-        shown = "".join(self._ended(line + "\n") for line in lines)
-        self._line = rest
-        return shown + self._begun(rest)
+        *lines, rest = text.split("\n")
+        shown = [self._ended(self._whole(line + "\n")) for line in lines]
+        return "".join(shown) + self._begun(rest)
 
     def end(self) -> str:
         """Return what was held back; no more text may follow."""
-        shown = self._ended(self._line) if self._line else ""
+        line = self._whole("")
+        shown = self._ended(line) if line else ""
         if self._block is not None:
             shown += self._released()
-        rest, self._line, self._gap = "" if self._cut else self._gap, "", ""
-        return shown + rest
+        gap, self._gap = self._gap, []
+        return shown if self._cut else shown + "".join(gap)
 
-    def _begun(self, line: str) -> str:
-        """Return what can be shown of a line that may go on."""
-        held = self._block is not None or not line.strip()
-        may_be = _may_be(START, line) or (self._doubled() and _may_be(END, line))
-        if held or (not self._given and self._fence is None and may_be):
+    def _whole(self, rest: str) -> str:
+        """Return the line that ends with `rest`, and begin the next one."""
+        line = "".join([*self._line, rest])
+        self._line, self._length, self._look = [], 0, ""
+        return line
+
+    def _begun(self, piece: str) -> str:
+        """Return what can be shown of a line that may go on, given the next piece of it."""
+        returns, self._length = self._length - self._given, self._length + len(piece)
+        self._line.append(piece)
+        if self._block is not None:
             return ""
-        return self._text(line.rstrip("\r"))
+        if self._given:
+            body = piece.rstrip("\r")
+            shown = "\r" * returns + body if body else ""
+            self._given += len(shown)
+            return shown
+        line = self._look + piece
+        self._look = line[:_LOOK]
+        may_be = _may_be(START, line) or (self._doubled() and _may_be(END, line))
+        if not line.strip() or (self._fence is None and may_be):
+            return ""
+        return self._text("".join(self._line).rstrip("\r"))
 
     def _ended(self, line: str) -> str:
         fenced = self._fenced(line)
@@ -91,8 +124,11 @@ class Cutter:
         shown = ""
         if held and not _fields(held[self._starts[-1] + 1 :]):
             shown, held = self._released(), []
-        self._starts = [*self._starts, len(held)] if held else [0]
-        self._block = [*held, line]
+        if not held:
+            self._starts = []
+        self._starts.append(len(held))
+        held.append(line)
+        self._block = held
         return shown
 
     def _closed(self, block: list[str], last: str) -> None:
@@ -102,8 +138,8 @@ class Cutter:
 
     def _gone(self, last: str) -> None:
         """Leave out a line with those before it that are held, and join what is around them."""
-        self._before = max(self._before, self._gap, key=_breaks)
-        self._gap, self._cut = "\n" * last.endswith("\n"), True
+        self._before = max(self._before, _blank(self._gap), key=_breaks)
+        self._gap, self._cut = ["\n"] * last.endswith("\n"), True
 
     def _doubled(self) -> bool:
         """Tell whether nothing was said since a block that was begun twice has ended once."""
@@ -118,10 +154,10 @@ class Cutter:
         """Show a whole line, but hold back its end."""
         body = line.rstrip("\r\n")
         if not body.strip() and not self._given:
-            self._gap += line
+            self._gap.append(line)
             return ""
         shown = self._text(body)
-        self._gap, self._given = line[len(body) :], 0
+        self._gap, self._given = [line[len(body) :]], 0
         return shown
 
     def _text(self, line: str) -> str:
@@ -131,9 +167,10 @@ class Cutter:
         return blank + shown
 
     def _separator(self) -> str:
-        between = max(self._before, self._gap, key=_breaks) if self._cut else self._gap
-        blank = between if self._said or not self._cut else ""
-        self._gap, self._before, self._cut = "", "", False
+        gap = _blank(self._gap)
+        between = max(self._before, gap, key=_breaks) if self._cut else gap
+        blank = between.text if self._said or not self._cut else ""
+        self._gap, self._before, self._cut = [], _Blank(), False
         return blank
 
     def _fenced(self, line: str) -> bool:
@@ -161,20 +198,26 @@ def blocks(content: Any) -> tuple[str, ...]:
     >>> blocks("Done.\n---STATE---\nGoal: x\n---END STATE---")
     ('Goal: x\n',)
     """
-    cutter = Cutter()
-    passed(cutter, content)
-    cutter.end()
-    return tuple(cutter.blocks)
+    return tuple(_divided(content)[1])
 
 
 def cut_content(content: Any) -> Any:
     """Return the content of a message, a text or content blocks, without its state blocks."""
-    cutter = Cutter()
-    shown = passed(cutter, content)
-    shown = appended(shown, cutter.end())
-    if not cutter.blocks:
+    shown, found = _divided(content)
+    if not found:
         return content
     return shown if isinstance(shown, str) else [item for item in shown if _text_of(item) != ""]
+
+
+def _divided(content: Any) -> tuple[Any, list[str]]:
+    """Return content with what its blocks leave of its texts, and the blocks."""
+    texts = [content] if isinstance(content, str) else map(_text_of, content)
+    said = "".join(filter(None, texts))
+    if START not in said or END not in said:  # most answers, and each is read in every later call
+        return content, []
+    cutter = Cutter()
+    shown = passed(cutter, content)
+    return appended(shown, cutter.end()), cutter.blocks
 
 
 def passed(cutter: Cutter, content: Any) -> Any:
@@ -222,8 +265,13 @@ def _opened(line: str) -> Callable[[str], bool] | None:
 
 
 def _closing(fence: str) -> Callable[[str], bool]:
-    pattern = re.compile(rf" {{0,3}}{re.escape(fence)}{re.escape(fence[0])}*\s*")
-    return lambda line: pattern.fullmatch(line) is not None
+    def closes(line: str) -> bool:
+        said = line.rstrip()
+        marks = said.lstrip(" ")
+        indent = len(said) - len(marks)
+        return indent <= _INDENT and len(marks) >= len(fence) and not marks.strip(fence[0])
+
+    return closes
 
 
 def _is(marker: str, line: str) -> bool:
@@ -245,5 +293,10 @@ def _fields(lines: list[str]) -> bool:
     return all(named[:1]) and all(name or _GOES_ON.match(line) for line, name in following)
 
 
-def _breaks(blank: str) -> int:
-    return blank.count("\n")
+def _blank(lines: list[str]) -> _Blank:
+    text = "".join(lines)
+    return _Blank(text.count("\n"), text)
+
+
+def _breaks(blank: _Blank) -> int:
+    return blank.breaks

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from tiktoken import Encoding
 
-from .messages import Message, calls
+from .messages import CALL_BLOCKS, Message, calls
 from .schema_pieces import pieces
 
 TokenCounter: TypeAlias = Callable[[str], int]
@@ -71,11 +71,12 @@ _SEAM = re.compile(r"(?<=[^\W_])(?=[\s,.;:!?()，。、；：！？])")
 _HARD_CUT = 8
 _CACHED = 16_384
 _IMAGES = frozenset({"image", "image_url", "input_image"})
-_CALLS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
 _SENTENCE = re.compile(
     r"(?m:^[ \t]*\d+\.(?=\s))|"
-    r"(?P<end>[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？｡]+[”’」』）】]*|\n)"
+    r"(?P<end>(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s|$)|[。！？｡]+[”’」』）】]*|\n)"
 )
+"""Marks that end no sentence, as in "...x", are passed as a whole, not from each of them anew."""
+
 _WORD = re.compile(r"(?<=\S)(?=\s)")
 _loading = Lock()
 
@@ -229,7 +230,7 @@ def _count_block(block: Any, count: TokenCounter, *, called: bool) -> int:
         return count(str(block.get("text", "")))
     if kind in _IMAGES:
         return LOW_DETAIL_TOKENS if _detail(block) == "low" else IMAGE_TOKENS
-    return 0 if called and kind in _CALLS else count(_compact(block))
+    return 0 if called and kind in CALL_BLOCKS else count(_compact(block))
 
 
 def _detail(block: Mapping[str, Any]) -> object:

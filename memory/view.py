@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from .archive.protocol import Archive, EffortList, Elsewhere, Found
 from .efforts import Effort, changes, newest
-from .elsewhere import other_session
 from .meaning import Meaning
 from .messages import Message
 from .qualified import is_qualified, parted, qualified, session_called, session_name
@@ -62,8 +61,11 @@ class View:
         called = session_called(name)
         if called == session_name(self.owner):
             return self
-        found = other_session(self.archive, self.owner, called)
-        return None if found is None else past(self.archive, *found)
+        if self.owner.anonymous:
+            return None
+        owner = self.archive.session_named(self.owner.user, called)
+        tip = None if owner is None else self.archive.newest(owner)
+        return past(self.archive, owner, tip) if owner and tip else None
 
     def render(self, turn: int) -> str:
         """Return a visible turn as text, the running one included; empty if it is gone."""
@@ -110,7 +112,7 @@ class View:
         return self.archive.search(self.owner, self.tip, query, limit, meaning)
 
     def search_sessions(self, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        """Return what the user's other sessions concluded that matches a query, best first."""
+        """Return what matches a query in the user's other sessions, best first."""
         return self.archive.search_sessions(self.owner, query, limit)
 
     def concluded_elsewhere(self, newest: int) -> tuple[Elsewhere, ...]:

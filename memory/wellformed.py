@@ -1,13 +1,21 @@
 """Messages as every provider accepts them: calls paired with results, nothing empty."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .messages import Message, calls, speaks, text
+from .messages import CALL_BLOCKS, Message, calls, speaks, text
 from .quotes import fenced
 
 NAME = "ebbtide"
+
+_LONGEST_NAME = 64
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+"""OpenAI answers 400 to calls and results whose names are not `^[a-zA-Z0-9_-]{1,64}$`.
+
+Anthropic and Google take these and some more.
+"""
 
 
 def note(content: str) -> Message:
@@ -20,9 +28,56 @@ def wellformed(messages: Sequence[Message]) -> tuple[Message, ...]:
 
     Missing results are filled in, orphan results become quotes, system messages become user text,
     messages without any content are left out or say that they are empty. An answer without words
-    is left out too: providers refuse one that is empty, or nothing but thoughts.
+    is left out too: providers refuse one that is empty, or nothing but thoughts. A model may call
+    a tool by any name; what is sent back has one that is taken (see `sendable`).
     """
-    return tuple(fixed for part in _rounds(messages) for fixed in _paired(part))
+    named = [_named(message) for message in messages]
+    return tuple(fixed for part in _rounds(named) for fixed in _paired(part))
+
+
+def sendable(name: str | None) -> str:
+    """Return the name of a tool as every provider takes it, the same one if it is such.
+
+    >>> sendable("functions.open_effort"), sendable("")
+    ('functions_open_effort', 'unnamed')
+    """
+    return _NOT_IN_NAMES.sub("_", name or "")[:_LONGEST_NAME] or "unnamed"
+
+
+def _named(message: Message) -> Message:
+    """Return a message whose calls, or the call that it answers, have names that can be sent."""
+    data = dict(message["data"])
+    if message["type"] == "tool" and data.get("name") is not None:
+        data["name"] = sendable(data["name"])
+    if message["type"] == "ai":
+        extra = data.get("additional_kwargs")
+        data |= _calling(data)
+        data |= {"additional_kwargs": extra | _calling(extra)} if extra else {}
+        if isinstance(data.get("content"), list):
+            data["content"] = [_block(block) for block in data["content"]]
+    return {**message, "data": data}
+
+
+def _calling(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that hold calls, with names that can be sent."""
+    held = ("tool_calls", "invalid_tool_calls", "function_call")
+    return {key: _called(data[key]) for key in held if data.get(key)}
+
+
+def _block(block: Any) -> Any:
+    is_call = isinstance(block, Mapping) and block.get("type") in CALL_BLOCKS
+    return _called(block) if is_call else block
+
+
+def _called(found: Any) -> Any:
+    """Return a call, or a list of calls, as LangChain has them or as OpenAI nests them."""
+    if isinstance(found, list):
+        return [_called(call) for call in found]
+    if not isinstance(found, Mapping):
+        return found
+    if "function" in found:
+        return {**found, "function": _called(found["function"])}
+    return {**found, "name": sendable(found.get("name"))}
 
 
 def _rounds(messages: Sequence[Message]) -> Iterator[list[Message]]:

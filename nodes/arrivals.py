@@ -56,9 +56,15 @@ def told_apart(state: TurnState) -> Arrivals:
     return Arrivals(
         past=tuple(turns),
         last=None if parts.last is None else messages[parts.last : parts.left],
-        left=_closed(messages[parts.left : parts.new]),
+        left=closed(messages[parts.left : parts.new]),
         new=[with_ids(cleaned(message)) for message in messages[parts.new :]],
     )
+
+
+def at_rest(state: TurnState) -> bool:
+    """Tell whether all that the messages in state hold is in the archive."""
+    found = told_apart(state)
+    return not (found.left or found.new)
 
 
 def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
@@ -76,7 +82,7 @@ def _marks(state: TurnState) -> Marks:
     )
 
 
-def _closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:
+def closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return what a broken turn left, with an error result for each call that has none."""
     why = prompt("no_result")
     results = [ToolMessage(**no_result(call, why)["data"]) for call in unanswered(plain(left))]

@@ -3,45 +3,31 @@
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore
 
-from ..memory.attending import attend, remember, renew_as_of
 from ..memory.attention import Attention
 from ..memory.errors import AttentionError
-from ..memory.record import Owner, Record
+from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
-from ..memory.store_attention import StoreAttention
 from ..memory.surfacing import Attended
 from ..memory.view import View
 from ..memory.workspace import Workspace
 from .collaborators import Collaborators
-from .state import TurnState
 
 _log = logging.getLogger("ebbtide.attention")
 
-_AT_ONCE = 500
-"""Turns that attention is told of in one turn, if it was away for long."""
-
 
 def attention_of(
-    owner: Owner, store: BaseStore | None, collaborators: Collaborators, settings: Settings
+    owner: Owner, collaborators: Collaborators, settings: Settings
 ) -> Attention | None:
-    """Return the attention of an owner, None for one without a name.
-
-    It is the agent's own, else it is kept in the store that the graph runs with, else in one beside
-    the archive. Raises `AttentionError` if that cannot be opened.
-    """
-    if owner.anonymous or collaborators.attention is not None:
-        return None if owner.anonymous else collaborators.attention
-    if store is None and collaborators.own_store is not None:
-        store = collaborators.own_store()
-    if store is None:
+    """Return the attention of an owner, the agent's or the archive's; None for nobody."""
+    if owner.anonymous:
         return None
-    threshold, capacity = settings.attention_threshold, settings.attention_capacity
-    return StoreAttention(store, threshold=threshold, capacity=capacity)
+    kept = collaborators.archive.attention(
+        settings.attention_threshold, settings.attention_capacity
+    )
+    return collaborators.attention or kept
 
 
 def surface(
@@ -72,49 +58,18 @@ def related(
         return ()
 
 
-def remembered(owner: Owner, store: BaseStore | None, collaborators: Collaborators) -> None:
-    """Let attention know what a session concluded, where it does not."""
+def changed(owner: Owner, collaborators: Collaborators) -> None:
+    """Let the agent's attention know that the archive's table says something new of an owner."""
     try:
-        attention = attention_of(owner, store, collaborators, collaborators.settings)
-        if attention is not None:
-            remember(attention, collaborators.archive, owner, datetime.now(UTC))
+        if collaborators.attention is not None and not owner.anonymous:
+            collaborators.attention.changed(owner.user)
     except AttentionError as error:
-        _log.warning("attention is not told of session %r: %s", owner.thread, error)
-
-
-def attended(
-    state: TurnState,
-    owner: Owner,
-    record: Record,
-    runtime: Runtime[Settings],
-    collaborators: Collaborators,
-) -> dict[str, Any]:
-    """Tell attention of the turns up to a record that it was not told of; return what state says.
-
-    What it cannot be told of now it is told of at the end of the next turn. If a crash comes before
-    the checkpoint, an access is counted twice.
-    """
-    settings = resolve(runtime.context, collaborators.settings)
-    told = min(state.get("attended", 0), record.turn - 1)
-    try:
-        attention = attention_of(owner, runtime.store, collaborators, settings)
-        if attention is None:
-            return {}
-        turns = range(told + 1, record.turn + 1)[:_AT_ONCE]
-        for one in collaborators.archive.turns(owner, record.tip, turns):
-            if one.origin is not None:  # attention was told of a branch that was left
-                renew_as_of(attention, collaborators.archive, owner, one.tip, datetime.now(UTC))
-            attend(attention, owner, one, datetime.now(UTC))
-            told = one.turn
-        told = turns[-1]
-    except AttentionError as error:
-        _log.warning("attention is told later of session %r: %s", owner.thread, error)
-    return {"attended": told}
+        _log.warning("attention of %r may be a day old: %s", owner.user, error)
 
 
 def _attended(
     view: View, runtime: Runtime[Settings], collaborators: Collaborators
 ) -> Attended | None:
     settings = resolve(runtime.context, collaborators.settings)
-    attention = attention_of(view.owner, runtime.store, collaborators, settings)
+    attention = attention_of(view.owner, collaborators, settings)
     return None if attention is None else Attended(attention, view, settings, datetime.now(UTC))

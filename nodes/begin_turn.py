@@ -8,6 +8,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ..memory import banners
 from ..memory.desk import banners_since
 from ..memory.messages import text
 from ..memory.record import Owner, Tip
@@ -18,8 +19,8 @@ from ..memory.workspace import Workspace
 from .arrivals import arrivals, kept_turns
 from .attending import surface
 from .collaborators import Collaborators, sizes
-from .held_state import revived
 from .plain import plain
+from .recovery import recovered
 from .session import owner_of, packed, workspace
 from .settling import settle
 from .state import TurnState
@@ -31,7 +32,8 @@ def begin_turn(
     """Commit what an earlier run left behind, then count the turn and accept its messages.
 
     In the first turn of a session what is in its user's attention is surfaced.
-    A thread that lost its state while a turn was erased goes on from the one that is held for it.
+    A thread without a state goes on where the archive knows its messages, or with its history
+    adopted.
     Raises `SettingsError` if the run's budget is below the floor, `InputError` if there is nothing
     new to answer, `SessionNotFoundError` if the session belongs to another user, and what the
     archive raises when it cannot commit.
@@ -39,7 +41,7 @@ def begin_turn(
     settings = resolve(runtime.context, collaborators.settings)
     checked(settings, *sizes(collaborators, settings))
     owner = owner_of(state, runtime, settings)
-    known = revived(state, collaborators.archive, owner)
+    known = recovered(state, collaborators.archive, owner, settings.messages_window + 1)
     arrived = arrivals(known, owner, collaborators.archive)
     settled = settle(known, owner, arrived, collaborators.archive)
     turns = [*kept_turns(arrived, settings.messages_window), arrived.new]
@@ -49,12 +51,13 @@ def begin_turn(
         events=tuple(settled["events"]),
         banners=(),
     )
+    space = _told(space, known.get("adopted", 0), runtime)
     if space.active is not None:
         space = space.activated(space.active)
-    if space.turn == 1:
+    if space.turn == 1 + known.get("adopted", 0):
         space = _surfaced(space, owner, arrived.new, runtime, collaborators)
     return {
-        **({} if known is state else known),
+        **{key: value for key, value in known.items() if known is not state and key != "adopted"},
         **settled,
         **packed(space),
         "messages": Overwrite([message for turn in turns for message in turn]),
@@ -63,6 +66,15 @@ def begin_turn(
         "turn_starts": [turn[0].id for turn in turns],
         "accepted": arrived.new[-1].id,
     }
+
+
+def _told(space: Workspace, adopted: int, runtime: Runtime[Settings]) -> Workspace:
+    """Return the workspace with what is said of turns that were adopted, if some were."""
+    if not adopted:
+        return space
+    banner = banners.adopted(adopted)
+    runtime.stream_writer({"banner": banner})
+    return space.told({"type": "adopted", "turns": adopted}, banner)
 
 
 def _surfaced(

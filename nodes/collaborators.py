@@ -1,12 +1,11 @@
 """What the nodes work with, bound when the graph is built."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
-from langgraph.store.base import BaseStore
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention import Attention
@@ -22,8 +21,8 @@ from ..memory.tokens import TokenCounter
 class Collaborators:
     """The agent's parts. `schemas`: all tools as the provider sees them.
 
-    `system` is the application's own part of the system message. `own_store` opens where attention
-    is kept if there is none of its own and the graph runs with no store.
+    `system` is the application's own part of the system message. `attention` stands in front of the
+    archive's own, None for none.
     """
 
     model: BaseChatModel
@@ -39,7 +38,6 @@ class Collaborators:
     schemas: tuple[dict[str, Any], ...]
     embedder: Embedder | None = None
     attention: Attention | None = None
-    own_store: Callable[[], BaseStore] | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
 
 

@@ -23,9 +23,17 @@ from ..memory.view import View, past
 from ..memory.workspace import Workspace
 from .collaborators import Collaborators, sizes
 from .plain import plain
-from .state import TurnState
+from .state import TurnState, repacked
 
 _LEAST_FREE = 256
+
+_SAVED = frozenset(
+    {
+        *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor"),
+        *("cuts", "safety_factor", "window", "compressed"),
+    }
+)
+"""What of the state is saved with a turn; the rest is in its row, or of one turn alone."""
 
 
 def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
@@ -101,6 +109,17 @@ def packed(space: Workspace) -> dict[str, Any]:
     }
 
 
+def saved(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is saved of the state after a turn, without what is empty.
+
+    >>> saved({"turn": 2, "anchor": {}, "window": 0, "banners": ["hello"]})
+    {'turn': 2, 'position': {'window': 0}}
+    """
+    kept = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "", 1.0)}
+    memory: dict[str, Any] = repacked(kept).get("memory", {})
+    return memory
+
+
 def committed(record: Record, last: str) -> dict[str, Any]:
     """Return the update that says what is in the archive; `last` is the id of its last message."""
     tip = {"branch": record.branch, "persisted": record.turn, "tip": record.digest}
@@ -129,6 +148,7 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
         efforts=memberships(space.active, space.events),
         events=space.events,
         status="done" if answered(kept) else "aborted",
+        state=saved(state),
     )
 
 

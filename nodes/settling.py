@@ -8,7 +8,8 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from ..memory.anchor import with_blocks
 from ..memory.archive.protocol import Archive
-from ..memory.errors import ArchiveLockedError
+from ..memory.errors import ArchiveLockedError, TipNotFoundError
+from ..memory.meaning import Embedder
 from ..memory.messages import Message, digest
 from ..memory.record import Group, Owner, Record, Tip
 from .arrivals import Arrivals
@@ -22,9 +23,11 @@ from .state import TurnState
     wait=wait_random_exponential(multiplier=0.05, max=0.5),
     reraise=True,
 )
-def commit(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Record:
+def commit(
+    archive: Archive, owner: Owner, tip: Tip, turn: Group, embedder: Embedder | None = None
+) -> Record:
     """Commit a group; after three attempts that failed, raise what the archive raised."""
-    return archive.commit(owner, tip, turn)
+    return archive.commit(owner, tip, turn, embedder)
 
 
 def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
@@ -59,12 +62,12 @@ def _settle_edit(state: TurnState, owner: Owner, arrived: Arrivals, archive: Arc
 def commit_again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Record:
     """Commit the turn of `tip` as it is now: after the turn before it, with what happened in it.
 
-    Where its messages are not the same a new branch begins. If the archive has lost the turn, it
-    is committed as it is.
+    Where its messages are not the same a new branch begins. Raises `TipNotFoundError` if the
+    archive does not hold the turn.
     """
     before = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
     if not before or before[-1].turn != tip.turn:
-        return commit(archive, owner, Tip(tip.branch, tip.turn - 1, ""), turn)
+        raise TipNotFoundError(tip.branch, tip.turn)
     original = before[-1]
     parent = before[0].tip if len(before) > 1 else Tip(original.branch, 0, "")
     events, efforts = (*original.events, *turn.events), (*turn.efforts, *original.efforts)

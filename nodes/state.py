@@ -1,32 +1,46 @@
 """The graph's state: plain data and messages, small, so that checkpoints stay small."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph import add_messages
+from pydantic import (
+    ConfigDict,
+    GetPydanticSchema,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
 from typing_extensions import TypedDict
 
+from ..memory.errors import StateError
 
+Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(JsonValue))]
+"""What JSON can hold."""
+
+_STRICT = ConfigDict(strict=True, extra="forbid")
+
+
+@with_config(_STRICT)
 class Position(TypedDict, total=False):
     """Where the memory stands: bookkeeping of the nodes.
 
-    `window` is the ambient window of this thread, None for what the settings say; `attended` the
-    last turn that attention was told of.
+    `window` is the ambient window of this thread, None for what the settings say.
     """
 
     session: dict[str, str]
     branch: str
     persisted: int
     tip: str
-    cuts: dict[str, Any]
+    cuts: dict[str, Plain]
     sent: str
     safety_factor: float
     window: int | None
     compressed: dict[str, int]
-    attended: int
-    events: list[dict[str, Any]]
+    events: list[dict[str, Plain]]
     turn_starts: list[str]
     accepted: str
     archived: str
@@ -36,24 +50,49 @@ class _Shown(TypedDict, total=False):
     turn: int
     active_effort: str | None
     open_efforts: dict[str, dict[str, int]]
-    expanded: dict[str, dict[str, Any]]
+    expanded: dict[str, dict[str, Plain]]
     summaries: dict[str, int]
     anchor: dict[str, str]
     banners: list[str]
-    context_report: dict[str, Any]
+    context_report: dict[str, Plain]
 
 
+@with_config(_STRICT)
 class Memory(_Shown, total=False):
     """The memory of a thread: what people read first, and `position` for the nodes."""
 
     position: Position
 
 
+def checked(memory: object) -> Memory:
+    """Return a memory; raises `StateError` if it is not what the nodes write.
+
+    >>> checked({"turn": "two"})
+    Traceback (most recent call last):
+    ...
+    ebbtide.memory.errors.StateError: memory.turn: Input should be a valid integer (got 'two'): ...
+    """
+    try:
+        _MEMORY.validate_python(memory)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(["memory", *map(str, first["loc"])])
+        raise StateError(key, first["input"], first["msg"]) from error
+    return cast("Memory", memory)
+
+
 def merged(old: Memory, new: Memory) -> Memory:
-    """Return the memory with what is new in it, in the order in which people read it."""
+    """Return the memory with what is new in it, in the order in which people read it.
+
+    Raises `StateError`, so that an update of the state that is wrong changes nothing.
+    """
+    checked(new)
     position = {**old.get("position", {}), **new.get("position", {})}
     both = {**old, **new, "position": position}
     return cast("Memory", {key: both[key] for key in Memory.__annotations__ if key in both})
+
+
+_MEMORY: TypeAdapter[Memory] = TypeAdapter(Memory)
 
 
 class InputState(TypedDict, total=False):
@@ -90,11 +129,15 @@ class AgentState(MemoryState, total=False):
 
 
 class TurnState(_Shown, Position, total=False):
-    """What a node is given: the state with the memory unpacked."""
+    """What a node is given: the state with the memory unpacked.
+
+    `adopted` counts the turns of a history that was just adopted.
+    """
 
     messages: list[AnyMessage]
     raw_answers: dict[str, Any]
     context: AssembledContext
+    adopted: int
 
 
 _PACKED = {*_Shown.__annotations__, *Position.__annotations__}
@@ -107,7 +150,7 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     >>> unpacked({"messages": [], "memory": {"turn": 2, "position": {"tip": "ab"}}})
     {'messages': [], 'turn': 2, 'tip': 'ab'}
     """
-    memory = state.get("memory", {})
+    memory = checked(state.get("memory", {}))
     known = {**state, **memory, **memory.get("position", {})}
     return cast("TurnState", {key: known[key] for key in known if key not in _PACKAGES})
 
@@ -119,11 +162,15 @@ def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None)
     {'messages': [], 'memory': {'turn': 2, 'position': {'tip': 'ab'}}}
     """
     known = before or {}
-    # By their text: dictionaries are equal in any order, and here the order counts.
-    new = {key: v for key, v in update.items() if key not in known or repr(v) != repr(known[key])}
+    new = {key: v for key, v in update.items() if key not in known or _differ(v, known[key])}
     memory: dict[str, Any] = {key: new[key] for key in _Shown.__annotations__ if key in new}
     position = {key: new[key] for key in Position.__annotations__ if key in new}
     if position:
         memory["position"] = position
     rest = {key: value for key, value in update.items() if key not in _PACKED}
     return {**rest, "memory": memory} if memory else rest
+
+
+def _differ(new: Any, old: Any) -> bool:
+    """Compare values of which the order counts as well: that of an anchor is the one shown."""
+    return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])

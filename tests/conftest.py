@@ -38,6 +38,12 @@ def database(postgres: Server) -> Database:
 
 
 @pytest.fixture(scope="session")
+def shared_database(postgres: Server) -> Database:
+    """Return a database that tests empty and share, one after the other."""
+    return postgres.database()
+
+
+@pytest.fixture(scope="session")
 def running_redis() -> Iterator[RedisServer]:
     """Yield a Redis server, started when the first test asks for it."""
     with serving_redis() as server:

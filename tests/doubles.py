@@ -162,6 +162,7 @@ class Concepts(Embeddings):
         """Take groups of synonyms, their words apart by spaces."""
         self.table = {word: group for group in synonyms for word in group.split()}
         self.seed, self.size = seed, size
+        self.model_name = f"concepts-{seed}"
         self.documents: list[str] = []
         self.queries: list[str] = []
         self.error: Exception | None = None

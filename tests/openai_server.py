@@ -3,7 +3,8 @@
     with serving(Say("Hello."), Fail(429, retry_after=1), Say("Again.")) as server:
         model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x")
 
-Each request takes the next answer of the script; `server.requests` records them all.
+Each request takes the next answer of the script; `server.requests` records them all. Names of
+calls and results that OpenAI does not take are answered as OpenAI does, with an error 400.
 """
 
 import json
@@ -19,6 +20,8 @@ from typing import Any, TypeAlias
 
 Body: TypeAlias = Mapping[str, Any]
 Usage: TypeAlias = tuple[int, int] | Callable[[Body], int]
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or b"{}")
         headers = {name.lower(): value for name, value in self.headers.items()}
         answer = self.server_script.take(Request(self.path, headers, body, time.monotonic()))
+        answer = next(_bad_names(body), answer)
         if not self.path.endswith("/chat/completions"):
             answer = Fail(404, message=f"only chat completions are served, not {self.path}")
         if isinstance(answer, Structured):
@@ -192,6 +196,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+
+def _bad_names(body: Body) -> Iterator[Fail]:
+    """Yield an error 400 for each name of a call or of a result that OpenAI does not take."""
+    for at, message in enumerate(body.get("messages", ())):
+        named = {
+            f"tool_calls[{number}].function.name": call["function"]["name"]
+            for number, call in enumerate(message.get("tool_calls") or ())
+        }
+        if message["role"] == "tool" and "name" in message:
+            named["name"] = message["name"]
+        for where, name in named.items():
+            if not _NAME.fullmatch(name):
+                why = "string does not match pattern '^[a-zA-Z0-9_-]{1,64}$'"
+                yield Fail(400, message=f"Invalid 'messages[{at}].{where}': {why}")
 
 
 def _structured(answer: Structured, body: Body) -> Say:

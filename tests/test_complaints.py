@@ -15,6 +15,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
 from tests.doubles import call, together
+from tests.faults.disks import FullDisk
 from tests.openai_bill import billed, size
 from tests.openai_server import Say, serving
 
@@ -156,10 +157,11 @@ def test_whole_log_is_summarised(tmp_path: Path) -> None:
 
 def test_failed_writing_is_no_silence(tmp_path: Path) -> None:
     """Row 11: a turn that cannot be archived raises, and nothing has left the state."""
-    here = talk(tmp_path, ["answer"])
-    (tmp_path / "default").write_text("a file where the archive needs a folder")
+    full = FullDisk(tmp_path, durable=False)
+    full.failures = 3
+    here = talk(tmp_path, ["answer"], archive=full)
 
-    with pytest.raises(OSError, match="default"):
+    with pytest.raises(OSError, match="No space left"):
         here.say("question")
 
     kept = here.agent.get_state(THREAD).values["messages"]
@@ -277,14 +279,15 @@ def test_recalled_text_is_stored_once(tmp_path: Path) -> None:
     here.say("read turn 1")
 
     assert any("stands once" in m.text for m in here.last if isinstance(m, ToolMessage))
-    raw = next((tmp_path / "default").glob("*/raw.jsonl")).read_text()
-    assert raw.count("a sentence that stands once") == 1
+    here.archive.close()
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("*.sqlite*"))
+    assert kept.count(b"a sentence that stands once") == 1
 
 
 def test_deletion_reaches_all_tiers(tmp_path: Path) -> None:
     """Row 23: an erased turn stands in no log, manifest, index or checkpoint, and in no prompt.
 
-    Nor does it in attention and in the index of what the user's sessions concluded.
+    Nor does it in attention and in what other sessions of the user find.
     """
     ann: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
     looks = [call("search_efforts", query="harbour"), "none"]
@@ -301,7 +304,7 @@ def test_deletion_reaches_all_tiers(tmp_path: Path) -> None:
 
         left = holding(tmp_path, LONG, "renew")
         here.say("and now?", ann)
-    assert before >= {"attention.sqlite", ".concluded.sqlite", "a.jsonl", "manifest.yaml"}
+    assert {name.split(".")[0] for name in before} == {"ebbtide", "checkpoints"}
     assert left == set()
     assert LONG not in here.model.sent[-1].text
 

@@ -1,13 +1,14 @@
 """What users of the alternatives complain about in compaction, and does not happen here."""
 
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from ebbtide import Settings
+from ebbtide import DiskArchive, Settings
+from ebbtide.memory.archive.transfer import read
+from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 
@@ -33,8 +34,8 @@ def long_effort(root: Path, answers: Any, turns: int) -> tuple[Talk, list[dict[s
 
 def passes(root: Path) -> list[dict[str, Any]]:
     """Return the log of extractions."""
-    lines = (root / "default" / "t" / "extractions.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    with DiskArchive(root) as archive:
+        return [dict(entry) for entry in read(archive, Owner("default", "t")).extractions]
 
 
 def test_compaction_does_not_loop(tmp_path: Path) -> None:

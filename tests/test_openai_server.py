@@ -257,3 +257,22 @@ def test_other_paths() -> None:
         client(server, use_responses_api=True).invoke("hi")
 
     assert server.requests[0].path == "/v1/responses"
+
+
+@pytest.mark.parametrize("name", ["functions.add", "add numbers", "a" * 65, ""])
+@pytest.mark.parametrize("where", ["tool_calls[0].function.name", "name"])
+def test_bad_names(name: str, where: str) -> None:
+    """A name of a call or of a result that OpenAI refuses is an error 400 that says where."""
+    called = {"id": "1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    result = {"role": "tool", "tool_call_id": "1", "content": "3"}
+    if where == "name":
+        result["name"] = name
+    else:
+        called["function"] = {"name": name, "arguments": "{}"}
+    asked: Any = [{"role": "assistant", "tool_calls": [called]}, result]
+    with serving(Say("Hello.")) as server, pytest.raises(openai.BadRequestError) as raised:
+        openai.OpenAI(base_url=server.url, api_key="x").chat.completions.create(
+            model="gpt-5-mini", messages=asked
+        )
+
+    assert f"{where}': string does not match pattern" in str(raised.value)

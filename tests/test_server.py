@@ -15,6 +15,7 @@ import pytest
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
+from ebbtide import DiskArchive
 from ebbtide.memory.settings import Settings
 from tests.conftest import SECRETS
 
@@ -161,7 +162,8 @@ def test_the_server_keeps_its_archive_where_it_was_started(
 
     say(client, thread, "Hello!")
 
-    assert (folder / "sessions" / "default" / thread / "raw.jsonl").exists()
+    with DiskArchive(folder / "sessions") as archive:
+        assert [owner.thread for owner in archive.sessions("default")].count(thread) == 1
     assert (folder / ".langgraph_api").exists()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..attention import Attention
 from ..efforts import Effort
 from ..erasing import Erased
 from ..meaning import Embedder, Meaning
@@ -17,7 +18,7 @@ from ..salience import Compression, ExtractionEntry
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something `verify` found: where (file and line, or key), what, and how grave it is."""
+    """Something `verify` found: where (branch and turn), what, and how grave it is."""
 
     where: str
     what: str
@@ -48,31 +49,56 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A concluded effort of another session of the same user that matches a query.
+    """A concluded effort, or a turn, of another session of the same user.
 
-    `effort` is as the newest branch of its session left it; `tip` is of the turn that concluded
-    it, so that its text can be read again, and `at` says when; `said` are the terms of the query
-    that it says.
+    `effort` is as the newest branch of its session left it, None for a turn, of which `efforts` are
+    then the efforts; `tip` is of the turn, or of the one that concluded the effort, so that its
+    text can be read again, and `at` says when; `said` are the terms of the query that it says.
     """
 
     owner: Owner
-    effort: Effort
+    effort: Effort | None
     tip: Tip
     at: str
     score: float = 0.0
     said: frozenset[str] = frozenset()
+    efforts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The memory's state after a turn, and the turn's tip."""
+
+    tip: Tip
+    state: Mapping[str, Any]
 
 
 class Archive(Protocol):
     """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
 
-    def commit(self, owner: Owner, tip: Tip, group: Group) -> Record:
-        """Store a group after `tip`, once, and return its record.
+    def commit(
+        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+    ) -> Record:
+        """Store a group after `tip`, once, with the state after it, and return its record.
 
         The same group after the same tip is stored once however often it is committed. If the
-        slot is taken by another group, a new branch begins. Raises `ArchiveLockedError` if the
-        session stays locked, `OSError` if writing fails; nothing is then committed, or all.
+        slot is taken by another group, a new branch begins. What the turn does to the attention of
+        its user is done with it, and with an `embedder` its vectors are stored too; if that fails
+        they are missing. Raises `TipNotFoundError` if the archive does not hold the tip,
+        `ArchiveLockedError`, `ArchiveUnavailableError`; nothing is then committed, or all.
         """
+
+    def saved(self, owner: Owner, tip: Tip) -> Saved | None:
+        """Return the state that was stored with the turn of a tip, None if there is none."""
+
+    def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
+        """Return the turns that end with messages of these marks (`records.mark`), newest first."""
+
+    def holds(self, owner: Owner, tip: Tip) -> bool:
+        """Tell whether the archive holds the very turn that a tip names."""
+
+    def attention(self, threshold: float, capacity: int) -> Attention:
+        """Return the attention of the archive's users, kept in the transactions of their turns."""
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these turn numbers, ascending; missing ones left out."""
@@ -107,18 +133,18 @@ class Archive(Protocol):
         """
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        """Return the concluded efforts of the user's other sessions that match a query, best first.
+        """Return what the user's other sessions concluded and said that matches, best first.
 
-        Their ids, goals, summaries and keywords count; of equal ones the newest come first. Of
-        each session its newest branch counts. Up to `limit` are returned, none to an anonymous
-        owner. Sessions that cannot be read are left out, with a warning; it raises nothing.
+        Of efforts the ids, goals, summaries and keywords count; of equal ones the newest come
+        first. Of each session its newest branch counts. Up to `limit` are returned, none to an
+        anonymous owner.
         """
 
     def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
-        """Return the `newest` concluded efforts of the user's other sessions, newest first.
+        """Return the `newest` concluded efforts of the user's other sessions, newest first."""
 
-        As `search_sessions` it goes by the newest branch of each and raises nothing.
-        """
+    def session_named(self, user: str, name: str) -> Owner | None:
+        """Return the user's session that other sessions know by this name, None for none."""
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors of up to `limit` turns, newest first; return of how many.
@@ -130,12 +156,23 @@ class Archive(Protocol):
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         """Erase a visible turn for good, on every branch that holds it, and say what was done.
 
-        A tombstone keeps its place, so that what follows stays where it is. What was made from
-        the turn goes too: summaries that it went into are redacted and marked `stale`. Other
-        turns that say the same are named and stay. Cut off by a crash, it is finished when the
-        session is opened next. A turn that is erased already is no error. Raises
-        `SessionNotFoundError`, `TurnNotFoundError`.
+        All in one transaction. A tombstone keeps its place, so that what follows stays where it is.
+        What was made from the turn goes too: summaries whose log it is in are emptied and marked
+        `stale`. Other turns that say the same are named and stay. A turn that is erased already is
+        no error. Raises `SessionNotFoundError`, `TurnNotFoundError`.
         """
+
+    def reseed(self, owner: Owner, tip: Tip | None) -> None:
+        """Note from which turn a thread without checkpoints goes on; None: it has some."""
+
+    def reseeding(self, owner: Owner) -> Tip | None:
+        """Return the turn that was noted so, None if none is."""
+
+    def delete_session(self, owner: Owner) -> bool:
+        """Delete all of a session, its memories in attention too; tell whether there was one."""
+
+    def delete_user(self, user: str) -> tuple[Owner, ...]:
+        """Delete all sessions and memories of a user, and return which sessions these were."""
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
         """Store a visible effort's summary, keywords and importance in place of redacted ones.
@@ -156,16 +193,6 @@ class Archive(Protocol):
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
         """Append what a pass that compresses found and did to the session's log of extractions."""
 
-    def hold(self, owner: Owner, state: Mapping[str, Any] | None) -> None:
-        """Keep plain data as the state of a session that has no other for a while; None lets it go.
-
-        It takes the place of what was held before, all at once, and survives a crash. It may hold
-        text that `erase` erases: whoever holds it replaces it. Raises `SessionNotFoundError`.
-        """
-
-    def held(self, owner: Owner) -> dict[str, Any] | None:
-        """Return the state that is held for a session, None if none is."""
-
     def newest(self, owner: Owner) -> Tip | None:
         """Return the tip of the branch that was committed to last, None for no session."""
 
@@ -176,8 +203,8 @@ class Archive(Protocol):
         """Return the sessions of a user, in the order of their names."""
 
     def verify(self, owner: Owner) -> tuple[Finding, ...]:
-        """Check every record of a session from the stored bytes alone.
+        """Check every record of a session from the stored messages alone.
 
-        Finds torn and damaged lines, digests that do not match, parents that are missing, and
-        leaf branches (not fatal). An unknown session raises `SessionNotFoundError`.
+        Finds digests that do not match, parents that are missing, and leaf branches (not fatal). An
+        unknown session raises `SessionNotFoundError`.
         """

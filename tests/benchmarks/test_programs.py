@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.talk import conversation
+from tests.databases import Database
 from tests.examples.running import ROOT, run
 from tests.redis_server import RedisServer
 
@@ -148,13 +149,14 @@ def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
     ]
 
 
-def test_attention(tmp_path: Path, redis_server: RedisServer) -> None:
-    """In either place the same memories, those of the last weeks, are in attention at each size."""
-    url = f"unix://{redis_server.socket}"
-    rows = results("attention", tmp_path, "40", "60", "--redis", url)["rows"]
+def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer) -> None:
+    """In any place the same memories, those of the last weeks, are in attention at each size."""
+    urls = ("--postgres", database.url, "--redis", f"unix://{redis_server.socket}")
+    rows = results("attention", tmp_path, "40", "60", *urls)["rows"]
 
+    places = ("SQLite", "PostgreSQL", "SQLite behind Redis")
     sizes = [(row["memories"], row["kept in"]) for row in rows]
-    assert sizes == [(40, "SQLite store"), (60, "SQLite store"), (40, "Redis"), (60, "Redis")]
+    assert sizes == [(size, place) for place in places for size in (40, 60)]
     inside = [row["in attention"] for row in rows]
-    assert inside[:2] == inside[2:]
+    assert inside == inside[:2] * 3
     assert all(0 < number < 200 for number in inside)

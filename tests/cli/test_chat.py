@@ -3,9 +3,11 @@
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -155,12 +157,17 @@ def test_a_provider_error_is_one_line_and_enter_resumes_the_turn() -> None:
 
 def test_an_archive_that_fails_is_one_line_and_the_chat_goes_on() -> None:
     """A turn that cannot be stored is said to be unfinished; the next line is read."""
-    Path("sessions/default/default/raw.jsonl").mkdir(parents=True)
+    chat("Hi!", "/quit")
+    with closing(sqlite3.connect("sessions/ebbtide.sqlite")) as full:
+        full.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON ebbtide_turns"
+            " BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+        )
 
     result = chat("Hello!", "/help")
 
     assert result.exit_code == 0, result.output
-    assert "raw.jsonl" in result.stdout
+    assert "database or disk is full" in result.stdout
     assert 'The turn is not finished: "Hello!". Enter resumes it' in result.stdout
     assert "/quit  " in result.stdout
 

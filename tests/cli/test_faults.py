@@ -1,8 +1,10 @@
 """Errors in one line: short, without secrets, without control characters."""
 
+import logging
+
 import pytest
 
-from ebbtide.cli.faults import one_line
+from ebbtide.cli.faults import Logged, one_line
 
 SECRETS = {"OPENAI_API_KEY": "sk-12345", "HF_TOKEN": "hf-67890", "HOME": "/home/ann", "X_KEY": "a"}
 
@@ -14,6 +16,19 @@ SECRETS = {"OPENAI_API_KEY": "sk-12345", "HF_TOKEN": "hf-67890", "HOME": "/home/
         ("one\n  two\ttwo", "one two two"),
         ("a short secret is no word to hide", "a short secret is no word to hide"),
         ("\x1b[2J", "␛[2J"),
+        ("no effort \u202e", r"no effort \u202e"),
+        (
+            "at postgresql+psycopg://ann:s@cr:et@host/db gone",
+            "at postgresql+psycopg://ann:***@host/db gone",
+        ),
+        (
+            "'sqlite:///a.db' and redis://localhost:6379/0",
+            "'sqlite:///a.db' and redis://localhost:6379/0",
+        ),
+        (
+            "postgresql:///db?user=ann&password=secret&x=1",
+            "postgresql:///db?user=ann&password=***&x=1",
+        ),
         ("", "ValueError"),
         ("x" * 900, "x" * 500 + "…"),
     ],
@@ -23,3 +38,10 @@ def test_an_error_is_one_line_without_secrets(said: str, line: str) -> None:
     shown = one_line(ValueError(said), SECRETS)
 
     assert shown == line
+
+
+def test_what_is_logged_is_printable() -> None:
+    """A warning shows what its text hides."""
+    record = logging.LogRecord("ebbtide", logging.WARNING, "", 1, "lost %s", ("a\u202eb",), None)
+
+    assert Logged().format(record) == r"lost a\u202eb"

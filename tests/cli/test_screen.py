@@ -34,6 +34,18 @@ def test_tokens_are_printed_as_they_come() -> None:
     assert page == "Hello.\ncontext 12 of 100 tokens: system 5 · turn 7\n"
 
 
+def test_an_emoji_that_comes_in_pieces_stays_whole() -> None:
+    """What is joined to an emoji by the next piece is a part of it; any other joiner is seen."""
+    pieces = ("Hi 👩", "\u200d", "🔧", " 1", "\ufe0f\u20e3", "a\u200d", "b", " 👩")
+    page = shown(
+        *(("messages", (AIMessageChunk(content=one, id="1"), MODEL)) for one in pieces),
+        ("messages", (AIMessage("".join(pieces), id="2"), MODEL)),
+        ("custom", {"banner": "txt\u202egpj"}),
+    )
+
+    assert page == "Hi 👩\u200d🔧 1\ufe0f\u20e3a\\u200db 👩\ntxt\\u202egpj\n"
+
+
 def test_a_message_that_was_streamed_is_not_printed_again() -> None:
     """The whole message after its pieces, under another id, is left out."""
     page = shown(

@@ -1,31 +1,30 @@
 """Talk until an effort is compressed, in a process that is killed in the middle of the pass.
 
-`python -m tests.faults.compressing ROOT AFTER` is killed after the archive stored the compression
-(AFTER is `commit`), or after it logged how that was made as well (`log`).
+`python -m tests.faults.compressing ROOT URI AFTER` is killed after the archive stored the
+compression (AFTER is `commit`), or after it logged how that was made as well (`log`). URI is that
+of a PostgreSQL database, empty for SQLite's files.
 """
 
 import os
 import signal
-import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from langgraph.checkpoint.sqlite import SqliteSaver
-
-from ebbtide import DiskArchive
+from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.salience import Compression, ExtractionEntry
 from tests.agents import Talk
+from tests.faults.places import Place
 from tests.graph.long_effort import FILLER, agent, compressing, quoting
 
 OWNER = Owner("default", "t")
 RULE = "Orders must never be deleted."
 
 
-class Dying(DiskArchive):
+class Dying(SqlArchive):
     """An archive whose process is killed after a step of storing a compression."""
 
     after = "commit"
@@ -45,31 +44,26 @@ class Dying(DiskArchive):
 
 @contextmanager
 def opened(
-    root: Path, archive: DiskArchive, *, new: bool = False, extraction: Any = None
+    place: Place, *, kind: Any = SqlArchive, new: bool = False, extraction: Any = None
 ) -> Iterator[Talk]:
-    """Open the agent on the files below a folder, with an open effort if it is new."""
-    connection = sqlite3.connect(root / "checkpoints.sqlite", check_same_thread=False)
-    try:
+    """Open the agent in its place, with an open effort if it is new."""
+    with place.saver() as saver, kind(place.address) as archive:
         yield (compressing if new else agent)(
-            root,
+            place.root,
             archive=archive,
-            checkpointer=SqliteSaver(connection),
+            checkpointer=saver,
             extraction=extraction or quoting(RULE, kind="constraint"),
         )
-    finally:
-        connection.close()
-        archive.close()
 
 
-def main(root: Path, after: str) -> None:
+def main(place: Place, after: str) -> None:
     """Talk until killed."""
-    dying = Dying(root)
-    dying.after = after
-    with opened(root, dying, new=True) as here:
+    Dying.after = after
+    with opened(place, kind=Dying, new=True) as here:
         for turn in range(2, 20):
             said = RULE if turn == 2 else ""
             here.say(f"{said} {FILLER}{turn}", durability="sync")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Place(Path(sys.argv[1]), sys.argv[2]).begun(), sys.argv[3])

@@ -1,6 +1,7 @@
 """Archives whose disk fails, for tests."""
 
 from ebbtide import DiskArchive
+from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
 from ebbtide.memory.salience import Compression, ExtractionEntry
 
@@ -10,12 +11,14 @@ class FullDisk(DiskArchive):
 
     failures = 0
 
-    def commit(self, owner: Owner, tip: Tip, group: Group) -> Record:
+    def commit(
+        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+    ) -> Record:
         """Fail as a full disk does, or commit."""
         if self.failures:
             self.failures -= 1
             raise OSError(28, "No space left on device")
-        return super().commit(owner, tip, group)
+        return super().commit(owner, tip, group, embedder)
 
 
 class NoRoomToCompress(DiskArchive):

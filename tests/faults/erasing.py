@@ -1,174 +1,211 @@
-"""Erase a turn in child processes that are killed at every file operation and SQL statement.
+"""Erase in child processes that are killed at every SQL statement and every file operation.
 
-`python -m tests.faults.erasing ROOT FIRST STEP` kills a child at its operation FIRST, the next one
-at FIRST + STEP, and so on until one ends by itself. It prints one JSON line: how many were killed,
-at how many of these points the session itself finished what was begun, how often the user's index
-said a word of it before, and what went wrong.
+`python -m tests.faults.erasing ROOT URI WHAT FIRST STEP` kills a child at its operation FIRST, the
+next one at FIRST + STEP, and so on until one ends by itself. URI is that of a PostgreSQL database,
+where an operation counts before it is sent, and when it was sent and is not answered; it is empty
+for SQLite's files. WHAT is what the child does: `turn` erases a turn, `aturn` with PostgreSQL's
+asynchronous checkpointer, `threads` where whole threads are all that can be deleted of checkpoints,
+`session` and `user` delete. It prints one JSON line: how many were killed, how often the archive
+was done with its part by then, how often the thread had no state, and what went wrong.
 """
 
+import asyncio
 import json
 import os
-import shutil
-import signal
-import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.postgres import PostgresSaver
 
-from ebbtide import DiskArchive, erase
-from ebbtide.memory.disk.user_index import NAME
+from ebbtide import aerase, delete_session, delete_user, erase
+from ebbtide.memory.errors import SessionNotFoundError
 from ebbtide.memory.record import Owner
 from tests.agents import Talk, talk
 from tests.doubles import call
+from tests.faults.places import Countdown, Place
 
 OWNER = Owner("ann", "erased")
 OTHER = Owner("ann", "asking")
 CONFIG: RunnableConfig = {"configurable": {"thread_id": OWNER.thread, "user_id": OWNER.user}}
-ASKED = "Nobody but you and me knows that the north gate is open."
-ANSWERED = "I shall keep what you told me of that gate to myself."
-GOAL = "Keep the secret of the gate"
+ASKED = "Nobody but you and me knows that the zirconium gate is open."
+ANSWERED = "I shall keep what you told me of that xylophone to myself."
+GOAL = "Keep the secret of the quicksilver"
 SECRETS = (ASKED, ANSWERED, GOAL)
-TERM = "north"
-"""What the user's index, which holds no sentence, has of them."""
+STEMS = ("zirconium", "xylophon", "quicksilv")
+"""Words that nothing else says, as the search tables have them."""
+
+KEPT = ("Hello there.", "zucchini")
+"""What stands beside it, of which no byte may be lost: a sentence of turn 1, a word of turn 3."""
 
 SCRIPT = (
     *("Hello.", call("open_effort", name="gate", goal=GOAL), ANSWERED),
     *(call("close_effort"), "Closed.", "Well.", "On we go."),
 )
-TOLD = {"summary": f"It was said: {ASKED}", "keywords": ["gate"]}
+TOLD = {"summary": f"It was said: {ASKED}", "keywords": ["gate", "zirconium"]}
 AGAIN = {"summary": "It is about a garden.", "keywords": ["garden"]}
-LATER = "Now that this is settled, what of the garden behind the house?"
+LATER = "Now that this is settled, what of the zucchini behind the house?"
 WORDS = ("Hello there.", ASKED, LATER, "Well?")
-CHANGES = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "sqlite3.connect"}
 
 
-@dataclass
-class Countdown:
-    """Kills the process at an operation of a given number."""
+class WholeThreads(PostgresSaver):
+    """A checkpointer that can delete whole threads, and nothing less."""
 
-    left: int
-    root: str
-
-    def audited(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Count an operation on files below the root."""
-        if event in CHANGES and str(arguments[0]).startswith(self.root):
-            self.counted()
-
-    def counted(self, _statement: str = "") -> None:
-        """Count one operation, before it is done."""
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+    prune = BaseCheckpointSaver.prune
 
 
 @contextmanager
-def opened(root: Path, countdown: Countdown | None = None) -> Iterator[Talk]:
-    """Open the thread on the files below a folder."""
-    connection = sqlite3.connect(root / "checkpoints.sqlite", check_same_thread=False)
-    if countdown is not None:
-        connection.set_trace_callback(countdown.counted)
-    saver = SqliteSaver(connection)
-    here = talk(root / "archive", [*SCRIPT], [AGAIN] * 9, checkpointer=saver)
+def opened(place: Place, what: str = "turn", countdown: Countdown | None = None) -> Iterator[Talk]:
+    """Open the thread; what the checkpointer does at first is not counted."""
+    kind = WholeThreads if what == "threads" else None
+    with place.saver(countdown, kind) as saver, place.archive(countdown) as archive:
+        yield talk(place.root, [*SCRIPT], [AGAIN] * 9, archive=archive, checkpointer=saver)
+
+
+def done(here: Talk, what: str) -> list[str]:
+    """Erase or delete, and return what is wrong with the report; what is not there is deleted."""
     try:
-        yield here
-    finally:
-        connection.close()
-        here.archive.close()
+        if what == "session":
+            report: Any = delete_session(here.agent, CONFIG)
+        elif what == "user":
+            report = delete_user(here.agent, OWNER.user)
+        else:
+            report = erase(here.agent, CONFIG, 2)
+            return [] if (report.branches, report.stale) == (("main",), ()) else [repr(report)]
+    except SessionNotFoundError:
+        return [] if what == "session" else ["no session"]
+    return [one for one in report.not_erased if "VACUUM" not in one]
 
 
-def killed(root: Path, number: int) -> bool:
-    """Erase turn 2 in a child that is killed at an operation; tell whether it came to that."""
+def killed(place: Place, what: str, number: int) -> bool:
+    """Do it in a child that is killed at an operation; tell whether it came to that."""
     child = os.fork()
     if child == 0:
-        countdown = Countdown(number, str(root))
-        sys.addaudithook(countdown.audited)
-        with opened(root, countdown) as here:
-            erase(here.agent, CONFIG, 2)
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        try:
+            begin(place, what, Countdown(number))
+            os._exit(0)
+        finally:
+            traceback.print_exc()
+            os._exit(1)
+    status = os.waitpid(child, 0)[1]
+    if not os.WIFSIGNALED(status) and os.waitstatus_to_exitcode(status):
+        raise RuntimeError(f"a child failed, counting to {number}")
+    return os.WIFSIGNALED(status)
 
 
-def traces(folder: Path) -> list[str]:
-    """Return the files below a folder in which text of the turn stands."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    found = [path for path in files if _holds(path, SECRETS)]
-    indexes = [path for path in files if path.name.startswith(NAME) and _holds(path, [TERM])]
-    return [str(path.relative_to(folder)) for path in (*found, *indexes)]
+def begin(place: Place, what: str, countdown: Countdown) -> None:
+    """Do it, counting each operation."""
+    if what == "aturn":
+        asyncio.run(abegin(place, countdown))
+        return
+    with opened(place, what, countdown) as here:
+        done(here, what)
 
 
-def searched(archive: DiskArchive) -> list[str]:
-    """Search from another session, which makes the user's index; say whether it is wrong."""
-    found = archive.search_sessions(OTHER, f"{TERM} gate", 5)
-    wrong = [one.owner for one in found] != [OWNER] or TERM in found[0].said
-    return ["searched"] if wrong else []
+async def abegin(place: Place, countdown: Countdown) -> None:
+    """Erase the turn with the asynchronous checkpointer."""
+    async with place.asaver(countdown) as saver:
+        with place.archive(countdown) as archive:
+            here = talk(place.root, [*SCRIPT], [AGAIN] * 9, archive=archive, checkpointer=saver)
+            await aerase(here.agent, CONFIG, 2)
 
 
-def finished(root: Path) -> tuple[bool, list[str]]:
-    """Open the session as anybody would; tell if an erasure was under way, and what went wrong."""
-    (begun,) = {path.exists() for path in (root / "archive").glob("*/*/erasing.json")} or {False}
-    with DiskArchive(root / "archive") as archive:
-        faults = searched(archive) if begun else []
+def found(place: Place) -> tuple[bool, bool, list[str]]:
+    """Open the archive as anybody would; tell if it is erased there, if the thread has no state.
+
+    With that, what is wrong: a turn that is neither whole nor gone, or text of it in the archive.
+    """
+    with place.archive() as archive:
         tip = archive.newest(OWNER)
-        faults += [f"{f.where}: {f.what}" for f in archive.verify(OWNER) if f.fatal]
-    left = traces(root / "archive") if begun else []
-    return begun, [*faults, *left, *([] if tip and tip.turn == len(WORDS) else ["no tip"])]
+        (record, *_) = archive.turns(OWNER, tip, [2]) if tip else (None,)
+        gone = record is None or record.status == "erased"
+        faults = [f"{f.where}: {f.what}" for f in archive.verify(OWNER) if f.fatal] if tip else []
+        hits = archive.search_sessions(OTHER, STEMS[0], 5)
+        faults += ["searched"] if bool(hits) == gone else []
+    with opened(place) as here:
+        state = here.agent.get_state(CONFIG).values
+    left = place.holding(SECRETS, STEMS) if gone else []
+    faults += [one for one in left if "checkpoint" not in one]
+    return gone, not state, faults
 
 
-def resumed(root: Path) -> list[str]:
-    """Erase again, go on with the thread, and say what went wrong."""
-    with opened(root) as here:
-        report = erase(here.agent, CONFIG, 2)
-        left = [*searched(here.archive), *traces(root)]
+def completed(place: Place, what: str) -> list[str]:
+    """Do it again, and say what went wrong or is left."""
+    with opened(place, what) as here:
+        faults = done(here, what)
+    faults += place.holding(SECRETS, STEMS)
+    if what in {"session", "user"}:
+        with opened(place) as here:
+            state = here.agent.get_state(CONFIG).values
+            sessions = here.archive.sessions(OWNER.user)
+            memories = here.archive.attention().all(OWNER.user)
+        return [*faults, *place.holding(KEPT), *map(str, (*sessions, *memories, *state))]
+    lost = {*KEPT} - {line.rpartition(": ")[2] for line in place.holding(KEPT[:1], KEPT[1:])}
+    return [*faults, *lost, *talked(place, 5)]
+
+
+def talked(place: Place, turn: int) -> list[str]:
+    """Go on with the thread, and return what was lost."""
+    with opened(place) as here:
         here.model.answers = ["On we go."]
         state = here.say("And?", CONFIG)
         records = here.records(state)
-        faults = [f"{f.where}: {f.what}" for f in here.archive.verify(OWNER) if f.fatal]
-    statuses = [record.status for record in records]
+        fatal = [f"{f.where}: {f.what}" for f in here.archive.verify(OWNER) if f.fatal]
     wanted = {
-        "statuses": statuses == ["done", "erased", "done", "done", "done"],
-        "state": (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (5, "main"),
+        "turn": (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (turn, "main"),
+        "records": [record.turn for record in records] == [*range(1, turn + 1)],
+        "statuses": {record.status for record in records if record.turn != 2} == {"done"},
         "efforts": (state["memory"]["active_effort"], list(state["memory"]["summaries"]))
         == (None, ["gate"]),
-        "report": report.branches == ("main",) and report.stale == (),
-        "checkpoints": not left,
+        "messages": [m.type for m in state["messages"]].count("human") > 1,
     }
-    return [*left, *faults, *(name for name, held in wanted.items() if not held)]
+    return [*fatal, *(f"talked on: {name}" for name, held in wanted.items() if not held)]
 
 
-def main(root: Path, first: int, step: int) -> None:
+def died(place: Place, what: str) -> tuple[bool, bool, list[str]]:
+    """Return how far it had come, and what went wrong whoever went on: with it, or with talking."""
+    gone, lost, faults = found(first := place.copy())
+    faults += completed(again := place.copy(), what)
+    first.drop()
+    again.drop()
+    if what not in {"session", "user"}:
+        on = place.copy()
+        faults += talked(on, 5)
+        with opened(on, what) as here:
+            faults += done(here, what)
+        faults += [*on.holding(SECRETS, STEMS), *talked(on, 6)]
+        on.drop()
+    return gone, lost, faults
+
+
+def main(place: Place, what: str, number: int, step: int) -> None:
     """Kill child after child, and print what was found."""
-    (root / "whole").mkdir()
-    with opened(root / "whole") as here:
+    with opened(place) as here:
         here.model.structured = [TOLD]
         [here.say(words, CONFIG) for words in WORDS]
-        here.archive.search_sessions(OTHER, TERM, 5)
-    known = (root / "whole" / "archive" / OWNER.user / NAME).read_bytes().count(TERM.encode())
-    kills, begun, wrong = 0, 0, dict[int, list[str]]()
-    number = first
-    while killed(shutil.copytree(root / "whole", root / str(number)), number):
-        copy = shutil.copytree(root / str(number), root / f"{number}-opened")
-        under_way, faults = finished(copy)
-        faults += resumed(root / str(number))
-        kills, begun = kills + 1, begun + under_way
+        here.archive.search_sessions(OTHER, STEMS[0], 5)
+    known = {line.rpartition(": ")[2] for line in place.holding(SECRETS, STEMS)}
+    kills, erased, stateless, wrong = 0, 0, 0, dict[int, list[str]]()
+    while killed(one := place.copy(), what, number):
+        gone, lost, faults = died(one, what)
+        kills, erased, stateless = kills + 1, erased + gone, stateless + lost
         wrong |= {number: faults} if faults else {}
-        shutil.rmtree(copy)
-        shutil.rmtree(root / str(number))
+        one.drop()
         number += step
-    sys.stdout.write(
-        json.dumps({"kills": kills, "begun": begun, "known": known, "wrong": wrong}) + "\n"
-    )
-
-
-def _holds(path: Path, sought: Sequence[str]) -> bool:
-    data = path.read_bytes()
-    return any(text.encode() in data for text in sought)
+    one.drop()
+    counts = {"kills": kills, "erased": erased, "stateless": stateless, "wrong": wrong}
+    sys.stdout.write(json.dumps({**counts, "known": len(known)}) + "\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(
+        Place(Path(sys.argv[1]), sys.argv[2]).begun(),
+        sys.argv[3],
+        int(sys.argv[4]),
+        int(sys.argv[5]),
+    )

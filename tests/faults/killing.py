@@ -1,52 +1,59 @@
 """Run turns in child processes and kill them.
 
-`python -m tests.faults.killing ROOT MODE KILLS SEED` prints one JSON line. `lost`, `doubled`,
-`disordered` and `altered` count turns of the lineage that the last checkpoint continues; `leaves`
-counts branches that it does not.
+`python -m tests.faults.killing ROOT URI MODE KILLS SEED` prints one JSON line; URI is that of a
+PostgreSQL database, empty for SQLite's files. `lost`, `doubled`, `disordered` and `altered` count
+turns of the lineage that the last checkpoint continues, `told` texts of erased turns that are still
+somewhere; `leaves` counts branches that the last checkpoint does not continue.
 """
 
 import json
 import os
 import random
+import re
 import signal
-import sqlite3
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Durability
 
-from ebbtide import DiskArchive, create_memory_agent
+from ebbtide import Settings, TurnRunningError, erase
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Record
 from ebbtide.memory.tokens import count
-from tests.agents import tip_in
+from tests.agents import Talk, talk, tip_in
 from tests.doubles import ScriptedModel, call
+from tests.faults.places import Place
 
 OWNER = Owner("default", "killed")
 CONFIG: RunnableConfig = {"configurable": {"thread_id": OWNER.thread}}
-LONGEST = 0.18
+SMALL = Settings(context_budget=4_000)
+LONG = "We looked at the shop for a while, and talked about this and that without a result. " * 8
+LONGEST = 0.25
 """How long a child works at most before it is killed, in seconds."""
 
 PATIENCE = 20
 """So many times longer where children, on a busy machine, have answered too little so far."""
 
+OPENED, CLOSED, ERASED_EVERY = 2, 11, 6
+"""The turns of each dozen that open and conclude an effort; how often an old turn is erased."""
+
 
 def answer(messages: list[BaseMessage]) -> AIMessage:
-    """Open and close efforts now and then, else answer with something never said before."""
+    """Open and close an effort in each dozen, else answer with something never said before."""
     said = next(m for m in reversed(messages) if m.type == "human" and m.name is None).text
     turn = number(said)
     if not isinstance(messages[-1], ToolMessage):
-        if turn % 4 == 1:
-            return call("open_effort", name=f"work {turn}")
-        if turn % 4 == 3:
+        if turn % 12 == OPENED:
+            return call("open_effort", name=f"work {turn}", goal=f"Work off message {turn}")
+        if turn % 12 == CLOSED:
             return call("close_effort")
     new = f"answer to {turn}: {random.random()} é中😀\x85"  # noqa: S311
     return AIMessage(new + block(turn))
@@ -57,37 +64,78 @@ def block(turn: int) -> str:
     return f"\n\n---STATE---\nGoal: answer {turn}\n---END STATE---" if turn % 3 == 0 else ""
 
 
+def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
+    """Quote what was asked in the log of an effort."""
+    asked = re.findall(r"message \d+ with", messages[-1].text)
+    return {"items": [{"quote": one, "kind": "fact", "turn": 0} for one in asked[:3]]}
+
+
 @contextmanager
-def opened(root: Path) -> Iterator[CompiledStateGraph[Any, Any, Any, Any]]:
-    """Open the agent on the files below `root`."""
-    connection = sqlite3.connect(root / "checkpoints.sqlite", check_same_thread=False)
-    try:
-        yield create_memory_agent(
-            ScriptedModel(answers=answer, structured=[{"summary": "It was done."}] * 1000),
-            archive=DiskArchive(root / "archive"),
-            checkpointer=SqliteSaver(connection),
+def opened(place: Place) -> Iterator[Talk]:
+    """Open the agent in its place."""
+    with place.saver() as saver, place.archive() as archive:
+        yield talk(
+            place.root,
+            answer,
+            [{"summary": "It was done."}] * 1000,
+            archive=archive,
+            checkpointer=saver,
+            settings=SMALL,
+            extraction_model=ScriptedModel(answers=["no JSON"] * 900, structured=quoting),
         )
-    finally:
-        connection.close()
 
 
-def work(root: Path, durability: Durability, chance: random.Random) -> None:
+def work(place: Place, durability: Durability, chance: random.Random) -> None:
     """Run turns until killed, noting each question before it is sent and each answer after."""
-    with opened(root) as agent:
+    sent, answered, erased = (place.root / name for name in ("sent", "answered", "erased"))
+    with opened(place) as here:
         while True:
-            if agent.get_state(CONFIG).next and chance.random() < 0.5:
-                agent.invoke(None, CONFIG, durability=durability)
+            following = here.agent.get_state(CONFIG).next
+            if following and chance.random() < 0.5:
+                here.agent.invoke(None, CONFIG, durability=durability)
                 continue
-            turn = len(lines(root / "sent")) + 1
-            note(root / "sent", turn)
+            turn = len(lines(sent)) + 1
+            if turn % ERASED_EVERY == 0 and not following and chance.random() < 0.7:
+                with suppress(TurnRunningError):  # the kill came between writes and checkpoint
+                    erase_one(here, erased, chance)
+            note(sent, turn)
             said = {"messages": [("user", question(turn))]}
-            found = agent.invoke(said, CONFIG, durability=durability)
-            note(root / "answered", [turn, found["messages"][-1].text])
+            found = here.agent.invoke(said, CONFIG, durability=durability)
+            note(answered, [turn, found["messages"][-1].text])
+
+
+def erase_one(here: Talk, erased: Path, chance: random.Random) -> None:
+    """Erase an old turn, noting before what it said; what was cut off is often done again."""
+    values, known = state(here), lines(erased)
+    records = here.records(values) if values else ()
+    whole = [one for one in records[:-2] if one.status != "erased" and asked_in(one)]
+    if known and chance.random() < 0.5:
+        erase(here.agent, CONFIG, known[-1]["turn"])
+    elif whole:
+        one = chance.choice(whole)
+        asked = asked_in(one)
+        note(erased, {"turn": one.turn, "asked": [*map(number, asked)], "said": texts(one)})
+        erase(here.agent, CONFIG, one.turn)
+
+
+def texts(record: Record) -> list[str]:
+    """Return what nobody but a turn says: its questions, and the numbers in its answers."""
+    said = (text(m).partition(": ")[2].split(" ")[0] for m in record.messages if m["type"] == "ai")
+    return [
+        *(asked.partition(" with ")[0] + " with" for asked in asked_in(record)),
+        *filter(None, said),
+    ]
+
+
+def state(here: Talk) -> dict[str, Any]:
+    """Return the newest state of the thread."""
+    values: dict[str, Any] = here.agent.get_state(CONFIG).values
+    return values
 
 
 def question(turn: int) -> str:
     """Return what is asked in a turn, with characters that files and lines stumble over."""
-    return f"message {turn} with \u2028 and \x00 and 你好"
+    return f"message {turn} with \u2028 and \x00 and 你好 {LONG}"
 
 
 def note(path: Path, value: object) -> None:
@@ -101,28 +149,56 @@ def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def kill(root: Path, durability: Durability, seed: int, longest: float) -> None:
-    """Start a child, let it work for a moment of at most `longest` seconds, kill it."""
+def kill(place: Place, durability: Durability, seed: int, longest: float) -> None:
+    """Start a child, let it work for a moment of at most `longest` seconds, kill it.
+
+    Raises `RuntimeError` if it ended before that.
+    """
     child = os.fork()
     if child == 0:
-        work(root, durability, random.Random(seed))  # noqa: S311
+        try:
+            work(place, durability, random.Random(seed))  # noqa: S311
+        finally:
+            traceback.print_exc()
+            os._exit(1)
     time.sleep(random.Random(-seed).uniform(0.02, longest))  # noqa: S311
     os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    if not os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+        raise RuntimeError(f"a child failed, with seed {seed}")
 
 
-def report(root: Path, durability: Durability) -> dict[str, int]:
-    """Let the thread end its last turn, then compare the lineage with what was noted."""
-    with opened(root) as agent:
-        if agent.get_state(CONFIG).next:
-            agent.invoke(None, CONFIG, durability=durability)
-        values = agent.get_state(CONFIG).values
-    tip = tip_in(values)
-    archive = DiskArchive(root / "archive")
-    records = archive.turns(OWNER, tip, range(1, tip.turn + 1))
+def report(place: Place, durability: Durability) -> dict[str, int]:
+    """Let the thread end its last turn and its erasures, then compare it with what was noted."""
+    erased = lines(place.root / "erased")
+    with opened(place) as here:
+        if here.agent.get_state(CONFIG).next:
+            here.agent.invoke(None, CONFIG, durability=durability)
+        for turn in {one["turn"] for one in erased}:
+            erase(here.agent, CONFIG, turn)
+        values = state(here)
+        records = here.records(values)
+        findings = here.archive.verify(OWNER)
+        made = [here.archive.compression(OWNER, tip_in(values), one) for one in efforts(records)]
+    gone = {turn for one in erased for turn in one["asked"]}
+    told = place.holding({said for one in erased for said in one["said"]})
+    return {
+        **compared(records, tip_in(values).turn, dict(lines(place.root / "answered")), gone),
+        "aborted": sum(record.status == "aborted" for record in records),
+        "concluded": sum(e["type"] == "concluded" for one in records for e in one.events),
+        "compressed": sum(one is not None for one in made),
+        "erased": sum(record.status == "erased" for record in records),
+        "told": len(told),
+        "leaves": sum("leaf" in found.what for found in findings),
+        "damage": sum(found.fatal for found in findings),
+    }
+
+
+def compared(
+    records: Sequence[Record], newest: int, answers: dict[int, str], gone: set[int]
+) -> dict[str, int]:
+    """Return how a lineage differs from what was noted, but for what was erased."""
     questions = [said for record in records for said in asked_in(record)]
     asked = [number(said) for said in questions]
-    answers = dict(lines(root / "answered"))
     kept = {number(said): text(one.messages[-1]) for one in records for said in asked_in(one)}
     misheard = sum(said != question(number(said)) for said in questions)
     misquoted = sum(
@@ -131,14 +207,17 @@ def report(root: Path, durability: Durability) -> dict[str, int]:
     return {
         "turns": len(records),
         "answered": len(answers),
-        "lost": len(answers.keys() - set(asked)) + tip.turn - len(records),
-        "doubled": len(asked) - len(set(asked)),
+        "lost": len(answers.keys() - {*asked} - gone) + newest - len(records),
+        "doubled": sum(times - 1 for times in Counter(asked).values()),
         "disordered": int(asked != sorted(asked)),
         "altered": misheard + misquoted,
-        "aborted": sum(record.status == "aborted" for record in records),
-        "leaves": len([found for found in archive.verify(OWNER) if not found.fatal]),
-        "damage": len([found for found in archive.verify(OWNER) if found.fatal]),
+        "back": len(gone & {*asked}),
     }
+
+
+def efforts(records: Sequence[Record]) -> list[str]:
+    """Return the efforts that turns belong to."""
+    return list(dict.fromkeys(name for record in records for name in record.efforts))
 
 
 def asked_in(record: Record) -> list[str]:
@@ -151,14 +230,19 @@ def number(said: str) -> int:
     return int(said.split()[1])
 
 
-def main(root: Path, durability: Durability, kills: int, seed: int) -> None:
+def main(place: Place, durability: Durability, kills: int, seed: int) -> None:
     """Kill `kills` children, then report; what takes long to load is loaded before."""
     count("ready")
     for child in range(kills):
-        slow = len(lines(root / "answered")) < child // 2
-        kill(root, durability, seed * 10_000 + child, LONGEST * PATIENCE if slow else LONGEST)
-    sys.stdout.write(json.dumps(report(root, durability)) + "\n")
+        slow = len(lines(place.root / "answered")) < child // 2
+        kill(place, durability, seed * 10_000 + child, LONGEST * PATIENCE if slow else LONGEST)
+    sys.stdout.write(json.dumps(report(place, durability)) + "\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), cast("Durability", sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    main(
+        Place(Path(sys.argv[1]), sys.argv[2]).begun(),
+        cast("Durability", sys.argv[3]),
+        int(sys.argv[4]),
+        int(sys.argv[5]),
+    )

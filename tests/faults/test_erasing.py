@@ -1,4 +1,7 @@
-"""An erasure that is killed anywhere is finished by whoever opens the session, or erases again."""
+"""What was being erased when the process was killed is gone, or whole; erasing again completes it.
+
+Whoever opens the archive next finds it so, with nothing left of what is gone.
+"""
 
 import json
 import subprocess
@@ -8,29 +11,53 @@ from typing import Any
 
 import pytest
 
+from tests.databases import Server
+from tests.faults.erasing import SECRETS, STEMS
 
-def run(root: Path, first: int, step: int) -> dict[str, Any]:
+ON_SQLITE, ON_POSTGRESQL = ("turn", "session", "user"), ("turn", "aturn", "threads", "session")
+PLACES = [
+    *(("sqlite", what) for what in ON_SQLITE),
+    *(("postgresql", what) for what in (*ON_POSTGRESQL, "user")),
+]
+OFTEN = [("sqlite", "turn"), ("sqlite", "user"), ("postgresql", "turn"), ("postgresql", "session")]
+"""What is killed at some statements in each run of the tests; the rest, at each, in the soak."""
+
+
+def run(server: Server, root: Path, place: tuple[str, str], numbers: tuple[int, int]) -> Any:
     """Run the killing in a process of its own and return its report."""
-    command = [sys.executable, "-m", "tests.faults.erasing", str(root), str(first), str(step)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    report: dict[str, Any] = json.loads(done.stdout)
+    database, what = place
+    uri = "" if database == "sqlite" else server.database().uri
+    program = [sys.executable, "-m", "tests.faults.erasing", str(root / "whole"), uri, what]
+    done = subprocess.run(
+        [*program, *map(str, numbers)], capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+    report = json.loads(done.stdout)
+    assert report["known"] >= len(SECRETS) + len(STEMS)
     return report
 
 
-def test_killed_at_every_fourth_operation(tmp_path: Path) -> None:
-    """Wherever the process died, nothing of the text is left in the end, and the thread goes on."""
-    report = run(tmp_path, 3, 4)
+@pytest.mark.parametrize("place", OFTEN, ids="-".join)
+def test_killed_now_and_then(tmp_path: Path, postgres: Server, place: tuple[str, str]) -> None:
+    """Wherever the process died, nothing of it is left in the end, and the thread goes on."""
+    numbers = (9, 21) if place[1] in {"session", "user"} else (23, 45)
+    report = run(postgres, tmp_path, place, numbers)
 
     assert report["wrong"] == {}
-    assert report["kills"] >= 25
-    assert report["begun"] >= 3
-    assert report["known"] >= 1
+    assert report["kills"] >= 3
 
 
 @pytest.mark.soak
-def test_killed_at_every_operation(tmp_path: Path) -> None:
-    """So it is at each single operation on a file and each statement to the checkpoints."""
-    report = run(tmp_path, 1, 1)
+@pytest.mark.parametrize("place", PLACES, ids="-".join)
+def test_killed_at_every_statement(
+    tmp_path: Path, postgres: Server, place: tuple[str, str]
+) -> None:
+    """So it is at each statement; only if whole threads are deleted one is without its state."""
+    report = run(postgres, tmp_path, place, (1, 1))
 
     assert report["wrong"] == {}
-    assert report["kills"] >= 100
+    assert report["kills"] >= 50
+    assert 1 <= report["erased"] < report["kills"]
+    assert (report["stateless"] > 0) == (
+        place not in {("postgresql", "turn"), ("postgresql", "aturn")}
+    )

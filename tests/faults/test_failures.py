@@ -1,20 +1,18 @@
 """Failures change nothing: of the model, of the archive, of a second process."""
 
 import multiprocessing
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ebbtide import DiskArchive
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
 from tests.doubles import Broken, call
 from tests.faults.disks import FullDisk, NoRoomToCompress
+from tests.faults.places import Place
 from tests.graph.long_effort import compressing, quoting, talked
 
 OWNER = Owner("default", "t")
@@ -110,37 +108,37 @@ def test_same_message_again_after_a_crash(tmp_path: Path) -> None:
     assert [record.status for record in here.records(state)] == ["aborted", "done"]
 
 
-def _one_turn(root: Path, words: str, barrier: Any) -> None:
-    connection = sqlite3.connect(root / "c.sqlite", check_same_thread=False, timeout=30)
-
+def _one_turn(place: Place, words: str, barrier: Any) -> None:
     def answer(_: Any) -> str:
         barrier.wait()
         return words
 
-    talk(root, answer, checkpointer=SqliteSaver(connection)).say(words)
+    with place.saver() as saver, place.archive() as archive:
+        talk(place.root, answer, archive=archive, checkpointer=saver).say(words)
 
 
-def test_two_processes_on_one_thread(tmp_path: Path) -> None:
+def test_two_processes_on_one_thread(place: Place) -> None:
     """Two processes that answer one thread at once leave both turns, on two branches."""
-    connection = sqlite3.connect(tmp_path / "c.sqlite", check_same_thread=False)
-    here = talk(tmp_path, ["first"], checkpointer=SqliteSaver(connection))
-    here.say("start")
-    connection.close()
+    with place.saver() as saver, place.archive() as archive:
+        talk(place.root, ["first"], archive=archive, checkpointer=saver).say("start")
     start = multiprocessing.get_context("spawn")
-    barrier = start.Barrier(2)
-    both = [start.Process(target=_one_turn, args=(tmp_path, w, barrier)) for w in ("x", "y")]
+    barrier, there = start.Barrier(2), Place(place.root, place.uri)
+    both = [start.Process(target=_one_turn, args=(there, w, barrier)) for w in ("x", "y")]
     for process in both:
         process.start()
     for process in both:
         process.join(120)
 
-    archive = DiskArchive(tmp_path)
-    tips = archive.tips(OWNER)
-    records = [record for tip in tips for record in archive.turns(OWNER, tip, range(1, 9))]
-    said = {text(m) for record in records for m in record.messages if m["type"] == "human"}
-    assert said == {"start", "x", "y"}
+    with place.archive() as archive:
+        tips = archive.tips(OWNER)
+        seen = [record for tip in tips for record in archive.turns(OWNER, tip, range(1, 9))]
+        findings = archive.verify(OWNER)
+    done = {record.tip: record for record in seen if record.status == "done"}.values()
+    said = [text(m) for record in done for m in record.messages if m["type"] == "human"]
+    assert sorted(said) == ["start", "x", "y"]
     assert len(tips) == 2
     assert [process.exitcode for process in both] == [0, 0]
+    assert [one.what[:11] for one in findings] == ["leaf branch"]
 
 
 @pytest.mark.parametrize(("full", "kept"), [("compression", {}), ("log", {"shop": 9})])

@@ -1,19 +1,21 @@
 """Going back through LangGraph's own API: every branch sees its own past and no sibling's."""
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 
-from ebbtide import DiskArchive, create_memory_agent
+from ebbtide import create_memory_agent
+from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Tip
 from tests.agents import tip_in
 from tests.doubles import ScriptedModel, call
+from tests.faults.places import Place
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 NODES = [
@@ -31,9 +33,17 @@ def reply(messages: list[BaseMessage]) -> Any:
 
 
 @pytest.fixture
-def archive(tmp_path: Path) -> DiskArchive:
-    """Return an archive on disk."""
-    return DiskArchive(tmp_path, durable=False)
+def archive(place: Place) -> Iterator[SqlArchive]:
+    """Return an archive in each kind of place."""
+    with place.archive() as kept:
+        yield kept
+
+
+@pytest.fixture
+def saver(place: Place) -> Iterator[BaseCheckpointSaver[Any]]:
+    """Return a checkpointer in the same place."""
+    with place.saver() as kept:
+        yield kept
 
 
 @pytest.fixture
@@ -43,9 +53,11 @@ def model() -> ScriptedModel:
 
 
 @pytest.fixture
-def agent(archive: DiskArchive, model: ScriptedModel) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Return an agent with checkpoints in memory."""
-    return create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
+def agent(
+    archive: SqlArchive, saver: BaseCheckpointSaver[Any], model: ScriptedModel
+) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return an agent with its checkpoints in the same place."""
+    return create_memory_agent(model, archive=archive, checkpointer=saver)
 
 
 def ask(agent: Any, words: str, config: RunnableConfig = THREAD) -> dict[str, Any]:
@@ -54,7 +66,7 @@ def ask(agent: Any, words: str, config: RunnableConfig = THREAD) -> dict[str, An
     return found
 
 
-def lineage(archive: DiskArchive, values: dict[str, Any]) -> list[str]:
+def lineage(archive: SqlArchive, values: dict[str, Any]) -> list[str]:
     """Return the first message of every turn that a state can see."""
     tip = tip_in(values)
     records = archive.turns(
@@ -73,7 +85,7 @@ def back_to(agent: Any, turn: int, after: str = "compress") -> RunnableConfig:
     raise LookupError((turn, after))
 
 
-def test_fork_in_the_middle(agent: Any, archive: DiskArchive) -> None:
+def test_fork_in_the_middle(agent: Any, archive: SqlArchive) -> None:
     """A run from an older checkpoint sees the turns before it and not those after it."""
     for words in ("one", "two", "three"):
         ask(agent, words)
@@ -83,7 +95,7 @@ def test_fork_in_the_middle(agent: Any, archive: DiskArchive) -> None:
     assert lineage(archive, forked) == ["one", "other"]
 
 
-def test_old_tip_goes_on_after_a_fork(agent: Any, archive: DiskArchive) -> None:
+def test_old_tip_goes_on_after_a_fork(agent: Any, archive: SqlArchive) -> None:
     """The branch that was left is as it was, and goes on where it stopped."""
     for words in ("one", "two", "three"):
         ask(agent, words)
@@ -95,7 +107,7 @@ def test_old_tip_goes_on_after_a_fork(agent: Any, archive: DiskArchive) -> None:
     assert lineage(archive, continued) == ["one", "two", "three", "four"]
 
 
-def test_fork_of_a_fork(agent: Any, archive: DiskArchive) -> None:
+def test_fork_of_a_fork(agent: Any, archive: SqlArchive) -> None:
     """A fork of a fork sees the fork's turns before it left, and the trunk's before those."""
     for words in ("one", "two", "three"):
         ask(agent, words)
@@ -108,7 +120,24 @@ def test_fork_of_a_fork(agent: Any, archive: DiskArchive) -> None:
     assert lineage(archive, forked) == ["one", "other two", "third three"]
 
 
-def test_fork_before_the_first_turn(agent: Any, archive: DiskArchive) -> None:
+def test_every_tip_of_forks_of_forks_goes_on(agent: Any, archive: SqlArchive) -> None:
+    """Forks at every depth, each from the one before, all go on, each with its own past alone."""
+    ask(agent, "one")
+    pasts, starts = [["one"]], [agent.get_state(THREAD).config]
+    for depth in range(5):
+        for past, start in [*zip(pasts, starts, strict=True)][-2:]:
+            found = ask(agent, f"{depth} after {past[-1]}", start)
+            pasts.append(lineage(archive, found))
+            starts.append(agent.get_state(THREAD).config)
+
+    ends = [ask(agent, "end", start) for start in starts]
+
+    assert [lineage(archive, end) for end in ends] == [[*past, "end"] for past in pasts]
+    assert len({end["memory"]["position"]["branch"] for end in ends}) == len(ends)
+    assert [one for one in archive.verify(Owner("default", "t")) if one.fatal] == []
+
+
+def test_fork_before_the_first_turn(agent: Any, archive: SqlArchive) -> None:
     """A run from before the first turn sees none of the turns that were there."""
     ask(agent, "one")
     ask(agent, "two")
@@ -119,7 +148,7 @@ def test_fork_before_the_first_turn(agent: Any, archive: DiskArchive) -> None:
     assert lineage(archive, forked) == ["another one"]
 
 
-def test_replay_of_an_old_turn(agent: Any, archive: DiskArchive) -> None:
+def test_replay_of_an_old_turn(agent: Any, archive: SqlArchive) -> None:
     """Running an old turn again with the same answer stores nothing twice."""
     ask(agent, "one")
     ask(agent, "two")
@@ -134,7 +163,7 @@ def test_replay_of_an_old_turn(agent: Any, archive: DiskArchive) -> None:
 
 
 @pytest.mark.parametrize("same_id", [True, False])
-def test_edit_inside_a_turn(agent: Any, archive: DiskArchive, *, same_id: bool) -> None:
+def test_edit_inside_a_turn(agent: Any, archive: SqlArchive, *, same_id: bool) -> None:
     """A question edited inside its turn is answered as edited, on a branch of its own."""
     ask(agent, "one")
     asked = ask(agent, "two")["messages"][-2]
@@ -149,7 +178,7 @@ def test_edit_inside_a_turn(agent: Any, archive: DiskArchive, *, same_id: bool) 
     assert lineage(archive, found)[0] == "one"
 
 
-def test_edit_of_an_answered_turn(agent: Any, archive: DiskArchive) -> None:
+def test_edit_of_an_answered_turn(agent: Any, archive: SqlArchive) -> None:
     """An answered question that is edited in the state is what the next turn builds on."""
     ask(agent, "one")
     asked = ask(agent, "two")["messages"][-2]
@@ -165,7 +194,7 @@ INNER = ["begin_turn", "assemble_context", "call_model", "run_tools"]
 
 
 @pytest.mark.parametrize("node", INNER)
-def test_regenerated_answer(agent: Any, archive: DiskArchive, node: str) -> None:
+def test_regenerated_answer(agent: Any, archive: SqlArchive, node: str) -> None:
     """A finished turn that is run again stands once, with what happened in it."""
     ask(agent, "one")
     done = ask(agent, "open work")
@@ -180,7 +209,7 @@ def test_regenerated_answer(agent: Any, archive: DiskArchive, node: str) -> None
     assert not any(finding.fatal for finding in archive.verify(Owner("default", "t")))
 
 
-def test_answer_that_was_removed(agent: Any, archive: DiskArchive) -> None:
+def test_answer_that_was_removed(agent: Any, archive: SqlArchive) -> None:
     """A last answer taken away is an edit of its turn, whose question is not asked twice."""
     ask(agent, "one")
     done = ask(agent, "two")
@@ -196,7 +225,7 @@ def test_answer_that_was_removed(agent: Any, archive: DiskArchive) -> None:
     ]
 
 
-def test_repeated_id_beside_a_new_message(agent: Any, archive: DiskArchive) -> None:
+def test_repeated_id_beside_a_new_message(agent: Any, archive: SqlArchive) -> None:
     """What comes in with the id of an older message is not lost beside a new one."""
     first = ask(agent, "one")["messages"][0]
     ask(agent, "two")
@@ -209,7 +238,7 @@ def test_repeated_id_beside_a_new_message(agent: Any, archive: DiskArchive) -> N
     assert found["messages"][0].text == "one"
 
 
-def test_copied_thread_is_a_branch(agent: Any, archive: DiskArchive) -> None:
+def test_copied_thread_is_a_branch(agent: Any, archive: SqlArchive) -> None:
     """A thread whose state was copied goes on in the same session, as a branch."""
     ask(agent, "one")
     values = ask(agent, "two")
@@ -223,7 +252,7 @@ def test_copied_thread_is_a_branch(agent: Any, archive: DiskArchive) -> None:
     assert lineage(archive, agent.get_state(THREAD).values) == ["one", "two", "three"]
 
 
-def test_efforts_of_a_sibling_are_invisible(agent: Any, archive: DiskArchive) -> None:
+def test_efforts_of_a_sibling_are_invisible(agent: Any, archive: SqlArchive) -> None:
     """The same effort can be opened on both branches, for neither sees the other's."""
     ask(agent, "one")
     ask(agent, "open work")
@@ -235,9 +264,8 @@ def test_efforts_of_a_sibling_are_invisible(agent: Any, archive: DiskArchive) ->
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_resume_at_every_node(archive: DiskArchive, model: ScriptedModel, node: str) -> None:
+def test_resume_at_every_node(agent: Any, archive: SqlArchive, node: str) -> None:
     """A turn that is interrupted before any node and resumed stands once in the archive."""
-    agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
     ask(agent, "one")
     agent.invoke({"messages": [("user", "open work")]}, THREAD, interrupt_before=[node])
 
@@ -248,9 +276,8 @@ def test_resume_at_every_node(archive: DiskArchive, model: ScriptedModel, node: 
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_new_message_at_every_node(archive: DiskArchive, model: ScriptedModel, node: str) -> None:
+def test_new_message_at_every_node(agent: Any, archive: SqlArchive, node: str) -> None:
     """A new message in the middle of a turn keeps the user's message and leaves no call open."""
-    agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
     ask(agent, "one")
     agent.invoke({"messages": [("user", "open work")]}, THREAD, interrupt_before=[node])
 

@@ -1,12 +1,12 @@
 """One open effort that is talked about for long, with models that quote and summarise."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from ebbtide import Settings
+from ebbtide import DiskArchive, Settings
+from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.record import Owner
 from ebbtide.memory.salience import Compression
 from tests.agents import Talk, talk, tip_in
@@ -44,7 +44,8 @@ def compressing(root: Path, answers: Any = None, **options: Any) -> Talk:
     """Return such an agent with an open effort."""
     here = agent(root, answers, **options)
     opening = call("open_effort", name="shop", goal=GOAL)
-    first = talk(root, [opening, "Opened."], checkpointer=here.agent.checkpointer)
+    same = {"archive": here.archive, "checkpointer": here.agent.checkpointer}
+    first = talk(root, [opening, "Opened."], **same)
     first.say("Let's move the shop.")
     return here
 
@@ -56,8 +57,8 @@ def shown(here: Talk) -> str:
 
 def entries(root: Path) -> list[dict[str, Any]]:
     """Return the log of extractions."""
-    path = root / "default" / "t" / "extractions.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    with DiskArchive(root) as archive:
+        return [dict(entry) for entry in read(archive, Owner("default", "t")).extractions]
 
 
 def stored(here: Talk, state: dict[str, Any]) -> Compression | None:

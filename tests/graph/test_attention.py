@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.memory import InMemoryStore
-from langgraph.store.sqlite import AsyncSqliteStore
 
 from ebbtide import CommandError, commands, erase, restore
-from ebbtide.graph.own_store import OwnStore
-from ebbtide.memory.attention import Memory
+from ebbtide.memory.archive.memories import SqlAttention
+from ebbtide.memory.archive.sql import DiskArchive
+from ebbtide.memory.attention import Kept, Memory
+from ebbtide.memory.errors import AttentionError
 from ebbtide.memory.record import Owner
-from ebbtide.memory.store_attention import StoreAttention
 from tests.agents import Talk, talk, tip_in
 from tests.doubles import call
 from tests.graph.journeys import After, after, quoted
@@ -62,11 +61,6 @@ def surfaced(turn: After) -> str:
     notes = [message for message in turn.sent if "From earlier sessions" in message.text]
     assert all(message.type == "human" for message in notes)
     return "\n".join(message.text for message in notes)
-
-
-def attention_of(here: Talk) -> StoreAttention:
-    """Return the attention beside the archive of an agent."""
-    return StoreAttention(OwnStore(here.archive.root)())
 
 
 def test_the_next_session_begins_with_it(tmp_path: Path) -> None:
@@ -120,7 +114,9 @@ def test_without_a_name_sessions_stay_apart(tmp_path: Path, user: str | None) ->
 
     assert not surfaced(turn)
     assert turn.results[0]["results"] == []
-    assert not OwnStore(tmp_path).path.exists()
+    assert (
+        here.archive.attention().explain(user or "default", MEMORY, now=datetime.now(UTC)) is None
+    )
     with pytest.raises(CommandError, match="no user is named"):
         commands.attention(here.agent, session("x", user))
 
@@ -181,11 +177,10 @@ def test_it_fades_and_is_there_when_it_matters(
     tmp_path: Path, days: int, words: str, *, there: bool
 ) -> None:
     """A memory of 80 is surfaced for 50 days, and longer where the first message is about it."""
-    store = InMemoryStore()
-    here = monday(tmp_path, "Hi.", store=store)
+    here = monday(tmp_path, "Hi.")
     concluded = datetime.now(UTC) - timedelta(days=days)
     older = Memory(MEMORY, 80, concluded, ("gate", "clock"))
-    StoreAttention(store).add("ann", older, now=concluded)
+    here.archive.attention().add("ann", older, now=concluded)
 
     turn = after(here, words, session("tuesday"))
 
@@ -194,13 +189,13 @@ def test_it_fades_and_is_there_when_it_matters(
 
 def test_what_faded_leaves_when_a_session_begins(tmp_path: Path) -> None:
     """Nothing is left to prune after the first turn."""
-    store, now = InMemoryStore(), datetime.now(UTC)
-    here, long_ago = monday(tmp_path, "Hi.", store=store), now - timedelta(days=365)
-    StoreAttention(store).add("ann", Memory("t/old", 90, long_ago), now=long_ago)
+    here, now = monday(tmp_path, "Hi."), datetime.now(UTC)
+    kept, long_ago = here.archive.attention(), now - timedelta(days=365)
+    kept.add("ann", Memory("t/old", 90, long_ago), now=long_ago)
 
     here.say("Hello.", session("tuesday"))
 
-    assert StoreAttention(store).prune("ann", now=now) == 0
+    assert kept.prune("ann", now=now) == 0
 
 
 def test_the_second_turn_surfaces_nothing_more(tmp_path: Path) -> None:
@@ -298,35 +293,28 @@ def test_the_message_decides_what_comes_first(tmp_path: Path) -> None:
     assert [*state["memory"]["summaries"]] == [MEMORY, "lamps/lamps"]
 
 
-def test_it_is_kept_in_the_store_of_the_graph(tmp_path: Path) -> None:
-    """With a store the agent keeps attention there, and makes no file of its own."""
-    store = InMemoryStore()
-    here = monday(tmp_path, "Hi.", store=store)
+class Failing(SqlAttention):
+    """Attention that cannot be read."""
 
-    turn = after(here, "Hello.", session("tuesday"))
-
-    assert MEMORY in surfaced(turn)
-    assert not OwnStore(tmp_path).path.exists()
-    assert [one.id for one in StoreAttention(store).top("ann", 5, now=datetime.now(UTC))] == [
-        MEMORY
-    ]
+    def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
+        """Fail."""
+        raise AttentionError(f"nothing of {user_id!r} can be read at {now}")
 
 
 def test_when_attention_fails_the_turn_works(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file that cannot be opened is a warning; what was concluded meanwhile comes later."""
-    broken = OwnStore(tmp_path).path
-    broken.mkdir(parents=True)
+    """A session begins without memories, with a warning; the next one has them."""
+    archive = DiskArchive(tmp_path, durable=False)
+    failing = Failing(archive.database)
+    here = monday(tmp_path, "Hi.", archive=archive, attention=failing)
     with caplog.at_level(logging.WARNING, "ebbtide.attention"):
-        here = monday(tmp_path, "Hi.", "Hello.")
-    broken.rmdir()
+        meanwhile = after(here, "Hello.", session("tuesday"))
 
-    here.say("One more thing.", session("monday"))
-    turn = after(here, "Hello.", session("tuesday"))
-
-    assert "cannot be opened" in caplog.text
-    assert MEMORY in surfaced(turn)
+    again = talk(tmp_path, ["Hello."], archive=archive)
+    assert not surfaced(meanwhile)
+    assert "session 'tuesday' begins without memories" in caplog.text
+    assert MEMORY in surfaced(after(again, "Hello.", session("wednesday")))
 
 
 def test_a_restored_session_counts_nothing_twice(tmp_path: Path) -> None:
@@ -340,18 +328,6 @@ def test_a_restored_session_counts_nothing_twice(tmp_path: Path) -> None:
     here.say("Thanks.", session("monday"))
 
     assert commands.explain(here.agent, session("x"), MEMORY).accesses == 1
-
-
-def test_a_restored_session_is_remembered(tmp_path: Path) -> None:
-    """What attention has lost of a thread is kept again when the thread is rebuilt."""
-    saver = InMemorySaver()
-    here = monday(tmp_path, "Hi.", checkpointer=saver)
-    attention_of(here).forget("ann", MEMORY, now=datetime.now(UTC))
-    saver.delete_thread("monday")
-
-    restore(here.agent, session("monday"))
-
-    assert MEMORY in surfaced(after(here, "Hello.", session("tuesday")))
 
 
 def test_erasing_reaches_attention(tmp_path: Path) -> None:
@@ -413,19 +389,3 @@ def test_a_new_effort_is_told_what_is_related(tmp_path: Path, goal: str, hinted:
     hints = [m.text for m in turn.sent if "<hints" in m.text]
     assert bool(hints) is hinted
     assert all(MEMORY in one for one in hints)
-
-
-async def test_with_an_asynchronous_store(tmp_path: Path) -> None:
-    """A store that lives on the event loop is asked from a thread, so that nothing blocks."""
-    async with AsyncSqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as store:
-        await store.setup()
-        found = [{**FOUND, "importance": 80}] * 9
-        here = talk(tmp_path, [*concluding(), "Hi."], found, store=store)
-        for words in (SAID, ENOUGH):
-            await here.agent.ainvoke({"messages": [("user", words)]}, session("monday"))
-
-        state = await here.agent.ainvoke({"messages": [("user", "Hi.")]}, session("tuesday"))
-        listed = await commands.aattention(here.agent, session("x"))
-
-    assert [*state["memory"]["summaries"]] == [MEMORY]
-    assert [one.id for one in listed] == [MEMORY]

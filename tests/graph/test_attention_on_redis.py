@@ -1,4 +1,4 @@
-"""Attention on a Redis server that comes and goes while sessions run."""
+"""Attention cached on a Redis server that comes and goes while sessions run."""
 
 import logging
 from collections.abc import Iterator
@@ -6,96 +6,113 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide import commands, erase
+from ebbtide import DiskArchive, commands, erase
+from ebbtide.memory import redis_attention
 from ebbtide.memory.redis_attention import RedisAttention
-from tests.agents import Talk, talk
+from tests.agents import Talk
 from tests.graph.journeys import after
-from tests.graph.test_attention import ENOUGH, MEMORY, SAID, concluding, monday, session, surfaced
+from tests.graph.test_attention import MEMORY, monday, session, surfaced
 from tests.redis_server import RedisServer, serving_redis
+
+FIRST, SECOND = session("tuesday"), session("wednesday")
 
 
 @pytest.fixture
 def server() -> Iterator[RedisServer]:
-    """Return a server that runs."""
+    """Yield a server that runs."""
     with serving_redis() as running:
         yield running
 
 
-def test_the_next_session_begins_with_it(tmp_path: Path, server: RedisServer) -> None:
-    """What was concluded on monday is surfaced on tuesday, through Redis."""
-    here = monday(tmp_path, "Hi.", attention=RedisAttention(server.client()))
+@pytest.fixture
+def here(tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Talk]:
+    """Yield an agent that concluded an effort on monday, and asks a failed server at once again."""
+    monkeypatch.setattr(redis_attention, "_REST", 0.0)
+    archive = DiskArchive(tmp_path, durable=False)
+    then = {"summary": "It was said at length.", "keywords": []}
+    with server.client() as client:
+        kept = RedisAttention(client, archive.attention())
+        yield monday(tmp_path, "Hi.", "Hello.", then=then, archive=archive, attention=kept)
 
-    turn = after(here, "Hello.", session("tuesday"))
 
-    assert MEMORY in surfaced(turn)
-    assert not (tmp_path / ".ebbtide").exists()
+def text_in(server: RedisServer) -> str:
+    """Return all keys of a server with the fields of the hashes, as one text."""
+    with server.client(decode_responses=True) as client:
+        keys = [str(key) for key in client.scan_iter()]
+        hashes = [(key, client.hgetall(key)) for key in keys if client.type(key) == "hash"]
+        return repr([*hashes, *keys])
 
 
-def test_a_server_that_stops_in_the_middle(
-    tmp_path: Path, server: RedisServer, caplog: pytest.LogCaptureFixture
+def test_the_next_session_begins_with_it(here: Talk) -> None:
+    """What was concluded on monday is surfaced on tuesday."""
+    assert MEMORY in surfaced(after(here, "Hello.", FIRST))
+
+
+def test_a_turn_is_told_to_the_cache(here: Talk, server: RedisServer) -> None:
+    """What was read before a turn is deleted when it changes something; else it stays."""
+    commands.attention(here.agent, FIRST)
+    before = text_in(server)
+    here.say("Hello.", FIRST)
+    between = text_in(server)
+    commands.reopen_effort(here.agent, session("monday"), "keys")
+
+    after_it = text_in(server)
+    assert ["clock" in one for one in (before, between, after_it)] == [True, True, False]
+
+
+def test_a_server_that_is_gone(
+    here: Talk, server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The turn without it works with a warning; once it is back, it is told what it missed."""
-    answers = [*concluding(), "Yes.", "Hi."]
-    here = talk(tmp_path, answers, attention=RedisAttention(server.client()))
-    here.say(SAID, session("monday"))
+    """The session begins as with it, one warning is logged, and nothing has to be caught up."""
     server.kill()
     with caplog.at_level(logging.WARNING, "ebbtide.attention"):
-        concluded = here.say(ENOUGH, session("monday"))
+        turn = after(here, "Hello.", FIRST)
     server.start()
 
-    back = here.say("Thanks.", session("monday"))
-
-    assert [*concluded["memory"]["summaries"]] == ["keys"]
-    assert (
-        concluded["memory"]["position"]["attended"],
-        back["memory"]["position"]["attended"],
-    ) == (1, 3)
-    assert "attention is told later of session 'monday'" in caplog.text
-    assert MEMORY in surfaced(after(here, "Hello.", session("tuesday")))
+    assert MEMORY in surfaced(turn)
+    assert MEMORY in surfaced(after(here, "Hello.", SECOND))
+    assert len(caplog.messages) == 1
 
 
-def test_a_session_that_begins_without_the_server(tmp_path: Path, server: RedisServer) -> None:
-    """Nothing is surfaced, the user is answered, and the memories can still be searched."""
-    here = monday(tmp_path, "Good morning.", attention=RedisAttention(server.client()))
+def test_what_happened_without_the_server(here: Talk, server: RedisServer) -> None:
+    """A memory that was suppressed meanwhile is not surfaced by what the server had before."""
+    commands.attention(here.agent, FIRST)
     server.kill()
-
-    turn = after(here, "Hello.", session("tuesday"))
+    commands.suppress(here.agent, FIRST, MEMORY)
     server.start()
 
-    assert turn.state["messages"][-1].text == "Good morning."
-    assert not surfaced(turn)
-    assert commands.search(here.agent, session("tuesday"), "gate key")["results"][0]["id"] == MEMORY
+    assert not surfaced(after(here, "Hello.", FIRST))
 
 
-def test_an_expired_cache_loses_nothing(tmp_path: Path, server: RedisServer) -> None:
-    """Without the sorted set, as a day later, the next session begins with the same."""
-    here: Talk = monday(tmp_path, "Hi.", attention=RedisAttention(server.client()))
+def test_a_flushed_cache_loses_nothing(here: Talk, server: RedisServer) -> None:
+    """Without any key the next session begins with the same."""
+    commands.attention(here.agent, FIRST)
+    with server.client() as client:
+        client.flushall()
 
-    gone = server.client().delete("ebbtide:ann:attention")
-
-    assert gone == 1
-    assert MEMORY in surfaced(after(here, "Hello.", session("tuesday")))
+    assert MEMORY in surfaced(after(here, "Hello.", FIRST))
 
 
-def test_what_could_not_be_erased_is_said(tmp_path: Path, server: RedisServer) -> None:
-    """Without the server keywords of the turn stay there; erasing again reaches them."""
-    said_after = {"summary": "It was said at length.", "keywords": []}
-    here = monday(tmp_path, then=said_after, attention=RedisAttention(server.client()))
+def test_erasing_reaches_the_cache(here: Talk, server: RedisServer) -> None:
+    """No keyword of an erased turn is left in it."""
+    commands.attention(here.agent, FIRST)
+    before = text_in(server)
+
+    erase(here.agent, session("monday"), 1)
+
+    assert "clock" in before
+    assert "clock" not in text_in(server)
+
+
+def test_erasing_reaches_a_cache_that_was_away(here: Talk, server: RedisServer) -> None:
+    """What could not be deleted from it is when it is asked again."""
+    commands.attention(here.agent, FIRST)
     server.kill()
-    first = erase(here.agent, session("monday"), 1)
+    erase(here.agent, session("monday"), 1)
     server.start()
-    kept = redis_text(server)
+    before = text_in(server)
 
-    again = erase(here.agent, session("monday"), 1)
+    here.say("Hello.", FIRST)
 
-    assert any("keywords in the attention of the user" in one for one in first.not_erased)
-    assert not any("keywords" in one for one in again.not_erased)
-    assert "clock" in kept
-    assert "clock" not in redis_text(server)
-
-
-def redis_text(server: RedisServer) -> str:
-    """Return all keys of a server with the fields of the hashes, as one text."""
-    client = server.client(decode_responses=True)
-    keys = [str(key) for key in client.scan_iter()]
-    return repr([(key, client.hgetall(key)) for key in keys if client.type(key) == "hash"] + keys)
+    assert "clock" in before
+    assert "clock" not in text_in(server)

@@ -10,7 +10,9 @@ from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import Settings, erase, restore
+from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase, restore
+from ebbtide.memory.record import Owner
+from ebbtide.memory.salience import ExtractionEntry
 from tests.agents import THREAD
 from tests.doubles import call
 from tests.graph.long_effort import (
@@ -253,17 +255,26 @@ def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
     )
 
 
+class Unlogged(DiskArchive):
+    """An archive whose log of extractions cannot be written."""
+
+    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+        """Fail as a full disk does."""
+        raise ArchiveUnavailableError(owner.thread, f"no room for {entry.effort}")
+
+
 def test_a_log_that_cannot_be_written_takes_nothing_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The effort is compressed, and what is logged says only that the entry is missing."""
-    here = compressing(tmp_path, extraction=quoting("It is 8443."))
-    (tmp_path / "default" / "t" / "extractions.jsonl").mkdir()
+    here = compressing(
+        tmp_path, extraction=quoting("It is 8443."), archive=Unlogged(tmp_path, durable=False)
+    )
 
     states = talked(here, 10, {2: "It is 8443."})
 
     assert any("Compressed" in banner for state in states for banner in state["memory"]["banners"])
-    assert "the extraction was not logged: IsADirectoryError" in caplog.text
+    assert "the extraction was not logged: ArchiveUnavailableError" in caplog.text
     assert "nothing was compressed" not in caplog.text
 
 

@@ -22,7 +22,7 @@ def test_without_any_source_the_defaults_hold(tmp_path: Path) -> None:
     """No file, no variable and no argument give the defaults and no model."""
     config = load({}, environment={}, directory=tmp_path)
 
-    assert config == Config(settings=Settings(), model=None, root=Path("sessions"))
+    assert config == Config(settings=Settings(), model=None, root="sessions")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_model_and_root_are_read_beside_the_settings(tmp_path: Path) -> None:
 
     config = load({}, environment={"EBBTIDE_ROOT": "elsewhere"}, directory=tmp_path)
 
-    assert (config.model, config.root) == ("openai:gpt-5-mini", Path("elsewhere"))
+    assert (config.model, config.root) == ("openai:gpt-5-mini", "elsewhere")
     assert config.settings == Settings(window_step=3)
 
 

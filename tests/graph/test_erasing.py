@@ -1,7 +1,6 @@
 """Erasing a turn of a thread: nothing of it is left, and the thread goes on."""
 
 import json
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -62,7 +61,7 @@ SCRIPT = (
     *(ANSWERED, "Noted.", call("close_effort"), "It is done.", "Anything else?"),
 )
 THANKS = "Thank you. The garden gate is open to all of us, day and night, as it ever was."
-BLOCK = f"{START}\nGoal: tidy up\nTechnical Anchors: port 8080\n{END}"
+BLOCK = f"{START}\nGoal: tidy up\nConstraints: It shall listen on port 8080.\n{END}"
 WORDS = ("Hello there.", f"{ASKED}\n{ASKED_CHINESE}", THANKS, "Close it.", "Good.")
 
 
@@ -81,6 +80,11 @@ def traces(folder: Path, texts: Iterable[str] = SECRETS) -> list[str]:
         for text in texts
         if any(form in path.read_bytes() for form in forms(text))
     ]
+
+
+def words_in(folder: Path, word: bytes) -> list[str]:
+    """Return which files of the archive have a word, as an index has it."""
+    return [path.name for path in (folder / "archive").iterdir() if word in path.read_bytes()]
 
 
 @contextmanager
@@ -120,17 +124,18 @@ def test_nothing_of_the_text_is_left(tmp_path: Path) -> None:
 def test_no_word_is_left_for_other_sessions(tmp_path: Path) -> None:
     """What other sessions search knows the words before, and none of them afterwards."""
     ann: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    asking, index = Owner("ann", "u"), tmp_path / "archive" / "ann" / ".concluded.sqlite"
+    asking = Owner("ann", "u")
     with begun(tmp_path, ()) as here:
         [here.say(said, ann) for said in WORDS]
-        before = [one.effort.id for one in here.archive.search_sessions(asking, "Marion", 5)]
-        assert b"marion" in index.read_bytes()
+        before = here.archive.search_sessions(asking, "Marion", 5)
+        assert words_in(tmp_path, b"marion") != []
 
         erase(here.agent, ann, 2)
 
         after = here.archive.search_sessions(asking, "Marion harbour kept", 5)
-        left = [path for path in index.parent.glob(".conc*") if b"marion" in path.read_bytes()]
-    assert (before, left) == (["keys"], [])
+        left = words_in(tmp_path, b"marion")
+    assert [one.effort and one.effort.id for one in before] == ["keys"]
+    assert left == []
     assert [sorted(one.said) for one in after] == [["kept"]]
 
 
@@ -280,6 +285,36 @@ async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: s
     assert (report.branches, records[1].status) == (("main",), "erased")
 
 
+@pytest.mark.parametrize("looks", ["effort_status", "search_efforts", "expand_effort"])
+def test_goal_of_an_erased_turn_is_gone_everywhere(tmp_path: Path, looks: str) -> None:
+    """No result that told it later, no summary, no context and no state has the goal it set."""
+    goal = "Hand the harbour keys to Marion tonight"
+    args = {"search_efforts": {"query": "harbour"}, "expand_effort": {"effort_id": "keys"}}
+    told = f"They were to {goal.lower()}."
+    script = [
+        *("Hello.", call("open_effort", name="keys", goal=goal), "Opened.", "Noted."),
+        *(call("close_effort"), "Closed.", call(looks, **args.get(looks, {})), "Looked."),
+    ]
+    with begun(tmp_path, ()) as here:
+        here.model.answers = [*script, call("effort_status"), "Looked again.", "And so on."]
+        summaries = [told, "It was talked about."]
+        here.model.structured = [{"summary": one, "keywords": ["x"]} for one in summaries]
+        [here.say(words) for words in ("Hello.", "Open it.", THANKS, "Close it.", "What is there?")]
+        assert traces(tmp_path, [goal]) != []
+
+        report = erase(here.agent, THREAD, 2)
+
+        asked = here.model.asked[-1].text
+        left = traces(tmp_path, [goal, told])
+        state = here.say("And what now?")
+        here.say("Well?")
+        shown = "".join(message.text for sent in here.model.sent[-3:] for message in sent.messages)
+        values = repr(here.agent.get_state(THREAD).values)
+    assert (left, report.resummarised) == ([], ("keys",))
+    assert not any(goal.lower() in text.lower() for text in (asked, shown, values))
+    assert here.said(state)[0] == "Hello."
+
+
 def test_what_stays_is_said(tmp_path: Path) -> None:
     """The name of an effort that the turn opened stays, and the report says so."""
     with begun(tmp_path, WORDS[:3]) as here:
@@ -328,26 +363,6 @@ def test_expanded_log_says_that_a_turn_was_erased(tmp_path: Path) -> None:
     assert f"[turn 2]\n(erased)\n\n[turn 3]\nuser: {THANKS}" in quoted
 
 
-def test_thread_in_sqlite_never_is_without_a_state(tmp_path: Path) -> None:
-    """At each statement to the database another connection finds the thread's newest state."""
-    with begun(tmp_path, WORDS[:3]) as here:
-        found: list[int] = []
-
-        def counted(_statement: str) -> None:
-            with sqlite3.connect(tmp_path / "checkpoints.sqlite") as reader:
-                rows = reader.execute("SELECT count(*) FROM checkpoints WHERE thread_id = 't'")
-                found.append(rows.fetchone()[0])
-            reader.close()
-
-        here.agent.checkpointer.conn.set_trace_callback(counted)  # type: ignore[union-attr]
-        erase(here.agent, THREAD, 2)
-        here.agent.checkpointer.conn.set_trace_callback(None)  # type: ignore[union-attr]
-
-        (left,) = here.agent.get_state_history(THREAD)
-    assert (min(found), found[-1]) == (1, 1)
-    assert left.parent_config is None
-
-
 def test_memory_checkpoints(tmp_path: Path) -> None:
     """Checkpoints in memory are replaced by one without the text."""
     saver = InMemorySaver()
@@ -363,6 +378,7 @@ class Keeping(InMemorySaver):
     """A checkpointer that cannot delete anything."""
 
     delete_thread = BaseCheckpointSaver.delete_thread
+    adelete_thread = BaseCheckpointSaver.adelete_thread
 
 
 def test_checkpointer_that_cannot_delete_is_named(tmp_path: Path) -> None:
@@ -375,8 +391,8 @@ def test_checkpointer_that_cannot_delete_is_named(tmp_path: Path) -> None:
     assert ASKED not in "".join(message.text for message in said)
 
 
-class Pruning(InMemorySaver):
-    """A checkpointer that prunes, as the one for PostgreSQL does."""
+class Pruning(Keeping):
+    """A checkpointer that prunes, and cannot delete whole threads."""
 
     def prune(self, thread_ids: Any, *, strategy: str = "keep_latest") -> None:  # noqa: ARG002
         """Keep the newest checkpoint of each thread."""
@@ -392,7 +408,7 @@ class Pruning(InMemorySaver):
 
 
 def test_checkpointer_that_prunes_keeps_the_newest(tmp_path: Path) -> None:
-    """Where there is prune it is used: the thread never is without a state."""
+    """Where only that can be done, it is: the thread has its newest state, and no other."""
     with begun(tmp_path, WORDS[:3], checkpointer=Pruning()) as here:
         erase(here.agent, THREAD, 2)
 
@@ -413,7 +429,7 @@ def test_reader_of_the_database_is_named(tmp_path: Path) -> None:
         report = erase(here.agent, THREAD, 2)
 
         reader.close()
-    assert "checkpoints.sqlite" in "".join(report.not_erased)
+    assert "the WAL of the checkpoints' file" in report.not_erased[-1]
 
 
 def test_branch_can_be_named(tmp_path: Path) -> None:
@@ -481,14 +497,15 @@ def test_graph_of_another_kind_is_an_error() -> None:
 
 
 def test_user_of_the_context_owns_the_thread(tmp_path: Path) -> None:
-    """A thread whose user only `context` named is erased; a configured user must be the same."""
-    bob: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "bob"}}
+    """A thread of ann is there for ann alone, not for bob and not for nobody."""
+    ann, bob = ({"thread_id": "t", "user_id": name} for name in ("ann", "bob"))
     with begun(tmp_path, ()) as here:
         [here.say(words, context={"user_id": "ann"}) for words in WORDS[:2]]
-        with pytest.raises(SessionNotFoundError):
-            erase(here.agent, bob, 2)
+        for other in (bob, THREAD["configurable"]):
+            with pytest.raises(SessionNotFoundError):
+                erase(here.agent, {"configurable": other}, 2)
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(here.agent, {"configurable": ann}, 2)
 
         assert report.branches == ("main",)
         assert traces(tmp_path) == []
@@ -503,7 +520,7 @@ def test_agent_inside_a_larger_graph_is_refused(tmp_path: Path) -> None:
     parent: Any = larger.compile(checkpointer=InMemorySaver())
     parent.invoke({"messages": ASKED}, THREAD)
 
-    with pytest.raises(SettingsError, match="inside a larger graph nothing can be erased"):
+    with pytest.raises(SettingsError, match="StateGraph is no graph of Ebbtide's: pass its agent"):
         erase(parent, THREAD, 1)
     with pytest.raises(SettingsError, match="thread 't' is one of a larger graph"):
         erase(here.agent, THREAD, 1)
@@ -529,7 +546,7 @@ def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
     """What the anchor lost stays lost, erased twice or restored; its other fields stay."""
     with begun(tmp_path, ()) as here:
         here.model.answers = ["It shall.", f"Noted.\n{BLOCK}"]
-        [here.say(said) for said in ("Let it listen on port 8080, please.", "Keep that.")]
+        [here.say(said) for said in ("It shall listen on port 8080.", "Keep that.")]
 
         reports = [erase(here.agent, THREAD, 1) for _ in range(2)]
 
@@ -581,21 +598,6 @@ def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:
     assert anchor == restored == {"Goal": "go on"}
     assert last == {}
     assert traces(tmp_path, ["swordfish"]) == []
-
-
-def test_anchor_that_may_tell_is_named(tmp_path: Path) -> None:
-    """If only the archive erased, and the messages left the state, what is in doubt is said."""
-    with begun(tmp_path, ()) as here:
-        here.model.answers = ["It shall.", f"Noted.\n{BLOCK}", "Yes.", "Yes."]
-        talked = ("Let it listen on port 8080, please.", "Keep that.", "And?", "So?")
-        values = [here.say(said) for said in talked][-1]
-        here.archive.erase(Owner("default", "t"), here.records(values)[-1].tip, 1)
-
-        report = erase(here.agent, THREAD, 1)
-
-        anchor = here.agent.get_state(THREAD).values["memory"]["anchor"]
-    assert anchor["Technical Anchors"] == "port 8080"
-    assert report.not_erased == ("the anchor's 'Technical Anchors', which may tell of the turn",)
 
 
 def test_all_turns_erased_can_be_restored(tmp_path: Path) -> None:
@@ -654,26 +656,14 @@ def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
     assert [record.status for record in here.records(state)] == ["done", "done", "done"]
 
 
-def test_same_database_with_the_same_text_is_named(tmp_path: Path) -> None:
-    """Another thread of the database that says the same is not touched, and is reported."""
-    other: RunnableConfig = {"configurable": {"thread_id": "other"}}
-    with begun(tmp_path, WORDS[:2]) as here:
-        here.say(ASKED, other)
-
-        report = erase(here.agent, THREAD, 2)
-
-        assert "another thread there may say the same" in report.not_erased[-1]
-        assert here.said(here.agent.get_state(other).values) == [ASKED]
-
-
 def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
     """What deleted threads left in the free pages of the database is gone as well."""
     other: RunnableConfig = {"configurable": {"thread_id": "other"}}
     with begun(tmp_path, WORDS[:3]) as here:
         here.say(ASKED * 200, other)
         here.agent.checkpointer.delete_thread("other")  # type: ignore[union-attr]
-        shutil.rmtree(tmp_path / "archive" / "default" / "other")
         assert traces(tmp_path, [ASKED * 2]) != []
+        here.archive.delete_session(Owner("default", "other"))
 
         erase(here.agent, THREAD, 2)
 
@@ -706,42 +696,34 @@ def killed(folder: Path) -> Iterator[Talk]:
 
 
 def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
-    """Erasing again goes on with what is held of a thread that was killed without a state."""
+    """Erasing again goes on with what the archive saved of a thread killed without a state."""
     with killed(tmp_path) as here:
         report = erase(here.agent, THREAD, 2)
 
         values = here.agent.get_state(THREAD).values
-        held = here.archive.held(Owner("default", "t"))
+        noted = here.archive.reseeding(Owner("default", "t"))
         state = here.say("And now?")
-    assert (report.branches, report.stale, held) == (("main",), (), None)
-    assert (
-        values["memory"]["turn"],
-        values["memory"]["position"]["window"],
-        values["memory"]["position"]["branch"],
-    ) == (3, 5, "main")
+    assert (report.branches, report.stale, noted) == (("main",), (), None)
+    assert (values["memory"]["turn"], values["memory"]["position"]["branch"]) == (3, "main")
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
 
 
 def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
-    """The next turn goes on from what is held, all of it, which the turn after it lets go."""
+    """The next turn goes on from what the archive saved, and forgets that it had to."""
     with killed(tmp_path) as here:
-        held = here.archive.held(Owner("default", "t"))
+        noted = here.archive.reseeding(Owner("default", "t"))
 
         state = here.say("And now?")
 
         again = here.say("And then?")
+        assert here.archive.reseeding(Owner("default", "t")) is None
         records = here.records(again)
-        assert here.archive.held(Owner("default", "t")) is None
         assert traces(tmp_path) == []
-    assert held is not None
+    assert noted is not None
     assert [message.text for message in state["messages"]][:4] == [
         *("Hello there.", "Hello.", THANKS, "Noted.")
     ]
-    assert (
-        state["memory"]["turn"],
-        state["memory"]["position"]["branch"],
-        state["memory"]["position"]["window"],
-    ) == (4, "main", 5)
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
     assert state["memory"]["open_efforts"].keys() == {"keys"}
     assert [record.status for record in records] == ["done", "erased", "done", "done", "done"]
 
@@ -757,9 +739,9 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
     with killed(tmp_path) as here:
         doing(here.agent, THREAD)
 
-        state = here.say("And now?")
+        state = [here.say(words) for words in ("And now?", "And then?")][-1]
 
-        assert here.archive.held(Owner("default", "t")) is None
+        assert here.archive.reseeding(Owner("default", "t")) is None
         records = here.records(state)
     assert {"keys"} <= state["memory"]["open_efforts"].keys()
     assert (records[1].status, len(records), state["memory"]["position"]["branch"]) == (
@@ -770,20 +752,17 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
 
 
 def test_another_turn_is_erased_of_a_thread_without_state(tmp_path: Path) -> None:
-    """What is held has the text of other turns: it is replaced when one of them is erased."""
+    """Any other turn can be erased then, and the thread goes on without either."""
     with killed(tmp_path) as here:
-        before = traces(tmp_path, [THANKS])
-
         report = erase(here.agent, THREAD, 3)
 
-        assert any("held.json" in line for line in before)
         assert traces(tmp_path, [THANKS]) == []
         assert here.say("And now?")["memory"]["turn"] == 4
     assert report.not_erased == ()
 
 
 def test_thread_is_erased_without_its_checkpointer(tmp_path: Path) -> None:
-    """An agent without checkpoints erases a turn in what is held for one that has them."""
+    """An agent without checkpoints erases a turn of a thread that lost them."""
     with killed(tmp_path) as here:
         other = create_memory_agent(here.model, archive=here.archive)
 
@@ -791,11 +770,7 @@ def test_thread_is_erased_without_its_checkpointer(tmp_path: Path) -> None:
 
         assert traces(tmp_path, [THANKS]) == []
         state = here.say("And now?")
-    assert (
-        state["memory"]["turn"],
-        state["memory"]["position"]["branch"],
-        state["memory"]["position"]["window"],
-    ) == (4, "main", 5)
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
 
 
 def test_archive_opened_by_two(tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
@@ -19,7 +18,6 @@ from ebbtide import ErasureReport, aerase, erase
 from tests.agents import THREAD, Talk, talk
 from tests.databases import Database
 from tests.doubles import call, together
-from tests.faults.erasing_postgres import WholeThreads
 
 ASKED = "The key of the north gate is kept with Marion, tell nobody."
 ASKED_CHINESE = "北门的钥匙在玛丽昂那里，不要告诉任何人。"
@@ -36,6 +34,12 @@ LOST: RunnableConfig = {
         "checkpoint_id": "1f000000-0000-6000-8000-000000000000",
     }
 }
+
+
+class OnlyPruning(PostgresSaver):
+    """A checkpointer that can prune, and not delete threads."""
+
+    delete_thread = BaseCheckpointSaver.delete_thread
 
 
 def look_up(what: str) -> str:
@@ -145,38 +149,23 @@ def test_what_pruning_keeps_goes(tmp_path: Path, database: Database) -> None:
         assert database.holding(SECRETS) == []
 
 
-@pytest.mark.parametrize("kind", [PostgresSaver, WholeThreads])
-def test_samples_of_the_planner_go(tmp_path: Path, database: Database, kind: Any) -> None:
-    """What `ANALYZE` had sampled of the text is replaced, that of a table now empty too."""
+@pytest.mark.parametrize("kind", [PostgresSaver, OnlyPruning])
+def test_what_a_database_keeps_is_said(tmp_path: Path, database: Database, kind: Any) -> None:
+    """No row holds the text; what `VACUUM ANALYZE` is for is said, and nothing is left after it."""
     with begun(tmp_path, database, kind) as here:
         database.run("ANALYZE")
         before = database.holding([ANSWERED])
 
-        erase(here.agent, THREAD, 2)
+        report = erase(here.agent, THREAD, 2)
 
         left = database.holding(SECRETS)
+        state = here.say("And now?")
+    database.run("VACUUM ANALYZE")
     assert f"samples of checkpoint_writes.blob: {ANSWERED}" in before
-    assert left == []
-
-
-def test_samples_that_stay_are_said(tmp_path: Path, database: Database) -> None:
-    """A role that may not `ANALYZE` erases all rows, and the report says that samples stay."""
-    grant = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO guest"
-    with begun(tmp_path, database) as here:
-        database.run("CREATE ROLE guest LOGIN", grant, "ANALYZE")
-        owner, guest = here.agent.checkpointer, make_conninfo(database.uri, user="guest")
-        with PostgresSaver.from_conn_string(guest) as saver:
-            here.agent.checkpointer = saver
-            report = erase(here.agent, THREAD, 2)
-        left = database.holding(SECRETS)
-
-        here.agent.checkpointer = owner
-        again = erase(here.agent, THREAD, 2)
-
-    assert left != []
-    assert all(line.startswith("samples of") for line in left)
-    assert "samples of deleted rows in PostgreSQL's `pg_stats`" in report.not_erased[-1]
-    assert (again.not_erased, database.holding(SECRETS)) == ((report.not_erased[-2],), [])
+    assert [line for line in left if not line.startswith("samples of")] == []
+    assert f"the database of {kind.__name__} keeps" in report.not_erased[-1]
+    assert database.holding(SECRETS) == []
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
 
 
 def test_other_threads_stay(tmp_path: Path, database: Database) -> None:
@@ -190,16 +179,3 @@ def test_other_threads_stay(tmp_path: Path, database: Database) -> None:
         after = [*here.agent.checkpointer.list(OTHER)]  # type: ignore[union-attr]
     assert after == before
     assert state["memory"]["turn"] == 1
-
-
-def test_what_stays_in_files_is_said(tmp_path: Path, database: Database) -> None:
-    """Files keep deleted rows until they are rewritten, as the report says, and the WAL longer."""
-    with begun(tmp_path, database) as here:
-        report = erase(here.agent, THREAD, 2)
-    before = database.files_holding(SECRETS)
-
-    database.run("VACUUM FULL")
-
-    assert "deleted rows in PostgreSQL's files, until `VACUUM FULL`" in report.not_erased[-1]
-    assert (before != [], database.files_holding(SECRETS)) == (True, [])
-    assert database.log_holding(SECRETS) != []

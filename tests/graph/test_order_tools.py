@@ -22,6 +22,7 @@ from ebbtide import (
     commands,
     restore,
 )
+from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
 from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import call
@@ -262,12 +263,14 @@ class Deadly(DiskArchive):
     commits = 0
     before = True
 
-    def commit(self, owner: Owner, tip: Tip, group: Group) -> Record:
+    def commit(
+        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+    ) -> Record:
         """Commit, or die."""
         self.commits += 1
         if self.commits == 3 and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        record = super().commit(owner, tip, group)
+        record = super().commit(owner, tip, group, embedder)
         if self.commits == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         return record

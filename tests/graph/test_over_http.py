@@ -13,14 +13,24 @@ from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.messages import Message, calls
+from ebbtide.memory.record import Owner
 from ebbtide.nodes.summarising import PATIENCE
-from tests.agents import SUMMARY, THREAD
+from tests.agents import SUMMARY, THREAD, tip_in
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving
 
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 OPEN = Say(calls=[("open_effort", {"name": "auth bug", "goal": "sign-in works again"})])
 CLOSE = Say(calls=[("close_effort", {})])
+EXPAND = Say(calls=[("expand_effort", {"effort_id": "auth-bug"})])
+NAMES = {
+    "functions.open_effort": "functions_open_effort",
+    "multi_tool_use.parallel": "multi_tool_use_parallel",
+    "open effort": "open_effort",
+    "a" * 200: "a" * 64,
+    "": "unnamed",
+}
+"""Names of tools as models make them up, and as they are sent back."""
 
 
 @contextmanager
@@ -50,6 +60,19 @@ def streamed(agent: Any, words: str) -> list[Any]:
 def roles(server: OpenAIServer, request: int) -> list[str]:
     """Return the roles of the messages of a request."""
     return [message["role"] for message in server.requests[request].body["messages"]]
+
+
+def called(server: OpenAIServer, request: int) -> list[str]:
+    """Return the names of the calls in the messages of a request."""
+    messages = server.requests[request].body["messages"]
+    asked = (call for message in messages for call in message.get("tool_calls") or ())
+    return [call["function"]["name"] for call in asked]
+
+
+def kept(root: Path, state: dict[str, Any], turn: int) -> tuple[Message, ...]:
+    """Return the messages of a turn as the archive has them."""
+    (record,) = DiskArchive(root).turns(Owner("default", "t"), tip_in(state), [turn])
+    return record.messages
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -185,10 +208,25 @@ def test_answer_comes_back_equal(tmp_path: Path) -> None:
     with agent_on(tmp_path, [Say("Hello.", usage=(7, 3))]) as (agent, _):
         state = ask(agent, "hi")
 
-    tip = Tip(state["memory"]["position"]["branch"], 1, state["memory"]["position"]["tip"])
-    (record,) = DiskArchive(tmp_path).turns(Owner("default", "t"), tip, [1])
-    kept = record.messages[-1]["data"]
-    assert (kept["id"], kept["usage_metadata"]) == (
+    answer = kept(tmp_path, state, 1)[-1]["data"]
+    assert (answer["id"], answer["usage_metadata"]) == (
         state["messages"][-1].id,
         state["messages"][-1].usage_metadata,
     )
+
+
+@pytest.mark.parametrize("arguments", [{"name": "x"}, "no JSON"], ids=["valid", "invalid"])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_names_that_no_provider_takes(tmp_path: Path, arguments: Any, *, streaming: bool) -> None:
+    """Whatever a model calls gets an error, and every later request is one that is taken."""
+    badly = Say(calls=[(name, arguments) for name in NAMES])
+    script: list[Answer] = [OPEN, badly, Say("Sorry."), Say("Yes."), CLOSE, Structured(SUMMARY)]
+    script += [Say("Concluded."), EXPAND, Say("Shown.")]
+    with agent_on(tmp_path, script, streaming=streaming) as (agent, server):
+        states = [ask(agent, words) for words in (LONG, "and now?", "that's done", "show it")]
+
+    answers = [state["messages"][-1].text for state in states]
+    assert answers == ["Sorry.", "Yes.", "Concluded.", "Shown."]
+    assert called(server, 2) == called(server, 3) == ["open_effort", *NAMES.values()]
+    assert [call["name"] for call in calls(kept(tmp_path, states[-1], 1)[3])] == [*NAMES]
+    assert "calls functions.open_effort" in json.dumps(server.requests[-1].body)

@@ -167,14 +167,14 @@ def test_the_factor_goes_back_with_time_travel(tmp_path: Path) -> None:
     assert back["memory"]["context_report"]["safety_factor"] == 1.0
 
 
-def test_a_restored_thread_begins_at_one(tmp_path: Path) -> None:
-    """The archive holds no factor; what the provider reports next makes it anew."""
+def test_a_restored_thread_keeps_its_factor(tmp_path: Path) -> None:
+    """What a provider reported is saved with the turn, and holds when checkpoints are lost."""
     here = talk(tmp_path, [reporting(1.4), "go on"])
     here.say("one")
 
     restore(here.agent, THREAD)
 
-    assert factors(here, "two") == [1.0]
+    assert factors(here, "two") == [1.41]
 
 
 @pytest.mark.parametrize("usage", [0, -7], ids=["zero", "negative"])

@@ -82,7 +82,7 @@ def test_a_failing_model_fails_no_turn(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_an_old_session_catches_up_by_and_by(tmp_path: Path) -> None:
-    """So many turns are embedded at the end of each turn, the newest first."""
+    """With each turn so many older ones are embedded, the newest first."""
     archive, saver = DiskArchive(tmp_path, durable=False), InMemorySaver()
     before = talk(tmp_path, ["Yes."] * 5, archive=archive, checkpointer=saver)
     for number in range(5):
@@ -94,7 +94,7 @@ def test_an_old_session_catches_up_by_and_by(tmp_path: Path) -> None:
         after.say(f"That is {number}.", context={"embedded_turns": 3})
         counts.append(len(model.documents) - PROBE)
 
-    assert counts == [3, 6, 8]
+    assert counts == [4, 7, 8]
 
 
 def test_a_fork_finds_its_own_past_by_meaning(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from ebbtide import (
     commands,
     create_memory_agent,
 )
+from ebbtide.memory.archive.transfer import read
+from ebbtide.memory.record import Owner
 from tests.agents import SUMMARY, THREAD, talk
 from tests.doubles import call, together
 from tests.openai_server import Answer, Body, Say, Structured, serving
@@ -36,6 +38,8 @@ LIVED = [
     "How long does a token live?",
 ]
 
+OWNER = Owner("default", "t")
+
 
 def answer(body: Body) -> Answer:
     """Call the tool that the user's message begins with, else answer."""
@@ -52,12 +56,6 @@ def answer(body: Body) -> Answer:
     if last["role"] == "user" and tool in arguments:
         return Say(calls=[(tool, arguments[tool])])
     return Say(f"Very well. {PAGE}")
-
-
-def files(root: Path) -> dict[str, bytes]:
-    """Return every file of an archive, its index aside."""
-    found = (p for p in sorted(root.rglob("*")) if p.is_file() and "index" not in p.name)
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
 
 
 @pytest.mark.parametrize("budget", [5_000, 16_000])
@@ -92,11 +90,11 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     """Neither the archive nor the checkpoints change, nor what is sent afterwards."""
     here = talk(tmp_path, ["one", "two"])
     here.say("hi")
-    before = files(tmp_path), here.agent.get_state(THREAD)
+    before = read(here.archive, OWNER), here.agent.get_state(THREAD)
 
     shown = commands.show_context(here.agent, THREAD, HumanMessage("and now?", id="mine"))
 
-    assert (files(tmp_path), here.agent.get_state(THREAD)) == before
+    assert (read(here.archive, OWNER), here.agent.get_state(THREAD)) == before
     here.say("and now?")
     assert [message.content for message in shown.messages] == [m.content for m in here.last]
 

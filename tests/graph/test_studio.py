@@ -12,10 +12,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
-from ebbtide import DiskArchive
 from ebbtide.graph import studio
 from ebbtide.graph.build import MemoryGraph
 from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.settings import Settings
 from ebbtide.nodes.collaborators import Collaborators
@@ -68,7 +68,8 @@ async def test_the_graph_has_settings_as_context_and_no_checkpointer() -> None:
     graph = await studio.make_graph(THREAD)
 
     assert graph.checkpointer is None
-    assert graph.context_schema is Settings
+    assert graph.builder.context_schema is Settings
+    assert graph.get_context_jsonschema() == Settings.model_json_schema()
 
 
 async def test_settings_and_root_come_from_the_file_and_the_environment(
@@ -82,8 +83,8 @@ async def test_settings_and_root_come_from_the_file_and_the_environment(
     archive = parts(graph).archive
 
     assert parts(graph).settings.context_budget == 5000
-    assert isinstance(archive, DiskArchive)
-    assert archive.root == tmp_path / "kept"
+    assert isinstance(archive, SqlArchive)
+    assert archive.database.name == str(tmp_path / "kept/ebbtide.sqlite")
 
 
 async def test_without_a_key_the_model_is_the_offline_one(

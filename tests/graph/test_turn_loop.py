@@ -385,13 +385,13 @@ def test_nothing_new_is_an_error(tmp_path: Path) -> None:
 
 
 def test_history_handed_over(tmp_path: Path) -> None:
-    """Of a history handed over at the first turn only the last question is the turn."""
+    """Of a history handed over the last question is the turn, and the rest is adopted."""
     here = talk(tmp_path, ["answer"])
     history = [SystemMessage("be kind"), HumanMessage("old"), AIMessage("old answer")]
 
     state = here.agent.invoke({"messages": [*history, HumanMessage("new")]}, THREAD)
 
-    assert here.said(state) == ["new"]
+    assert here.said(state) == ["old", "new"]
 
 
 def test_run_without_a_checkpointer_is_a_session(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from langchain_core.tools import tool
 from langgraph.types import interrupt
 from pydantic import BaseModel
 
-from ebbtide import SessionNotFoundError, SettingsError
+from ebbtide import SessionNotFoundError, SettingsError, commands, erase, restore
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -165,3 +165,46 @@ def test_going_back_is_refused_as_well(tmp_path: Path) -> None:
         here.agent.invoke(None, first.config, context={"user_id": "eve"})
 
     assert len(here.model.sent) == 1
+
+
+COMMANDS: dict[str, Any] = {
+    "erase": lambda agent, config: erase(agent, config, 1),
+    "undo": commands.undo,
+    "restore": restore,
+    "messages": commands.messages,
+    "efforts": commands.efforts,
+    "search": lambda agent, config: commands.search(agent, config, "code"),
+    "stats": commands.stats,
+    "window": lambda agent, config: commands.set_window(agent, config, 3),
+    "rebuild": commands.rebuild_anchor,
+    "open": lambda agent, config: commands.open_effort(agent, config, "a"),
+    "show": commands.show_context,
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("user", [{}, {"user_id": "eve"}])
+def test_commands_find_no_thread_of_another_user(
+    tmp_path: Path, name: str, user: dict[str, str]
+) -> None:
+    """Ann's thread is there for nobody else, and nothing in it changes."""
+    here = talk(tmp_path, ["noted"])
+    here.say(CODE, context={"user_id": "ann"})
+    before = here.agent.get_state(THREAD)
+    config: Any = {"configurable": {"thread_id": "t", **user}}
+
+    with pytest.raises(SessionNotFoundError, match="session 't' not found"):
+        COMMANDS[name](here.agent, config)
+
+    assert here.agent.get_state(THREAD) == before
+
+
+def test_nobody_rebuilds_a_thread_of_another_user(tmp_path: Path) -> None:
+    """A session of the same name does not take the place of ann's state."""
+    here = talk(tmp_path, ["noted", "hi"])
+    eve: Any = {"configurable": {"thread_id": "t", "user_id": "eve"}}
+    talk(tmp_path, ["hi"], archive=here.archive).say("hello", eve)
+    here.say(CODE, context={"user_id": "ann"})
+
+    with pytest.raises(SessionNotFoundError):
+        restore(here.agent, eve)

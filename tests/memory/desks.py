@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.banners import surfaced
 from ebbtide.memory.context import assemble
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.desk import Desk
-from ebbtide.memory.disk.archive import DiskArchive
 from ebbtide.memory.errors import SummaryError
 from ebbtide.memory.keywords import KeywordCache
 from ebbtide.memory.meaning import Embedder

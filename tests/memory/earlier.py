@@ -1,8 +1,5 @@
 """Earlier sessions for tests: another thread of the same user that concluded an effort."""
 
-from pathlib import Path
-
-from ebbtide.memory.disk.archive import DiskArchive
 from ebbtide.memory.summary import EffortSummary
 from tests.memory.desks import Conversation
 
@@ -31,12 +28,7 @@ def conclude(before: Conversation, name: str, summary: str, keyword: str = "auth
     before.effort(name, *LOG)
 
 
-def disk(talk: Conversation) -> DiskArchive:
-    """Return the archive of a conversation, which is one on disk."""
-    assert isinstance(talk.archive, DiskArchive)
-    return talk.archive
-
-
-def folder(talk: Conversation) -> Path:
-    """Return where the session of a conversation lies."""
-    return disk(talk).root / talk.owner.user / talk.owner.thread
+def archived(talk: Conversation) -> str:
+    """Return all that the archive holds of the turns of a conversation."""
+    records = talk.archive.turns(talk.owner, talk.tip, range(1, talk.tip.turn + 1))
+    return repr(records)

@@ -15,8 +15,8 @@ def test_times_are_in_utc_to_the_millisecond() -> None:
 
 
 def test_rules_are_told_the_time() -> None:
-    """Of the memory only the clock itself and the archives read it."""
+    """Of the memory only the clock itself reads it, and what waits for a server."""
     rules = sorted((ROOT / "memory").glob("*.py"))
     reading = [path.name for path in rules if READ.search(path.read_text(encoding="utf-8"))]
 
-    assert reading == ["clock.py"]
+    assert reading == ["clock.py", "redis_attention.py"]

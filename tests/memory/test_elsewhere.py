@@ -1,16 +1,13 @@
 """Other sessions of a user: what a view sees of them, and what it never sees."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from ebbtide.memory.disk.archive import DiskArchive
-from ebbtide.memory.elsewhere import other_session, owner_of_session
 from ebbtide.memory.qualified import qualified, session_name
 from ebbtide.memory.record import DEFAULT_USER, Owner
-from tests.memory.desks import LONG_ENOUGH, OWNER, Conversation, call
-from tests.memory.earlier import FIX, LOG, conclude, disk, earlier, folder
+from tests.memory.desks import LONG_ENOUGH, Conversation, call
+from tests.memory.earlier import FIX, LOG, conclude, earlier
 
 AUTH = "t1/auth-bug"
 
@@ -142,33 +139,8 @@ def test_a_session_of_any_name_is_found(talk: Conversation, thread: str) -> None
     assert effort is not None
     assert effort.id == qualified(owner, "auth-bug")
     assert talk.desk.find(effort.id) == effort
-    assert owner_of_session(talk.archive, "ada", session_name(owner)) == owner
-
-
-class Counting(DiskArchive):
-    """An archive that counts how often it lists sessions."""
-
-    listed = 0
-
-    def sessions(self, user: str) -> tuple[Owner, ...]:
-        """Return the sessions of a user, and count that."""
-        self.listed += 1
-        return super().sessions(user)
-
-
-def test_hashed_names_are_looked_for_once(talk: Conversation) -> None:
-    """A turn costs the same however many sessions there are; who asks for others gets none."""
-    threads = [f"{'z' * 300}{number}" for number in range(3)]
-    for thread in threads:
-        earlier(talk, thread)
-    names = [session_name(Owner("ada", thread)) for thread in threads]
-    archive = Counting(disk(talk).root, durable=False)
-
-    found = [owner_of_session(archive, "ada", name) for name in [*names, *names]]
-
-    assert found == [Owner("ada", thread) for thread in [*threads, *threads]]
-    assert archive.listed == 1
-    assert owner_of_session(archive, "bob", names[0]) is None
+    assert talk.archive.session_named("ada", session_name(owner)) == owner
+    assert talk.archive.session_named("bob", session_name(owner)) is None
 
 
 @pytest.mark.parametrize(
@@ -190,30 +162,16 @@ def test_a_name_of_nothing_is_not_there(talk: Conversation, name: str) -> None:
     assert "error" in talk.call("read_log", turn=1, session=name or "-")
 
 
-def test_a_session_that_is_gone_is_not_there(talk: Conversation, tmp_path: Path) -> None:
-    """A session whose files were deleted meanwhile is as if it had never been."""
+def test_a_session_that_is_gone_is_not_there(talk: Conversation) -> None:
+    """A session that was deleted meanwhile is as if it had never been."""
     before = earlier(talk)
     talk.ask("Hello.")
     talk.surface(AUTH)
     talk.call("expand_effort", effort_id=AUTH)
-    folder(before).rename(tmp_path / "gone")
+    assert talk.archive.delete_session(before.owner)
 
     assert talk.desk.view.effort(AUTH, ()) is None
     assert talk.desk.known([AUTH]) == ()
     assert all(FIX not in str(message) for message in talk.context.messages)
     assert "error" in talk.call("expand_effort", effort_id=AUTH)
     assert before.owner not in talk.archive.sessions("ada")
-
-
-def test_a_session_that_cannot_be_read_is_left_out(
-    talk: Conversation, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A turn goes on without it, and the log says why."""
-    before = earlier(talk)
-    disk(talk).close()
-    for file in folder(before).rglob("*.sqlite*"):
-        file.unlink()
-    (folder(before) / "session.json").write_text('{"format": 99}', encoding="utf-8")
-
-    assert other_session(talk.archive, OWNER, "t1") is None
-    assert "session 't1' of the user cannot be read" in caplog.text

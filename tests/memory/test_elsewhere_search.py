@@ -12,7 +12,7 @@ from ebbtide.memory.toolbox import result_message
 from ebbtide.memory.view import past
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import LONG_ENOUGH, OWNER, Conversation, call, conversation
-from tests.memory.earlier import FIX, LOG, conclude, disk, earlier, folder
+from tests.memory.earlier import FIX, LOG, archived, conclude, earlier
 
 AUTH = "t1/auth-bug"
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -41,12 +41,15 @@ def test_an_effort_elsewhere_is_found(talk: Conversation) -> None:
     assert searched(talk) == [{"type": "searched", "efforts": [AUTH]}]
 
 
-def test_the_raw_text_of_others_is_not_searched(talk: Conversation) -> None:
-    """What was only said in another session is found by that session alone."""
+def test_the_raw_text_of_others_is_searched(talk: Conversation) -> None:
+    """What was only said in another session is found with its session, its turn and its day."""
     earlier(talk)
     talk.ask("What is my cat called?")
 
-    assert results(talk, "cat Minka") == []
+    (found,) = results(talk, "cat Minka")
+
+    assert (found["id"], found["session"], found["turn"]) == (None, "t1", 1)
+    assert "My cat is called Minka." in found["excerpt"]
 
 
 def test_own_results_that_say_as_much_come_first(talk: Conversation) -> None:
@@ -90,7 +93,7 @@ def test_a_search_that_leads_nowhere_does_not(talk: Conversation) -> None:
 
 
 def test_nothing_of_it_is_stored(talk: Conversation) -> None:
-    """Neither summary nor log of another session stands in any file of this one."""
+    """Neither summary nor log of another session stands in any record of this one."""
     before = earlier(talk)
     talk.ask("Hello.")
     talk.surface(AUTH)
@@ -105,12 +108,10 @@ def test_nothing_of_it_is_stored(talk: Conversation) -> None:
     talk.look_up(LONG_ENOUGH.replace("401", "402"))
     talk.run(call("close_effort"))
     talk.answer()
-    disk(talk).close()
-    kept = b"".join(path.read_bytes() for path in folder(talk).rglob("*") if path.is_file())
-    there = b"".join(path.read_bytes() for path in folder(before).rglob("*") if path.is_file())
+    kept, there = archived(talk), archived(before)
 
-    assert [piece in there for piece in (b"auto-called", b"fails with error 401")] == [True] * 2
-    assert [piece in kept for piece in (b"auto-called", b"fails with error 401")] == [False] * 2
+    assert [piece in there for piece in ("auto-called", "fails with error 401")] == [True] * 2
+    assert [piece in kept for piece in ("auto-called", "fails with error 401")] == [False] * 2
 
 
 def test_it_comes_back_as_it_was_sent(talk: Conversation) -> None:

@@ -23,7 +23,8 @@ FRESH = Marks(archived="", accepted="", starts=(), running=False)
         ("h1 a1 h2", 2),
         ("s1 h1 a1 h2 h3", 3),
         ("h1 a1 t1 a2 h2", 4),
-        ("s1 h1", 1),
+        ("s1 h1", 0),
+        ("h1 a1 s1 h2", 2),
         ("h1 a1", 0),
         ("h1 a1 h2 s1", 2),
         ("a1", 0),
@@ -32,7 +33,7 @@ FRESH = Marks(archived="", accepted="", starts=(), running=False)
     ],
 )
 def test_the_first_turn_is_the_last_question(written: str, new: int) -> None:
-    """Of a history handed over, the last run of user messages and what follows is new."""
+    """Of a history, the last run of user messages and what surrounds it is new."""
     parts = incoming(messages(written), FRESH)
 
     assert parts == Incoming(last=None, left=new, new=new)

@@ -1,5 +1,7 @@
-"""The manifest: lines that are JSON and YAML, and what hands make of them."""
+"""The manifest of an export: readable YAML, and what hands make of it."""
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -8,20 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.manifest import (
-    Entry,
-    Manifest,
-    ManifestError,
-    block,
-    edits,
-    entries,
-    entry_of,
-    fields,
-    lacking,
-    line,
-    parse,
-    unknown,
-)
+from ebbtide.memory.manifest import Entry, block, edited, entries, fields
 from ebbtide.memory.record import place
 from tests.memory.turns import concluded, opened, turn
 
@@ -52,33 +41,26 @@ A = Entry(Effort("a", "open", goal="g", turn=1), "main", "2026")
 B = Entry(Effort("b", "concluded", summary="s", turn=2), "main", "2026")
 
 
-def written(*listed: Entry) -> bytes:
-    """Return the manifest of these entries as it is stored."""
-    return "".join(map(line, listed)).encode()
+def lines(*listed: Entry) -> bytes:
+    """Return a manifest as the first build wrote it, an entry a line."""
+    return "".join(f"- {json.dumps(fields(entry))}\n" for entry in listed).encode()
 
 
 @given(listed=st.lists(ENTRIES, max_size=3))
-def test_lines_are_json_and_yaml(listed: list[Entry]) -> None:
-    """What is written is read back equal, by our reader and by YAML's."""
-    data = written(*listed)
-
-    assert parse(data).entries == tuple(listed)
-    assert (yaml.safe_load(data) or []) == [fields(entry) for entry in listed]
-
-
-@given(listed=st.lists(ENTRIES, min_size=1, max_size=3))
 def test_block_form_is_read_back(listed: list[Entry]) -> None:
-    """The readable form holds the same entries."""
-    assert parse(block(listed).encode()).entries == tuple(listed)
+    """The readable form holds the same entries, and nobody edited them."""
+    text = block(listed)
+
+    assert yaml.safe_load(text) == [fields(entry) for entry in listed]
+    assert edited(listed, text.encode()) == ()
 
 
-def test_nasty_text_is_one_line() -> None:
-    """Text full of line ends and control characters stays on one line, emoji as they are."""
-    text = line(Entry(Effort("a", "open", goal=NASTY, turn=1), "main", ""))
+def test_nasty_text_is_kept() -> None:
+    """Line ends and control characters come back as they were, emoji stand as they are."""
+    text = block([Entry(Effort("a", "open", goal=NASTY, turn=1), "main", "")])
 
-    assert len(text.splitlines()) == 1
-    assert "🌊" in text
     assert yaml.safe_load(text)[0]["goal"] == NASTY
+    assert "🌊" in block([replace(A, effort=replace(A.effort, goal="🌊"))])
 
 
 def test_entries_of_a_record() -> None:
@@ -93,87 +75,30 @@ def test_entries_of_a_record() -> None:
     ]
 
 
-@pytest.mark.parametrize("cut", [2, 5, 40, len(written(B)) - 1])
-def test_torn_last_line_is_left_out(cut: int) -> None:
-    """Half a last line is dropped; what follows must be written on a new one."""
-    found = parse(written(A, B)[:-cut])
+@pytest.mark.parametrize("form", [lines, lambda *listed: block(listed).encode()])
+def test_an_edit_is_another_value_than_the_records_have(form: Callable[..., bytes]) -> None:
+    """The effort of an entry that says something else than its record is named, in both forms."""
+    better = replace(B, effort=replace(B.effort, summary="better"))
 
-    assert (found.entries, found.appendable) == ((A,), False)
-
-
-def test_torn_only_line_is_left_out() -> None:
-    """A manifest that is half a line is empty."""
-    assert parse(written(A)[:9]) == Manifest((), 0, appendable=False)
+    assert edited([A, B], form(A, B)) == ()
+    assert edited([A, B], form(A, better)) == ("b",)
 
 
-def test_missing_end_of_line_is_noticed() -> None:
-    """A last line without its end is read, and nothing may be put behind it."""
-    assert parse(written(A).rstrip()) == Manifest((A,), 0, appendable=False)
-
-
-def test_empty_manifest_has_no_entries() -> None:
-    """An empty file is an empty manifest."""
-    assert parse(b"") == Manifest(())
-
-
-def test_hand_written_values_are_converted() -> None:
-    """Values of another type, as people write them, become what they must mean."""
-    key = b"- {id: 401, status: open, turn: 1, branch: main, "
-
-    effort = parse(key + b"keywords: one, summary: 12, importance: 200}").entries[0].effort
-
-    assert (effort.id, effort.keywords, effort.summary) == ("401", ("one",), "12")
-    assert (effort.importance, effort.goal) == (100, "")
-
-
-@pytest.mark.parametrize("data", [b"a: 1", b"- [", b"\xff\xfe\xff", b"x", b"- \x00", b"2026-99-99"])
-def test_no_list_is_an_error(data: bytes) -> None:
-    """What is no list in YAML is an error."""
-    with pytest.raises(ManifestError):
-        parse(data)
-
-
-@pytest.mark.parametrize(
-    "item",
-    [
-        "text",
-        {"id": "a"},
-        {**fields(A), "turn": "1"},
-        {**fields(A), "turn": True},
-        {**fields(A), "status": "done"},
-        {k: v for k, v in fields(A).items() if k != "branch"},
-    ],
-)
-def test_strange_item_is_no_entry(item: object) -> None:
-    """An item without id, status, turn or branch is no entry."""
-    assert entry_of(item) is None
-
-
-def test_strange_items_are_counted() -> None:
-    """Items that are no entry are passed over and counted."""
-    assert parse(b"- text\n- 1\n" + written(A)) == Manifest((A,), 2, appendable=False)
-
-
-def test_lacking_are_the_entries_not_there() -> None:
-    """Entries of the records that the manifest does not have are found, in order."""
-    assert lacking([A, B], Manifest((B,))) == (A,)
-
-
-def test_later_of_two_equal_keys_is_lacking() -> None:
-    """Of two changes of an effort in one turn, the later is the one that was not written."""
+def test_two_changes_of_one_turn_are_no_edit() -> None:
+    """An effort may be left open twice in one turn, with different goals."""
     later = replace(A, effort=replace(A.effort, goal="later"))
 
-    assert lacking([A, later], Manifest((A,))) == (later,)
+    assert edited([A, later], lines(A, later)) == ()
 
 
-def test_edit_is_another_value_under_the_same_key() -> None:
-    """An entry that says something else than its record is an edit."""
-    edited = replace(B, effort=replace(B.effort, summary="better"))
+def test_what_no_record_says_is_no_edit() -> None:
+    """Entries of no record, and items that are none, are passed over."""
+    assert edited([A], lines(A, B)) == ()
+    assert edited([A], b"- text\n- 1\n") == ()
 
-    assert edits([A, B], Manifest((A, edited))) == (edited,)
 
-
-def test_entry_of_no_record_is_unknown() -> None:
-    """An entry that no record made is unknown, and no edit."""
-    assert unknown([A], Manifest((A, B))) == (B,)
-    assert edits([A], Manifest((A, B))) == ()
+@pytest.mark.parametrize("data", [b"a: [", b"\xff\xfe\xff", b"- {", b"- \x00", b"2026-99-99"])
+def test_no_manifest_is_an_error(data: bytes) -> None:
+    """What cannot be read raises `ValueError`."""
+    with pytest.raises(ValueError, match=r"."):
+        edited([A], data)

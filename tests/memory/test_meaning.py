@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ebbtide.memory.errors import EmbeddingError
-from ebbtide.memory.meaning import LONGEST, Embedder, Embeddings, same_model
+from ebbtide.memory.meaning import LONGEST, Embedder, Embeddings
 from tests.doubles import Concepts
 
 
@@ -16,12 +16,12 @@ def test_langchains_embeddings_fit() -> None:
     assert isinstance(Concepts(), Embeddings)
 
 
-def test_the_probe_is_asked_for_once() -> None:
-    """What the model makes of the fixed text is remembered."""
-    model = Concepts()
+def test_the_size_is_asked_for_once() -> None:
+    """How many numbers a vector has is remembered."""
+    model = Concepts(size=8)
     embedder = Embedder(model)
 
-    assert np.array_equal(embedder.probe(), embedder.probe())
+    assert (embedder.size, embedder.size) == (8, 8)
     assert len(model.documents) == 1
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_vector_becomes_zeros(number: float) -> None:
     """A vector without a length or a direction means nothing, and the others count."""
     model = Concepts(size=4)
     embedder = Embedder(model)
-    embedder.probe()
+    assert embedder.size == 4
     model.bend = lambda rows: [[number] * 4, *rows[1:]]
     rows = embedder.documents(["cat", "dog"])
 
@@ -87,7 +87,7 @@ def test_a_wrong_answer_is_an_error(bend: Callable[[list[list[float]]], Any]) ->
     """Vectors that are too many, too few, too short or no vectors at all are refused."""
     model = Concepts(size=4)
     embedder = Embedder(model)
-    embedder.probe()
+    assert embedder.size == 4
     model.bend = bend
 
     with pytest.raises(EmbeddingError):
@@ -100,17 +100,17 @@ def test_the_error_says_what_failed() -> None:
     model.error = ConnectionError("no route to host")
 
     with pytest.raises(EmbeddingError, match="ConnectionError: no route to host"):
-        Embedder(model).probe()
+        _ = Embedder(model).size
 
 
 @pytest.mark.parametrize("bend", [lambda _: [[0.0, 0.0]], lambda _: [[float("nan")]]])
-def test_a_model_without_a_probe_is_an_error(bend: Callable[[Any], Any]) -> None:
-    """A model that makes nothing of the fixed text cannot be known again."""
+def test_a_model_without_vectors_is_an_error(bend: Callable[[Any], Any]) -> None:
+    """A model that makes nothing of the fixed text has no size."""
     model = Concepts()
     model.bend = bend
 
     with pytest.raises(EmbeddingError, match="one vector expected"):
-        Embedder(model).probe()
+        _ = Embedder(model).size
 
 
 def test_a_query_of_another_size_is_an_error() -> None:
@@ -122,9 +122,18 @@ def test_a_query_of_another_size_is_an_error() -> None:
         Embedder(model).meaning("The quick brown fox", 0.3)
 
 
-def test_another_model_is_told_by_its_probe() -> None:
+def test_a_model_is_known_by_its_name_and_size() -> None:
     """The same model is known again, another or one of another size is not."""
-    probes = [Embedder(model).probe() for model in (Concepts(), Concepts(seed=1), Concepts(size=8))]
+    models = (Concepts(), Concepts(), Concepts(seed=1), Concepts(size=8))
 
-    assert [same_model(probes[0], probe) for probe in probes] == [True, False, False]
-    assert same_model(probes[0], Embedder(Concepts()).probe())
+    names = [Embedder(model).name for model in models]
+
+    assert names == ["concepts-0/256", "concepts-0/256", "concepts-1/256", "concepts-0/8"]
+
+
+def test_a_model_without_a_name_is_known_by_its_class() -> None:
+    """What says no name of its own is called as its class is."""
+    model = Concepts(size=8)
+    del model.model_name
+
+    assert Embedder(model).name == "Concepts/8"

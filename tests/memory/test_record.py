@@ -18,7 +18,7 @@ def test_place_keeps_the_group() -> None:
     record = place(group, "main", "p", None)
 
     assert (record.messages, record.at, record.efforts) == (group.messages, "now", ("a",))
-    assert (record.status, record.parent, record.gap) == ("aborted", "p", False)
+    assert (record.status, record.parent) == ("aborted", "p")
 
 
 def test_branch_is_named_by_what_begins_it() -> None:

@@ -4,11 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.slices import fit, slices
+from ebbtide.memory.slices import fit, fit_end, slices
 from ebbtide.memory.tokens import count
 from tests.memory.desks import count_words
 
 TEXTS = st.text(alphabet=st.sampled_from("ab \n中é🙂"), max_size=400)
+
+
+class Counted:
+    """A counter of tokens that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        """Begin before the first count."""
+        self.times = 0
+
+    def __call__(self, text: str) -> int:
+        """Return the tokens of a text."""
+        self.times += 1
+        return count(text)
 
 
 @given(TEXTS.filter(bool), st.integers(1, 50))
@@ -30,6 +43,18 @@ def test_a_text_within_the_limit_fits_whole(limit: int) -> None:
 def test_one_character_always_fits(limit: int) -> None:
     """Reading goes on by at least one character, even if that alone is over the limit."""
     assert fit("🧑‍🚀", limit, count) == 1
+
+
+@pytest.mark.parametrize("limit", [500, 1_000, 2_000, 4_000])
+def test_any_text_is_cut_with_few_counts(limit: int) -> None:
+    """A dense text beside a run of spaces, which hardly has tokens, is cut with some 30 counts."""
+    dense, spaces = "字x" * (limit // 2) + "字", " " * limit * 15
+    head, tail = Counted(), Counted()
+
+    end, begin = fit(dense + spaces, limit, head), fit_end(spaces + dense, limit, tail)
+
+    assert head.times + tail.times < 80
+    assert count((dense + spaces)[:end]) == count((spaces + dense)[begin:]) == limit
 
 
 @given(TEXTS, st.integers(1, 50))

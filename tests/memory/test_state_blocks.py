@@ -1,6 +1,10 @@
 """Blocks are found on lines of their own, however the text comes in, and nothing else is cut."""
 
+import sys
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -138,6 +142,43 @@ def test_nothing_of_a_block_shows_early() -> None:
     assert "".join(shown[:3]) == "Hi."
     assert "".join(shown[3:7]) == "\n--x"
     assert set(shown[7:]) == {""}
+
+
+def calls_in(work: Callable[[], object]) -> list[int]:
+    """Return for each function that `work` calls how many characters it is given."""
+    given: list[int] = []
+
+    def called(frame: FrameType, event: str, _: object) -> None:
+        texts = [value for value in frame.f_locals.values() if isinstance(value, str)]
+        given.extend([len("".join(texts))] if event == "call" else [])
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return given
+
+
+@pytest.mark.parametrize("begin", ["", "A", START, f"{START}\n", "```\n"])
+@pytest.mark.parametrize(
+    "piece", ["word", "    ", "\r\r", "\n", "----", "`", f"\n{START}\nGoal: x"]
+)
+def test_the_work_on_a_streamed_text_grows_with_it_and_not_faster(begin: str, piece: str) -> None:
+    """Twice as many pieces, of one line or of many, are twice as many characters to look at."""
+    once, twice = (sum(calls_in(partial(fed, [begin, *[piece] * times]))) for times in (500, 1_000))
+
+    assert twice <= 2.1 * once
+
+
+def test_a_text_without_markers_is_not_read_line_by_line() -> None:
+    """However many lines an answer has, all that is done is to look for the markers of a block."""
+    few, many = (
+        len([*calls_in(partial(cut_content, text)), *calls_in(partial(blocks, text))])
+        for text in ("A\n" * 10, "A\n" * 1_000)
+    )
+
+    assert few == many
 
 
 CONTENT: list[tuple[Any, Any, list[str]]] = [

@@ -3,11 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
-from langgraph.store.memory import InMemoryStore
 
-from ebbtide.memory.attention import Memory
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.store_attention import StoreAttention
 from ebbtide.memory.summary import EffortSummary
 from ebbtide.memory.surfacing import Attended
 from tests.memory.desks import Conversation
@@ -19,10 +16,9 @@ NOW = datetime(2026, 12, 1, tzinfo=UTC)
 
 def attended(talk: Conversation, *keywords: str) -> Attended:
     """Return the attention of a user whose earlier session concluded an effort."""
-    there, attention = talk.beside("t1"), StoreAttention(InMemoryStore())
+    there, attention = talk.beside("t1"), talk.archive.attention(40, 200)
     there.replies.append(EffortSummary(summary=FIX, keywords=[*keywords], importance=80))
     there.effort("auth-bug", *LOG)
-    attention.add("ada", Memory(AUTH, 80, NOW, keywords), now=NOW)
     return Attended(attention, talk.desk.view, Settings(), NOW)
 
 

@@ -303,3 +303,12 @@ def test_a_huge_text_is_cut_without_counting_it_whole() -> None:
 
     assert words(cut) == 30
     assert max(map(len, recorder.asked)) < 1_000
+
+
+@pytest.mark.parametrize("marks", ["." * 200_000, "?!" * 100_000, "." * 100_000 + '"' * 100_000])
+def test_marks_that_end_no_sentence_are_passed_at_once(marks: str) -> None:
+    """A run of marks before a letter is looked at once, not once from each of its marks."""
+    text = f"It works. {marks}x. No."
+
+    assert tokens.cut_at_sentence(text, 50, len) == "It works."
+    assert tokens.cut_at_sentence(text, len(text) - 4, len) == text.removesuffix(" No.")

@@ -148,6 +148,49 @@ def test_an_invalid_call_becomes_a_valid_one_that_quotes_it() -> None:
     assert wellformed([message, *results]) == (ai("", ONE, MENDED), tool("1"), results[0])
 
 
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("open_effort", "open_effort"),
+        ("look-up_2", "look-up_2"),
+        ("a" * 64, "a" * 64),
+        ("functions.open_effort", "functions_open_effort"),
+        ("multi_tool_use.parallel", "multi_tool_use_parallel"),
+        ("open effort", "open_effort"),
+        ("open_effort\n", "open_effort_"),
+        ('{"name": "x"}', "__name____x__"),
+        ("öffnen", "_ffnen"),
+        ("a" * 200, "a" * 64),
+        ("", "unnamed"),
+    ],
+)
+def test_names_of_calls_and_results_are_such_as_every_provider_takes(name: str, sent: str) -> None:
+    """The same name stands in its place wherever a message carries it, and arguments stay."""
+
+    def messages(name: str) -> list[Message]:
+        asked = {"name": name, "id": "1", "args": {"name": "a b"}}
+        function = {"name": name, "arguments": '{"name": "a b"}'}
+        block = {"type": "tool_use", "name": name, "id": "1", "input": {"name": "a b"}}
+        extra = {"tool_calls": [{"id": "1", "function": function}], "function_call": function}
+        content = ["A.", {"type": "text", "text": name}, block]
+        bad = {"name": name, "id": "2", "args": {"invalid": "{"}}
+        told = ai(content, asked, bad, additional_kwargs=extra)
+        return [told, tool("1", name, name=name), no_result(bad, prompt("no_result"))]
+
+    expected = messages(sent)
+    expected[0]["data"]["content"][1]["text"] = expected[1]["data"]["content"] = name
+    assert wellformed(messages(name)) == tuple(expected)
+
+
+@pytest.mark.parametrize("name", ["open effort", "", None])
+def test_an_invalid_call_has_a_name_that_every_provider_takes(name: str | None) -> None:
+    """Malformed arguments with a malformed name become a call that can be sent."""
+    said = wellformed([ai("", invalid_tool_calls=[{**INVALID, "name": name}])])
+
+    names = {said[0]["data"]["tool_calls"][0]["name"], said[1]["data"]["name"]}
+    assert names == {"open_effort" if name else "unnamed"}
+
+
 def test_a_note_is_a_user_message_of_our_name() -> None:
     """What the memory says is user-role data under a name of its own."""
     assert note("x") == human("x", name=NAME)

@@ -20,7 +20,7 @@ from ebbtide.nodes.session import (
     tip_of,
     workspace,
 )
-from ebbtide.nodes.state import MemoryState
+from ebbtide.nodes.state import TurnState
 from tests.doubles import call
 
 ANN = Settings(user_id="ann")
@@ -40,7 +40,7 @@ def runtime(namespace: str = "begin_turn:7", thread: str | None = "t") -> Runtim
 def owner_with(configurable: dict[str, Any], here: Runtime[Settings]) -> Owner:
     """Return the owner of a new session in a run with this configuration."""
     config: RunnableConfig = {"configurable": configurable}
-    asked: RunnableLambda[MemoryState, Owner] = RunnableLambda(
+    asked: RunnableLambda[TurnState, Owner] = RunnableLambda(
         lambda state: owner_of(state, here, Settings())
     )
     return asked.invoke({}, config)
@@ -67,14 +67,14 @@ def test_a_run_without_a_thread_has_a_session_of_its_own() -> None:
 
 def test_a_session_stays_what_it_was() -> None:
     """A state that was copied to another thread goes on in its session."""
-    state: MemoryState = {"session": {"user": "ann", "thread": "first", "namespace": "x"}}
+    state: TurnState = {"session": {"user": "ann", "thread": "first", "namespace": "x"}}
 
     assert owner_of(state, runtime(), ANN) == Owner("ann", "first", "x")
 
 
 def test_a_session_of_another_user_is_not_found() -> None:
     """A state with somebody else's session is refused, by the name of its thread only."""
-    state: MemoryState = {"session": {"user": "bob", "thread": "t", "namespace": ""}}
+    state: TurnState = {"session": {"user": "bob", "thread": "t", "namespace": ""}}
 
     with pytest.raises(SessionNotFoundError, match="session 't' not found"):
         owner_of(state, runtime(), ANN)

@@ -7,6 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide import DiskArchive
+from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
 from ebbtide.nodes.arrivals import Arrivals
 from ebbtide.nodes.session import committed
@@ -22,12 +23,14 @@ class Failing(DiskArchive):
     failures = 0
     attempts = 0
 
-    def commit(self, owner: Owner, tip: Tip, group: Group) -> Record:
+    def commit(
+        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+    ) -> Record:
         """Fail as a full disk does, or commit."""
         self.attempts += 1
         if self.attempts <= self.failures:
             raise OSError(28, "No space left on device")
-        return super().commit(owner, tip, group)
+        return super().commit(owner, tip, group, embedder)
 
 
 @pytest.fixture

@@ -1,68 +1,85 @@
 """The implementations of attention that the suite runs against.
 
-A further one is a name in `KINDS` and a branch in `make`, which returns it over an empty store.
+A further one is a name in `KINDS` and a branch in `place`.
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import pytest
-from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
-from langgraph.store.postgres import PostgresStore
-from langgraph.store.sqlite import SqliteStore
 from redis import Redis
+from sqlalchemy import delete
 
+from ebbtide.memory.archive.schema import memories, users
+from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
 from ebbtide.memory.attention import Attention
 from ebbtide.memory.redis_attention import RedisAttention
-from ebbtide.memory.store_attention import StoreAttention
 from tests.databases import Server
 from tests.redis_server import RedisServer
 
 Make: TypeAlias = Callable[..., Attention]
-"""Makes attention, over the same store each time; takes `threshold` and `capacity`."""
+"""Makes attention, over the same table each time; takes `threshold` and `capacity`."""
 
-KINDS = ("memory", "sqlite", "postgres", "redis")
+KINDS = ("sqlite", "postgresql", "redis")
+
+
+@dataclass(frozen=True)
+class Place:
+    """An archive with a table of attention, and a client of Redis if that is in front of it."""
+
+    archive: SqlArchive
+    client: Redis | None = None
+
+    def empty(self) -> None:
+        """Delete all users and memories."""
+        with self.archive.database.writing() as connection:
+            connection.execute(delete(memories))
+            connection.execute(delete(users))
+        if self.client:
+            self.client.flushall()
+
+    def attention(self, threshold: float = 40.0, capacity: int = 200) -> Attention:
+        """Return attention over the table."""
+        table = self.archive.attention(threshold, capacity)
+        return RedisAttention(self.client, table) if self.client else table
 
 
 @pytest.fixture(scope="session")
-def postgres_store(postgres: Server) -> Iterator[PostgresStore]:
-    """Yield a store in a database of its own, for one test after the other."""
-    with PostgresStore.from_conn_string(postgres.database().uri) as store:
-        store.setup()
-        yield store
+def sqlite_archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlArchive]:
+    """Yield an archive on SQLite, for one test after the other."""
+    with DiskArchive(tmp_path_factory.mktemp("attention"), durable=False) as archive:
+        yield archive
 
 
-@pytest.fixture(params=KINDS)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
-    """Yield what makes attention of every kind, one after the other, over an empty store."""
-    if request.param == "memory":
-        yield _over(StoreAttention, InMemoryStore())
-    elif request.param == "sqlite":
-        with SqliteStore.from_conn_string(str(tmp_path / "attention.sqlite")) as store:
-            store.conn.execute("PRAGMA synchronous = OFF")  # no power cut is tested
-            yield _over(StoreAttention, store)
-    elif request.param == "redis":
-        server: RedisServer = request.getfixturevalue("redis_server")
+@pytest.fixture(scope="session")
+def postgresql_archive(postgres: Server) -> Iterator[SqlArchive]:
+    """Yield an archive on PostgreSQL, for one test after the other."""
+    with SqlArchive(postgres.database().url) as archive:
+        yield archive
+
+
+@pytest.fixture(params=KINDS, scope="session")
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Yield a place for attention of every kind, one after the other."""
+    kind = "sqlite" if request.param == "redis" else request.param
+    archive: SqlArchive = request.getfixturevalue(f"{kind}_archive")
+    if request.param == "redis":
+        server: RedisServer = request.getfixturevalue("running_redis")
         with server.client() as client:
-            yield _over(RedisAttention, client)
+            yield Place(archive, client)
     else:
-        kept: PostgresStore = request.getfixturevalue("postgres_store")
-        with kept._cursor() as cursor:
-            cursor.execute("TRUNCATE store")
-        yield _over(StoreAttention, kept)
+        yield Place(archive)
+
+
+@pytest.fixture
+def make(place: Place) -> Make:
+    """Return what makes attention, over the same empty table each time."""
+    place.empty()
+    return place.attention
 
 
 @pytest.fixture
 def attention(make: Make) -> Attention:
     """Return attention with its usual threshold and capacity."""
     return make()
-
-
-def _over(kind: Callable[..., Attention], store: BaseStore | Redis) -> Make:
-    def make(**numbers: float) -> Attention:
-        capacity = int(numbers.get("capacity", 200))
-        return kind(store, threshold=numbers.get("threshold", 40.0), capacity=capacity)
-
-    return make

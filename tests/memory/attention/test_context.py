@@ -57,6 +57,22 @@ def test_it_reaches_what_has_faded(attention: Attention) -> None:
     assert beside(attention, MESSAGE, 34) == []
 
 
+@pytest.mark.parametrize("on", [69, 70, 71, 72, 73, 1_000])
+@pytest.mark.parametrize(
+    ("base", "times", "found"), [(100, 6, True), (100, 5, False), (75, 25, True)]
+)
+def test_it_reaches_what_has_decayed_for_good(
+    attention: Attention, on: float, base: int, times: int, *, found: bool
+) -> None:
+    """A memory of any age is returned if its base and accesses are enough, and only then."""
+    add_all(attention, memory("t1/a", base, keywords=["axios"]))
+    for _ in range(times):
+        attention.touch(USER, "t1/a", now=day(1))
+    attention.prune(USER, now=day(on))
+
+    assert beside(attention, MESSAGE, on) == ["t1/a"] * (found or on == 69)
+
+
 def test_it_reaches_what_never_entered(attention: Attention) -> None:
     """A memory that was added below the threshold is lifted like any other."""
     add_all(

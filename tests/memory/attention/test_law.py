@@ -1,19 +1,16 @@
 """Membership and order for any sequence of operations, against all memories ranked at once."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from langgraph.store.memory import InMemoryStore
-from langgraph.store.sqlite import SqliteStore
-from redis import Redis
 
+from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention import Attention, Kept, Memory, Ranked, ranked
 from ebbtide.memory.redis_attention import RedisAttention
-from ebbtide.memory.store_attention import StoreAttention
+from tests.memory.attention.conftest import Place
 from tests.memory.remembering import USER, day, memory
 from tests.redis_server import RedisServer
 
@@ -77,108 +74,92 @@ def do(attention: Attention, act: str, subject: Memory, now: float) -> None:
         getattr(attention, act)(USER, subject.id, now=day(now))
 
 
-@contextmanager
-def opened(kind: str | Redis, capacity: int = 200) -> Iterator[Attention]:
-    """Open attention over an empty store."""
-    if isinstance(kind, Redis):
-        kind.flushall()
-        yield RedisAttention(kind, capacity=capacity)
-    elif kind == "memory":
-        yield StoreAttention(InMemoryStore(), capacity=capacity)
-    else:
-        with SqliteStore.from_conn_string(":memory:") as store:
-            yield StoreAttention(store, capacity=capacity)
-
-
-def differences(kind: str | Redis, drawn: list[Step]) -> list[Step]:
+def differences(attention: Attention, drawn: list[Step]) -> list[Step]:
     """Return the steps after which attention is not what ranking all memories gives."""
     known, now, found = Known(), 0.0, []
-    with opened(kind) as attention:
-        for step in drawn:
-            passed, act, name, base, keywords = step
-            now += passed
-            subject = memory(name, base, now, keywords)
-            do(attention, act, subject, now)
-            known.do(act, subject)
-            beside = attention.refresh_for_context(USER, MESSAGE, 99, now=day(now))
-            stands = [attention.explain(USER, one, now=day(now)) for one in NAMES]
-            inside = {one.id for one in stands if one and one.attended}
-            top = attention.top(USER, 99, now=day(now))
-            all_of_them = known.ranked(now)
-            if (
-                top != all_of_them
-                or beside != known.ranked(now, MESSAGE)
-                or inside != {one.id for one in all_of_them}
-            ):
-                found.append(step)
+    for step in drawn:
+        passed, act, name, base, keywords = step
+        now += passed
+        subject = memory(name, base, now, keywords)
+        do(attention, act, subject, now)
+        known.do(act, subject)
+        beside = attention.refresh_for_context(USER, MESSAGE, 99, now=day(now))
+        stands = [attention.explain(USER, one, now=day(now)) for one in NAMES]
+        inside = {one.id for one in stands if one and one.attended}
+        top = attention.top(USER, 99, now=day(now))
+        all_of_them = known.ranked(now)
+        if (
+            top != all_of_them
+            or beside != known.ranked(now, MESSAGE)
+            or inside != {one.id for one in all_of_them}
+        ):
+            found.append(step)
     return found
-
-
-@settings(suppress_health_check=SLOW, max_examples=150)
-@given(steps)
-def test_it_is_the_ranking_of_all(drawn: list[Step]) -> None:
-    """Below capacity attention is what ranking all memories gives, with a message or without."""
-    found = differences("memory", drawn)
-
-    assert found == []
 
 
 @settings(suppress_health_check=SLOW, max_examples=30)
 @given(steps)
-def test_it_is_the_ranking_of_all_in_a_database(drawn: list[Step]) -> None:
-    """The same holds in a SQLite store."""
-    found = differences("sqlite", drawn)
+def test_it_is_the_ranking_of_all(place: Place, drawn: list[Step]) -> None:
+    """Below capacity attention is what ranking all memories gives, with a message or without."""
+    place.empty()
+    found = differences(place.attention(), drawn)
 
     assert found == []
 
 
-def lost(kind: str | Redis, drawn: list[Step], capacity: int) -> list[Step]:
+def lost(attention: Attention, drawn: list[Step], capacity: int) -> list[Step]:
     """Return the steps that left attention other than the best of those that were in it.
 
     In it were those before the step that had not faded, and the one it was about.
     """
     known, now, before, found = Known(), 0.0, set[str](), []
-    with opened(kind, capacity) as attention:
-        for step in drawn:
-            passed, act, name, base, keywords = step
-            now += passed
-            subject = memory(name, base, now, keywords)
-            do(attention, act, subject, now)
-            known.do(act, subject)
-            asked = {name} if act in ENTERING else set()
-            best = [one for one in known.ranked(now) if one.id in before | asked][:capacity]
-            top = attention.top(USER, 99, now=day(now))
-            if top != tuple(best):
-                found.append(step)
-            before = {one.id for one in top}
+    for step in drawn:
+        passed, act, name, base, keywords = step
+        now += passed
+        subject = memory(name, base, now, keywords)
+        do(attention, act, subject, now)
+        known.do(act, subject)
+        asked = {name} if act in ENTERING else set()
+        best = [one for one in known.ranked(now) if one.id in before | asked][:capacity]
+        top = attention.top(USER, 99, now=day(now))
+        if top != tuple(best):
+            found.append(step)
+        before = {one.id for one in top}
     return found
 
 
-@settings(suppress_health_check=SLOW, max_examples=150)
+@settings(suppress_health_check=SLOW, max_examples=30)
 @given(steps, st.integers(1, 4))
-def test_nothing_above_the_cut_is_lost(drawn: list[Step], capacity: int) -> None:
+def test_nothing_above_the_cut_is_lost(place: Place, drawn: list[Step], capacity: int) -> None:
     """At capacity those stay that hold most at the moment of the cut."""
-    found = lost("memory", drawn, capacity)
+    place.empty()
+    found = lost(place.attention(capacity=capacity), drawn, capacity)
 
     assert found == []
 
 
-@settings(suppress_health_check=SLOW, max_examples=30)
-@given(steps, st.integers(1, 4))
-def test_nothing_above_the_cut_is_lost_in_a_database(drawn: list[Step], capacity: int) -> None:
-    """The same holds in a SQLite store."""
-    found = lost("sqlite", drawn, capacity)
+class Uncached(RedisAttention):
+    """Attention whose cache is gone, half gone or full each time that it is read."""
 
-    assert found == []
+    gone: tuple[str, ...] = ()
+
+    def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
+        """Read after some keys were deleted."""
+        for name in self.gone:
+            self._client.delete(f"ebbtide:{USER}:{name}")
+        return super().within_reach(user_id, now=now)
 
 
-@settings(suppress_health_check=SLOW, max_examples=30)
-@given(steps, st.integers(1, 4))
-def test_nothing_above_the_cut_is_lost_in_redis(
-    running_redis: RedisServer, drawn: list[Step], capacity: int
+@settings(suppress_health_check=SLOW, max_examples=15)
+@given(steps, st.lists(st.sampled_from(["attention", "memories", "changes"]), max_size=2))
+def test_it_is_the_ranking_of_all_whatever_is_evicted(
+    sqlite_archive: SqlArchive, running_redis: RedisServer, drawn: list[Step], gone: list[str]
 ) -> None:
-    """The same holds in Redis."""
+    """The same holds if Redis has lost one key or another before each reading."""
     with running_redis.client() as client:
-        found = lost(client, drawn, capacity)
+        Place(sqlite_archive, client).empty()
+        attention = Uncached(client, sqlite_archive.attention())
+        attention.gone = tuple(gone)
+        found = differences(attention, drawn)
 
     assert found == []

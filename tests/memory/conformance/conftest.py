@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.disk.archive import DiskArchive
+from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
+from tests.databases import emptied
 
 
-@pytest.fixture(params=["disk"])
-def archive(tmp_path: Path) -> Iterator[Archive]:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlArchive]:
     """Yield an empty archive of every kind, one after the other."""
-    with DiskArchive(tmp_path / "sessions", durable=False) as disk:
-        yield disk
+    if request.param == "sqlite":
+        with DiskArchive(tmp_path / "sessions", durable=False) as kept:
+            yield kept
+    else:
+        with emptied(request.getfixturevalue("shared_database")) as kept:
+            yield kept

@@ -45,7 +45,7 @@ def test_record_names_its_parent(archive: Archive) -> None:
 
     second = archive.commit(OWNER, first.tip, turn(2))
 
-    assert (second.parent, second.gap) == (first.digest, False)
+    assert second.parent == first.digest
 
 
 def test_committed_is_what_is_read(archive: Archive) -> None:

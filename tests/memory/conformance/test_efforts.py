@@ -104,7 +104,8 @@ def test_other_events_change_no_effort(archive: Archive) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["con", "日本語", "a" * 64, "語" * 64, "été", "x" * 300, "../x", ""]
+    "name",
+    ["con", "日本語", "a" * 64, "語" * 64, "été", "x" * 300, "../x", "", "50%", "a\0b", "%00"],
 )
 def test_any_name_is_kept(archive: Archive, name: str) -> None:
     """Whatever an effort is called, its turns and its texts are found again."""
@@ -112,4 +113,5 @@ def test_any_name_is_kept(archive: Archive, name: str) -> None:
 
     assert archive.effort_turns(OWNER, tip, name) == (1,)
     assert archive.efforts(OWNER, tip, 2).efforts[0].id == name
+    assert archive.effort(OWNER, tip, name) == archive.efforts(OWNER, tip, 2).efforts[0]
     assert archive.verify(OWNER) == ()

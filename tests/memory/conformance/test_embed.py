@@ -219,7 +219,7 @@ def test_a_vector_that_is_none_is_not_computed_again(archive: Archive, number: f
     """What a model can make nothing of is found by its words, and not asked for again."""
     model = Concepts(size=8)
     embedder = Embedder(model)
-    embedder.probe()
+    assert embedder.size
     tip = populate(archive)
     model.bend = lambda rows: [[number] * 8 for _ in rows]
 

@@ -31,9 +31,8 @@ def change(archive: Archive, owner: Owner, tip: Tip, event: Event, day: int = 9)
 
 def found(archive: Archive, query: str, owner: Owner = OWNER) -> list[str]:
     """Return the efforts that a query finds, each behind its thread."""
-    return [
-        f"{one.owner.thread}/{one.effort.id}" for one in archive.search_sessions(owner, query, 5)
-    ]
+    results = archive.search_sessions(owner, query, 5)
+    return [f"{one.owner.thread}/{one.effort.id}" for one in results if one.effort]
 
 
 def only(results: Sequence[Elsewhere]) -> Elsewhere:
@@ -49,6 +48,7 @@ def test_an_effort_of_another_session_is_found(archive: Archive) -> None:
 
     one = only(archive.search_sessions(OWNER, "Which token was refreshed?", 5))
 
+    assert one.effort is not None
     assert (one.owner, one.effort.id) == (Owner("ann", "t3"), "auth-bug")
     assert (one.effort.status, one.effort.summary, one.effort.turn) == ("concluded", SUMMARY, 2)
     assert one.said == {"token", "refresh"}
@@ -62,6 +62,7 @@ def test_its_turn_can_be_read_again(archive: Archive) -> None:
 
     one = only(archive.search_sessions(OWNER, "axios", 5))
 
+    assert one.effort is not None
     assert one.tip == tip
     assert archive.effort_turns(one.owner, one.tip, one.effort.id) == (1, 2)
     assert len(archive.turns(one.owner, one.tip, [1, 2])) == 2
@@ -83,12 +84,26 @@ def test_what_is_known_of_an_effort_counts(archive: Archive, query: str) -> None
     assert found(archive, query) == ["t2/auth-bug"]
 
 
-def test_the_text_of_turns_does_not_count(archive: Archive) -> None:
-    """What was said in another session is searched there alone."""
+def test_what_was_said_is_found(archive: Archive) -> None:
+    """A turn of another session is found with its tip and its day, beside concluded efforts."""
     tip = archive.commit(OTHER, START, Group(1, (human("My cat is Minka."),), "2026-01-01")).tip
     change(archive, OTHER, tip, concluded("auth-bug", SUMMARY))
 
-    assert (found(archive, "Minka"), found(archive, "axios")) == ([], ["t2/auth-bug"])
+    one = only(archive.search_sessions(OWNER, "Minka", 5))
+
+    assert (one.owner, one.effort, one.tip, one.at) == (OTHER, None, tip, "2026-01-01")
+    assert one.said == {"minka"}
+    assert found(archive, "axios") == ["t2/auth-bug"]
+
+
+def test_what_was_said_on_an_old_branch_is_not_found(archive: Archive) -> None:
+    """Of a session that was forked its newest branch is searched."""
+    first = archive.commit(OTHER, START, Group(1, (human("Hello."),), "2026-01-01")).tip
+    archive.commit(OTHER, first, Group(2, (human("My cat is Minka."),), "2026-01-02"))
+    archive.commit(OTHER, first, Group(2, (human("My dog is Rex."),), "2026-01-03"))
+
+    assert archive.search_sessions(OWNER, "Minka", 5) == ()
+    assert len(archive.search_sessions(OWNER, "Rex", 5)) == 1
 
 
 def test_the_session_itself_is_left_out(archive: Archive) -> None:
@@ -159,7 +174,9 @@ def test_what_is_open_is_not_found(archive: Archive) -> None:
 
     change(archive, OTHER, tip, concluded("pet", "The cat is black."))
 
-    assert only(archive.search_sessions(OWNER, "cat", 5)).effort.summary == "The cat is black."
+    (one,) = (one for one in archive.search_sessions(OWNER, "cat", 5) if one.effort)
+    assert one.effort is not None
+    assert one.effort.summary == "The cat is black."
 
 
 def test_the_newest_branch_counts(archive: Archive) -> None:
@@ -252,7 +269,7 @@ def test_what_is_erased_is_not_found(archive: Archive) -> None:
 def named(archive: Archive, newest: int = 5, owner: Owner = OWNER) -> list[str]:
     """Return what was concluded last elsewhere, each behind its thread."""
     listed = archive.concluded_elsewhere(owner, newest)
-    return [f"{one.owner.thread}/{one.effort.id} {one.at[:10]}" for one in listed]
+    return [f"{one.owner.thread}/{one.effort.id} {one.at[:10]}" for one in listed if one.effort]
 
 
 def test_what_was_concluded_last_is_listed(archive: Archive) -> None:

@@ -1,0 +1,298 @@
+"""The archive at scale: how long committing, searching and opening take, and what a turn takes up.
+
+python benchmarks/archive_scale.py --out results --turns 100000
+python benchmarks/archive_scale.py --out results --turns 1000000 --users 1000 --url postgresql://...
+
+Made-up sessions of 100 turns, of which every tenth concludes an effort; half of the words are from
+a vocabulary of 50,000 in Zipf's proportions. They are loaded by the statements with which a turn is
+committed, a session in a transaction, by several processes; on SQLite by one, without fsync. Then
+single turns are committed, sessions searched and opened, each time another one. Beside the times
+stand the plans of all statements that this took: none may read a large table from end to end.
+"""
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from report import write
+from search_scale import text, timed
+from sqlalchemy import event
+from sqlalchemy.engine import Connection
+
+from ebbtide import SqlArchive
+from ebbtide.memory.archive import commit
+from ebbtide.memory.archive.schema import METADATA
+from ebbtide.memory.record import Group, Owner, Tip, place
+
+LONG = 100
+"""Turns of a session."""
+
+EVERY = 10
+SAMPLES = 200
+PROCESSES = 4
+SMALL = 10_000
+"""Turns below which PostgreSQL reads any table whole: then it is asked what it would else do."""
+
+BIG = {"turns", "members", "changes", "branches", "said", "headed", "sessions", "memories"}
+STATE = {"turn": 1, "position": {"branch": "main", "persisted": 1, "tip": "0123456789abcdef"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is written: where, how many turns of how many users."""
+
+    address: str
+    turns: int
+    users: int
+
+    @property
+    def sessions(self) -> int:
+        """The sessions of each user."""
+        return max(2, self.turns // self.users // LONG)
+
+    @property
+    def length(self) -> int:
+        """The turns of each session."""
+        return max(1, self.turns // self.users // self.sessions)
+
+    def owner(self, user: int, session: int) -> Owner:
+        """Return the owner of a session."""
+        return Owner(f"user-{user}", f"session-{session}")
+
+    def open(self) -> SqlArchive:
+        """Open the archive."""
+        return SqlArchive(self.address, durable=False)
+
+
+def group(turn: int, chance: random.Random) -> Group:
+    """Return a turn: a question of 200 bytes, an answer of 600; every tenth concludes an effort."""
+    human = {"type": "human", "data": {"content": text(chance, 34)}}
+    answer = {"type": "ai", "data": {"content": text(chance, 100)}}
+    name, events = f"effort-{turn // EVERY}", ()
+    if turn % EVERY == 0:
+        said = {"summary": text(chance, 40), "keywords": text(chance, 16).split()[::2]}
+        opened = {"type": "opened", "effort": name, "goal": text(chance, 8)}
+        events = (opened, {"type": "concluded", "effort": name, **said})
+    at = f"2026-01-01T00:{turn // 60 % 60:02}:{turn % 60:02}Z"
+    return Group(turn, (human, answer), at, (name,) if events else (), events, state=STATE)
+
+
+def fill(load: Load, users: Sequence[int]) -> None:
+    """Write the sessions of some users, each in one transaction."""
+    with load.open() as archive:
+        for user in users:
+            for session in range(load.sessions):
+                owner = load.owner(user, session)
+                with archive.database.writing() as connection:
+                    fill_session(connection, owner, load.length, random.Random(str(owner)))
+
+
+def fill_session(connection: Connection, owner: Owner, length: int, chance: random.Random) -> None:
+    """Write the turns of a session."""
+    session, parent, branch = commit.session_of(connection, owner), "", None
+    for turn in range(1, length + 1):
+        one = commit.storable(group(turn, chance))
+        record = place(one, "main", parent, None)
+        commit.write(connection, session, record, one.state, branch)
+        if not owner.anonymous:
+            commit.memories.attend(connection, session.owner, owner, session.id, record)
+        branch = branch or commit.branch_of(connection, session.id, "main")
+        session, parent = replace(session, turns=session.turns + 1), record.digest
+
+
+def loaded(load: Load, processes: int) -> float:
+    """Write everything, and return how many seconds that took."""
+    begun = perf_counter()
+    with load.open() as archive:
+        archive.users()
+    parts = [range(at, load.users, processes * 8) for at in range(min(load.users, processes * 8))]
+    if processes == 1:
+        for done, part in enumerate(parts, 1):
+            fill(load, part)
+            print(f"{done} of {len(parts)} parts written", flush=True)
+    else:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            for done, _ in enumerate(pool.map(fill, [load] * len(parts), parts), 1):
+                print(f"{done} of {len(parts)} parts written", flush=True)
+    return perf_counter() - begun
+
+
+def drawn(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
+    """Yield sessions drawn at random, each with a query of five words from one of its turns."""
+    chance = random.Random(7)
+    for _ in range(count):
+        owner = load.owner(chance.randrange(load.users), chance.randrange(load.sessions))
+        said = random.Random(str(owner))
+        spoken = group(1 + chance.randrange(load.length), said).messages[1]["data"]["content"]
+        yield owner, " ".join(chance.sample(spoken.split()[::2], 5))
+
+
+def asked(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Callable[[], object]]:
+    """Return what is measured in one session."""
+    tip = archive.newest(owner) or Tip()
+    chance = random.Random(query)
+    return {
+        "commit": lambda: archive.commit(owner, tip, group(tip.turn + 1, chance)),
+        "search": lambda: archive.search(owner, tip, query, 5),
+        "elsewhere": lambda: archive.search_sessions(owner, query, 5),
+        "concluded": lambda: archive.concluded_elsewhere(owner, 20),
+    }
+
+
+def opening(archive: SqlArchive, owner: Owner) -> None:
+    """Read what a thread needs to go on of which nothing is known yet."""
+    tip = archive.newest(owner) or Tip()
+    archive.saved(owner, tip)
+    archive.turns(owner, tip, range(tip.turn - 2, tip.turn + 1))
+    archive.ambient(owner, tip, 3)
+    archive.efforts(owner, tip, 10)
+
+
+def times(load: Load) -> dict[str, float]:
+    """Return how many milliseconds each operation takes, in the middle and at worst of twenty."""
+    took: dict[str, list[float]] = {}
+    count = min(SAMPLES, max(20, load.turns // 10))
+    for owner, _ in drawn(load, count):
+        with load.open() as fresh:
+            fresh.users()  # the connection is not measured
+            took.setdefault("open", []).append(timed(lambda o=owner, a=fresh: opening(a, o))[0])
+    with load.open() as archive:
+        for owner, query in drawn(load, count):
+            for name, do in asked(archive, owner, query).items():
+                took.setdefault(name, []).append(timed(do)[0])
+    return {
+        f"{name} {which} ms": round(value, 2)
+        for name, all_of_it in took.items()
+        for which, value in (("p50", median(all_of_it)), ("p95", quantiles(all_of_it, n=20)[-1]))
+    }
+
+
+def sizes(archive: SqlArchive, turns: int) -> dict[str, float]:
+    """Return what a turn takes up, in bytes: in tables, in indexes, and what was said in it."""
+    with archive.database.reading() as connection:
+        raw = connection.exec_driver_sql("SELECT sum(size) FROM ebbtide_turns").scalar() or 0
+        if archive.database.sqlite:
+            pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+            whole = connection.exec_driver_sql(pages).scalar() or 0
+            return {"bytes per turn": round(whole / turns), "raw": round(int(raw) / turns)}
+        of_all = (
+            "SELECT sum({}(oid)) FROM pg_class WHERE relname LIKE 'ebbtide%%' AND relkind = 'r'"
+        )
+        found = {
+            name: int(connection.exec_driver_sql(of_all.format(how)).scalar() or 0) / turns
+            for name, how in (("tables", "pg_table_size"), ("indexes", "pg_indexes_size"))
+        }
+    return {f"bytes per turn, {n}": round(v) for n, v in found.items()} | {
+        "raw": round(raw / turns)
+    }
+
+
+def plans(load: Load) -> list[dict[str, Any]]:
+    """Return the plan of each statement that the operations take; raises if one reads too much."""
+    owner, query = next(iter(drawn(load, 1)))
+    seen: Counter[tuple[str, str]] = Counter()
+    parameters: dict[tuple[str, str], Any] = {}
+    with load.open() as archive:
+        doing = {"open": lambda: opening(archive, owner), **asked(archive, owner, query)}
+        engine = archive.database._engine  # noqa: SLF001 (what is sent to the database)
+        for name, do in doing.items():
+
+            def note(*sent: Any) -> None:
+                _, _, sql, values, _, many = sent
+                if sql.startswith(("SELECT", "\nSELECT", "UPDATE", "INSERT")):
+                    seen[name, sql] += 1  # noqa: B023 (removed before the next)
+                    parameters[name, sql] = values[0] if many else values  # noqa: B023
+
+            event.listen(engine, "before_cursor_execute", note)
+            do()
+            event.remove(engine, "before_cursor_execute", note)
+        with archive.database.reading() as connection:
+            if load.turns < SMALL and not archive.database.sqlite:
+                connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+            found = [
+                {
+                    "operation": name,
+                    "statement": " ".join(sql.split())[:90],
+                    "times": times,
+                    "plan": planned(connection, sql, parameters[name, sql]),
+                }
+                for (name, sql), times in seen.items()
+            ]
+    return found
+
+
+def planned(connection: Connection, sql: str, values: Any) -> str:
+    """Return which tables a statement reads how; raises `AssertionError` for one read whole."""
+    if connection.dialect.name == "sqlite":
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all()
+        steps = [row.detail for row in rows]
+        whole = [one for one in steps if one.startswith("SCAN ebbtide") and ":M" not in one]
+    else:
+        (plan,) = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {sql}", values).scalar()
+        nodes = [*_nodes(plan["Plan"])]
+        steps = [_step(node) for node in nodes if "Relation Name" in node or "Index Name" in node]
+        whole = [_step(node) for node in nodes if node["Node Type"] == "Seq Scan" and _big(node)]
+    if whole:
+        raise AssertionError(f"{whole} in {sql}")
+    return "; ".join(dict.fromkeys(steps)) or "no table"
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from _nodes(part)
+
+
+def _step(node: dict[str, Any]) -> str:
+    return " ".join(
+        str(node[key]) for key in ("Node Type", "Relation Name", "Index Name") if key in node
+    )
+
+
+def _big(node: dict[str, Any]) -> bool:
+    return node.get("Relation Name", "").removeprefix("ebbtide_") in BIG
+
+
+def main() -> None:
+    """Load, measure, and explain."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--turns", type=int, default=100_000)
+    parser.add_argument("--users", type=int, default=10)
+    parser.add_argument("--url", default="")
+    parser.add_argument("--processes", type=int, default=PROCESSES)
+    options = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        load = Load(options.url or folder, options.turns, options.users)
+        seconds = loaded(load, options.processes if options.url else 1)
+        with load.open() as archive:
+            kind = "SQLite" if archive.database.sqlite else "PostgreSQL"
+            analysed(archive)
+            kept = load.users * load.sessions * load.length
+            row = {"database": kind, "turns": kept, "users": load.users, "loaded s": round(seconds)}
+            row |= sizes(archive, kept) | times(load)
+        explained = plans(load)
+    name = f"archive_scale_{kind.lower()}"
+    write(options.out, name, f"The archive at scale: {kind}", [row])
+    write(options.out, f"{name}_plans", f"Plans of the archive's statements: {kind}", explained)
+
+
+def analysed(archive: SqlArchive) -> None:
+    """Let PostgreSQL look at the tables, as it does by itself some time after a load."""
+    if not archive.database.sqlite:
+        with archive.database.apart() as connection:
+            names = sorted(table for table in METADATA.tables if "vectors" not in table)
+            connection.exec_driver_sql(f"VACUUM ANALYZE {', '.join(names)}")
+
+
+if __name__ == "__main__":
+    main()

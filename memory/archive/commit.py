@@ -1,0 +1,245 @@
+"""Committing a turn: its record and all that follows from it, in one transaction."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, case, insert, select, update
+
+from ..efforts import changed
+from ..placement import Slot, placement
+from ..qualified import session_name
+from ..record import Group, Owner, Record, Tip
+from . import memories
+from .database import added
+from .index import Postings, heading, passages
+from .lineage import AMBIENT, Branch, Lineage, branch_of, lineage
+from .records import columns, packed, storable
+from .schema import (
+    TURN_BITS,
+    branches,
+    changes,
+    first_passage,
+    first_turn,
+    headed,
+    members,
+    said,
+    sessions,
+    turns,
+    users,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session that is being written: its number, its user's, and how many records it has.
+
+    `branch` is the one that was committed to last.
+    """
+
+    id: int
+    owner: int
+    name: str
+    turns: int
+    branch: str = ""
+
+
+_PLACE = (turns.c.session == bindparam("session"), turns.c.branch == bindparam("branch"))
+_SLOT = select(turns.c.digest, turns.c.parent).where(*_PLACE, turns.c.turn == bindparam("turn"))
+_HEAD = (
+    select(turns.c.turn)
+    .where(*_PLACE, turns.c.turn < bindparam("below"))
+    .order_by(turns.c.turn.desc())
+    .limit(1)
+)
+_OWNED = (
+    select(sessions.c.id, sessions.c.owner, sessions.c.name, sessions.c.turns, sessions.c.branch)
+    .join(users, users.c.id == sessions.c.owner)
+    .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("name"))
+    .with_for_update(of=sessions)
+)
+_EXTENDED = (
+    update(branches)
+    .where(branches.c.session == bindparam("of"), branches.c.branch == bindparam("named"))
+    .values(last=bindparam("newest"), at=bindparam("when"))
+)
+
+# A thread that goes on from elsewhere than where it was to be seeded again has its state.
+_COUNTED = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("of"))
+    .values(
+        turns=bindparam("count"),
+        branch=bindparam("newest"),
+        reseed=case((sessions.c.reseed.contains(bindparam("after")), sessions.c.reseed)),
+    )
+)
+_NO_TURN = 1 << TURN_BITS
+"""The number of a turn that comes after all."""
+
+
+@dataclass(slots=True)
+class Slots:
+    """The occupied places of a session, each asked for once."""
+
+    connection: Connection
+    session: int
+    known: dict[str, Branch | None] = field(default_factory=dict)
+
+    def branch(self, name: str) -> Branch | None:
+        """Return where a branch begins, None if it is free."""
+        if name not in self.known:
+            self.known[name] = branch_of(self.connection, self.session, name)
+        return self.known[name]
+
+    def slot(self, branch: str, turn: int) -> Slot | None:
+        """Return what occupies this place, None if it is free."""
+        found = self.branch(branch)
+        if found is None or turn < found.first:
+            return None
+        place = {"session": self.session, "branch": branch, "turn": turn}
+        row = self.connection.execute(_SLOT, place).first()
+        if row is None:
+            return None
+        began = found.first == turn and found.ancestors
+        origin = (found.ancestors[0][0], found.ancestors[0][1]) if began else None
+        return Slot(row.digest, row.parent, origin)
+
+    def head(self, branch: str, below: int | None = None) -> int:
+        """Return the newest turn of a branch, or the newest before `below`; 0 if none."""
+        if self.branch(branch) is None:
+            return 0
+        place = {"session": self.session, "branch": branch, "below": below or _NO_TURN}
+        return self.connection.execute(_HEAD, place).scalar() or 0
+
+
+def commit(
+    connection: Connection, owner: Owner, tip: Tip, group: Group
+) -> tuple[Session, Record, int | None]:
+    """Write a group after `tip`, once; return its record and its number, None if it was there."""
+    group = storable(group)
+    session = session_of(connection, owner)
+    slots = Slots(connection, session.id)
+    placed = placement(tip, group, slots)
+    if placed.stored:
+        return session, placed.record, None
+    record = placed.record
+    number = write(connection, session, record, group.state, slots.branch(record.branch))
+    if not owner.anonymous:
+        if session.branch not in {"", record.branch}:  # attention was told of one that was left
+            branch = branch_of(connection, session.id, record.branch)
+            seen = lineage(connection, session.id, record.tip, branch)
+            memories.renew(connection, session.owner, owner, seen)
+        memories.attend(connection, session.owner, owner, session.id, record)
+    return session, record, number
+
+
+def session_of(connection: Connection, owner: Owner) -> Session:
+    """Return a session to be written, made if it is not there; others wait for the transaction."""
+    name = session_name(owner)
+    asked = {"user": owner.user, "name": name}
+    row = connection.execute(_OWNED, asked).first()
+    if row is None:
+        user = added(connection, users, {"name": owner.user})
+        rest = {"thread": owner.thread, "namespace": owner.namespace, "turns": 0, "branch": ""}
+        added(connection, sessions, {"owner": user, "name": name}, **rest)
+        row = connection.execute(_OWNED, asked).one()
+    return Session(*row)
+
+
+def write(
+    connection: Connection,
+    session: Session,
+    record: Record,
+    state: Mapping[str, Any] | None,
+    branch: Branch | None,
+) -> int:
+    """Write a record at its place, with the rows by which it is found, and return its number.
+
+    `branch` is where its branch begins, None if that begins with it.
+    """
+    number = first_turn(session.id) + session.turns + 1
+    if branch is None:
+        branch = _begin(connection, session.id, record)
+    else:
+        newest = {"newest": record.turn, "when": record.at}
+        connection.execute(_EXTENDED, {"of": session.id, "named": record.branch, **newest})
+    seen = lineage(connection, session.id, Tip(record.branch, record.turn - 1), branch)
+    row = {
+        **columns(record),
+        **_counts(seen, record),
+        "id": number,
+        "session": session.id,
+        "content": None,
+        "state": None if state is None else packed(state),
+    }
+    connection.execute(insert(turns), row)
+    _add_members(connection, session.id, record)
+    Postings(connection, said, session.owner).add(passages(number, record.messages))
+    add_changes(connection, session, number, record)
+    count = {"count": session.turns + 1, "newest": record.branch, "after": f'"{record.parent}"'}
+    connection.execute(_COUNTED, {"of": session.id, **count})
+    return number
+
+
+def _counts(before: Lineage, record: Record) -> dict[str, int]:
+    """Return how many ambient turns and efforts there are after a record."""
+    ambient, efforts = before.counts()
+    left = [event for event in record.events if changed(event, record.turn)]
+    names = list(dict.fromkeys(event["effort"] for event in left))
+    fresh = len(names) - len(before.changes(names)) if names else 0
+    return {"ambient": ambient + (not record.efforts), "efforts_seen": efforts + fresh}
+
+
+def add_changes(connection: Connection, session: Session, number: int, record: Record) -> None:
+    """Write how a record left efforts, given the number of its turn."""
+    rows: list[dict[str, Any]] = []
+    terms: list[tuple[int, list[str]]] = []
+    for event in record.events:
+        effort = changed(event, record.turn)
+        if effort is not None:
+            key = first_passage(number) + len(rows)
+            rows.append(
+                {
+                    "id": key,
+                    "owner": session.owner,
+                    "session": session.id,
+                    "effort": effort.id,
+                    "branch": record.branch,
+                    "turn": record.turn,
+                    "status": effort.status,
+                    "at": record.at,
+                    "entry": packed(event),
+                }
+            )
+            terms.append((key, heading(effort)))
+    if rows:
+        connection.execute(insert(changes), rows)
+        Postings(connection, headed, session.owner).add(terms)
+
+
+def _begin(connection: Connection, session: int, record: Record) -> Branch:
+    """Write where a branch begins: after its origin and all that this one sees."""
+    ancestors: tuple[tuple[str, int, int], ...] = ()
+    if record.origin is not None:
+        parent, upto = record.origin
+        found = branch_of(connection, session, parent)
+        if found is not None:
+            ancestors = ((parent, upto, found.first), *found.ancestors)
+    row = {
+        "session": session,
+        "branch": record.branch,
+        "ancestors": json.dumps(ancestors),
+        "first": record.turn,
+        "last": record.turn,
+        "at": record.at,
+    }
+    connection.execute(insert(branches), row)
+    return Branch(record.turn, ancestors)
+
+
+def _add_members(connection: Connection, session: int, record: Record) -> None:
+    place = {"session": session, "branch": record.branch, "turn": record.turn}
+    rows = [{"effort": effort, **place} for effort in record.efforts or (AMBIENT,)]
+    connection.execute(insert(members), rows)

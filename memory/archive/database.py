@@ -1,0 +1,328 @@
+"""The database of an archive: how it is opened, read and written, and what can go wrong there."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Row,
+    Table,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from ..errors import (
+    ArchiveError,
+    ArchiveFormatError,
+    ArchiveLockedError,
+    ArchiveUnavailableError,
+)
+from . import index, schema
+
+FILE = "ebbtide.sqlite"
+
+_log = logging.getLogger("ebbtide.archive")
+
+_MIGRATING = 7_351_204_518
+"""The advisory lock under which one of many processes makes or changes the tables."""
+
+_BUSY = ("database is locked", "database table is locked", "lock timeout", "deadlock detected")
+_STRANGE = ("file is not a database", "database disk image is malformed", "malformed database")
+
+
+class Database:
+    """One database, opened when it is first used, once in each process."""
+
+    def __init__(
+        self, place: str | os.PathLike[str], *, durable: bool, timeout: float, pool_size: int
+    ) -> None:
+        """Take the URL of a database, or a folder in which a SQLite file is made.
+
+        Raises `ArchiveError` if the URL is none, or its driver is not installed.
+        """
+        self.url = _url(place)
+        self.sqlite = self.url.get_backend_name() == "sqlite"
+        self._durable, self._timeout = durable, timeout
+        self._ready, self._process, self._lock = False, os.getpid(), Lock()
+        self._file: tuple[int, int] | None = None
+        self.opened = 0  # times; what is known of a file's rows holds of no other file
+        self._engine = self._made(pool_size)
+
+    @property
+    def name(self) -> str:
+        """The database as errors name it, without a password."""
+        if self.sqlite:
+            return str(self.url.database)
+        return self.url.difference_update_query(["password"]).render_as_string()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Read what is committed, all as of one moment; nothing is there yet in a new database."""
+        with self._told(), self._open().connect() as connection:
+            # SQLite's transactions see one moment anyway, PostgreSQL's if they are told to.
+            yield (
+                connection
+                if self.sqlite
+                else connection.execution_options(isolation_level="REPEATABLE READ")
+            )
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Write all of it or nothing; SQLite takes its write lock at once, before it reads."""
+        with self._told(), self._open().connect() as connection:
+            begun = connection.execution_options(ebbtide_writes=True)
+            with begun.begin():
+                yield begun
+
+    @contextmanager
+    def apart(self) -> Iterator[Connection]:
+        """Run what no transaction may be around, such as `VACUUM`."""
+        options: dict[str, Any] = {"ebbtide_apart": True}
+        if not self.sqlite:
+            options["isolation_level"] = "AUTOCOMMIT"
+        with self._told(), self._open().connect() as connection:
+            yield connection.execution_options(**options)
+
+    def sweep(self) -> tuple[str, ...]:
+        """Leave nothing in the files of what was erased; say what may still hold it.
+
+        Wherever it is cut off, it is due until it was done: whoever opens a SQLite file next does
+        it, or whoever erases next.
+        """
+        with self.writing() as connection:
+            due = connection.execute(select(schema.version.c.sweep)).scalar()
+            if due and self.sqlite:
+                index.rewrite(connection, schema.said, schema.headed)
+        if not due:
+            return ()
+        left = self._reclaimed()
+        if not left:
+            with self.writing() as connection:
+                # What somebody else erased meanwhile is still due.
+                swept = update(schema.version).where(schema.version.c.sweep == due)
+                connection.execute(swept.values(sweep=0))
+        return left
+
+    def _reclaimed(self) -> tuple[str, ...]:
+        """Write what is free in the files anew, and empty SQLite's log, which has pages of before.
+
+        PostgreSQL writes the tables' own pages anew, of the archive alone.
+        """
+        try:
+            with self.apart() as connection:
+                if not self.sqlite:
+                    there = {*inspect(connection).get_table_names()} & {*schema.METADATA.tables}
+                    connection.execute(text(f"VACUUM {', '.join(sorted(there))}"))
+                    return ()
+                connection.execute(text("VACUUM"))
+                busy = connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
+        except ArchiveError as error:
+            return (f"free pages of {self.name!r}: they could not be reclaimed ({error})",)
+        return (f"the WAL of {self.name!r}: another connection is reading it",) if busy else ()
+
+    def exists(self) -> bool:
+        """Tell whether anything was ever written; a SQLite file is made by the first write."""
+        return not self.sqlite or Path(self.name).exists()
+
+    def close(self) -> None:
+        """Close all connections; a later use opens them again."""
+        self._engine.dispose()
+
+    def _made(self, pool_size: int) -> Engine:
+        options: dict[str, Any] = {"connect_args": {"timeout": self._timeout}}
+        if not self.sqlite:
+            options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": 10}}
+        try:
+            engine = create_engine(
+                self.url,
+                pool_size=pool_size,
+                max_overflow=0 if not self.sqlite else 10,
+                pool_timeout=self._timeout,
+                **options,
+            )
+        except ImportError as error:
+            raise ArchiveError(
+                f"the driver of {self.name!r} is not installed ({error}): "
+                "pip install 'ebbtide[postgres]', and use postgresql+psycopg://"
+            ) from error
+        event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
+        if self.sqlite:
+            event.listen(engine, "begin", _begin)
+        return engine
+
+    def _limit(self, connection: Any, _record: Any) -> None:
+        """Let PostgreSQL wait for others as long as SQLite does, not for ever."""
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {int(self._timeout * 1_000)}")
+        connection.commit()
+
+    def _prepare(self, connection: Any, _record: Any) -> None:
+        """Set up a new connection to SQLite: we say ourselves where transactions begin."""
+        connection.isolation_level = None
+        for pragma in (
+            "journal_mode=WAL",
+            # One fsync a commit; FULL, since with NORMAL a power cut takes the last commits.
+            f"synchronous={'FULL' if self._durable else 'OFF'}",
+            "secure_delete=ON",  # what is erased must not stay in free pages
+            "journal_size_limit=4194304",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    def _open(self) -> Engine:
+        with self._lock:
+            if self._process != os.getpid():  # connections of a parent process are the parent's
+                self._engine.dispose(close=False)
+                self._process = os.getpid()
+            if self._ready and self.sqlite and self._file != self._identity():
+                self._engine.dispose()  # else turns would go to a file that was deleted
+                self._ready = False
+            due = 0 if self._ready else self._set_up()
+            if not self._ready:
+                self._ready, self._file, self.opened = True, self._identity(), self.opened + 1
+        if due and self.sqlite:
+            self._sweep_late()
+        return self._engine
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Return which file lies at SQLite's place, None for none."""
+        try:
+            found = Path(self.name).stat() if self.sqlite else None
+        except FileNotFoundError:
+            return None
+        return (found.st_dev, found.st_ino) if found else None
+
+    def _sweep_late(self) -> None:
+        """Finish a sweep that was cut off; if that fails, the next one who opens the file does."""
+        try:
+            left = self.sweep()
+        except ArchiveError as error:
+            left = (str(error),)
+        for one in left:
+            _log.warning("something that was erased may still be there: %s", one)
+
+    def _set_up(self) -> int:
+        """Make or change the tables if need be; return how many erasures were not swept after."""
+        if self.sqlite:
+            Path(self.name).parent.mkdir(parents=True, exist_ok=True)
+        with self._engine.connect() as connection:
+            found = _version(connection)
+            if found is not None and found.version == schema.VERSION:
+                return int(found.sweep)
+        with self._engine.connect() as connection:
+            begun = connection.execution_options(ebbtide_writes=True)
+            with begun.begin():
+                if not self.sqlite:
+                    begun.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
+                self._migrate(begun)
+        return 0
+
+    def _migrate(self, connection: Connection) -> None:
+        found = _version(connection)
+        if found is None:
+            schema.create(connection)
+        elif found.version > schema.VERSION:
+            raise ArchiveFormatError(
+                f"{self.name!r} has tables of version {found.version}, this program knows "
+                f"{schema.VERSION}: install a newer ebbtide"
+            )
+        else:
+            schema.migrate(connection, found.version)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise what a database raises as an error that says what to do."""
+        try:
+            yield
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self._error(error) from error
+        except SQLAlchemyError as error:
+            raise ArchiveError(f"{self.name!r}: {error}") from error
+        except ArchiveError:
+            raise
+        except OSError as error:
+            raise ArchiveUnavailableError(self.name, str(error)) from error
+
+    def _error(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
+        said = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+        if any(busy in said.lower() for busy in _BUSY):
+            return ArchiveLockedError(self.name, self._timeout)
+        if any(strange in said for strange in _STRANGE):
+            return ArchiveFormatError(
+                f"{self.name!r} is damaged, or no database of Ebbtide ({said}): restore it from a "
+                "backup, or name another place"
+            )
+        return ArchiveUnavailableError(self.name, said)
+
+
+def upsert(connection: Connection, table: Table) -> Any:
+    """Return an insert that may say what to do if the row is there."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    return dialect.insert(table)
+
+
+def added(connection: Connection, table: Table, key: Mapping[str, Any], **rest: Any) -> int:
+    """Return the number of the row with a unique key, which is added if it is not there."""
+    query = select(table.c.id).where(*(table.c[name] == value for name, value in key.items()))
+    found = connection.execute(query).scalar()
+    if found is None:
+        row = upsert(connection, table).values(**key, **rest)
+        connection.execute(row.on_conflict_do_nothing(index_elements=[*key]))
+        found = connection.execute(query).scalar_one()
+    return int(found)
+
+
+def _url(place: str | os.PathLike[str]) -> URL:
+    said = os.fspath(place)
+    if "://" not in said:
+        return URL.create("sqlite", database=str(Path(said).absolute() / FILE))
+    try:
+        url = make_url(said)
+        if url.drivername == "postgresql":
+            url = url.set(drivername="postgresql+psycopg")  # the driver that the extra installs
+        dialect = url.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        raise _unusable(said) from error
+    if dialect.name not in {"sqlite", "postgresql"} or dialect.is_async:
+        raise _unusable(said)
+    if dialect.name == "sqlite":
+        _checked(said, url.database or "")
+    return url
+
+
+def _checked(said: str, path: str) -> None:
+    if path in {"", ":memory:"} or path.startswith("file:"):
+        raise ArchiveError(f"{said!r} keeps nothing: name a folder, or sqlite:///FILE")
+
+
+def _unusable(said: str) -> ArchiveError:
+    return ArchiveError(
+        f"{said.partition('://')[0]!r} names no database that can be used: use a folder, "
+        "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+    )
+
+
+def _version(connection: Connection) -> Row[Any] | None:
+    if not inspect(connection).has_table(schema.version.name):
+        return None
+    return connection.execute(select(schema.version)).first()
+
+
+def _begin(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if not options.get("ebbtide_apart"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("ebbtide_writes") else "BEGIN")

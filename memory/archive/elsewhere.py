@@ -1,0 +1,185 @@
+"""What the other sessions of a user concluded and said, each as its newest branch has it."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from ..record import Owner, Tip
+from ..search import Rare, ranked, rarity
+from ..terms import asked
+from .index import Postings, among, heading
+from .lineage import Branch, Lineage, effort_of, lineage, tip_at
+from .protocol import Elsewhere
+from .schema import branches, changes, headed, passages_of, said, sessions, turn_of, turns
+from .search import RAREST, TERMS, strengths
+
+_EVERYWHERE = (0, 2**63 - 1)
+_ROWS = 5_000
+_CANDIDATES = 100
+_MOST = 2_000
+"""Headings that are looked at, the strongest first, until enough of them are still concluded."""
+
+_SPARE = 50
+"""Efforts that are looked at beyond those asked for: some are open again, or on old branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Another session of the user, and what its newest branch sees."""
+
+    owner: Owner
+    seen: Lineage
+
+
+def search_sessions(
+    connection: Connection, user: str, owner: int, own: int, query: str
+) -> list[Elsewhere]:
+    """Return what matches a query in the user's other sessions, best first, of equals the newest.
+
+    `owner` is the user's number, `own` the session that asks. A turn of an effort that matches at
+    least as well is left out.
+    """
+    wanted = asked(query)[:TERMS]
+    headings = _outside(Postings(connection, headed, owner).having(wanted, _EVERYWHERE, _ROWS), own)
+    spoken = _outside(Postings(connection, said, owner).having(wanted, _EVERYWHERE, _ROWS), own)
+    counts = {term: max(len(headings[term]), len(spoken[term])) for term in wanted}
+    chosen = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
+    total = connection.execute(
+        select(func.coalesce(func.sum(sessions.c.turns), 1)).where(sessions.c.owner == owner)
+    ).scalar_one()
+    rare = {
+        term: rarity(max(1, total), min(max(1, total), counts[term])) for term in chosen[:RAREST]
+    }
+    efforts = _efforts(connection, user, {term: headings[term] for term in rare}, rare)
+    said_by = {term: Counter(map(turn_of, spoken[term])) for term in rare}
+    found = [*efforts, *_turns(connection, user, said_by, rare)]
+    best = {(one.owner, one.effort.id): one.score for one in found if one.effort}
+    kept = [one for one in found if not _told(one, best)]
+    return sorted(kept, key=lambda one: (one.score, one.at), reverse=True)
+
+
+def concluded(
+    connection: Connection, user: str, owner: int, own: int, newest: int
+) -> list[Elsewhere]:
+    """Return what the user's other sessions concluded last, newest first."""
+    query = (
+        select(changes)
+        .where(changes.c.owner == owner, changes.c.status == "concluded")
+        .where(changes.c.session != own)
+        .order_by(changes.c.at.desc(), changes.c.id.desc())
+        .limit(newest + _SPARE)
+    )
+    rows = connection.execute(query).all()
+    found = _standing(connection, user, rows, {})
+    return sorted(found, key=lambda one: one.at, reverse=True)[:newest]
+
+
+def others(connection: Connection, user: str, numbers: Collection[int]) -> dict[int, Other]:
+    """Return sessions of the user by their numbers, each with what its newest branch sees."""
+    query = (
+        select(sessions, branches.c.first, branches.c.last, branches.c.ancestors)
+        .join(
+            branches,
+            (branches.c.session == sessions.c.id) & (branches.c.branch == sessions.c.branch),
+        )
+        .where(among(sessions.c.id, numbers))
+    )
+    return {row.id: _other(connection, user, row) for row in connection.execute(query)}
+
+
+def _other(connection: Connection, user: str, row: Any) -> Other:
+    began = Branch(row.first, tuple((one[0], one[1], one[2]) for one in json.loads(row.ancestors)))
+    tip = Tip(row.branch, row.last)
+    owner = Owner(user, row.thread, row.namespace)
+    return Other(owner, lineage(connection, row.id, tip, began))
+
+
+def _outside(found: Mapping[str, Sequence[int]], own: int) -> dict[str, list[int]]:
+    first, last = passages_of(own)
+    return {term: [one for one in ids if not first <= one <= last] for term, ids in found.items()}
+
+
+def _efforts(
+    connection: Connection, user: str, headings: Mapping[str, Sequence[int]], rare: Rare
+) -> list[Elsewhere]:
+    strong = strengths(headings, rare)
+    best = sorted(ranked(strong), key=lambda one: (-strong[one], -one))[:_MOST]
+    found: dict[tuple[Owner, str], Elsewhere] = {}
+    for start in range(0, len(best), _CANDIDATES):
+        part = best[start : start + _CANDIDATES]
+        query = select(changes).where(among(changes.c.id, part))
+        rows = connection.execute(query).all()
+        for one in _standing(connection, user, rows, rare):
+            found[one.owner, one.effort.id if one.effort else ""] = one
+        if len(found) >= _SPARE:
+            break
+    return list(found.values())
+
+
+def _standing(
+    connection: Connection, user: str, rows: Iterable[Any], rare: Rare
+) -> list[Elsewhere]:
+    """Return the efforts of these changes that are concluded on the newest branch of each."""
+    named: dict[int, list[str]] = {}
+    for row in rows:
+        names = named.setdefault(row.session, [])
+        if row.effort not in names:
+            names.append(row.effort)
+    found: list[Elsewhere] = []
+    for number, there in (others(connection, user, named) if named else {}).items():
+        for row in there.seen.changes(named[number]).values():
+            one = _concluded(there, row, rare)
+            found += [one] if one.effort and (one.said or not rare) else []
+    return found
+
+
+def _concluded(there: Other, row: Any, rare: Rare) -> Elsewhere:
+    effort, at = effort_of(row), there.seen.row(row.turn, turns)
+    tip = Tip(row.branch, row.turn) if at is None else tip_at(at)
+    terms = frozenset(heading(effort)) & rare.keys()
+    return Elsewhere(
+        there.owner,
+        effort if effort.status == "concluded" else None,
+        tip,
+        row.at,
+        sum(weight for term, weight in rare.items() if term in terms),
+        terms,
+    )
+
+
+def _turns(
+    connection: Connection, user: str, spoken: Mapping[str, Mapping[int, int]], rare: Rare
+) -> list[Elsewhere]:
+    """Return the turns of other sessions that say most of a query."""
+    strong = strengths(spoken, rare)
+    best = sorted(ranked(strong), key=lambda one: (-strong[one], -one))[:_CANDIDATES]
+    if not best:
+        return []
+    columns = (turns.c.id, turns.c.session, turns.c.branch, turns.c.turn, turns.c.digest)
+    query = select(*columns, turns.c.at, turns.c.efforts).where(among(turns.c.id, best))
+    rows = connection.execute(query).all()
+    there = others(connection, user, {row.session for row in rows})
+    return [
+        Elsewhere(
+            there[row.session].owner,
+            None,
+            tip_at(row),
+            row.at,
+            strong[row.id],
+            frozenset(term for term, times in spoken.items() if row.id in times),
+            tuple(json.loads(row.efforts)),
+        )
+        for row in rows
+        if row.session in there and there[row.session].seen.sees(row.branch, row.turn)
+    ]
+
+
+def _told(one: Elsewhere, best: Mapping[tuple[Owner, str], float]) -> bool:
+    """Tell whether a turn is one of an effort that says as much of the query."""
+    return one.effort is None and any(
+        best.get((one.owner, name), -1.0) >= one.score for name in one.efforts
+    )

@@ -1,0 +1,375 @@
+"""Sessions as files that people read: a folder that can be read back, or one page of Markdown.
+
+A folder has `session.json`, which says whose it is, a line of JSON for each turn in `raw.jsonl`
+(ambient turns) or `efforts/<name>.jsonl`, what was made of them, and the manifest for people alone.
+The first build kept its sessions in such folders, so its archives are read as well.
+"""
+
+import json
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from ..errors import ArchiveError, ArchiveFormatError
+from ..manifest import block, edited, entries
+from ..messages import broken
+from ..names import safe_name
+from ..record import Owner, Record, Tip
+from ..salience import Compression, as_data, from_data
+from .protocol import Finding
+from .records import FORMAT, decoded, encoded, packed
+from .sql import SqlArchive
+from .transfer import DAMAGED, Moved, Told, Turn, Whole, each, read, write
+
+SESSION, MANIFEST, RAW = "session.json", "manifest.yaml", "raw.jsonl"
+COMPRESSED, EXTRACTIONS = "compressed.jsonl", "extractions.jsonl"
+STATES = "states.jsonl"
+"""The turns in the order of their commit, each with the memory's state after it."""
+ATTENTION = "attention.jsonl"
+ERASED = "erased.json"
+"""Which turns lost text: what is left of them has another digest than they have."""
+
+_ERASING = "erasing.json"
+_EFFORTS, _SUFFIX = "efforts", ".jsonl"
+_NAMES = ("user", "thread", "namespace")
+_LAST = 2**31 - 1
+"""The last turn that the tables can number."""
+_GAP = "?"
+"""Stands for the parent that an archive of the first build did not hold."""
+
+T = TypeVar("T")
+_Place: TypeAlias = tuple[str, int]
+
+
+def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) -> None:
+    """Write a session to a new or empty folder; raises `ArchiveError` if it is another one.
+
+    What says whose it is comes last: a folder without it was not finished.
+    """
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ArchiveError(f"{str(target)!r} is not empty: name a new folder to export to")
+    whole = read(archive, owner)
+    (target / _EFFORTS).mkdir(parents=True, exist_ok=True)
+    for name, listed in _files(whole).items():
+        lines = "".join(f"{packed(one)}\n" for one in listed)
+        (target / name).write_text(lines, "utf-8", newline="\n")
+    told = [entry for turn in whole.turns for entry in entries(turn.record)]
+    (target / MANIFEST).write_text(block(told), "utf-8", newline="\n")
+    _write_json(target / ERASED, [*_erased(whole.turns)])
+    said = {name: getattr(owner, name) for name in _NAMES}
+    reseed = None if whole.reseed is None else astuple(whole.reseed)
+    _write_json(target / SESSION, {"format": FORMAT, **said, "reseed": reseed})
+
+
+def import_folder(
+    archive: SqlArchive, folder: str | os.PathLike[str], told: Told | None = None
+) -> tuple[Moved, ...]:
+    """Read the sessions of a folder into an archive: a session, those of a user, or of all users.
+
+    A session is there afterwards as it was, or not at all; one that is there already with the same
+    records stays as it is. Raises `ArchiveError` at the end if one could not be taken over.
+    """
+    found = [*_sessions(Path(folder))]
+    if not found:
+        raise ArchiveError(
+            f"{str(folder)!r} holds no session: name a folder with {SESSION}, or one of such"
+        )
+
+    def take(path: Path) -> Moved:
+        session = _Folder(path)
+        whole = session.whole()
+        fresh = write(archive, whole)
+        return Moved(whole.owner, len(whole.turns), fresh, tuple(session.findings))
+
+    return each(found, take, told)
+
+
+def _files(whole: Whole) -> dict[str, list[Any]]:
+    """Return by file what stands there line by line; a turn of several efforts stands in one."""
+    files: dict[str, list[Any]] = {RAW: []}
+    for turn in whole.turns:
+        record = turn.record
+        own, *others = _logs(record)
+        files.setdefault(own, []).append(encoded(record))
+        for name in others:
+            ref = {"branch": record.branch, "turn": record.turn, "file": own}
+            files.setdefault(name, []).append({"v": FORMAT, "ref": ref})
+    files[STATES] = [
+        {"v": FORMAT, "branch": turn.record.branch, "turn": turn.record.turn, "state": turn.state}
+        for turn in whole.turns
+    ]
+    files[COMPRESSED] = [
+        {"v": FORMAT, "branch": branch, "compressed": as_data(made)}
+        for branch, made in whole.compressions
+    ]
+    files[EXTRACTIONS] = [*whole.extractions]
+    files[ATTENTION] = [{"v": FORMAT, **kept} for kept in whole.attention or ()]
+    return files
+
+
+def _logs(record: Record) -> list[str]:
+    """Return the files of a turn, its own one first."""
+    return [f"{_EFFORTS}/{safe_name(one)}{_SUFFIX}" for one in record.efforts] or [RAW]
+
+
+def _erased(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
+    for turn in turns:
+        one = turn.record
+        if turn.content is not None or one.status == "erased":
+            said = {"branch": one.branch, "turn": one.turn, "digest": one.digest}
+            yield {**said, "content": turn.content or ""}
+
+
+def _write_json(path: Path, said: Any) -> None:
+    text = json.dumps(said, ensure_ascii=False, indent=1) + "\n"
+    path.write_bytes(text.encode("utf-8", "backslashreplace"))  # a lone surrogate as JSON has it
+
+
+def _sessions(folder: Path) -> Iterator[Path]:
+    """Yield the folders of sessions: this one, those in it, or those in folders of users."""
+    if not folder.is_dir():
+        raise ArchiveError(f"{str(folder)!r} is no folder")
+    if _is_session(folder):
+        yield folder
+        return
+    inside = _folders(folder)
+    for one in inside:
+        yield from [one] if _is_session(one) else _folders(one)
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, those left out that hold no logs."""
+    listed = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))
+    return [path for path in listed if path.is_dir() and any(path.rglob(f"*{_SUFFIX}"))]
+
+
+def _is_session(folder: Path) -> bool:
+    return (folder / SESSION).is_file() or (folder / RAW).is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """A line that says in which file the turn stands."""
+
+    where: str
+    place: _Place
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A session's folder that is read, and what was found there that is no error."""
+
+    path: Path
+    findings: list[Finding] = field(default_factory=list)
+
+    def whole(self) -> Whole:
+        """Return the session; raises `ArchiveFormatError` that names file and line of damage."""
+        owner, reseed = _described(self.path / SESSION, self._json(SESSION))
+        if (self.path / _ERASING).exists():
+            raise ArchiveFormatError(
+                f"{str(self.path / _ERASING)!r}: a turn was being erased when the folder was left: "
+                "open the session once with the version that wrote it, which finishes that"
+            )
+        turns = self._turns()
+        self._note_edits(turns)
+        compressed = tuple(self._decoded(COMPRESSED, _compressed))
+        logged = tuple(self._decoded(EXTRACTIONS, _pass))
+        kept = tuple(self._decoded(ATTENTION, _memory))
+        attention = kept if (self.path / ATTENTION).exists() else None
+        return Whole(owner, turns, compressed, logged, attention, reseed)
+
+    def _turns(self) -> tuple[Turn, ...]:
+        """Return the turns in the order of their commit as far as it is known, parents first."""
+        found = self._logged()
+        states = dict(self._decoded(STATES, _state))
+        for place in states.keys() - found.keys():
+            raise _damaged(self.path / STATES, f"turn {place[1]} of {place[0]!r} is in no log")
+        by_time = sorted(found, key=lambda one: (found[one].record.at, one[1], one[0]))
+        left = self._left(found)
+        turns: dict[_Place, Turn] = {}
+        for place, before in _parents_first(found, dict.fromkeys([*states, *by_time])):
+            turn = found[place]
+            if turn.record.parent == _GAP:
+                parent = turns[before].record.digest if before in turns else ""
+                turn = replace(turn, record=replace(turn.record, parent=parent))
+                what = f"the turn before turn {place[1]} was missing: it follows what there is"
+                self.findings.append(Finding(turn.where, what, fatal=False))
+            turns[place] = replace(turn, state=states.get(place), content=left.get(place))
+        return tuple(turns.values())
+
+    def _logged(self) -> dict[_Place, Turn]:
+        """Return the turns of all logs by their places, each there once."""
+        found: dict[_Place, Turn] = {}
+        references: list[_Reference] = []
+        efforts = sorted((self.path / _EFFORTS).glob(f"*{_SUFFIX}"))
+        for name in (RAW, *(f"{_EFFORTS}/{path.name}" for path in efforts)):
+            for one in self._decoded(name, _line):
+                if isinstance(one, _Reference):
+                    references.append(one)
+                elif found.setdefault(one.place, one) is not one:
+                    raise _damaged(one.where, f"it stands in {found[one.place].where} already")
+        for reference in references:
+            turn = found.get(reference.place)
+            if turn is None or turn.where.rpartition(":")[0] != str(self.path / reference.file):
+                raise _damaged(reference.where, f"the turn is not in {reference.file!r}")
+        return found
+
+    def _left(self, found: Mapping[_Place, Turn]) -> dict[_Place, str]:
+        """Return the digests of what is left of turns that lost a copy of something erased."""
+        left: dict[_Place, str] = {}
+        for place, digest, content in self._noted():
+            turn = found.get(place)
+            if turn is None or turn.record.digest != digest:
+                continue
+            if content:
+                left[place] = content
+            elif turn.record.status != "erased":
+                raise _damaged(turn.where, "the turn was erased, and is here with its text")
+        return left
+
+    def _noted(self) -> list[tuple[_Place, str, str]]:
+        try:
+            return [
+                ((one["branch"], one["turn"]), one["digest"], one["content"])
+                for one in self._json(ERASED) or ()
+            ]
+        except DAMAGED as error:
+            raise _damaged(self.path / ERASED, error) from error
+
+    def _note_edits(self, turns: Iterable[Turn]) -> None:
+        """Note which efforts the manifest tells of otherwise: the records count."""
+        path = self.path / MANIFEST
+        told = [entry for turn in turns for entry in entries(turn.record)]
+        try:
+            names = edited(told, path.read_bytes()) if path.exists() else ()
+        except DAMAGED:
+            self.findings.append(Finding(str(path), "it cannot be read", fatal=False))
+            return
+        for name in names:
+            what = f"what it says of {name!r} was edited by hand: the records are taken"
+            self.findings.append(Finding(str(path), what, fatal=False))
+
+    def _json(self, name: str) -> Any:
+        """Return what a file says as a whole, None if there is none."""
+        try:
+            return json.loads((self.path / name).read_bytes())
+        except FileNotFoundError:
+            return None
+        except DAMAGED as error:
+            raise _damaged(self.path / name, error) from error
+
+    def _decoded(self, name: str, decode: Callable[[str, Any], T]) -> Iterator[T]:
+        """Yield what the lines of a file say; a torn last one is left out and noted.
+
+        Only the logs of the first build grew line by line; an export is written as a whole.
+        """
+        path = self.path / name
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                where = f"{path}:{number}"
+                try:
+                    yield decode(where, _body(raw))
+                except DAMAGED as error:
+                    if raw.endswith(b"\n") or (self.path / STATES).exists():
+                        raise _damaged(where, error) from error
+                    what = "torn last line: it is left out"
+                    self.findings.append(Finding(where, what, fatal=False))
+
+
+def _parents_first(
+    turns: Mapping[_Place, Turn], order: Iterable[_Place]
+) -> Iterator[tuple[_Place, _Place | None]]:
+    """Yield places in this order, but each after the one before it, which is with it."""
+    numbers: dict[str, list[int]] = {}
+    for branch, number in sorted(turns):
+        numbers.setdefault(branch, []).append(number)
+
+    def before(place: _Place) -> _Place | None:
+        branch, number = place
+        at = bisect_left(numbers[branch], number)
+        if at:
+            return branch, numbers[branch][at - 1]
+        parent, upto = turns[place].record.origin or ("", 0)
+        there = numbers.get(parent)
+        # A branch may leave another before that one's first turn, which must be there even so.
+        return (parent, there[max(bisect_right(there, upto), 1) - 1]) if there else None
+
+    seen: set[_Place | None] = {None}
+    for place in order:
+        chain: list[tuple[_Place, _Place | None]] = []
+        at: _Place | None = place
+        while at is not None and at not in seen:
+            seen.add(at)
+            chain.append((at, before(at)))
+            at = chain[-1][1]
+        yield from reversed(chain)
+
+
+def _described(path: Path, said: Any) -> tuple[Owner, Tip | None]:
+    """Return whose session it is, and from which turn its thread goes on if that is noted."""
+    try:
+        version, names = said["format"], [said[name] for name in _NAMES]
+        reseed = None if said.get("reseed") is None else Tip(*said["reseed"])
+        if version == FORMAT and all(isinstance(name, str) for name in names):
+            return Owner(*names), reseed
+        newer = version > FORMAT
+    except DAMAGED:
+        newer = False
+    if newer:
+        raise ArchiveFormatError(f"{str(path)!r} is of a newer format: install a newer ebbtide")
+    raise ArchiveFormatError(
+        f"{str(path)!r} is damaged or missing: restore it, or write "
+        f'{{"format": {FORMAT}, "user": ..., "thread": ..., "namespace": ...}} there'
+    )
+
+
+def _damaged(where: object, why: object) -> ArchiveFormatError:
+    said = why if isinstance(why, str) else f"it cannot be read ({why!r:.200})"
+    return ArchiveFormatError(f"{where}: damaged: {said}; nothing of this session was taken over")
+
+
+def _body(raw: bytes) -> Any:
+    body = json.loads(raw.decode())
+    if body["v"] != FORMAT or broken(body):
+        raise ValueError(f"version {body['v']!r}")
+    return body
+
+
+def _line(where: str, body: Any) -> Turn | _Reference:
+    if "ref" in body:
+        ref = body["ref"]
+        return _Reference(where, (ref["branch"], ref["turn"]), str(ref["file"]))
+    record = decoded(body)
+    if not 0 < record.turn <= _LAST or "\0" in f"{record.branch}{record.at}{record.digest}":
+        raise ValueError("it can be no turn")
+    entries(record)  # its events are such as can be read
+    return Turn(replace(record, parent=_GAP) if body.get("gap") else record, where)
+
+
+def _state(_where: str, body: Any) -> tuple[_Place, Mapping[str, Any] | None]:
+    return (body["branch"], body["turn"]), body["state"]
+
+
+def _compressed(_where: str, body: Any) -> tuple[str, Compression]:
+    made = from_data(body["compressed"])
+    return str(body["branch"]), replace(made, turn=int(made.turn))
+
+
+def _pass(_where: str, body: Any) -> Mapping[str, Any]:
+    return {**body, "effort": str(body["effort"]), "turn": int(body["turn"])}
+
+
+def _memory(_where: str, body: Any) -> Mapping[str, Any]:
+    return {
+        **{name: str(body[name]) for name in ("memory", "created")},
+        **{name: int(body[name]) for name in ("base", "accesses")},
+        **{name: body[name] is True for name in ("suppressed", "withdrawn", "attended")},
+        "keywords": [str(word) for word in body["keywords"]],
+    }

@@ -1,0 +1,189 @@
+"""What is searched: which passages, and which changes of efforts, have which terms.
+
+A term stands there with the user's number before it, so that the passages of one user can be asked
+for; as ids order by session, those of one session are a range of them. SQLite has full-text tables
+for it, PostgreSQL arrays under a GIN index.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    Table,
+    TextClause,
+    bindparam,
+    delete,
+    insert,
+    literal,
+    text,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from ..efforts import Effort
+from ..messages import Message
+from ..record import Record
+from ..sayings import sayings
+from ..terms import terms
+from .records import left_by
+from .schema import PASSAGE_BITS, Listed, first_passage
+
+Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
+"""Ids with the terms that stand there."""
+
+_MOST = (1 << PASSAGE_BITS) - 1
+
+# All terms at once, and of each its ids in one value: a row for each id would cost far more.
+_IN_FTS5 = """
+SELECT (SELECT json_group_array(found.rowid) FROM (
+    SELECT rowid FROM {0} WHERE {0} MATCH '"' || wanted.value || '"'
+    AND rowid BETWEEN :first AND :last ORDER BY rowid DESC LIMIT :limit) AS found)
+FROM json_each(:terms) AS wanted ORDER BY wanted.key
+"""
+_IN_ARRAYS = """
+SELECT (SELECT array_agg(found.id) FROM (
+    SELECT id FROM {0} WHERE terms @> ARRAY[wanted.term]
+    AND id BETWEEN :first AND :last ORDER BY id DESC LIMIT :limit) AS found)
+FROM unnest(CAST(:terms AS text[])) WITH ORDINALITY AS wanted(term, at) ORDER BY wanted.at
+"""
+
+
+def passages(turn: int, messages: Sequence[Message]) -> Rows:
+    """Return the terms of each message of a turn that says something, under its passage's id."""
+    texts = sayings(messages)
+    joined = (*texts[: _MOST - 1], "\n".join(texts[_MOST - 1 :]))
+    rows = ((first_passage(turn) + at, distinct(said)) for at, said in enumerate(joined))
+    return [(number, found) for number, found in rows if found]
+
+
+def headings(turn: int, record: Record) -> Rows:
+    """Return the terms of how a turn left efforts, under the ids of these changes."""
+    first = first_passage(turn)
+    return [(first + at, heading(effort)) for at, effort in enumerate(left_by(record))]
+
+
+def places(turn: int) -> tuple[int, int]:
+    """Return the first and the last id that passages and changes of a turn can have."""
+    return first_passage(turn), first_passage(turn + 1) - 1
+
+
+def heading(effort: Effort) -> list[str]:
+    """Return the different terms of what is known of an effort.
+
+    >>> heading(Effort("auth-bug", "concluded", summary="Fixed the login.", keywords=("login",)))
+    ['auth', 'bug', 'fix', 'login']
+    """
+    return distinct(" ".join((effort.id, effort.goal, effort.summary, *effort.keywords)))
+
+
+def distinct(said: str) -> list[str]:
+    """Return the different terms of a text, in their order."""
+    return list(dict.fromkeys(terms(said)))
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The terms of one user in one of the tables that are searched."""
+
+    connection: Connection
+    table: Table
+    owner: int
+
+    def add(self, rows: Rows) -> None:
+        """Add rows of terms."""
+        if rows and is_sqlite(self.connection):
+            sql = "INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)"
+            self._run(sql, [{"id": n, "terms": " ".join(self._of_owner(f))} for n, f in rows])
+        elif rows:
+            listed = [{"id": number, "terms": self._of_owner(found)} for number, found in rows]
+            self.connection.execute(insert(self.table), listed)
+
+    def remove(self, rows: Rows) -> None:
+        """Take rows out again; SQLite has to be told the very terms that it was given."""
+        if rows and is_sqlite(self.connection):
+            sql = "INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)"
+            self._run(sql, [{"id": n, "terms": " ".join(self._of_owner(f))} for n, f in rows])
+        elif rows:
+            gone = [number for number, _ in rows]
+            self.connection.execute(delete(self.table).where(self.table.c.id.in_(gone)))
+
+    def having(
+        self, wanted: Sequence[str], within: tuple[int, int], limit: int
+    ) -> Mapping[str, list[int]]:
+        """Return by term the newest ids within a range that have it, up to `limit` of each."""
+        if not wanted:
+            return {}
+        sqlite = is_sqlite(self.connection)
+        terms = self._of_owner(wanted)
+        asked = {"terms": json.dumps(terms) if sqlite else terms, "limit": limit}
+        asked |= {"first": within[0], "last": within[1]}
+        rows = self._run(_IN_FTS5 if sqlite else _IN_ARRAYS, asked).scalars().all()
+        listed = map(json.loads, rows) if sqlite else (row or [] for row in rows)
+        return dict(zip(wanted, listed, strict=True))
+
+    def _of_owner(self, found: Iterable[str]) -> list[str]:
+        return [f"{self.owner}u{term}" for term in found]
+
+    def _run(self, sql: str, values: Any) -> Any:
+        return self.connection.execute(_on(self.table.name, sql), values)
+
+
+@lru_cache
+def _on(table: str, sql: str) -> TextClause:
+    """Return a statement on one of the tables, built once."""
+    return text(sql.format(table))
+
+
+def rewrite(connection: Connection, *tables: Table) -> None:
+    """Write what is searched anew on SQLite, without what was taken out of it."""
+    if is_sqlite(connection):
+        for table in tables:
+            sql = f"INSERT INTO {table.name}({table.name}) VALUES ('optimize')"  # noqa: S608 (ours)
+            connection.execute(text(sql))
+
+
+class AnyOf(FunctionElement[bool]):
+    """The condition that a column is one of the values in one parameter, a list."""
+
+    type = Boolean()
+    inherit_cache = True
+    name = "any_of"
+
+    def self_group(self, against: Any = None) -> "AnyOf":
+        """Return the condition itself; as `... = 1`, as SQLite is given others, it has no index."""
+        del against
+        return self
+
+
+@compiles(AnyOf)
+def _in_list(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
+    column, values = (compiler.process(one, **options) for one in element.clauses)
+    return f"{column} = ANY ({values})"
+
+
+@compiles(AnyOf, "sqlite")
+def _in_json(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
+    column, values = (compiler.process(one, **options) for one in element.clauses)
+    return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 (a parameter's name)
+
+
+def any_of(column: Column[Any], name: str) -> AnyOf:
+    """Return the condition that a column is one of the values in the parameter of this name."""
+    return AnyOf(column, bindparam(name, type_=Listed(column.type)))
+
+
+def among(column: Column[Any], values: Iterable[Any]) -> AnyOf:
+    """Return the condition that a column is one of values, any number of them in one parameter."""
+    return AnyOf(column, literal([*values], Listed(column.type)))
+
+
+def is_sqlite(connection: Connection) -> bool:
+    """Tell whether a connection is to SQLite."""
+    return connection.dialect.name == "sqlite"

@@ -1,0 +1,252 @@
+"""The archive as seen from a tip: which records, efforts and compressions there are.
+
+What is asked costs as much in a long session as in a short one; a lineage is seldom of more than
+one branch, so that each question is one statement. Statements are built once: to build one takes
+several times as long as to run it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import BindParameter, Connection, CursorResult, Row, Select, bindparam, select
+
+from ..efforts import Effort, changed
+from ..record import Record, Tip
+from ..salience import Compression, from_data
+from .index import any_of
+from .protocol import EffortList
+from .records import record_of
+from .schema import branches, changes, compressions, members, turns
+
+AMBIENT = "\0"
+"""Stands for no effort among the members; no effort can be called so."""
+
+_SPARE = 8
+"""Further changes that are read at once: an effort seldom changes its status more than twice."""
+
+RECORD = (
+    *(turns.c.id, turns.c.branch, turns.c.turn, turns.c.digest, turns.c.parent, turns.c.status),
+    *(turns.c.at, turns.c.efforts, turns.c.events, turns.c.messages),
+)
+
+
+_UPTO: BindParameter[int] = bindparam("upto")
+_MOST: BindParameter[int] = bindparam("most")
+
+
+def _on_branch(table: Any) -> tuple[Any, ...]:
+    """Return the conditions of a row on the part of a branch that a segment sees."""
+    own = table.c.session == bindparam("session")
+    return own, table.c.branch == bindparam("branch"), table.c.turn <= _UPTO
+
+
+_AMBIENT = (
+    select(members.c.turn)
+    .where(*_on_branch(members), members.c.effort == AMBIENT)
+    .order_by(members.c.turn.desc())
+    .limit(_MOST)
+)
+_COUNTS = (
+    select(turns.c.ambient, turns.c.efforts_seen)
+    .where(*_on_branch(turns))
+    .order_by(turns.c.turn.desc())
+    .limit(1)
+)
+_NAMED = select(changes).where(
+    changes.c.session == bindparam("session"), any_of(changes.c.effort, "names")
+)
+_OF_EFFORT = select(members.c.branch, members.c.turn).where(
+    members.c.session == bindparam("session"), members.c.effort == bindparam("effort")
+)
+_COMPRESSION = (
+    select(compressions.c.made)
+    .where(*_on_branch(compressions), compressions.c.effort == bindparam("effort"))
+    .order_by(compressions.c.turn.desc())
+    .limit(1)
+)
+_CHANGED = (
+    select(changes)
+    .where(*_on_branch(changes))
+    .order_by(changes.c.turn.desc(), changes.c.id.desc())
+    .offset(bindparam("skipped"))
+    .limit(_MOST)
+)
+_BRANCH = select(branches.c.first, branches.c.ancestors).where(
+    branches.c.session == bindparam("session"), branches.c.branch == bindparam("branch")
+)
+
+
+@lru_cache
+def _turns(*wanted: Any) -> Select[Any]:
+    """Return the query for columns of turns of a branch by their numbers."""
+    own = turns.c.session == bindparam("session")
+    return select(*wanted).where(
+        own, turns.c.branch == bindparam("branch"), any_of(turns.c.turn, "numbers")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The part of one branch that a lineage sees: turns up to and including `upto`."""
+
+    branch: str
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Where a branch begins: its first turn, and its ancestors, the nearest first.
+
+    Of each ancestor its name, the last turn of it that is seen, and its first turn. Nothing of it
+    ever changes.
+    """
+
+    first: int
+    ancestors: tuple[tuple[str, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What one tip of a session sees, newest branch first; `firsts`: the first turn of each."""
+
+    connection: Connection
+    session: int
+    segments: tuple[Segment, ...]
+    firsts: Mapping[str, int]
+
+    @property
+    def seen(self) -> Mapping[str, int]:
+        """By branch, the last turn of it that is seen."""
+        return {segment.branch: segment.upto for segment in self.segments}
+
+    def sees(self, branch: str, turn: int) -> bool:
+        """Tell whether a turn of a branch is seen."""
+        return turn <= self.seen.get(branch, 0)
+
+    def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
+        """Return the records of these turns, ascending."""
+        rows = sorted(self._numbered(_turns(*RECORD), numbers), key=lambda row: row.turn)
+        return tuple(record_of(row, self.origin(row.branch, row.turn)) for row in rows)
+
+    def row(self, turn: int, *wanted: Any) -> Row[Any] | None:
+        """Return columns of the row of a turn, None if it is not seen."""
+        return next(self._numbered(_turns(*wanted), [turn]), None)
+
+    def origin(self, branch: str, turn: int) -> tuple[str, int] | None:
+        """Return where a branch began, if it began with this turn and is no root."""
+        names = [segment.branch for segment in self.segments]
+        after = names.index(branch) + 1
+        if self.firsts.get(branch) != turn or after == len(names):
+            return None
+        return names[after], self.segments[after].upto
+
+    def ambient(self, last: int) -> tuple[int, ...]:
+        """Return the newest ambient turns, up to `last`, ascending."""
+        found: list[int] = []
+        for segment in self.segments:
+            if len(found) >= last:
+                break
+            found += self._asked(_AMBIENT, segment, most=last - len(found)).scalars()
+        return tuple(reversed(found))
+
+    def counts(self) -> tuple[int, int]:
+        """Count the ambient turns and the efforts."""
+        for segment in self.segments:
+            row = self._asked(_COUNTS, segment).first()
+            if row is not None:
+                return row.ambient, row.efforts_seen
+        return 0, 0
+
+    def changes(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
+        """Return the newest change of each of these efforts, as far as there are such efforts."""
+        asked = {"session": self.session, "names": ids}
+        found = self.connection.execute(_NAMED, asked)
+        rows = [row for row in found if self.sees(row.branch, row.turn)]
+        return {row.effort: row for row in sorted(rows, key=lambda row: (row.turn, row.id))}
+
+    def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
+        """Return the efforts of these ids that there are, in their order."""
+        found = self.changes(ids) if ids else {}
+        return tuple(effort_of(found[name]) for name in ids if name in found)
+
+    def effort_turns(self, effort: str) -> tuple[int, ...]:
+        """Return the turns of an effort, ascending."""
+        rows = self.connection.execute(_OF_EFFORT, {"session": self.session, "effort": effort})
+        return tuple(sorted(row.turn for row in rows if self.sees(row.branch, row.turn)))
+
+    def efforts(self, newest: int) -> EffortList:
+        """Return the efforts that changed last, and how many there are."""
+        _, total = self.counts()
+        found: dict[str, Effort] = {}
+        for row in self._changed(min(newest, total)) if newest and total else ():
+            if len(found) >= min(newest, total):
+                break
+            found.setdefault(row.effort, effort_of(row))
+        return EffortList(tuple(found.values()), total)
+
+    def compression(self, effort: str) -> Compression | None:
+        """Return the newest compression of an effort, None if there is none."""
+        for segment in self.segments:
+            made = self._asked(_COMPRESSION, segment, effort=effort).scalar()
+            if made is not None:
+                return from_data(json.loads(made))
+        return None
+
+    def _changed(self, at_once: int) -> Iterator[Row[Any]]:
+        """Yield the changes, newest first."""
+        for segment in self.segments:
+            at, size = 0, at_once * 2 + _SPARE
+            while rows := self._asked(_CHANGED, segment, skipped=at, most=size).all():
+                yield from rows
+                at += size
+
+    def _numbered(self, query: Select[Any], numbers: Sequence[int]) -> Iterator[Row[Any]]:
+        """Yield the rows of turns of these numbers, as far as they are seen."""
+        floors = [*(segment.upto for segment in self.segments[1:]), 0]
+        for segment, floor in zip(self.segments, floors, strict=True):
+            wanted = [number for number in numbers if floor < number <= segment.upto]
+            if wanted:
+                asked = {"session": self.session, "branch": segment.branch, "numbers": wanted}
+                yield from self.connection.execute(query, asked)
+
+    def _asked(self, query: Select[Any], segment: Segment, **rest: Any) -> CursorResult[Any]:
+        place = {"session": self.session, "branch": segment.branch, "upto": segment.upto}
+        return self.connection.execute(query, {**place, **rest})
+
+
+def lineage(connection: Connection, session: int, tip: Tip, branch: Branch | None) -> Lineage:
+    """Return what a tip sees, given its branch, None if the archive has no such branch.
+
+    A segment sees no more of its branch than the one before it, which may end before it began.
+    """
+    segments, firsts = [Segment(tip.branch, tip.turn)], {}
+    if branch is not None:
+        firsts[tip.branch] = branch.first
+        for name, upto, first in branch.ancestors:
+            segments.append(Segment(name, min(upto, segments[-1].upto)))
+            firsts[name] = first
+    return Lineage(connection, session, tuple(segments), firsts)
+
+
+def branch_of(connection: Connection, session: int, name: str) -> Branch | None:
+    """Return where a branch begins, None if there is no such branch."""
+    row = connection.execute(_BRANCH, {"session": session, "branch": name}).first()
+    if row is None:
+        return None
+    return Branch(row.first, tuple((one[0], one[1], one[2]) for one in json.loads(row.ancestors)))
+
+
+def effort_of(row: Any) -> Effort:
+    """Return an effort as a change left it."""
+    effort = changed(json.loads(row.entry), row.turn)
+    if effort is None:
+        raise ValueError(f"{row.entry[:80]!r} changes no effort")
+    return effort
+
+
+def tip_at(row: Any) -> Tip:
+    """Return the tip of a row of turns."""
+    return Tip(row.branch, row.turn, row.digest)

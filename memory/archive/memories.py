@@ -1,0 +1,333 @@
+"""Attention in the archive's own database: a row for each concluded effort of a user.
+
+A conclusion and its memory are in one transaction. How much a memory holds is computed when it is
+read, by the law in `fading`; `attended` only says that no reading has let it leave yet. Who writes
+locks the row of the user first, so that nothing is decided on what another is changing.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, delete, or_, select, update
+
+from ..attention import Explanation, Kept, Memory, Ranked, explained, ranked
+from ..efforts import Effort
+from ..errors import ArchiveError, AttentionError
+from ..fading import BOOST, DAY, DECAYING, LEAST_DECAY, in_context
+from ..messages import clean
+from ..qualified import is_qualified, parted, qualified
+from ..record import Event, Owner, Record
+from .database import Database, added, upsert
+from .lineage import Lineage, effort_of
+from .records import left_by, packed
+from .schema import memories, sessions, users
+
+_USED = frozenset({"referenced", "returned"})
+"""The events by which something that a search found was used."""
+
+_FREE = ~or_(memories.c.suppressed, memories.c.withdrawn)
+"""The condition that nobody took a memory out."""
+
+
+class SqlAttention:
+    """Attention in the database of an archive; see the protocol `Attention`.
+
+    Any number of threads, processes and machines may use it. What a turn concludes or accesses is
+    judged by the next reading, which knows `threshold` and `capacity`.
+    """
+
+    def __init__(self, database: Database, *, threshold: float = 40.0, capacity: int = 200) -> None:
+        """Read what is at `threshold` (0-100) or above; up to `capacity` memories of a user."""
+        self.database = database
+        self.threshold, self.capacity = threshold, capacity
+
+    def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
+        """Keep a memory, or renew it; it enters if it is at the threshold or above."""
+        with self._writing(user_id) as connection:
+            owner = added(connection, users, {"name": user_id})
+            _lock(connection, owner)
+            _put(connection, owner, memory, _session(connection, owner, memory.id))
+            self._place(connection, owner, memory.id, now)
+
+    def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
+        """Count an access; the memory may enter again."""
+        self._change(user_id, memory_id, now, accesses=memories.c.accesses + 1)
+
+    def top(self, user_id: str, limit: int, *, now: datetime) -> tuple[Ranked, ...]:
+        """Return the memories that hold most of attention; those that have faded leave first."""
+        return self._settled(user_id, now)[0][: max(0, limit)]
+
+    def prune(self, user_id: str, *, now: datetime) -> int:
+        """Let those leave that have faded, and return how many did."""
+        return self._settled(user_id, now)[1]
+
+    def refresh_for_context(
+        self, user_id: str, message: str, limit: int, *, now: datetime
+    ) -> tuple[Ranked, ...]:
+        """Return what `top` would if a message were the context, of all memories."""
+        kept = self.within_reach(user_id, now=now)
+        return ranked(kept, self.threshold, now=now, message=message)[: max(0, limit)]
+
+    def all(self, user_id: str) -> tuple[Kept, ...]:
+        """Return what is kept of all memories of a user."""
+        return self._kept(user_id)
+
+    def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:  # noqa: ARG002 (others ask)
+        """Return what has entered, and did not leave at a reading."""
+        return self._kept(user_id, memories.c.attended)
+
+    def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
+        """Return what is attended, and what a message could lift to the threshold."""
+        found = or_(memories.c.attended, and_(_FREE, _may_be_lifted(self.threshold, now)))
+        kept = self._kept(user_id, found)
+        return tuple(one for one in kept if one.attended or one.is_liftable(self.threshold, now))
+
+    def changed(self, user_id: str) -> None:
+        """Do nothing: what is read is not remembered."""
+
+    def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
+        """Take a memory out of attention until `unsuppress`; tell whether it is known."""
+        return self._change(user_id, memory_id, now, suppressed=True)
+
+    def unsuppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
+        """Undo `suppress`: the memory may enter again; tell whether it is known."""
+        return self._change(user_id, memory_id, now, suppressed=False)
+
+    def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:  # noqa: ARG002 (the protocol's)
+        """Return the ids of the memories that are suppressed, in order."""
+        return tuple(sorted(one.memory.id for one in self._kept(user_id, memories.c.suppressed)))
+
+    def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
+        """Take out a memory whose effort was reopened, until it is added again."""
+        self._change(user_id, memory_id, now, withdrawn=True)
+
+    def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
+        """Delete all that is kept of a memory."""
+        if self.database.exists():
+            with self._writing(user_id) as connection:
+                owner = _locked(connection, user_id)
+                connection.execute(delete(memories).where(*_is(owner, memory_id)))
+
+    def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
+        """Return how a memory stands, None if it is unknown."""
+        found = self._kept(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
+        kept = next((one for one in found if one.memory.id == memory_id), None)
+        if kept is None:
+            return None
+        inside = {one.id for one in self._inside(found, now)}
+        return explained(kept, self.threshold, attended=memory_id in inside, now=now)
+
+    def _inside(self, kept: Sequence[Kept], now: datetime) -> tuple[Ranked, ...]:
+        entered = (one for one in kept if one.attended)
+        return ranked(entered, self.threshold, now=now)[: self.capacity]
+
+    def _kept(self, user_id: str, *where: Any) -> tuple[Kept, ...]:
+        if not self.database.exists():
+            return ()
+        with _told(), self.database.reading() as connection:
+            query = select(memories).join(users, users.c.id == memories.c.owner)
+            rows = connection.execute(query.where(users.c.name == user_id, *where))
+            return tuple(_kept(row) for row in rows)
+
+    def _change(self, user_id: str, memory_id: str, now: datetime, **values: Any) -> bool:
+        """Change what is kept of a memory, which may enter or leave; tell whether it is known."""
+        if not self.database.exists():
+            return False
+        with self._writing(user_id) as connection:
+            owner = _locked(connection, user_id)
+            change = update(memories).where(*_is(owner, memory_id)).values(values)
+            known = bool(connection.execute(change).rowcount)
+            if known:
+                self._place(connection, owner, memory_id, now)
+        return known
+
+    def _place(self, connection: Connection, owner: int, memory_id: str, now: datetime) -> None:
+        """Let a memory enter or leave, and the lowest leave if it takes their place."""
+        query = select(memories).where(*_is(owner, memory_id))
+        enters = _kept(connection.execute(query).one()).enters(self.threshold, now)
+        _attend(connection, owner, [memory_id], attended=enters)
+        if enters:
+            self._settle(connection, owner, now)
+
+    def _settled(self, user_id: str, now: datetime) -> tuple[tuple[Ranked, ...], int]:
+        """Return who is inside, and how many left because they have faded."""
+        kept = self.attended(user_id, now=now)
+        inside = self._inside(kept, now)
+        if len(inside) == len(kept):  # nobody leaves, so nobody has to wait for a lock
+            return inside, 0
+        with self._writing(user_id) as connection:
+            return self._settle(connection, _locked(connection, user_id), now)
+
+    def _settle(
+        self, connection: Connection, owner: int, now: datetime
+    ) -> tuple[tuple[Ranked, ...], int]:
+        query = select(memories).where(memories.c.owner == owner, memories.c.attended)
+        kept = [_kept(row) for row in connection.execute(query)]
+        inside = self._inside(kept, now)
+        staying = {one.id for one in inside}
+        leaving = [one for one in kept if one.memory.id not in staying]
+        _attend(connection, owner, [one.memory.id for one in leaving], attended=False)
+        return inside, sum(self._has_faded(one, now) for one in leaving)
+
+    def _has_faded(self, kept: Kept, now: datetime) -> bool:
+        """Tell whether time let it leave; a turn may have kept what never was at the threshold."""
+        return kept.holds(now) < self.threshold <= kept.holds(kept.memory.created)
+
+    @contextmanager
+    def _writing(self, user_id: str) -> Iterator[Connection]:
+        try:
+            with _told(), self.database.writing() as connection:
+                yield connection
+        finally:  # also if it failed: it may be written, and only the answer lost
+            self.changed(user_id)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Raise what the archive's database raises as an error of attention."""
+    try:
+        yield
+    except (ArchiveError, OSError) as error:
+        raise AttentionError(str(error)) from error
+
+
+def attend(connection: Connection, user: int, owner: Owner, session: int, record: Record) -> None:
+    """Write what a turn does to its user's attention.
+
+    What was concluded is a memory, what was reopened none for a while; what was expanded, or found
+    by a search and used, was accessed.
+    """
+    left, used = left_by(record), accessed(record.events)
+    if left or used:
+        _lock(connection, user)
+    for effort in left:
+        memory = _memory(owner, effort, record.at)
+        if memory is None:
+            _withdraw(connection, user, qualified(owner, effort.id))
+        else:
+            _put(connection, user, memory, session)
+    counted = {"accesses": memories.c.accesses + 1, "attended": _FREE}
+    for name in used:
+        connection.execute(update(memories).where(*_is(user, _id(owner, name))).values(counted))
+
+
+def accessed(events: Sequence[Event]) -> tuple[str, ...]:
+    """Return the efforts that the events of a turn made use of, each once.
+
+    >>> search = {"type": "searched", "efforts": ["a", "b"]}
+    >>> accessed([search, {"type": "referenced", "effort": "b"}])
+    ('b',)
+    """
+    found = {name for event in events if event["type"] == "searched" for name in event["efforts"]}
+    used = (
+        event["effort"]
+        for event in events
+        if event["type"] == "expanded" or (event["type"] in _USED and event["effort"] in found)
+    )
+    return tuple(dict.fromkeys(used))
+
+
+def renew(connection: Connection, user: int, owner: Owner, seen: Lineage) -> None:
+    """Make the memories of a session say what a branch says of their efforts.
+
+    What it does not know, or has not concluded, is none for a while.
+    """
+    _lock(connection, user)
+    mine = (memories.c.owner == user, memories.c.session == seen.session)
+    kept = [_kept(row) for row in connection.execute(select(memories).where(*mine))]
+    efforts = {one.memory.id: parted(one.memory.id)[1] for one in kept}
+    found = seen.changes([*efforts.values()]) if kept else {}
+    for one in kept:
+        row = found.get(efforts[one.memory.id])
+        memory = None if row is None else _memory(owner, effort_of(row), row.at)
+        if memory is None:
+            _withdraw(connection, user, one.memory.id)
+        elif one.withdrawn or one.memory != memory:  # else it may have left, which stays so
+            _put(connection, user, memory, seen.session)
+
+
+def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
+    """Return what is kept of an effort, None unless it is concluded."""
+    if effort.status != "concluded":
+        return None
+    return Memory(qualified(owner, effort.id), effort.importance, _moment(at), effort.keywords)
+
+
+def _put(connection: Connection, owner: int, memory: Memory, session: int | None) -> None:
+    """Keep a memory; one that is known keeps its accesses and its suppression."""
+    renewed = {
+        "session": session,
+        "base": memory.base,
+        "created": memory.created.astimezone(UTC).isoformat(),
+        "keywords": packed(clean(memory.keywords)),
+        "withdrawn": False,
+    }
+    row = {**renewed, "owner": owner, "memory": memory.id, "accesses": 0, "suppressed": False}
+    adding = upsert(connection, memories).values(**row, attended=True)
+    free = {**renewed, "attended": ~memories.c.suppressed}
+    connection.execute(adding.on_conflict_do_update(index_elements=["owner", "memory"], set_=free))
+
+
+def _withdraw(connection: Connection, owner: int, memory_id: str) -> None:
+    out = {"withdrawn": True, "attended": False}
+    connection.execute(update(memories).where(*_is(owner, memory_id)).values(out))
+
+
+def _attend(connection: Connection, owner: int, ids: Sequence[str], *, attended: bool) -> None:
+    """Let memories enter or leave, any number of them."""
+    if ids:
+        change = update(memories).where(*_is(owner, bindparam("one"))).values(attended=attended)
+        connection.execute(change, [{"one": one} for one in ids])
+
+
+def _kept(row: Any) -> Kept:
+    memory = Memory(row.memory, row.base, _moment(row.created), tuple(json.loads(row.keywords)))
+    return Kept(memory, row.accesses, row.suppressed, row.withdrawn, row.attended)
+
+
+def _moment(at: str) -> datetime:
+    """Return a stored time; now if it cannot be read."""
+    try:
+        found = datetime.fromisoformat(at)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return datetime.now(UTC)
+
+
+def _may_be_lifted(threshold: float, now: datetime) -> Any:
+    """Return the condition that `is_liftable` may hold, so that few of many rows are read.
+
+    Either a memory has not decayed for good, or its base and accesses are enough when it has.
+    """
+    held = memories.c.base * (BOOST * memories.c.accesses + 1.0) * in_context(LEAST_DECAY, 1)
+    # By whole days and a bit below the threshold, however a database orders texts and rounds.
+    decaying = now.astimezone(UTC) - (DECAYING + 1) * DAY
+    return or_(memories.c.created > decaying.date().isoformat(), held > threshold - 0.001)
+
+
+def _lock(connection: Connection, owner: int) -> None:
+    """Let others who write to a user's attention wait; SQLite lets them wait anyway."""
+    connection.execute(select(users.c.id).where(users.c.id == owner).with_for_update())
+
+
+def _locked(connection: Connection, name: str) -> int:
+    """Return the number of a user, whose row is locked; 0, which is nobody's, if there is none."""
+    query = select(users.c.id).where(users.c.name == name).with_for_update()
+    return connection.execute(query).scalar() or 0
+
+
+def _session(connection: Connection, owner: int, memory_id: str) -> int | None:
+    name = parted(memory_id)[0]
+    query = select(sessions.c.id).where(sessions.c.owner == owner, sessions.c.name == name)
+    return connection.execute(query).scalar()
+
+
+def _is(owner: int, memory_id: Any) -> tuple[Any, ...]:
+    return memories.c.owner == owner, memories.c.memory == memory_id
+
+
+def _id(owner: Owner, effort: str) -> str:
+    return effort if is_qualified(effort) else qualified(owner, effort)

@@ -1,0 +1,413 @@
+"""The archive in a database: SQLite in a folder, or PostgreSQL by its URL."""
+
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, bindparam, insert, select, text, update
+
+from ..efforts import Effort
+from ..erasing import Erased
+from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
+from ..meaning import Embedder, Meaning
+from ..messages import clean
+from ..qualified import session_name
+from ..record import Group, Owner, Record, Tip
+from ..salience import Compression, ExtractionEntry, as_data, from_data
+from . import commit, elsewhere, erase, schema, vectors
+from .commit import Session
+from .database import Database, upsert
+from .index import among
+from .lineage import Lineage
+from .memories import SqlAttention
+from .protocol import EffortList, Elsewhere, Finding, Found, Saved
+from .records import packed, plain, record_of
+from .schema import branches, compressions, extractions, sessions, turns, users
+from .search import search, turns_found
+from .sessions import Sessions
+from .verify import verify as verified
+
+_log = logging.getLogger("ebbtide.archive")
+
+_DIGEST = select(turns.c.digest).where(
+    turns.c.session == bindparam("session"),
+    turns.c.branch == bindparam("branch"),
+    turns.c.turn == bindparam("turn"),
+)
+_TOTAL = select(sessions.c.turns).where(sessions.c.id == bindparam("session"))
+
+
+class SqlArchive:
+    """An `Archive` in a database, for any number of threads, processes and machines."""
+
+    def __init__(
+        self,
+        place: str | os.PathLike[str],
+        *,
+        durable: bool = True,
+        lock_timeout: float = 10.0,
+        pool_size: int = 5,
+    ) -> None:
+        """Take a folder, in which a SQLite file is made, or the URL of a database.
+
+        `durable`: a committed turn survives a power cut (SQLite; PostgreSQL's own settings say it
+        there). `lock_timeout`: how long to wait for another process that writes, and for a
+        connection of the pool, in seconds. `pool_size`: connections to PostgreSQL at most.
+        """
+        self.database = Database(place, durable=durable, timeout=lock_timeout, pool_size=pool_size)
+        self._sessions = Sessions(self.database)
+        self._embedded: set[tuple[Owner, str]] = set()
+
+    def __enter__(self) -> Self:
+        """Return the archive itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the archive."""
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; a later use opens them again."""
+        self.database.close()
+
+    def attention(self, threshold: float = 40.0, capacity: int = 200) -> SqlAttention:
+        """Return the attention of the archive's users; see `Attention`."""
+        return SqlAttention(self.database, threshold=threshold, capacity=capacity)
+
+    def commit(
+        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+    ) -> Record:
+        """Store a group after `tip`, once, and return its record; see `Archive.commit`."""
+        one = None if embedder is None else self._embed(owner, embedder, group)
+        if one is None:
+            self._embedded = {known for known in self._embedded if known[0] != owner}
+        with self.database.writing() as connection:
+            session, record, number = commit.commit(connection, owner, tip, group)
+            if number is None:
+                record = self._reread(connection, session, record)
+            elif one is not None:
+                vectors.put(connection, session.id, number, one)
+        # Not before it is committed: the number of a session that is not may become another's.
+        self._sessions.learn(owner, session)
+        return record
+
+    def holds(self, owner: Owner, tip: Tip) -> bool:
+        """Tell whether the archive holds the very turn that a tip names."""
+
+        def read(connection: Connection, session: Session) -> bool:
+            place = {"session": session.id, "branch": tip.branch, "turn": tip.turn}
+            return connection.execute(_DIGEST, place).scalar() == tip.digest
+
+        if self._sessions.read(owner, read, nothing=False):
+            return True
+        self._sessions.forget(owner)  # somebody else may have deleted it, and begun it anew
+        if self._sessions.read(owner, read, nothing=False):
+            return True
+        self._sessions.forget(owner)  # somebody else may have deleted it, and begun it anew
+        return self._sessions.read(owner, read, nothing=False)
+
+    def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
+        """Return the visible records with these turn numbers, ascending; missing ones left out."""
+        return self._sessions.ask(owner, tip, lambda seen: seen.turns(numbers), ())
+
+    def saved(self, owner: Owner, tip: Tip) -> Saved | None:
+        """Return the state that was stored with the turn of a tip, None if there is none."""
+
+        def read(seen: Lineage) -> Saved | None:
+            row = seen.row(tip.turn, turns.c.branch, turns.c.digest, turns.c.state)
+            if row is None or row.state is None:
+                return None
+            return Saved(Tip(row.branch, tip.turn, row.digest), json.loads(row.state))
+
+        return self._sessions.ask(owner, tip, read, None)
+
+    def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
+        """Return the turns that end with messages of these marks, newest first."""
+        columns = (turns.c.last, turns.c.branch, turns.c.turn, turns.c.digest)
+
+        def read(connection: Connection, session: Session) -> tuple[tuple[str, Tip], ...]:
+            query = (
+                select(*columns)
+                .where(turns.c.session == session.id, among(turns.c.last, marks))
+                .order_by(turns.c.id.desc())
+            )
+            rows = connection.execute(query)
+            return tuple((row.last, Tip(row.branch, row.turn, row.digest)) for row in rows)
+
+        return self._sessions.read(owner, read, ())
+
+    def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
+        """Return the numbers of the `last` newest visible ambient turns, ascending."""
+        return self._sessions.ask(owner, tip, lambda seen: seen.ambient(last), ())
+
+    def ambient_count(self, owner: Owner, tip: Tip) -> int:
+        """Count the visible ambient turns."""
+        return self._sessions.ask(owner, tip, lambda seen: seen.counts()[0], 0)
+
+    def effort(self, owner: Owner, tip: Tip, effort_id: str) -> Effort | None:
+        """Return one visible effort, None if there is none of that id."""
+        return next(iter(self.efforts_named(owner, tip, [effort_id])), None)
+
+    def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
+        """Return the visible efforts with these ids, in the order of the ids."""
+        names = clean(list(ids))
+        return self._sessions.ask(owner, tip, lambda seen: seen.efforts_named(names), ())
+
+    def effort_turns(self, owner: Owner, tip: Tip, effort_id: str) -> tuple[int, ...]:
+        """Return the numbers of the visible turns of an effort, ascending."""
+        name = clean(effort_id)
+        return self._sessions.ask(owner, tip, lambda seen: seen.effort_turns(name), ())
+
+    def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
+        """Return the `newest` visible efforts by their last status change, and the total."""
+        return self._sessions.ask(owner, tip, lambda seen: seen.efforts(newest), EffortList((), 0))
+
+    def search(
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
+    ) -> tuple[Found, ...]:
+        """Return the visible efforts and ambient turns that match a query; see `Archive.search`."""
+
+        def find(connection: Connection, session: Session) -> tuple[Found, ...]:
+            seen = self._sessions.lineage(connection, session, tip)
+            count = connection.execute(_TOTAL, {"session": session.id}).scalar() or 0
+            return search(seen, session.owner, count, clean(query), meaning)[:limit]
+
+        return self._sessions.read(owner, find, ())
+
+    def search_turns(
+        self, owner: Owner, tip: Tip, query: str, meaning: Meaning | None = None
+    ) -> tuple[int, ...]:
+        """Return the visible turns that match a query, best first, of whichever effort."""
+
+        def find(connection: Connection, session: Session) -> tuple[int, ...]:
+            seen = self._sessions.lineage(connection, session, tip)
+            return turns_found(seen, session.owner, tip.turn, clean(query), meaning)
+
+        return self._sessions.read(owner, find, ())
+
+    def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
+        """Return what matches in the user's other sessions; see `Archive.search_sessions`."""
+        return self._elsewhere(
+            owner,
+            lambda connection, user, own: elsewhere.search_sessions(
+                connection, owner.user, user, own, clean(query)
+            )[:limit],
+        )
+
+    def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
+        """Return what the user concluded last in other sessions, newest first."""
+        return self._elsewhere(
+            owner,
+            lambda connection, user, own: elsewhere.concluded(
+                connection, owner.user, user, own, newest
+            ),
+        )
+
+    def session_named(self, user: str, name: str) -> Owner | None:
+        """Return the user's session that other sessions know by this name."""
+        found = self._sessions.rows(user, sessions.c.name == name)
+        return next((Owner(user, row.thread, row.namespace) for row in found), None)
+
+    def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
+        """Compute missing vectors, newest first; see `Archive.embed`."""
+        model = embedder.name
+        if (owner, model) in self._embedded or not self._sessions.exists(owner):
+            return 0
+        vectors.prepare(self.database)
+        with self.database.reading() as connection:
+            session = self._sessions.session(connection, owner)
+            wanted = vectors.missing(connection, session.id, model, limit)
+            query = select(turns).where(among(turns.c.id, wanted))
+            rows = {row.id: record_of(row) for row in connection.execute(query)} if wanted else {}
+        made = dict(zip(rows, vectors.embedded(embedder, [*rows.values()]), strict=True))
+        with self.database.writing() as connection:
+            kept = vectors.keep(connection, session.id, rows, made)
+        if len(wanted) < limit:
+            self._embedded.add((owner, model))
+        return kept
+
+    def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
+        """Erase a visible turn for good; see `Archive.erase`."""
+        with self._sessions.writing(owner) as scope:
+            erased = erase.erase(scope, tip, turn)
+        return replace(erased, left=self.database.sweep())
+
+    def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
+        """Store the summary of a stale effort, written again; see `Archive.resummarised`."""
+        with self._sessions.writing(owner) as scope:
+            erase.resummarised(scope, tip, effort)
+
+    def reseed(self, owner: Owner, tip: Tip | None) -> None:
+        """Note from which turn a thread goes on that has lost its checkpoints."""
+        noted = None if tip is None else packed([tip.branch, tip.turn, tip.digest])
+        with self._sessions.writing(owner) as scope:
+            row = update(sessions).where(sessions.c.id == scope.session.id)
+            scope.connection.execute(row.values(reseed=noted))
+
+    def reseeding(self, owner: Owner) -> Tip | None:
+        """Return the turn that was noted so, None if none is."""
+        row = next(
+            iter(self._sessions.rows(owner.user, sessions.c.name == session_name(owner))), None
+        )
+        return Tip(*json.loads(row.reseed)) if row is not None and row.reseed else None
+
+    def delete_session(self, owner: Owner) -> bool:
+        """Delete all of a session; tell whether there was one."""
+        deleted = self._deleted(owner)
+        if self.database.exists():
+            self.database.sweep()
+        return deleted
+
+    def delete_user(self, user: str) -> tuple[Owner, ...]:
+        """Delete all sessions and memories of a user, and return which sessions these were."""
+        if not self.database.exists():
+            return ()
+        gone = self.sessions(user)
+        for owner in gone:
+            self._deleted(owner)
+        with self.database.writing() as connection:
+            query = select(users.c.id).where(users.c.name == user)
+            number = connection.execute(query).scalar()
+            if number is not None:
+                erase.delete_owner(connection, number)
+        self.database.sweep()
+        return gone
+
+    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+        """Store what stands for older turns, once; see `Archive.commit_compression`."""
+        if made.turn != tip.turn:
+            raise ArchiveError(
+                f"a compression made after turn {made.turn} cannot be stored for turn {tip.turn}"
+            )
+        with self._sessions.writing(owner) as scope:
+            key = {"session": scope.session.id, "effort": clean(made.effort)}
+            key |= {"branch": tip.branch, "turn": tip.turn}
+            row = upsert(scope.connection, compressions).values(
+                **key, made=packed(plain(as_data(made)))
+            )
+            scope.connection.execute(row.on_conflict_do_nothing())
+            where = (compressions.c[name] == value for name, value in key.items())
+            kept = select(compressions.c.made).where(*where)
+            return from_data(json.loads(scope.connection.execute(kept).scalar_one()))
+
+    def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
+        """Return the newest visible compression of an effort, None if there is none."""
+        name = clean(effort_id)
+        return self._sessions.ask(owner, tip, lambda seen: seen.compression(name), None)
+
+    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+        """Append to the log of extractions; see `Archive.log_extraction`."""
+        with self._sessions.writing(owner) as scope:
+            told = {name: getattr(entry, name) for name in entry.__slots__}
+            row = {"session": scope.session.id, "entry": packed(plain({"v": 1, **told}))}
+            scope.connection.execute(insert(extractions).values(row))
+
+    def newest(self, owner: Owner) -> Tip | None:
+        """Return the tip of the branch that was committed to last, None for no session."""
+        query = (
+            select(turns.c.branch, turns.c.turn, turns.c.digest)
+            .join(
+                sessions,
+                (sessions.c.id == turns.c.session) & (sessions.c.branch == turns.c.branch),
+            )
+            .order_by(turns.c.turn.desc())
+            .limit(1)
+        )
+        return next(iter(self._tips(owner, query)), None)
+
+    def tips(self, owner: Owner) -> tuple[Tip, ...]:
+        """Return the tip of every branch, in the order of their names."""
+        same = (branches.c.session == turns.c.session) & (branches.c.branch == turns.c.branch)
+        query = (
+            select(turns.c.branch, turns.c.turn, turns.c.digest)
+            .join(branches, same & (branches.c.last == turns.c.turn))
+            .order_by(turns.c.branch)
+        )
+        return self._tips(owner, query)
+
+    def sessions(self, user: str) -> tuple[Owner, ...]:
+        """Return the sessions of a user, in the order of their names."""
+        found = (Owner(user, row.thread, row.namespace) for row in self._sessions.rows(user))
+        return tuple(sorted(found, key=lambda owner: (owner.thread, owner.namespace)))
+
+    def users(self) -> tuple[str, ...]:
+        """Return the users that have sessions, in order."""
+        if not self.database.exists():
+            return ()
+        with self.database.reading() as connection:
+            return tuple(sorted(connection.execute(select(users.c.name)).scalars()))
+
+    def verify(self, owner: Owner) -> tuple[Finding, ...]:
+        """Check a session from its stored messages; see `Archive.verify`."""
+        with self._sessions.writing(owner) as scope:
+            found = verified(scope)
+            if self.database.sqlite:
+                said = scope.connection.execute(text("PRAGMA integrity_check")).scalars()
+                found += tuple(Finding(schema.turns.name, one) for one in said if one != "ok")
+        return found
+
+    def _deleted(self, owner: Owner) -> bool:
+        """Delete all rows of a session; tell whether there was one."""
+        try:
+            with self._sessions.writing(owner) as scope:
+                erase.delete_session(scope)
+        except SessionNotFoundError:
+            return False
+        self._sessions.forget(owner)
+        return True
+
+    def _embed(self, owner: Owner, embedder: Embedder, group: Group) -> vectors.Embedded | None:
+        """Return the vectors of a turn; a failure is logged, and mended by `embed`."""
+        try:
+            vectors.prepare(self.database)
+            return vectors.embedded(embedder, [group])[0]
+        except EmbeddingError as error:
+            _log.warning("turn %d of %r has no vector: %s", group.turn, owner.thread, error)
+            return None
+
+    def _reread(self, connection: Connection, session: Session, record: Record) -> Record:
+        """Return a record as the archive has it, which may have other events."""
+        found = self._sessions.lineage(connection, session, record.tip).turns([record.turn])
+        return found[0] if found else record
+
+    def _elsewhere(
+        self, owner: Owner, ask: Callable[[Connection, int, int], list[Elsewhere]]
+    ) -> tuple[Elsewhere, ...]:
+        if owner.anonymous or not self.database.exists():
+            return ()
+        with self.database.reading() as connection:
+            user = connection.execute(select(users.c.id).where(users.c.name == owner.user)).scalar()
+            if user is None:
+                return ()
+            own = select(sessions.c.id).where(
+                sessions.c.owner == user, sessions.c.name == session_name(owner)
+            )
+            return tuple(ask(connection, user, connection.execute(own).scalar() or 0))
+
+    def _tips(self, owner: Owner, query: Any) -> tuple[Tip, ...]:
+        def read(connection: Connection, session: Session) -> tuple[Tip, ...]:
+            rows = connection.execute(query.where(turns.c.session == session.id))
+            return tuple(Tip(*row) for row in rows)
+
+        return self._sessions.read(owner, read, ())
+
+
+class DiskArchive(SqlArchive):
+    """The embedded archive: a SQLite file in a folder, made when the first turn is committed."""
+
+    def __init__(
+        self, root: str | os.PathLike[str], *, durable: bool = True, lock_timeout: float = 10.0
+    ) -> None:
+        """Keep sessions in the folder `root`; see `SqlArchive`."""
+        super().__init__(Path(root), durable=durable, lock_timeout=lock_timeout)
+        self.root = Path(root).absolute()

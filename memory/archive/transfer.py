@@ -1,0 +1,269 @@
+"""Whole sessions: read from an archive, written into one, and copied from one to another.
+
+A session is written in one transaction and verified in it, so that it is there as it was, or not at
+all; its turns become rows as if each were committed.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, replace
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, insert, select, update
+
+from ..errors import (
+    ArchiveError,
+    ArchiveFormatError,
+    ArchiveLockedError,
+    ArchiveUnavailableError,
+    SessionNotFoundError,
+)
+from ..record import Owner, Record, Tip
+from ..salience import Compression, as_data, from_data
+from . import memories
+from .commit import Session, session_of
+from .commit import write as write_record
+from .database import upsert
+from .erase import Scope, scope_of
+from .lineage import Branch, branch_of, lineage
+from .protocol import Finding
+from .records import packed, plain, record_of
+from .schema import compressions, extractions, sessions, turns
+from .schema import memories as memory_rows
+from .sessions import Sessions
+from .sql import SqlArchive
+from .verify import verify
+
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+"""What is raised by data that are not what they should be."""
+
+_OF_MEMORIES = (
+    *("memory", "base", "created", "keywords"),
+    *("accesses", "suppressed", "withdrawn", "attended"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A record with what is kept beside it, and where it stands, for errors.
+
+    `state` is the memory's state after it, `content` the digest of what is left of a turn that lost
+    a copy of something erased.
+    """
+
+    record: Record
+    where: str
+    state: Mapping[str, Any] | None = None
+    content: str | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The branch and the number of the turn."""
+        return self.record.branch, self.record.turn
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All that is kept of a session, its turns in the order of their commit.
+
+    Compressions are with the branch on which they were made. `attention` has what is kept of its
+    memories; None: the turns are to say.
+    """
+
+    owner: Owner
+    turns: tuple[Turn, ...]
+    compressions: tuple[tuple[str, Compression], ...] = ()
+    extractions: tuple[Mapping[str, Any], ...] = ()
+    attention: tuple[Mapping[str, Any], ...] | None = None
+    reseed: Tip | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A session that was taken over; `fresh`: it was written, else it was there already."""
+
+    owner: Owner
+    turns: int
+    fresh: bool
+    findings: tuple[Finding, ...] = ()
+
+
+Told: TypeAlias = Callable[[Moved], object]
+"""Is told of each session as soon as it is there."""
+
+
+def read(archive: SqlArchive, owner: Owner) -> Whole:
+    """Return a session as one moment shows it; raises `SessionNotFoundError`."""
+    if not archive.database.exists():
+        raise SessionNotFoundError(owner.thread)
+    with archive.database.reading() as connection:
+        session = Sessions(archive.database).session(connection, owner)
+        scope = scope_of(connection, session, owner)
+
+        def of(table: Any, order: Any) -> Iterable[Any]:
+            query = select(table).where(table.c.session == scope.session.id).order_by(order)
+            return connection.execute(query)
+
+        made = [
+            (row.branch, from_data(json.loads(row.made)))
+            for row in of(compressions, compressions.c.turn)
+        ]
+        logged = [json.loads(row.entry) for row in of(extractions, extractions.c.id)]
+        kept = [_memory(row) for row in of(memory_rows, memory_rows.c.memory)]
+        listed = tuple(_turns(scope))
+        noted = select(sessions.c.reseed).where(sessions.c.id == session.id)
+        reseed = connection.execute(noted).scalar()
+    tip = Tip(*json.loads(reseed)) if reseed else None
+    return Whole(owner, listed, tuple(made), tuple(logged), tuple(kept), tip)
+
+
+def write(archive: SqlArchive, whole: Whole) -> bool:
+    """Write a session, its turns parents first; False if the very same is there already.
+
+    Raises `ArchiveError` if it is there with other records, `ArchiveFormatError` if it is damaged;
+    nothing is then changed.
+    """
+    with archive.database.writing() as connection:
+        session = session_of(connection, whole.owner)
+        fresh = not session.turns
+        if fresh:
+            _write_turns(connection, session, whole)
+            _write_rest(connection, session, whole)
+            _verify(scope_of(connection, session, whole.owner), whole)
+        differing = _differing(scope_of(connection, session, whole.owner), whole)
+        if differing:
+            raise ArchiveError(
+                f"session {whole.owner.thread!r} of {whole.owner.user!r} is there already with "
+                f"other records ({differing}): delete that one, or name another archive; it was "
+                "left as it is"
+            )
+    return fresh
+
+
+def copy(source: SqlArchive, target: SqlArchive, told: Told | None = None) -> tuple[Moved, ...]:
+    """Copy all sessions of all users; what is in the target already is compared and passed over.
+
+    Each session is there as a whole or not at all, so a copy that was stopped goes on where it was.
+    Vectors are not copied: the target computes them when it is asked to. Raises `ArchiveError` at
+    the end if sessions could not be copied.
+    """
+
+    def take(owner: Owner) -> Moved:
+        whole = read(source, owner)
+        return Moved(owner, len(whole.turns), write(target, whole))
+
+    owners = (owner for user in source.users() for owner in source.sessions(user))
+    return each(owners, take, told)
+
+
+def each(
+    listed: Iterable[Any], take: Callable[[Any], Moved], told: Told | None
+) -> tuple[Moved, ...]:
+    """Take over sessions; one that cannot be taken stops no other, but is an error at the end."""
+    moved, failed = list[Moved](), list[ArchiveError]()
+    for one in listed:
+        try:
+            moved.append(take(one))
+        except (ArchiveLockedError, ArchiveUnavailableError):
+            raise
+        except ArchiveError as error:
+            failed.append(error)
+        else:
+            if told is not None:
+                told(moved[-1])
+    if failed:
+        raise ArchiveError("; ".join(map(str, failed))) if failed[1:] else failed[0]
+    return tuple(moved)
+
+
+def _turns(scope: Scope) -> Iterator[Turn]:
+    for row in scope.rows():
+        where = f"{row.branch}:{row.turn}"
+        try:
+            branch = scope.branches[row.branch]
+            began = branch.first == row.turn and branch.ancestors
+            origin = branch.ancestors[0][:2] if began else None
+            state = None if row.state is None else json.loads(row.state)
+            yield Turn(record_of(row, origin), where, state, row.content)
+        except DAMAGED as error:
+            raise ArchiveFormatError(
+                f"turn {where} of session {scope.owner.thread!r} is damaged: {error}"
+            ) from error
+
+
+def _write_turns(connection: Connection, session: Session, whole: Whole) -> None:
+    begun: dict[str, Branch | None] = {}
+    for turn in whole.turns:
+        record = turn.record
+        try:
+            branch = begun.get(record.branch)
+            number = write_record(connection, session, record, turn.state, branch)
+            if branch is None:
+                begun[record.branch] = branch_of(connection, session.id, record.branch)
+            if whole.attention is None:
+                _attend(connection, session, whole.owner, record, begun[record.branch])
+        except DAMAGED as error:
+            raise ArchiveFormatError(f"{turn.where}: damaged: it is no turn ({error!r})") from error
+        if turn.content is not None:
+            left = update(turns).where(turns.c.id == number).values(content=turn.content)
+            connection.execute(left)
+        session = replace(session, turns=session.turns + 1, branch=record.branch)
+
+
+def _attend(
+    connection: Connection, session: Session, owner: Owner, record: Record, branch: Branch | None
+) -> None:
+    """Do to attention what the commit of a turn does."""
+    if not owner.anonymous:
+        if session.branch not in {"", record.branch}:
+            seen = lineage(connection, session.id, record.tip, branch)
+            memories.renew(connection, session.owner, owner, seen)
+        memories.attend(connection, session.owner, owner, session.id, record)
+
+
+def _write_rest(connection: Connection, session: Session, whole: Whole) -> None:
+    for branch, made in whole.compressions:
+        key = {"session": session.id, "effort": made.effort, "branch": branch, "turn": made.turn}
+        row = upsert(connection, compressions).values(**key, made=packed(plain(as_data(made))))
+        connection.execute(row.on_conflict_do_nothing())
+    for entry in whole.extractions:
+        row = {"session": session.id, "entry": packed(plain(entry))}
+        connection.execute(insert(extractions).values(row))
+    for kept in whole.attention or ():
+        row = {**kept, "session": session.id, "keywords": packed(kept["keywords"])}
+        adding = upsert(connection, memory_rows).values(**row, owner=session.owner)
+        connection.execute(
+            adding.on_conflict_do_update(index_elements=["owner", "memory"], set_=row)
+        )
+    if whole.reseed is not None:
+        noted = {"reseed": packed(astuple(whole.reseed))}
+        connection.execute(update(sessions).where(sessions.c.id == session.id).values(noted))
+
+
+def _verify(scope: Scope, whole: Whole) -> None:
+    places = {f"{turn.record.branch}:{turn.record.turn}": turn.where for turn in whole.turns}
+    fatal = [finding for finding in verify(scope) if finding.fatal]
+    if fatal:
+        first = fatal[0]
+        raise ArchiveFormatError(
+            f"{places.get(first.where, first.where)}: damaged: {first.what} (the first of "
+            f"{len(fatal)} findings); nothing was taken over of session {scope.owner.thread!r}"
+        )
+
+
+def _differing(scope: Scope, whole: Whole) -> str:
+    """Return where the first difference to the records that are stored is, "" if there is none."""
+    stored = {
+        (row.branch, row.turn): (row.digest, row.parent, row.status, row.content)
+        for row in scope.rows()
+    }
+    for turn in whole.turns:
+        one = turn.record
+        if stored.pop(turn.place, None) != (one.digest, one.parent, one.status, turn.content):
+            return f"turn {one.turn} of branch {one.branch!r}"
+    return f"{len(stored)} more" if stored else ""
+
+
+def _memory(row: Any) -> dict[str, Any]:
+    said = {name: getattr(row, name) for name in _OF_MEMORIES}
+    return {**said, "keywords": json.loads(row.keywords)}

@@ -1,0 +1,279 @@
+"""The memory's state as the archive has it: saved with each turn, found again by its messages."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any, cast
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from ..memory.anchor import shown
+from ..memory.archive.protocol import Archive
+from ..memory.archive.records import mark
+from ..memory.clock import stamp
+from ..memory.errors import TipNotFoundError
+from ..memory.incoming import MADE_HERE, question
+from ..memory.messages import Message, answered, calls, digest
+from ..memory.recall import stored
+from ..memory.record import Group, Owner, Tip
+from ..memory.restoring import replay
+from ..memory.sayings import OWN_TOOLS
+from ..memory.view import every_turn, past
+from .answers import with_ids
+from .arrivals import closed
+from .plain import cleaned, plain, real
+from .session import packed, saved, tip_of, workspace
+from .settling import commit
+from .state import TurnState, unpacked
+
+GONE = ""
+"""Stands in `turn_starts` for the last archived turn when its messages are not in the state."""
+
+_CHUNK = 100
+"""Turns that are read at once when a history is compared with them."""
+
+_TRIED = 32
+"""Turns that a history is compared with; one that is none of them is adopted as a whole."""
+
+_FEW = 2
+"""So many turns that end alike are told apart by the ids of messages."""
+
+
+def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
+    """Return the state after a turn, with the messages of the last `window` turns."""
+    first = max(1, tip.turn - window + 1)
+    records = archive.turns(owner, tip, range(first, tip.turn + 1))
+    view = past(archive, owner, tip)
+    turns = [_identified(real(shown(view.messages(record)))) for record in records]
+    gone = not records or digest(records[-1].messages) != records[-1].digest
+    state = {
+        **_memory(archive, owner, tip),
+        **marks([turn for turn in turns if turn], gone=gone),
+        **_place(owner, tip),
+    }
+    return cast("TurnState", state)
+
+
+def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
+    """Return the state of a run; of one that has none what the archive knows of its messages.
+
+    The newest message that ends an archived turn says where it goes on. History that the archive
+    does not know is committed as turns first. Raises `TipNotFoundError` if the state was made with
+    another archive.
+    """
+    if "session" in state:
+        tip = tip_of(state)
+        if tip.turn and not archive.holds(owner, tip):
+            raise TipNotFoundError(tip.branch, tip.turn)
+        return state
+    return _adopted(_found(state, archive, owner, window), archive, owner)
+
+
+def marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, Any]:
+    """Return messages and marks of archived turns; `gone`: the last one is not as it was committed.
+
+    An id that no message has then keeps any other from being taken for it, or it for edited.
+    """
+    starts = [turn[0].id for turn in turns]
+    return {
+        "messages": [message for turn in turns for message in turn],
+        "turn_starts": [*starts, GONE] if gone else starts,
+        "archived": turns[-1][-1].id if turns else GONE,
+        "accepted": turns[-1][0].id if turns else GONE,
+    }
+
+
+def _found(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
+    """Return the state that the archive has for a thread that lost its own, else the same."""
+    messages = [*state.get("messages", [])]
+    known = _end(messages, archive, owner)
+    noted = archive.reseeding(owner) if known is None else None
+    if noted is not None:
+        before = state_at(archive, owner, noted, window)
+        both = {**before, "messages": [*before["messages"], *messages]}
+        return cast("TurnState", both)
+    if known is None:
+        return state
+    at, tip = known
+    starts = [turn[0].id or "" for turn in _turns(messages[: at + 1])]
+    kept = {
+        **_memory(archive, owner, tip),
+        **_place(owner, tip),
+        "messages": messages,
+        # The messages were compared already: what clients leave out of a turn is no edit of it.
+        "turn_starts": [*starts[-window:], GONE],
+        "archived": messages[at].id or "",
+        "accepted": starts[-1],
+    }
+    return cast("TurnState", kept)
+
+
+def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
+    """Return where the newest message stands that ends an archived turn, and that turn.
+
+    All messages up to it are in the past of that turn. What the user said last is never an end: a
+    turn that failed may be asked again.
+    """
+    said = plain(messages)
+    marks_ = [mark([message]) for message in said]
+    ends = [*range(_question(messages)), *range(_answer(messages), len(messages))]
+    tips: dict[str, list[Tip]] = {}
+    asked = list(dict.fromkeys(marks_[at] for at in ends))
+    for end, tip in archive.ended(owner, asked) if asked else ():
+        tips.setdefault(end, []).append(tip)
+    places = [
+        (at, tip)
+        for at in reversed(ends)
+        for tip in _likely(archive, owner, tips.get(marks_[at], []), messages[at].id)
+    ]
+    for at, tip in places[:_TRIED]:
+        if _told_before(said[: at + 1], archive, owner, tip):
+            return at, tip
+    return None
+
+
+def _likely(archive: Archive, owner: Owner, tips: Sequence[Tip], message: str | None) -> list[Tip]:
+    """Return turns, those whose last message has this id first."""
+    if len(tips) < _FEW:
+        return [*tips]
+    ids = {}
+    for tip in tips[:_TRIED]:
+        record = next(iter(archive.turns(owner, tip, [tip.turn])), None)
+        ids[tip] = record and record.messages and record.messages[-1]["data"].get("id")
+    return sorted(tips[:_TRIED], key=lambda tip: ids[tip] != message)
+
+
+def _told_before(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
+    """Tell whether a history is the end of what a turn sees, the turn included.
+
+    It may lack calls and results, which clients do not keep. What was erased may be any turn.
+    """
+    left = len(history)
+    for last in range(tip.turn, 0, -_CHUNK):
+        numbers = range(max(1, last - _CHUNK + 1), last + 1)
+        for record in reversed(archive.turns(owner, tip, numbers)):
+            if left and record.status == "erased":
+                left = _begin(history, left)
+            elif left:
+                rest = _before(history[:left], record.messages)
+                if rest is None:
+                    return False
+                left = rest
+            if not left:
+                return True
+    return False
+
+
+def _before(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
+    """Return how much of a history comes before a turn, None if it does not end in that turn."""
+    left = len(history)
+    for message in reversed(turn):
+        if left and _known_by(message) == _known_by(history[left - 1]):
+            left -= 1
+        elif left and message["type"] != "tool" and not calls(message):
+            return None
+    return left
+
+
+def _begin(history: Sequence[Message], end: int) -> int:
+    """Return where the turn begins that ends before `end`."""
+    at = end - 1
+    while at and not (history[at]["type"] == "human" and history[at - 1]["type"] != "human"):
+        at -= 1
+    return at
+
+
+def _known_by(message: Message) -> list[Any]:
+    """Return by what a message is known again; the memory's own results by their name alone."""
+    data = message["data"]
+    name = data.get("name") if message["type"] == "tool" else None
+    said = "" if name in OWN_TOOLS else mark([message])
+    return [message["type"], said, [(one.get("name"), one.get("args")) for one in calls(message)]]
+
+
+def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
+    """Commit what comes before the new messages and is known nowhere; return the state after it."""
+    messages: list[Any] = [*state.get("messages", [])]
+    ids = [message.id for message in messages]
+    known = ids.index(state["archived"]) + 1 if state.get("archived") in ids else 0
+    unknown = range(known, _question(messages))
+    if not unknown:
+        return state
+    messages[: unknown.stop] = [with_ids(cleaned(one)) for one in messages[: unknown.stop]]
+    turns = [closed(turn) for turn in _turns(messages[known : unknown.stop])]
+    tip = tip_of(state)
+    for turn in turns:
+        tip = commit(archive, owner, tip, _group(tip.turn + 1, turn)).tip
+    adopted = [message for turn in turns for message in turn]
+    after_history = [*messages[:known], *adopted, *messages[unknown.stop :]]
+    starts = [*state.get("turn_starts", ()), *(turn[0].id for turn in turns)]
+    after = {
+        **state,
+        **_place(owner, tip),
+        "messages": after_history,
+        "turn_starts": starts,
+        "archived": turns[-1][-1].id,
+        "accepted": turns[-1][0].id,
+        "adopted": len(turns),
+    }
+    return cast("TurnState", after)
+
+
+def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
+    """Return a history as turns: each begins with what is said after an answer."""
+    firsts = [
+        at
+        for at in range(1, len(history))
+        if history[at].type not in MADE_HERE and history[at - 1].type in MADE_HERE
+    ]
+    bounds = [0, *firsts, len(history)] if history else []
+    turns = [list(history[begin:end]) for begin, end in pairwise(bounds)]
+    if len(turns) > 1 and not any(isinstance(one, HumanMessage) for one in turns[0]):
+        turns[:2] = [[*turns[0], *turns[1]]]  # a greeting belongs to the first question
+    return turns
+
+
+def _group(turn: int, messages: Sequence[BaseMessage]) -> Group:
+    kept = tuple(stored(message) for message in plain(messages))
+    return Group(
+        turn,
+        kept,
+        stamp(),
+        status="done" if answered(kept) else "aborted",
+        state=saved({"turn": turn}),
+    )
+
+
+def _question(messages: Sequence[BaseMessage]) -> int:
+    """Return where what the user said last begins; 0 if the user said nothing."""
+    return question([message.type for message in messages])
+
+
+def _answer(messages: Sequence[BaseMessage]) -> int:
+    """Return where the answer begins to what the user said last."""
+    said = (at for at, one in enumerate(messages) if isinstance(one, HumanMessage))
+    return max(said, default=-1) + 1
+
+
+def _memory(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
+    """Return the saved state of a turn; of a turn that has none it is told by its events."""
+    found = archive.saved(owner, tip)
+    if found is None:
+        return packed(replay(every_turn(archive, owner, tip)))
+    known = unpacked({"memory": found.state})
+    return {**known, **packed(workspace(known))}
+
+
+def _place(owner: Owner, tip: Tip) -> dict[str, Any]:
+    return {
+        "session": asdict(owner),
+        "turn": tip.turn,
+        "branch": tip.branch,
+        "persisted": tip.turn,
+        "tip": tip.digest,
+    }
+
+
+def _identified(messages: list[BaseMessage]) -> list[BaseMessage]:
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]

@@ -1,0 +1,329 @@
+"""`ebbtide archive`: checking, exporting, importing and copying, in folders and databases."""
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from sqlite3 import connect
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli.main import app
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.clock import stamp
+from ebbtide.memory.record import Owner, Tip
+from tests.databases import Database
+from tests.memory.archive.telling import all_of
+from tests.memory.turns import concluded, turn
+from tests.redis_server import RedisServer
+
+FILE = Path("sessions/ebbtide.sqlite")
+FIRST = Path(__file__).parents[1] / "memory/archive/first_build"
+SECRET = "sw0rd-fish"  # noqa: S105 (no server's)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str, said: str | None = None) -> Result:
+    """Run `ebbtide` with these arguments."""
+    return CliRunner().invoke(app, arguments, input=said)
+
+
+def archived(*arguments: str) -> Result:
+    """Run `ebbtide archive` with these arguments."""
+    return run("archive", *arguments)
+
+
+def talked(*lines: str, thread: str = "default") -> None:
+    """Have a chat on a thread."""
+    said = "".join(f"{line}\n" for line in lines)
+    result = run("chat", "--model", "offline", "--thread", thread, said=said)
+    assert result.exit_code == 0, result.output
+
+
+def committed(*owners: Owner, place: str = "sessions") -> None:
+    """Store a turn of each of these sessions."""
+    with SqlArchive(place) as archive:
+        for owner in owners:
+            archive.commit(owner, Tip(), turn(1))
+
+
+def held(place: str) -> dict[Owner, object]:
+    """Return all that an archive holds."""
+    with SqlArchive(place) as archive:
+        return {**all_of(archive)}
+
+
+def test_verify_of_an_intact_archive_says_so() -> None:
+    """Every session is named with its turns, and the exit code is 0."""
+    talked("Hello!", "It rains.")
+    talked("Hello!", thread="two")
+
+    result = archived("verify")
+
+    assert result.stdout == "default: 2 turns, intact\ntwo: 1 turn, intact\n"
+    assert result.exit_code == 0
+
+
+def test_verify_names_the_turn_that_is_damaged() -> None:
+    """A changed text is found with branch and turn, and the exit code is 1."""
+    talked("Hello!", "It rains.", "It pours.")
+    with closing(connect(FILE)) as connection, connection:
+        connection.execute(
+            "UPDATE ebbtide_turns SET messages = replace(messages, 'rains', 'shone')"
+        )
+
+    result = archived("verify", "default")
+
+    assert result.stdout.startswith("default: damaged in 1 place\n  main:2: the digest")
+    assert result.exit_code == 1
+
+
+def test_verify_notes_what_is_harmless() -> None:
+    """A branch that nothing follows is noted, and the exit code stays 0."""
+    owner = Owner("default", "t")
+    committed(owner)
+    with SqlArchive("sessions") as archive:
+        archive.commit(owner, Tip(), turn(1, "another beginning"))
+
+    result = archived("verify", "t")
+
+    assert (
+        result.stdout == "t: 1 turn, intact\n  main:1: note: leaf branch 'main' ends with turn 1\n"
+    )
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("wrong", [("--root", "nowhere"), ("--user", "ann")])
+def test_verify_says_that_there_are_no_sessions(wrong: tuple[str, str]) -> None:
+    """Nothing to verify is said, and the exit code is 1: the root or the user is wrong."""
+    committed(Owner("default", "t"))
+    asked = {"--root": "sessions", "--user": "default"} | dict([wrong])
+
+    result = archived("verify", *(word for pair in asked.items() for word in pair))
+
+    assert result.stdout == f"No sessions of {asked['--user']} in {asked['--root']}\n"
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "command", [("verify", "nobody"), ("export", "nobody", "x"), ("verify", "t", "--user", "ann")]
+)
+def test_an_unknown_session_is_named(command: tuple[str, ...]) -> None:
+    """A session that is not there, or is another user's, ends in one line and exit code 1."""
+    committed(Owner("default", "t"))
+
+    result = archived(*command)
+
+    assert result.stderr == (
+        f"ebbtide: session {command[1]!r} not found: check the thread id and the user id\n"
+    )
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+def test_export_writes_a_folder_for_people() -> None:
+    """The manifest is readable YAML, the logs have the turns of the session."""
+    talked("Let's work on the auth bug: tokens live 3600 s.", "That's done.", "Bye.")
+
+    result = archived("export", "default", "out")
+
+    manifest = yaml.safe_load(Path("out/manifest.yaml").read_text("utf-8"))
+    assert (result.exit_code, result.stdout) == (0, "Wrote default to out\n")
+    assert [entry["status"] for entry in manifest] == ["open", "concluded"]
+    assert json.loads(Path("out/raw.jsonl").read_text("utf-8"))["turn"] == 3
+
+
+def test_export_as_markdown() -> None:
+    """With --format markdown the newest branch is one readable file."""
+    talked("Let's work on the auth bug: tokens live 3600 s.", "That's done.")
+
+    result = archived("export", "default", "out.md", "--format", "markdown")
+
+    text = Path("out.md").read_text("utf-8")
+    assert (result.exit_code, result.stdout) == (0, "Wrote default to out.md\n")
+    assert text.startswith("# Session `default`\n")
+    assert "tokens live 3600 s." in text
+    assert "concluded" in text
+
+
+@pytest.mark.parametrize("form", ["folder", "markdown"])
+def test_export_overwrites_nothing(form: str) -> None:
+    """A target that is there is one line and exit code 1."""
+    committed(Owner("default", "t"))
+    Path("out").write_text("mine", "utf-8")
+
+    result = archived("export", "t", "out", "--format", form)
+
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "ebbtide: 'out' is" in result.stderr
+    assert Path("out").read_text("utf-8") == "mine"
+
+
+def test_a_session_with_a_namespace_is_verified_and_exported_by_its_thread() -> None:
+    """The agent inside another graph has a namespace; its thread's name reaches it."""
+    committed(Owner("default", "t", "agent"))
+
+    verified, exported = archived("verify", "t"), archived("export", "t", "out")
+
+    assert verified.stdout == "t (agent): 1 turn, intact\n"
+    assert exported.stdout == "Wrote t (agent) to out\n"
+    assert Path("out/raw.jsonl").exists()
+
+
+def test_sessions_of_one_thread_are_told_apart_by_their_namespaces() -> None:
+    """A name as `sessions` shows it means one session, a thread means all that verify can."""
+    committed(Owner("default", "t", "one"), Owner("default", "t", "two"))
+
+    assert archived("verify", "t (two)").stdout == "t (two): 1 turn, intact\n"
+    assert archived("verify", "t").stdout.count("intact") == 2
+    assert archived("export", "t (one)", "out").stdout == "Wrote t (one) to out\n"
+    assert archived("export", "t", "more").stderr == (
+        "ebbtide: 't' is the thread of several sessions: name one of 't (one)', 't (two)'\n"
+    )
+
+
+def test_a_thread_without_namespace_is_meant_before_those_with_one() -> None:
+    """The bare name of a thread exports the session that is called just so."""
+    committed(Owner("default", "t"), Owner("default", "t", "agent"))
+
+    assert archived("export", "t", "out").stdout == "Wrote t to out\n"
+
+
+def test_what_was_exported_is_imported() -> None:
+    """A chat comes back into another archive, verifies there, and goes on."""
+    talked("Let's work on the auth bug.", "That's done.")
+    archived("export", "default", "out")
+
+    first = archived("import", "out", "--root", "kept")
+    again = archived("import", "out", "--root", "kept")
+
+    assert first.stdout == (
+        "default: default: 2 turns\n1 session with 2 turns taken over, 0 there already\n"
+    )
+    assert again.stdout == (
+        "default: default: there already\n0 sessions with 0 turns taken over, 1 there already\n"
+    )
+    assert archived("verify", "--root", "kept").stdout == "default: 2 turns, intact\n"
+    chat = run("chat", "--model", "offline", "--root", "kept", said="Hello again!\n")
+    assert "turn 2 was the last" in chat.stdout
+    assert held("sessions").keys() == held("kept").keys()
+
+
+def test_an_archive_of_the_first_build_is_imported() -> None:
+    """All users' sessions are taken over, and control characters of their names are only shown."""
+    result = archived("import", str(FIRST))
+
+    assert result.stdout.splitlines()[-1] == "3 sessions with 18 turns taken over, 0 there already"
+    assert "ann: ../../etc (agent/sub): 3 turns" in result.stdout
+    assert archived("verify", "--user", "ann").exit_code == 0
+
+
+def test_redis_is_told_of_what_was_imported(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What attention on Redis had read before does not hide what an import brought."""
+    concluding = turn(1, "", ["a"], [concluded("a", "Well.", importance=90)])
+    for place, thread in (("sessions", "one"), ("other", "two")):
+        with SqlArchive(place) as archive:
+            archive.commit(Owner("ann", thread), Tip(), replace(concluding, at=stamp()))
+    archived("export", "two", "out", "--user", "ann", "--root", "other")
+    monkeypatch.setenv("EBBTIDE_REDIS_URL", f"unix://{redis_server.socket}")
+    before = run("attention", "list", "--user", "ann").stdout
+
+    archived("import", "out")
+
+    after = run("attention", "list", "--user", "ann").stdout
+    assert [("one/a" in shown, "two/a" in shown) for shown in (before, after)] == [
+        (True, False),
+        (True, True),
+    ]
+
+
+def test_damage_is_one_line_and_the_rest_is_imported(tmp_path: Path) -> None:
+    """What could be imported is told, what could not is on stderr with file and line."""
+    committed(Owner("ann", "t1"), Owner("bob", "t1"))
+    for user in ("ann", "bob"):
+        archived("export", "t1", f"out/{user}", "--user", user)
+    Path("out/ann/raw.jsonl").write_text("{\n", "utf-8")
+
+    result = archived("import", str(tmp_path / "out"), "--root", "kept")
+
+    assert result.exit_code == 1
+    assert f"{tmp_path}/out/ann/raw.jsonl:1: damaged" in result.stderr
+    assert (result.stdout, result.stderr.count("\n")) == ("bob: t1: 1 turn\n", 1)
+
+
+def test_copy_to_a_database_and_back(database: Database) -> None:
+    """All users' sessions go to PostgreSQL and back, once, and no password is printed."""
+    committed(Owner("ann", "t1"), Owner("bob", "t1", "agent"))
+    url = database.url.replace("postgres:@", f"postgres:{SECRET}@")
+
+    there, again = archived("copy", "sessions", url), archived("copy", "sessions", url)
+    back = archived("copy", url, "sqlite:///back.db")
+
+    told = "ann: t1: 1 turn\nbob: t1 (agent): 1 turn\n"
+    assert there.stdout == f"{told}2 sessions with 2 turns taken over, 0 there already\n"
+    assert again.stdout.endswith("\n0 sessions with 0 turns taken over, 2 there already\n")
+    assert back.stdout == there.stdout
+    assert held("sessions") == held(url) == held("sqlite:///back.db")
+
+
+def test_copy_of_nothing_is_an_error() -> None:
+    """A place without sessions, such as a folder of files, is said not to be an archive."""
+    result = archived("copy", str(FIRST), "kept")
+
+    assert result.exit_code == 1
+    assert "holds no session: use import for folders" in result.stderr
+    assert not Path("kept").exists()
+
+
+def test_a_url_is_a_root_everywhere(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a URL as root a chat is kept in the database, its own files in the usual folder."""
+    monkeypatch.setenv("EBBTIDE_ROOT", database.url)
+
+    talked("Hello!")
+
+    assert archived("verify").stdout == "default: 1 turn, intact\n"
+    assert "default" in run("sessions").stdout
+    assert run("stats", "default").exit_code == 0
+    assert archived("export", "default", "out").exit_code == 0
+    assert Path("sessions/.ebbtide/default/checkpoints.sqlite").exists()
+    assert not FILE.exists()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://ann:{SECRET}@127.0.0.1:1/nowhere",
+        f"postgresql://ann@127.0.0.1:1/nowhere?password={SECRET}",
+        f"nonsense://ann:{SECRET}@host/db",
+    ],
+)
+def test_no_command_prints_a_password(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that cannot be reached is one line without the password, so are the settings."""
+    committed(Owner("default", "t"))
+    commands = [
+        ("archive", "verify", "--root", url),
+        ("archive", "export", "t", "out", "--root", url),
+        ("archive", "import", str(FIRST), "--root", url),
+        ("archive", "copy", url, "sessions"),
+        ("archive", "copy", "sessions", url),
+        ("sessions", "--root", url),
+        ("stats", "--root", url),
+        ("chat", "--model", "offline", "--root", url),
+    ]
+
+    failed = [run(*command, said="Hello!\n") for command in commands]
+    monkeypatch.setenv("EBBTIDE_ROOT", url)
+    shown = run("settings")
+
+    assert [SECRET in result.output for result in (*failed, shown)] == [False] * 9
+    assert [result.exit_code for result in failed] == [1] * 8
+    assert {result.stderr.count("\n") for result in failed} == {1}
+    assert shown.exit_code == 0

@@ -1,0 +1,77 @@
+"""What a terminal is given of the texts of others: nothing that it obeys, nothing hidden."""
+
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.cli.printable import in_line, printable, unfinished
+
+FAMILY = "👩‍👩‍👧"
+EMOJI = [FAMILY, "🏳️‍🌈", "🕵🏻‍♂️", "👩‍❤️‍💋‍👨", "❤️", "©️", "1️⃣", "#️⃣", "👍🏽", "🇦🇹"]
+OTHERS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("plain, ümläut, 记忆, עברית, नमस्ते", "plain, ümläut, 记忆, עברית, नमस्ते"),
+        ("two\n\tlines", "two\n\tlines"),
+        ("\x1b[2J\x07\r\x7f", "␛[2J␇␍␡"),
+        ("\x85\x9b", r"\x85\x9b"),
+        ("txt\u202egpj.exe", r"txt\u202egpj.exe"),
+        ("\u2066a\u2069\u200e\u200f\u061c", r"\u2066a\u2069\u200e\u200f\u061c"),
+        ("ad\u200bmin\u2060\ufeff\xad", r"ad\u200bmin\u2060\ufeff\xad"),
+        ("a\u2028b\u2029c", r"a\u2028b\u2029c"),
+        ("\ue000\U000f0000\U000e0041\ud800", r"\ue000\U000f0000\U000e0041\ud800"),
+        ("\u0378\U0001faff", r"\u0378\U0001faff"),
+        ("a\u200db\u200d", r"a\u200db\u200d"),
+        ("👩\u200da \u200d👩 👩\u200d", r"👩\u200da \u200d👩 👩\u200d"),
+        ("a\ufe0f葛\U000e0100\u3164", r"a\ufe0f葛\U000e0100\u3164"),
+        ("a\xa0b\u3000c", "a\xa0b\u3000c"),
+    ],
+)
+def test_what_is_hidden_or_obeyed_is_escaped(said: str, shown: str) -> None:
+    """Letters and spaces stay; controls are pictures; what is invisible or turns text is named."""
+    assert printable(said) == shown
+
+
+@pytest.mark.parametrize("emoji", EMOJI)
+def test_emoji_stay_whole(emoji: str) -> None:
+    """Joiners, selectors and skin colours of an emoji are not torn from it."""
+    assert printable(f"a {emoji}{emoji}") == f"a {emoji}{emoji}"
+
+
+def test_no_character_alone_is_hidden() -> None:
+    """Of all characters there are, none of a category that is not to be seen is left."""
+    text = "".join(map(chr, range(sys.maxunicode + 1)))
+
+    assert {unicodedata.category(one) for one in printable(text)} & OTHERS == {"Cc"}
+    assert {one for one in printable(text) if unicodedata.category(one) == "Cc"} == {"\n", "\t"}
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"), [("a\nb\tc", "a␊b␉c"), ("t1\u202e", r"t1\u202e"), (FAMILY, FAMILY)]
+)
+def test_a_name_never_leaves_its_line(said: str, shown: str) -> None:
+    """Within a line the ends of lines and tabs are pictures too."""
+    assert in_line(said) == shown
+
+
+@given(st.lists(st.sampled_from([*EMOJI, "a", "7", " ", "\u200d", "\ufe0f", "\u202e", "é\n"])))
+def test_text_that_comes_in_pieces_is_shown_as_the_whole(parts: list[str]) -> None:
+    """What may go on as an emoji waits for the next piece, so that none is torn."""
+    text, held, shown = "".join(parts), "", ""
+    for piece in text:
+        begun = held + piece
+        at = unfinished(begun)
+        shown, held = shown + printable(begun[:at]), begun[at:]
+
+    assert shown + printable(held) == printable(text)
+
+
+def test_a_long_row_of_emoji_is_not_waited_for() -> None:
+    """However long a chain of joined emoji is, only its end is held back."""
+    assert unfinished("👩\u200d" * 10_000) > 19_900

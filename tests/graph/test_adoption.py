@@ -1,0 +1,416 @@
+"""A thread without memory: it goes on where the archive knows its messages, or is adopted."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import MessagesState, StateGraph
+
+from ebbtide import InputError, TipNotFoundError, build_memory_graph, erase
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner
+from ebbtide.prompts.loader import text as prompt
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import ScriptedModel, call
+
+OWNER = Owner("default", "t")
+NOTE = "The refresh token expires after 3600 seconds."
+IMAGE: list[Any] = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+CALLING = AIMessage("", tool_calls=[{"name": "look_up", "args": {"what": "tokens"}, "id": "c1"}])
+FOUND = ToolMessage(NOTE, tool_call_id="c1", name="look_up")
+
+
+def look_up(what: str) -> str:
+    """Look something up."""
+    return f"{NOTE} ({what})"
+
+
+def lineage(here: Talk, values: dict[str, Any]) -> list[str]:
+    """Return all texts of the turns that a state sees."""
+    return [text(m) for record in here.records(values) for m in record.messages]
+
+
+def place(values: dict[str, Any]) -> tuple[int, str]:
+    """Return the turn and the branch of a state."""
+    return values["memory"]["turn"], values["memory"]["position"]["branch"]
+
+
+def asked(*texts: str) -> list[BaseMessage]:
+    """Return a conversation: questions and answers in turn."""
+    kinds = (HumanMessage, AIMessage)
+    return [kinds[at % 2](one) for at, one in enumerate(texts)]
+
+
+def afresh(folder: Path, *answers: Any, **options: Any) -> Talk:
+    """Return an agent on the same archive whose checkpoints are lost."""
+    return talk(folder, [*answers] or (lambda _: "OK."), **options)
+
+
+def lived(folder: Path, turns: int = 3, **options: Any) -> tuple[Talk, list[BaseMessage]]:
+    """Return an agent that always answers the same, and the messages of its turns."""
+    here = talk(folder, lambda _: "OK.", **options)
+    states = [here.say(f"Question {turn}.") for turn in range(1, turns + 1)]
+    records = here.records(states[-1])
+    kinds = {"human": HumanMessage, "ai": AIMessage}
+    return here, [
+        kinds[m["type"]](m["data"]["content"], id=m["data"]["id"])
+        for record in records
+        for m in record.messages
+    ]
+
+
+def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
+    """Every message is archived as ambient turns, a banner says how many, and tools read them."""
+    saver = InMemorySaver()
+    answers = ["Hello.", CALLING, "It is 3600 seconds."]
+    other: Any = create_agent(ScriptedModel(answers=answers), [look_up], checkpointer=saver)
+    [other.invoke({"messages": words}, THREAD) for words in ("Hi.", "How long?")]
+    script = ["So be it.", call("search_efforts", query="refresh token"), "Found.",
+              call("read_log", turn=2), "Read."]  # fmt: skip
+    here = talk(tmp_path, script, checkpointer=saver, tools=[look_up])
+
+    first = here.say("And now?")
+    states = [here.say(words) for words in ("Search.", "Read turn 2.")]
+
+    assert lineage(here, first) == [
+        *("Hi.", "Hello.", "How long?", "", f"{NOTE} (tokens)", "It is 3600 seconds."),
+        *("And now?", "So be it."),
+    ]
+    assert [record.efforts for record in here.records(first)] == [(), (), ()]
+    assert "Adopted 2 earlier turns" in "".join(first["memory"]["banners"])
+    results = [m.text for m in states[-1]["messages"] if isinstance(m, ToolMessage)]
+    assert NOTE in results[-1]
+    assert '"turn":2' in results[-2].replace(" ", "")
+    assert place(states[-1]) == (5, "main")
+
+
+def test_the_model_sees_what_was_adopted(tmp_path: Path) -> None:
+    """The context of the first call holds the whole history, in its order."""
+    here = talk(tmp_path, ["Fine."])
+
+    here.agent.invoke({"messages": [*asked("One.", "1", "Two.", "2"), ("user", "Three?")]}, THREAD)
+
+    said = "\n".join(message.text for message in here.last)
+    assert [said.index(one) for one in ("One.", "Two.", "Three?")] == sorted(
+        said.index(one) for one in ("One.", "Two.", "Three?")
+    )
+
+
+def test_calls_without_results_are_closed(tmp_path: Path) -> None:
+    """A turn that stopped at a tool is adopted as aborted, its call answered with an error."""
+    here = talk(tmp_path, ["Fine."])
+    history = [HumanMessage("How long?"), CALLING, HumanMessage("Well?")]
+
+    state = here.agent.invoke({"messages": history}, THREAD)
+
+    records = here.records(state)
+    assert [record.status for record in records] == ["aborted", "done"]
+    assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
+
+
+def test_odd_messages_are_kept(tmp_path: Path) -> None:
+    """Instructions, greetings, images and empty messages are in the archive, each once."""
+    here = talk(tmp_path, ["Fine."])
+    history: list[Any] = [
+        *(SystemMessage("Be brief."), AIMessage("Welcome."), HumanMessage(IMAGE)),
+        *(AIMessage("A picture."), HumanMessage(""), AIMessage("")),
+        *(SystemMessage("Be long."), HumanMessage("One more."), HumanMessage("And?")),
+    ]
+
+    state = here.agent.invoke({"messages": history}, THREAD)
+
+    assert lineage(here, state) == [
+        *("Be brief.", "Welcome.", "[image_url]", "A picture.", "", ""),
+        *("Be long.", "One more.", "And?", "Fine."),
+    ]
+    assert [record.status for record in here.records(state)] == ["done"] * 3
+
+
+def test_instructions_before_the_first_question_are_kept(tmp_path: Path) -> None:
+    """A system message that comes with the first question is of its turn."""
+    here = talk(tmp_path, ["Fine."])
+
+    state = here.agent.invoke(
+        {"messages": [SystemMessage("Be brief."), HumanMessage("Well?")]}, THREAD
+    )
+
+    assert lineage(here, state) == ["Be brief.", "Well?", "Fine."]
+    assert place(state) == (1, "main")
+
+
+def parent(folder: Path, answers: Any = None, **options: Any) -> Talk:
+    """Return a graph that keeps messages alone, with the agent inside it."""
+    here = talk(folder, answers or (lambda _: "OK."), checkpointer=None)
+    inner = build_memory_graph(here.model, archive=here.archive).compile()
+    graph = StateGraph(MessagesState)
+    graph.add_node("talk", inner)
+    graph.set_entry_point("talk")
+    options.setdefault("checkpointer", InMemorySaver())
+    return Talk(graph.compile(**options), here.model, here.archive)
+
+
+def turns_of(here: Talk) -> list[tuple[str, list[str]]]:
+    """Return, for each branch of the one session, its name and what users said on it."""
+    (owner,) = here.archive.sessions("default")
+    return [
+        (
+            tip.branch,
+            [
+                text(m)
+                for record in here.archive.turns(owner, tip, range(1, tip.turn + 1))
+                for m in record.messages
+                if m["type"] == "human"
+            ],
+        )
+        for tip in here.archive.tips(owner)
+    ]
+
+
+def test_a_parent_of_messages_alone_goes_on(tmp_path: Path) -> None:
+    """Turn after turn is counted on one branch, however alike the answers are."""
+    here = parent(tmp_path)
+
+    states = [here.say(words) for words in ("One.", "Two.", "Two.", "Three.")]
+
+    assert turns_of(here) == [("main", ["One.", "Two.", "Two.", "Three."])]
+    assert [message.text for message in states[-1]["messages"]] == [
+        *("One.", "OK.", "Two.", "OK.", "Two.", "OK.", "Three.", "OK.")
+    ]
+
+
+def test_time_travel_in_a_parent_forks(tmp_path: Path) -> None:
+    """An older checkpoint goes on beside what was said, and both tips can be gone on from."""
+    here = parent(tmp_path)
+    here.say("One.")
+    first = here.agent.get_state(THREAD).config
+    here.say("Left.")
+    left = here.agent.get_state(THREAD).config
+
+    here.say("Right.", first)
+    here.say("Further left.", left)
+
+    found = dict(turns_of(here))
+    assert found.pop("main") == ["One.", "Left.", "Further left."]
+    assert [*found.values()] == [["One.", "Right."]]
+
+
+def test_messages_that_a_parent_edits_fork(tmp_path: Path) -> None:
+    """After an edit of what was said the lineage has what the messages say now."""
+    here = parent(tmp_path)
+    states = [here.say(words) for words in ("One.", "Two.", "Three.")]
+    edited = states[-1]["messages"][2].model_copy(update={"content": "Zwei."})
+    here.agent.update_state(THREAD, {"messages": [edited]})
+
+    here.say("Four.")
+    here.say("Five.")
+
+    branches = turns_of(here)
+    assert ("main", ["One.", "Two.", "Three."]) in branches
+    assert [said for _, said in branches if "Four." in said] == [
+        ["One.", "Zwei.", "Three.", "Four.", "Five."]
+    ]
+
+
+def test_lost_checkpoints_with_the_whole_history(tmp_path: Path) -> None:
+    """The thread goes on at the next turn, and nothing is doubled."""
+    _, history = lived(tmp_path)
+    here = afresh(tmp_path)
+
+    state = here.agent.invoke({"messages": [*history, ("user", "Question 4.")]}, THREAD)
+
+    assert place(state) == (4, "main")
+    assert here.said(state) == [f"Question {turn}." for turn in range(1, 5)]
+    assert state["memory"].get("banners", []) == []
+
+
+@pytest.mark.parametrize("given", [1, 2, 3, 4])
+def test_half_of_the_history(tmp_path: Path, given: int) -> None:
+    """The last few messages are enough, from the middle of a turn as well."""
+    _, history = lived(tmp_path)
+    here = afresh(tmp_path)
+
+    state = here.agent.invoke({"messages": [*history[-given:], ("user", "Next?")]}, THREAD)
+
+    assert place(state) == (4, "main")
+    assert here.said(state)[-2:] == ["Question 3.", "Next?"]
+
+
+def test_the_first_half_of_the_history_forks(tmp_path: Path) -> None:
+    """Without ids or with them, a history that ends earlier is gone on from there."""
+    _, history = lived(tmp_path)
+    here = afresh(tmp_path)
+
+    state = here.agent.invoke({"messages": [*history[:4], ("user", "Otherwise?")]}, THREAD)
+
+    assert here.said(state) == ["Question 1.", "Question 2.", "Otherwise?"]
+    assert (place(state)[0], place(state)[1] != "main") == (3, True)
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_an_edited_history_is_what_is_gone_on_from(tmp_path: Path, at: int) -> None:
+    """Whichever message was changed, the lineage is what was handed over, each message once."""
+    _, history = lived(tmp_path)
+    history[at] = type(history[at])("Changed.", id=history[at].id)
+    here = afresh(tmp_path)
+
+    state = here.agent.invoke({"messages": [*history, ("user", "And?")]}, THREAD)
+
+    assert lineage(here, state) == [*(m.text for m in history), "And?", "OK."]
+    assert place(state)[1] != "main"
+
+
+def test_a_history_without_tools_is_known(tmp_path: Path) -> None:
+    """Clients that keep questions and answers alone go on with the turns that have more."""
+    script = [CALLING, "It is 3600 seconds.", "Fine."]
+    talk(tmp_path, script, tools=[look_up]).say("How long?")
+    here = afresh(tmp_path)
+
+    state = here.agent.invoke(
+        {"messages": [*asked("How long?", "It is 3600 seconds.", "Thanks.")]}, THREAD
+    )
+
+    assert place(state) == (2, "main")
+    assert [len(record.messages) for record in here.records(state)] == [4, 2]
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3])
+def test_what_was_erased_is_not_adopted(tmp_path: Path, turn: int) -> None:
+    """A client that still has an erased turn goes on, and does not bring its text back."""
+    first, history = lived(tmp_path)
+    erase(first.agent, THREAD, turn)
+    here = afresh(tmp_path)
+
+    state = here.agent.invoke({"messages": [*history, ("user", "And?")]}, THREAD)
+
+    assert place(state) == (4, "main")
+    assert f"Question {turn}." not in lineage(here, state)
+
+
+def test_nothing_new_is_an_error(tmp_path: Path) -> None:
+    """A history that the archive knows, without a question after it, is not answered again."""
+    _, history = lived(tmp_path)
+    here = afresh(tmp_path)
+
+    with pytest.raises(InputError):
+        here.agent.invoke({"messages": history}, THREAD)
+
+    assert here.archive.newest(OWNER).turn == 3  # type: ignore[union-attr]
+
+
+def test_efforts_come_back_with_the_messages(tmp_path: Path) -> None:
+    """The state of the turn that the messages end in is there: its efforts are open again."""
+    first = talk(tmp_path, [call("open_effort", name="auth", goal=NOTE), "Opened.", "OK."])
+    state = [first.say(words) for words in ("Open it.", "Go on.")][-1]
+    here = afresh(tmp_path)
+
+    after = here.agent.invoke({"messages": [*state["messages"], ("user", "And?")]}, THREAD)
+
+    assert after["memory"]["active_effort"] == "auth"
+    assert [record.efforts for record in here.records(after)] == [("auth",)] * 3
+
+
+def test_another_archive_is_no_empty_memory(tmp_path: Path) -> None:
+    """A replica with its own archive raises, changes nothing, and the right one goes on."""
+    saver = InMemorySaver()
+    here = talk(tmp_path / "right", lambda _: "OK.", checkpointer=saver)
+    [here.say(words) for words in ("One.", "Two.")]
+    other = talk(tmp_path / "wrong", lambda _: "No.", checkpointer=saver)
+
+    with pytest.raises(TipNotFoundError):
+        other.say("Three?")
+
+    assert other.archive.sessions("default") == ()
+    state = here.say("Three.")
+    assert place(state)[1] == "main"
+    assert lineage(here, state)[:4] == ["One.", "OK.", "Two.", "OK."]
+    assert here.said(state)[-1] == "Three."
+
+
+def test_runs_without_a_checkpointer(tmp_path: Path) -> None:
+    """Each run that hands over all messages is a session with all of them, in their order."""
+    here = talk(tmp_path, lambda _: "OK.", checkpointer=None)
+    history: list[Any] = []
+    for words in ("One.", "Two.", "Three."):
+        state = here.agent.invoke({"messages": [*history, ("user", words)]})
+        history = [*history, HumanMessage(words), AIMessage("OK.")]
+
+        assert lineage(here, state) == [m.text for m in history]
+        assert place(state) == (len(history) // 2, "main")
+
+
+async def test_runs_on_a_thread_that_is_never_kept(tmp_path: Path) -> None:
+    """Without a checkpointer a named thread goes on by what is handed over, in async runs too."""
+    config: RunnableConfig = {"configurable": {"thread_id": "t"}}
+    here = parent(tmp_path, checkpointer=None)
+    history: list[Any] = []
+    for words in ("One.", "Two.", "Three."):
+        history = [*history, HumanMessage(words)]
+        await here.agent.ainvoke({"messages": history}, config)
+        history = [*history, AIMessage("OK.")]
+
+    assert turns_of(here) == [("main", ["One.", "Two.", "Three."])]
+
+
+CLOSING = [("tool", prompt("no_result"))]
+SAID = st.sampled_from(["OK.", "Yes.", "", NOTE])
+MESSAGES = st.one_of(
+    SAID.map(HumanMessage),
+    SAID.map(AIMessage),
+    SAID.map(HumanMessage),
+    SAID.map(AIMessage),
+    st.just(CALLING),
+    st.just(FOUND),
+    st.just(SystemMessage("Be brief.")),
+)
+
+
+def copies(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return messages without ids, as a client sends them."""
+    return [message.model_copy(update={"id": None}) for message in messages]
+
+
+@settings(max_examples=60)
+@given(
+    known=st.lists(SAID.filter(bool), max_size=4),
+    cut=st.tuples(st.integers(0, 8), st.integers(0, 8)),
+    more=st.lists(MESSAGES, max_size=6),
+)
+def test_whatever_is_handed_over_is_there_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    known: list[str],
+    cut: tuple[int, int],
+    more: list[BaseMessage],
+) -> None:
+    """Part of what the archive knows, and anything after it: the lineage ends in just that."""
+    folder = tmp_path_factory.mktemp("adoption")
+    first = talk(folder, lambda _: "OK.")
+    for words in known:
+        first.say(words)
+    begin, end = sorted(cut)
+    conversation = asked(*(one for words in known for one in (words, "OK.")))
+    handed = copies([*conversation[begin:end], *more, HumanMessage("The last question.")])
+    here = talk(folder, lambda _: "The last answer.")
+
+    state = here.agent.invoke({"messages": handed}, THREAD)
+
+    there = [(m["type"], text(m)) for r in here.records(state) for m in r.messages]
+    there = [one for one in there if one not in CLOSING]
+    wanted = [*((m.type, m.text) for m in handed), ("ai", "The last answer.")]
+    before, after = there[: -len(wanted)], there[-len(wanted) :]
+    assert after == wanted
+    assert before == [(m.type, m.text) for m in conversation[: len(before)]]
+    first.archive.close()
+    here.archive.close()

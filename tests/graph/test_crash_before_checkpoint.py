@@ -1,0 +1,133 @@
+"""Commands on a thread that was killed between what a node wrote and its checkpoint.
+
+LangGraph then says that no node follows, although the turn is not in the archive.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import DiskArchive, TurnRunningError, aerase, commands, erase
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner
+from tests.agents import THREAD, Talk, talk
+
+OWNER = Owner("default", "t")
+NODES = ["begin_turn", "assemble_context", "call_model", "detect_references", "decay", "persist"]
+
+
+class Killed(Exception):  # noqa: N818 (what happens to a process)
+    """The process ended."""
+
+
+class KilledSaver(InMemorySaver):
+    """A checkpointer that keeps what a node wrote and is killed before the checkpoint after it."""
+
+    after = ""
+    _last = ""
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Any, task_id: str, task_path: str = ""
+    ) -> None:
+        """Keep what a node wrote, and remember which follows it."""
+        super().put_writes(config, writes, task_id, task_path)
+        self._last = task_path or self._last
+
+    def put(self, config: RunnableConfig, checkpoint: Any, *more: Any) -> RunnableConfig:
+        """Keep a checkpoint, but for the one after the node."""
+        if self.after and self.after in self._last:
+            raise Killed
+        return super().put(config, checkpoint, *more)
+
+
+def killed(root: Path, after: str, turns: int = 2) -> Talk:
+    """Return an agent that was killed after a node of its last turn; no node follows."""
+    saver = KilledSaver()
+    here = talk(root, ["yes"] * 9, checkpointer=saver)
+    for turn in range(1, turns):
+        here.say(f"number {turn}")
+    saver.after = after
+    with pytest.raises(Killed):
+        here.say(f"number {turns}", durability="sync")
+    saver.after = ""
+    assert here.agent.get_state(THREAD).next == ()
+    return here
+
+
+def stored(archive: DiskArchive) -> set[str]:
+    """Return what the user said in any turn of any branch."""
+    tips = archive.tips(OWNER)
+    records = [r for tip in tips for r in archive.turns(OWNER, tip, range(1, tip.turn + 1))]
+    return {text(m) for r in records for m in r.messages if m["type"] == "human"}
+
+
+@pytest.mark.parametrize("after", NODES[:-1])
+def test_nothing_is_erased(tmp_path: Path, after: str) -> None:
+    """The turn is not finished, so erasing raises, and resuming finishes it."""
+    here = killed(tmp_path, after)
+
+    with pytest.raises(TurnRunningError, match="turn 2 of thread 't' is not finished"):
+        erase(here.agent, THREAD, 1)
+
+    state = here.agent.invoke(None, THREAD)
+    assert here.said(state) == ["number 1", "number 2"]
+    assert erase(here.agent, THREAD, 1).branches == ("main",)
+
+
+def test_a_turn_that_the_archive_has_is_no_hindrance(tmp_path: Path) -> None:
+    """When only the checkpoint after `persist` is missing, the thread is at rest."""
+    here = killed(tmp_path, "persist")
+
+    erase(here.agent, THREAD, 1)
+
+    assert here.said(here.say("number 3")) == ["number 2", "number 3"]
+
+
+async def test_nothing_is_erased_asynchronously(tmp_path: Path) -> None:
+    """The asynchronous form looks at the messages as well."""
+    here = killed(tmp_path, "call_model")
+
+    with pytest.raises(TurnRunningError):
+        await aerase(here.agent, THREAD, 1)
+
+
+@pytest.mark.parametrize("after", NODES)
+@pytest.mark.parametrize("turns", [1, 2])
+def test_undo_keeps_what_was_said(tmp_path: Path, after: str, turns: int) -> None:
+    """The turn is in the archive before the thread goes back, and the one before it stays."""
+    here = killed(tmp_path, after, turns)
+
+    assert commands.undo(here.agent, THREAD) == turns - 1
+
+    assert f"number {turns}" in stored(here.archive)
+    state = here.say("instead")
+    assert here.said(state) == [*["number 1"] * (turns - 1), "instead"]
+
+
+@pytest.mark.parametrize("command", ["open", "window", "rebuild", "show"])
+def test_other_commands_wait(tmp_path: Path, command: str) -> None:
+    """What changes a thread at rest is refused as for any turn that is not finished."""
+    here = killed(tmp_path, "call_model")
+    does: dict[str, Any] = {
+        "open": lambda: commands.open_effort(here.agent, THREAD, "a"),
+        "window": lambda: commands.set_window(here.agent, THREAD, 3),
+        "rebuild": lambda: commands.rebuild_anchor(here.agent, THREAD),
+        "show": lambda: commands.show_context(here.agent, THREAD, "and now?"),
+    }
+
+    with pytest.raises(TurnRunningError):
+        does[command]()
+
+
+def test_the_context_of_resuming_can_be_seen(tmp_path: Path) -> None:
+    """Without a message it is what resuming would send."""
+    here = killed(tmp_path, "assemble_context")
+
+    shown = commands.show_context(here.agent, THREAD)
+
+    here.agent.invoke(None, THREAD)
+    assert (shown.turn, shown.unfinished) == (2, True)
+    assert [m.text for m in shown.messages] == [m.text for m in here.last]

@@ -1,0 +1,255 @@
+"""Deleting a session or a user: nothing of it is left anywhere, and nothing of it comes back."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from ebbtide import (
+    DiskArchive,
+    SessionNotFoundError,
+    SqlArchive,
+    TipNotFoundError,
+    adelete_session,
+    adelete_user,
+    delete_session,
+    delete_user,
+)
+from ebbtide.memory.record import Owner
+from tests.agents import Talk, talk
+from tests.databases import Database
+from tests.doubles import call
+
+SAID = "The vault of the shop opens with the blue lever and nothing else."
+GOAL = "Find out how the vault is opened"
+SUMMARY = "It opens with a lever that is blue, as was found out."
+SECRETS = (SAID, GOAL, SUMMARY)
+SCRIPT = (call("open_effort", name="vault", goal=GOAL), "Noted.", call("close_effort"), "Done.")
+ANN, BOB = Owner("ann", "one"), Owner("bob", "one")
+
+
+def of(user: str, thread: str) -> RunnableConfig:
+    """Return the config of a user's thread."""
+    return {"configurable": {"thread_id": thread, "user_id": user}}
+
+
+def traces(folder: Path) -> list[str]:
+    """Return which files below a folder hold what was said."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [p.name for p in files if any(one.encode() in p.read_bytes() for one in SECRETS)]
+
+
+def lived(folder: Path, saver: Any, archive: SqlArchive | None = None) -> Talk:
+    """Return an agent after a session of Ann's that concluded something."""
+    here = talk(
+        folder / "archive",
+        [*SCRIPT, *["And so on."] * 9],
+        [{"summary": SUMMARY, "keywords": ["lever"], "importance": 90}],
+        checkpointer=saver,
+        archive=archive,
+    )
+    [here.say(words, of("ann", "one")) for words in (SAID, "Done.")]
+    return here
+
+
+@contextmanager
+def on_files(folder: Path) -> Iterator[Talk]:
+    """Keep archive and checkpoints in SQLite files."""
+    connection = sqlite3.connect(folder / "checkpoints.sqlite", check_same_thread=False)
+    here = lived(folder, SqliteSaver(connection))
+    yield here
+    connection.close()
+    here.archive.close()
+
+
+@contextmanager
+def on_postgres(folder: Path, database: Database) -> Iterator[Talk]:
+    """Keep archive and checkpoints in PostgreSQL."""
+    with PostgresSaver.from_conn_string(database.uri) as saver, SqlArchive(database.url) as archive:
+        saver.setup()
+        yield lived(folder, saver, archive)
+
+
+async def session(agent: Any) -> Any:
+    """Delete Ann's session."""
+    return delete_session(agent, of("ann", "one"))
+
+
+async def session_async(agent: Any) -> Any:
+    """Delete Ann's session from an event loop."""
+    return await adelete_session(agent, of("ann", "one"))
+
+
+async def user(agent: Any) -> Any:
+    """Delete all of Ann."""
+    return delete_user(agent, "ann")
+
+
+async def user_async(agent: Any) -> Any:
+    """Delete all of Ann from an event loop."""
+    return await adelete_user(agent, "ann")
+
+
+DELETING = pytest.mark.parametrize("deleting", [session, session_async, user, user_async])
+
+
+@DELETING
+async def test_nothing_is_left_in_files(tmp_path: Path, deleting: Any) -> None:
+    """No byte of it stands in the files of archive and checkpoints, WAL included."""
+    with on_files(tmp_path) as here:
+        before = traces(tmp_path)
+
+        report = await deleting(here.agent)
+
+        left = traces(tmp_path)
+        history = [*here.agent.get_state_history(of("ann", "one"))]
+    assert {name.split(".")[0] for name in before} == {"ebbtide", "checkpoints"}
+    assert (left, history) == ([], [])
+    assert (report.sessions, report.not_erased) == ((ANN,), ())
+
+
+@DELETING
+async def test_nothing_is_left_in_postgres(
+    tmp_path: Path, database: Database, deleting: Any
+) -> None:
+    """No row of any table holds it, and what `VACUUM ANALYZE` is for is said."""
+    with on_postgres(tmp_path, database) as here:
+        before = database.holding(SECRETS)
+
+        report = await deleting(here.agent)
+
+        left = [line for line in database.holding(SECRETS) if not line.startswith("samples of")]
+    assert {line.rpartition(": ")[2] for line in before} == {*SECRETS}
+    assert left == []
+    assert report.sessions == (ANN,)
+    assert "the database of PostgresSaver keeps" in report.not_erased[-1]
+
+
+@pytest.mark.parametrize("deleting", [session, user])
+async def test_no_later_session_knows_of_it(tmp_path: Path, deleting: Any) -> None:
+    """Nothing is surfaced, found or expanded in the user's next session."""
+    with on_files(tmp_path) as here:
+        here.say("Hello.", of("ann", "two"))
+        shown = "\n".join(message.text for message in here.last)
+
+        await deleting(here.agent)
+
+        here.model.answers = [
+            *["And so on."] * (len(here.model.sent)),
+            call("search_efforts", query="vault blue lever"),
+            call("expand_effort", effort_id="one/vault"),
+            "Nothing.",
+        ]
+        here.say("What of the vault?", of("ann", "three"))
+        results = [message.text for message in here.last if message.type == "tool"]
+        context = "\n".join(message.text for message in here.last)
+    assert SUMMARY in shown
+    assert not any(secret in context for secret in SECRETS)
+    assert "one/vault" not in results[0]
+    assert "error" in results[1].lower()
+
+
+@pytest.mark.parametrize("deleting", [session, user])
+async def test_other_users_keep_theirs(tmp_path: Path, deleting: Any) -> None:
+    """Bob's session stays, even one of the same thread id in another checkpointer."""
+    with on_files(tmp_path) as here:
+        other = talk(tmp_path, lambda _: "Well.", archive=here.archive)
+        states = [other.say(words, of("bob", "one")) for words in ("Bob's own.", "And more.")]
+        here.say("Bob's second.", of("bob", "two"))
+        before = [one.config for one in here.agent.get_state_history(of("bob", "two"))]
+
+        await deleting(here.agent)
+
+        assert other.said(states[-1]) == ["Bob's own.", "And more."]
+        assert other.said(other.say("Still here.", of("bob", "one")))[-1] == "Still here."
+        assert [one.config for one in here.agent.get_state_history(of("bob", "two"))] == before
+        assert [found.fatal for found in here.archive.verify(BOB) if found.fatal] == []
+
+
+def test_other_sessions_of_the_user_stay(tmp_path: Path) -> None:
+    """Of the same user only the session that was named goes."""
+    with on_files(tmp_path) as here:
+        state = here.say("Another matter.", of("ann", "two"))
+
+        delete_session(here.agent, of("ann", "one"))
+
+        assert here.archive.sessions("ann") == (Owner("ann", "two"),)
+        assert here.said(state) == ["Another matter."]
+
+
+def test_a_foreign_or_missing_session_is_not_found(tmp_path: Path) -> None:
+    """Neither Bob nor nobody deletes Ann's thread, and nothing changes."""
+    nobody: RunnableConfig = {"configurable": {"thread_id": "one"}}
+    with on_files(tmp_path) as here:
+        for config in (of("bob", "one"), nobody, of("ann", "missing")):
+            with pytest.raises(SessionNotFoundError):
+                delete_session(here.agent, config)
+
+        assert here.archive.sessions("ann") == (ANN,)
+        assert delete_user(here.agent, "nobody at all").sessions == ()
+        assert traces(tmp_path) != []
+
+
+def test_a_copy_of_a_deleted_thread_does_not_come_back(tmp_path: Path) -> None:
+    """Going on from checkpoints that somebody kept raises, and brings nothing back."""
+    saver = InMemorySaver()
+    here = lived(tmp_path, saver)
+    kept = saver.get_tuple(of("ann", "one"))
+    assert kept is not None
+    delete_session(here.agent, of("ann", "one"))
+    versions = kept.checkpoint["channel_versions"]
+    config: RunnableConfig = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
+    saver.put(config, kept.checkpoint, kept.metadata, versions)
+
+    with pytest.raises(TipNotFoundError):
+        here.say("Where were we?", of("ann", "one"))
+
+    assert here.archive.sessions("ann") == ()
+
+
+def test_a_new_thread_of_the_same_id_begins_afresh(tmp_path: Path) -> None:
+    """It counts from 1, knows nothing, and goes on; processes that knew the old one see it."""
+    with on_files(tmp_path) as here, DiskArchive(tmp_path / "archive", durable=False) as other:
+        tip = other.newest(ANN)
+        assert tip is not None
+        assert len(other.turns(ANN, tip, [1, 2])) == 2
+        delete_session(here.agent, of("ann", "one"))
+
+        states = [here.say(words, of("ann", "one")) for words in ("A new one.", "And on.")]
+
+        assert states[-1]["memory"]["turn"] == 2
+        assert here.said(states[-1]) == ["A new one.", "And on."]
+        new = other.newest(ANN)
+        assert new is not None
+        assert other.holds(ANN, new)
+        assert [r.messages[0]["data"]["content"] for r in other.turns(ANN, new, [1, 2])] == [
+            *("A new one.", "And on.")
+        ]
+        assert traces(tmp_path) == []
+
+
+class Keeping(InMemorySaver):
+    """A checkpointer that cannot delete anything."""
+
+    delete_thread = BaseCheckpointSaver.delete_thread
+    adelete_thread = BaseCheckpointSaver.adelete_thread
+
+
+@pytest.mark.parametrize("deleting", [session, user])
+async def test_checkpoints_that_stay_are_named(tmp_path: Path, deleting: Any) -> None:
+    """Without `delete_thread` the archive is emptied all the same, and the report names them."""
+    here = lived(tmp_path, Keeping())
+
+    report = await deleting(here.agent)
+
+    assert report.not_erased == ("the checkpoints of 'one': Keeping cannot delete them",)
+    with pytest.raises(TipNotFoundError):
+        here.say("Where were we?", of("ann", "one"))

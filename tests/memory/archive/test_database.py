@@ -1,0 +1,296 @@
+"""What can go wrong with a database: each time a clear error, and nothing is lost."""
+
+import os
+import random
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from sqlalchemy import event
+
+from ebbtide import DiskArchive, SqlArchive
+from ebbtide.memory.archive.database import FILE
+from ebbtide.memory.errors import (
+    ArchiveError,
+    ArchiveFormatError,
+    ArchiveLockedError,
+    ArchiveUnavailableError,
+    TipNotFoundError,
+)
+from ebbtide.memory.record import Owner
+from tests.agents import THREAD, talk
+from tests.databases import Database, Server, serving
+from tests.memory.turns import OWNER, START, commit_all, turn, visible
+
+NOBODY = 65_534
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Server]:
+    """Yield a PostgreSQL server that is stopped and started."""
+    with serving() as server:
+        yield server
+
+
+def held(place: Path | Database) -> Any:
+    """Return a connection of somebody else who writes, and does not come to an end."""
+    if isinstance(place, Path):
+        other: Any = sqlite3.connect(place / FILE, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        return other
+    other = psycopg.connect(place.uri)
+    other.execute("SELECT FROM ebbtide_sessions FOR UPDATE")
+    return other
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_held_by_another(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    """Who waits too long is told so; afterwards the same turn is committed."""
+    place: Any = tmp_path if kind == "sqlite" else request.getfixturevalue("database")
+    address = str(tmp_path) if kind == "sqlite" else place.url
+    with SqlArchive(address, lock_timeout=0.2) as archive:
+        tip = commit_all(archive, [turn(1)])
+        waited = pytest.raises(ArchiveLockedError, match=r"0\.2 s; try again, or raise lock_time")
+        with closing(held(place)), waited:
+            archive.commit(OWNER, tip, turn(2))
+
+        assert len(visible(archive, commit_all(archive, [turn(2)], tip))) == 2
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    """A disk without room is named; what was there is there, and with room the turn is stored."""
+    with DiskArchive(tmp_path) as archive:
+        tip = commit_all(archive, [turn(1)])
+        said = turn(2, "much " * 200_000)
+        event.listen(archive.database._engine, "connect", _small)
+        archive.close()
+        with pytest.raises(ArchiveUnavailableError, match=r"full.*has room, then go on; nothing"):
+            archive.commit(OWNER, tip, said)
+        kept = visible(archive, tip)
+        event.remove(archive.database._engine, "connect", _small)
+        archive.close()
+
+        record = archive.commit(OWNER, tip, said)
+
+        assert len(kept) == 1
+        assert (record.branch, record.turn) == ("main", 2)
+        assert archive.verify(OWNER) == ()
+
+
+def _small(connection: sqlite3.Connection, _record: Any) -> None:
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages + 4}")
+
+
+@contextmanager
+def readable_folder() -> Iterator[Path]:
+    """Yield a folder that everybody can read, and nobody but root can write."""
+    folder = Path(tempfile.mkdtemp(prefix="ebbtide-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def told_to_nobody(do: Callable[[], object]) -> str:
+    """Do something as a user without rights, in a child; return how it was told that it may not."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(NOBODY)
+            do()
+        except BaseException as error:  # noqa: BLE001 (the parent looks at it)
+            os.write(writing, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="users and rights of Linux")
+@pytest.mark.parametrize("begun", [False, True])
+def test_read_only(*, begun: bool) -> None:
+    """In a folder where nothing may be written the error says so, and nothing changes."""
+    with readable_folder() as folder:
+        archive = DiskArchive(folder / "in" if not begun else folder)
+        tip = commit_all(archive, [turn(1)]) if begun else START
+        archive.close()
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        for path in folder.iterdir():
+            path.chmod(0o444)
+        folder.chmod(0o555)
+
+        said = told_to_nobody(lambda: commit_all(archive, [turn(2 if begun else 1)], tip))
+
+        assert said.startswith("ArchiveUnavailableError")
+        assert "may be written and has room, then go on; nothing was changed" in said
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_gone_between_two_turns(tmp_path: Path) -> None:
+    """A thread whose file is gone is told so; new ones go on; put back, nothing is missing."""
+    archive = DiskArchive(tmp_path / "here", durable=False)
+    here = talk(tmp_path, ["a", "b", "c", "d"], archive=archive, checkpointer=InMemorySaver())
+    here.say("one")
+    (tmp_path / "here").rename(tmp_path / "there")
+
+    with pytest.raises(TipNotFoundError, match="use the archive that the thread was begun with"):
+        here.say("lost?")
+    new = here.say("hello", {"configurable": {"thread_id": "new"}})
+
+    assert here.said(new) == ["hello"]
+    shutil.rmtree(tmp_path / "here")
+    (tmp_path / "there").rename(tmp_path / "here")
+    state = here.agent.invoke(None, THREAD)
+    assert here.said(state) == ["one", "lost?"]
+    assert archive.verify(Owner("default", "t")) == ()
+
+
+def restarted(server: Server) -> None:
+    """Stop a server in the middle of whatever it does, and start it."""
+    running = server.running
+    running.stop()
+    with running._lock:
+        running.ensure_postgres_running()
+
+
+def test_server_restarted_between_turns(own: Server) -> None:
+    """Connections that died meanwhile are replaced, and nobody notices."""
+    with SqlArchive(own.database().url) as archive:
+        tip = commit_all(archive, [turn(1), turn(2)])
+        restarted(own)
+
+        assert len(visible(archive, commit_all(archive, [turn(3)], tip))) == 3
+
+
+@pytest.mark.parametrize("at", [1, 3, 5])
+def test_server_restarted_inside_a_transaction(own: Server, tmp_path: Path, at: int) -> None:
+    """The commit that it cut off is done again, and the turn stands once."""
+    with SqlArchive(own.database().url) as archive:
+        here = talk(tmp_path, ["a", "b", "c"], archive=archive)
+        here.say("one")
+        writes = [at]
+
+        def cut(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+            writes[0] -= statement.startswith(("INSERT", "UPDATE"))
+            if writes[0] == 0:
+                writes[0] = -1
+                restarted(own)
+
+        event.listen(archive.database._engine, "before_cursor_execute", cut)
+        state = here.say("two")
+
+        assert writes[0] < 0
+        assert here.said(state) == ["one", "two"]
+        assert archive.verify(Owner("default", "t")) == ()
+
+
+def test_server_that_is_gone(own: Server) -> None:
+    """A server that is not there is named, and its errors are told; later it is used again."""
+    with SqlArchive(own.database().url) as archive:
+        tip = commit_all(archive, [turn(1)])
+        own.running.stop()
+        with pytest.raises(ArchiveUnavailableError, match="check that it is there"):
+            archive.commit(OWNER, tip, turn(2))
+        with own.running._lock:
+            own.running.ensure_postgres_running()
+
+        assert len(visible(archive, commit_all(archive, [turn(2)], tip))) == 2
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_newer_tables(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    """Tables that a newer program has made are not touched."""
+    address = tmp_path if kind == "sqlite" else request.getfixturevalue("database").url
+    with SqlArchive(address) as archive:
+        tip = commit_all(archive, [turn(1)])
+        with archive.database.writing() as connection:
+            connection.exec_driver_sql("UPDATE ebbtide_version SET version = 99")
+        later = SqlArchive(address)
+        with pytest.raises(ArchiveFormatError, match=r"tables of version 99.*install a newer"):
+            later.commit(OWNER, tip, turn(2))
+        later.close()
+
+        assert len(visible(archive, tip)) == 1
+
+
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_no_database(tmp_path: Path, size: int) -> None:
+    """A file of something else is named, and stays as it is."""
+    noise = random.Random(1).randbytes(size)  # noqa: S311
+    (tmp_path / FILE).write_bytes(noise)
+
+    with DiskArchive(tmp_path) as archive:
+        for use in (lambda: archive.sessions("default"), lambda: commit_all(archive, [turn(1)])):
+            with pytest.raises(
+                ArchiveFormatError, match=r"no database of Ebbtide .* another place"
+            ):
+                use()
+
+    assert (tmp_path / FILE).read_bytes() == noise
+
+
+def test_damaged_pages(tmp_path: Path) -> None:
+    """A database whose pages were overwritten says that it is damaged, and of what to do."""
+    with DiskArchive(tmp_path, durable=False) as archive:
+        tip = commit_all(archive, [turn(number, "word " * 3_000) for number in range(1, 9)])
+    path = tmp_path / FILE
+    data = bytearray(path.read_bytes())
+    data[4_096:] = random.Random(1).randbytes(len(data) - 4_096)  # noqa: S311
+    path.write_bytes(data)
+
+    with DiskArchive(tmp_path) as damaged, pytest.raises(ArchiveFormatError, match="a backup"):
+        damaged.commit(OWNER, tip, turn(9))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("mysql+nosuch://u@h/d", "postgresql+nosuch://u@h/d", "mysql://u@h/d", "nosuch://d"),
+        *("postgresql+asyncpg://u@h/d", "sqlite+aiosqlite:///d", "://", "postgresql://u@h:x/d"),
+    ],
+)
+def test_no_such_database(url: str) -> None:
+    """What no driver is for is refused at once, with what can be used."""
+    with pytest.raises(ArchiveError, match=r"use a folder, sqlite:///FILE or postgresql\+psycopg"):
+        SqlArchive(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:a.sqlite?mode=memory&uri=true"]
+)
+def test_database_in_memory(url: str) -> None:
+    """One that keeps nothing is refused."""
+    with pytest.raises(ArchiveError, match="keeps nothing: name a folder"):
+        SqlArchive(url)
+
+
+def test_driver_that_is_not_installed() -> None:
+    """A driver that there is, but not here, is named with what to install."""
+    with pytest.raises(ArchiveError, match=r"not installed .* pip install 'ebbtide\[postgres\]'"):
+        SqlArchive("postgresql+pg8000://u@h/d")
+
+
+def test_password_is_not_told() -> None:
+    """A database that cannot be reached is named without its password."""
+    with (
+        SqlArchive("postgresql://ann:secret@localhost:1/nowhere") as archive,
+        pytest.raises(ArchiveUnavailableError) as caught,
+    ):
+        archive.sessions("default")
+
+    assert "ann:***@localhost" in str(caught.value)
+    assert "secret" not in str(caught.value)

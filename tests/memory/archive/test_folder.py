@@ -1,0 +1,415 @@
+"""Sessions as folders: what is exported comes back as it was, on every database."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide.memory.archive.folder import export, import_folder
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.archive.transfer import Moved, read
+from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
+from ebbtide.memory.record import Owner, Tip
+from tests.memory.archive.telling import (
+    EFFORTS,
+    NAMES,
+    OWNERS,
+    SAID,
+    all_of,
+    attention,
+    seen,
+    tell,
+    tell_all,
+)
+from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
+
+RAW, STATES, MANIFEST = "raw.jsonl", "states.jsonl", "manifest.yaml"
+
+
+def exported(archive: SqlArchive, folder: Path) -> Path:
+    """Write each session of an archive to a folder of its own."""
+    for number, owner in enumerate(all_of(archive)):
+        export(archive, owner, folder / str(number))
+    return folder
+
+
+def lines(path: Path) -> list[Any]:
+    """Return what the lines of a file say."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def changed(path: Path, change: Callable[[str], str]) -> None:
+    """Change the text of a file."""
+    path.write_text(change(path.read_text("utf-8")), "utf-8")
+
+
+def test_all_sessions_of_all_users_come_back(
+    archive: SqlArchive, another: SqlArchive, tmp_path: Path
+) -> None:
+    """Everything that was kept of three users is there again, digest by digest and row by row."""
+    tell_all(archive)
+
+    moved = import_folder(another, exported(archive, tmp_path / "out"))
+
+    assert {one.owner for one in moved} == {*OWNERS}
+    assert {(one.turns, one.fresh, one.findings) for one in moved} == {(12, True, ())}
+    assert all_of(another) == all_of(archive)
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_what_was_imported_is_as_if_committed(
+    archive: SqlArchive, another: SqlArchive, tmp_path: Path, owner: Owner
+) -> None:
+    """Every tip sees the same turns, counts, efforts and states, finds the same, and goes on."""
+    tip = tell(archive, owner)
+
+    import_folder(another, exported(archive, tmp_path / "out"))
+
+    assert seen(another, owner) == seen(archive, owner)
+    assert (another.newest(owner), another.reseeding(owner)) == (tip, tip)
+    assert another.verify(owner) == archive.verify(owner)
+    assert attention(another, owner) == attention(archive, owner)
+    assert another.commit(owner, tip, turn(9)) == archive.commit(owner, tip, turn(9))
+
+
+def test_lines_are_those_of_the_first_build(disk: SqlArchive, tmp_path: Path) -> None:
+    """A turn of several efforts stands in the first one's file, and by reference in the others."""
+    groups = [turn(1), turn(2, "", ["a", "b"], [opened("a"), opened("b")]), turn(3, "", ["b"])]
+    tip = commit_all(disk, groups)
+
+    export(disk, OWNER, tmp_path / "out")
+
+    assert [line["turn"] for line in lines(tmp_path / "out" / RAW)] == [1]
+    assert lines(tmp_path / "out/efforts/a.jsonl")[0] == {
+        "v": 1,
+        "turn": 2,
+        "branch": "main",
+        "from": None,
+        "parent": disk.turns(OWNER, tip, [1])[0].digest,
+        "digest": disk.turns(OWNER, tip, [2])[0].digest,
+        "efforts": ["a", "b"],
+        "status": "done",
+        "at": groups[1].at,
+        "messages": list(groups[1].messages),
+        "events": list(groups[1].events),
+    }
+    assert lines(tmp_path / "out/efforts/b.jsonl")[0] == {
+        "v": 1,
+        "ref": {"branch": "main", "turn": 2, "file": "efforts/a.jsonl"},
+    }
+
+
+def test_the_manifest_is_for_people(disk: SqlArchive, tmp_path: Path) -> None:
+    """The manifest is YAML in block form, with an entry for each change of an effort."""
+    commit_all(disk, [turn(1, "", ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", "x")])])
+
+    export(disk, OWNER, tmp_path / "out")
+
+    text = (tmp_path / "out" / MANIFEST).read_text("utf-8")
+    assert text.startswith("- id: a\n  status: open\n")
+    assert [entry["status"] for entry in yaml.safe_load(text)] == ["open", "concluded"]
+
+
+def test_no_name_leaves_the_folder(disk: SqlArchive, tmp_path: Path) -> None:
+    """Whatever an effort is called, its file lies in the folder, under a name of its own."""
+    tell(disk, OWNER)
+
+    export(disk, OWNER, tmp_path / "out")
+
+    files = [path for path in tmp_path.rglob("*.jsonl") if "disk" not in path.parts]
+    assert {path.parent for path in files} == {tmp_path / "out", tmp_path / "out/efforts"}
+    assert len([*(tmp_path / "out/efforts").iterdir()]) == len(EFFORTS) + 2
+
+
+def test_nothing_erased_is_exported(disk: SqlArchive, tmp_path: Path) -> None:
+    """No file holds what was erased, and the turn is a tombstone when it comes back."""
+    tell(disk, OWNER)
+
+    export(disk, OWNER, tmp_path / "out")
+
+    texts = [path.read_text("utf-8") for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert [text for text in texts if SAID in text or "login is mended" in text] == []
+    assert sum('"status":"erased"' in text for text in texts) == 1
+
+
+def test_only_new_or_empty_folders_are_written(disk: SqlArchive, tmp_path: Path) -> None:
+    """A folder that holds something, or a file, is an error and stays as it is."""
+    commit_all(disk, [turn(1)])
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/mine").write_text("mine", "utf-8")
+
+    for name in ("full", "full/mine"):
+        with pytest.raises(ArchiveError, match="is not empty"):
+            export(disk, OWNER, tmp_path / name)
+    with pytest.raises(SessionNotFoundError):
+        export(disk, Owner("bob", "t1"), tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "full"]
+
+
+def test_a_session_that_is_there_is_not_doubled(
+    archive: SqlArchive, another: SqlArchive, tmp_path: Path
+) -> None:
+    """The same session imported again changes nothing and is no error."""
+    tell_all(archive)
+    folder = exported(archive, tmp_path / "out")
+    import_folder(another, folder)
+
+    again = import_folder(another, folder)
+
+    assert {one.fresh for one in again} == {False}
+    assert all_of(another) == all_of(archive)
+
+
+def test_other_records_are_an_error(archive: SqlArchive, tmp_path: Path) -> None:
+    """A session that is there with other records stays, and the others are taken over."""
+    tell_all(archive)
+    folder = exported(archive, tmp_path / "out")
+    for owner in OWNERS[1:]:
+        archive.delete_session(owner)
+    archive.commit(OWNERS[0], archive.newest(OWNERS[0]) or Tip(), turn(9, "it went on"))
+    before = read(archive, OWNERS[0])
+    told: list[Moved] = []
+
+    with pytest.raises(
+        ArchiveError, match=r"'t1' of 'ann' is there already with other records \(1"
+    ):
+        import_folder(archive, folder, told.append)
+
+    assert read(archive, OWNERS[0]) == before
+    assert {one.owner for one in told} == {*OWNERS[1:]}
+
+
+def test_what_was_erased_since_is_not_brought_back(disk: SqlArchive, tmp_path: Path) -> None:
+    """A folder from before an erasure has other records: the text does not come back."""
+    tip = commit_all(disk, [turn(1), turn(2, SAID), turn(3)])
+    export(disk, OWNER, tmp_path / "out")
+    disk.erase(OWNER, tip, 2)
+
+    with pytest.raises(ArchiveError, match="turn 2 of branch 'main'"):
+        import_folder(disk, tmp_path / "out")
+
+    assert disk.turns(OWNER, tip, [2])[0].status == "erased"
+
+
+def _cut(text: str) -> str:
+    return text[: len(text) // 2]
+
+
+def _other(text: str) -> str:
+    return text.replace("hello", "hullo")
+
+
+def _doubled(text: str) -> str:
+    return text + text
+
+
+def _first_lost(text: str) -> str:
+    return text.partition("\n")[2]
+
+
+DAMAGE = [
+    (RAW, _cut, r"raw.jsonl:2: damaged"),
+    (RAW, _other, r"raw.jsonl:1: damaged: the digest does not match"),
+    (RAW, _doubled, r"raw.jsonl:4: damaged: it stands in .*raw.jsonl:1 already"),
+    (RAW, _first_lost, r"states.jsonl: damaged: turn 1 of 'main' is in no log"),
+    (
+        RAW,
+        lambda text: text.replace('"parent":"', '"parent":"0'),
+        r":1: damaged: the parent of turn 1 is missing",
+    ),
+    (RAW, lambda text: text.replace('"turn":1', '"turn":9999999999'), r"raw.jsonl:1: damaged"),
+    (RAW, lambda text: text.replace('{"v":1', '{"v":2'), r"raw.jsonl:1: damaged"),
+    (RAW, lambda text: text.replace('"type":"human"', '"type":7'), r"raw.jsonl:1: damaged"),
+    (RAW, lambda text: text.replace("hello", "\\ud800"), r"raw.jsonl:1: damaged"),
+    (RAW, lambda text: text.replace('"events":[]', '"events":[{}]'), r"raw.jsonl:1: damaged"),
+    (RAW, lambda text: f"[{text}", r"raw.jsonl:1: damaged"),
+    ("efforts/b.jsonl", lambda text: text.replace("efforts/a", "raw"), r"b.jsonl:3: damaged"),
+    ("efforts/a.jsonl", _first_lost, "damaged: the turn is not in 'efforts/a.jsonl'"),
+    ("efforts/a.jsonl", lambda text: text.replace('"main",3', '"main",0'), "damaged: "),
+    ("compressed.jsonl", _cut, r"compressed.jsonl:1: damaged"),
+    ("extractions.jsonl", lambda _: '{"v":1}\n', r"extractions.jsonl:1: damaged"),
+    (
+        "attention.jsonl",
+        lambda text: text.replace('"base":', '"b":'),
+        r"attention.jsonl:1: damaged",
+    ),
+    (STATES, lambda text: text.replace('"turn":1,', ""), r"states.jsonl:1: damaged"),
+    ("erased.json", _cut, "erased.json: damaged"),
+    ("session.json", _cut, "session.json: damaged"),
+    ("session.json", lambda text: text.replace('"user"', '"u"'), "session.json' is damaged or"),
+    (
+        "session.json",
+        lambda text: text.replace(": 1,", ": 2,"),
+        "session.json' is of a newer format",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "said"), DAMAGE)
+def test_damage_is_named_and_nothing_is_imported(
+    disk: SqlArchive, tmp_path: Path, name: str, change: Callable[[str], str], said: str
+) -> None:
+    """A damaged line is an error that names file and line, and nothing of its session is there."""
+    tell(disk, OWNER)
+    export(disk, OWNER, tmp_path / "out")
+    changed(tmp_path / "out" / name, change)
+
+    with SqlArchive(tmp_path / "new", durable=False) as new:
+        with pytest.raises(ArchiveFormatError, match=said):
+            import_folder(new, tmp_path / "out")
+
+        assert (new.users(), new.sessions("ann")) == ((), ())
+
+
+def test_a_damaged_session_stops_no_other(disk: SqlArchive, tmp_path: Path) -> None:
+    """The other sessions of the folder are taken over, and the error comes at the end."""
+    tell_all(disk)
+    folder = exported(disk, tmp_path / "out")
+    changed(folder / "0" / RAW, _cut)
+
+    with SqlArchive(tmp_path / "new", durable=False) as new:
+        with pytest.raises(ArchiveFormatError, match=r"0/raw.jsonl:2"):
+            import_folder(new, folder)
+
+        assert len(all_of(new)) == len(OWNERS) - 1
+
+
+def test_several_damaged_sessions_are_all_named(disk: SqlArchive, tmp_path: Path) -> None:
+    """One error names each session that could not be taken over."""
+    tell_all(disk)
+    folder = exported(disk, tmp_path / "out")
+    changed(folder / "0" / RAW, _cut)
+    (folder / "1/session.json").unlink()
+
+    with (
+        SqlArchive(tmp_path / "new", durable=False) as new,
+        pytest.raises(ArchiveError, match=r"0/raw.jsonl:2.*1/session.json"),
+    ):
+        import_folder(new, folder)
+
+
+def test_an_unfinished_export_is_no_session(disk: SqlArchive, tmp_path: Path) -> None:
+    """What an export that was stopped left behind cannot be taken for a session."""
+    tell(disk, OWNER)
+    export(disk, OWNER, tmp_path / "out")
+    (tmp_path / "out/session.json").unlink()
+
+    with pytest.raises(ArchiveFormatError, match=r"session.json' is damaged or missing"):
+        import_folder(disk, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("name", "said"), [("nowhere", "is no folder"), ("disk", "no session")])
+def test_a_folder_without_sessions_is_an_error(
+    disk: SqlArchive, tmp_path: Path, name: str, said: str
+) -> None:
+    """A folder that is not there, or that holds none, is an error that says so."""
+    commit_all(disk, [turn(1)])
+
+    with pytest.raises(ArchiveError, match=said):
+        import_folder(disk, tmp_path / name)
+
+
+@pytest.mark.parametrize("owner", [OWNER, Owner("default", "t1")])
+def test_without_attention_the_turns_say_it(
+    archive: SqlArchive, another: SqlArchive, tmp_path: Path, owner: Owner
+) -> None:
+    """A folder that lost what attention had gives the memories that its turns make."""
+    tell(archive, owner)
+    export(archive, owner, tmp_path / "out")
+    (tmp_path / "out/attention.jsonl").unlink()
+
+    import_folder(another, tmp_path / "out")
+
+    made = attention(another, owner)
+    assert [one["memory"] for one in made] == ([] if owner.anonymous else ["t1/a", "t1/b"])
+    for name in ("base", "created", "accesses", "withdrawn"):
+        wanted = [one[name] for one in attention(archive, owner)]
+        assert [one[name] for one in made] == wanted
+
+
+def test_a_note_of_an_erasure_elsewhere_is_passed_over(disk: SqlArchive, tmp_path: Path) -> None:
+    """What is noted of a turn that the folder does not have changes nothing."""
+    commit_all(disk, [turn(1)])
+    export(disk, OWNER, tmp_path / "out")
+    noted = [{"branch": "main", "turn": 9, "digest": "0", "content": "1"}]
+    (tmp_path / "out/erased.json").write_text(json.dumps(noted), "utf-8")
+
+    with SqlArchive(tmp_path / "new", durable=False) as new:
+        assert [one.fresh for one in import_folder(new, tmp_path / "out")] == [True]
+
+
+def test_a_manifest_that_was_edited_is_noted(disk: SqlArchive, tmp_path: Path) -> None:
+    """The records count; what somebody wrote into the manifest is said not to be taken."""
+    commit_all(disk, [turn(1, "", ["a"], [opened("a")])])
+    export(disk, OWNER, tmp_path / "out")
+    changed(tmp_path / "out" / MANIFEST, lambda text: text.replace("do a", "do b"))
+
+    (moved,) = import_folder(disk, tmp_path / "out")
+
+    assert [(one.what, one.fatal) for one in moved.findings] == [
+        ("what it says of 'a' was edited by hand: the records are taken", False)
+    ]
+
+
+def test_a_manifest_that_cannot_be_read_is_noted(disk: SqlArchive, tmp_path: Path) -> None:
+    """A manifest that is no YAML is in the way of nothing."""
+    commit_all(disk, [turn(1)])
+    export(disk, OWNER, tmp_path / "out")
+    changed(tmp_path / "out" / MANIFEST, lambda _: "- [")
+
+    (moved,) = import_folder(disk, tmp_path / "out")
+
+    assert [one.what for one in moved.findings] == ["it cannot be read"]
+
+
+TEXTS = st.text(max_size=12) | st.sampled_from(NAMES)
+EVENTS = st.lists(
+    st.builds(opened, TEXTS, goal=TEXTS)
+    | st.builds(concluded, TEXTS, TEXTS, keywords=st.lists(TEXTS, max_size=2))
+    | st.just({"type": "switched", "effort": "a"}),
+    max_size=2,
+)
+STATE = st.none() | st.dictionaries(TEXTS, TEXTS | st.integers() | st.lists(TEXTS), max_size=2)
+GROUPS = st.lists(
+    st.tuples(st.integers(0, 9), TEXTS, st.lists(TEXTS, max_size=3), EVENTS, STATE), max_size=8
+)
+ANY_OWNER = st.builds(Owner, st.text(max_size=40) | st.sampled_from(NAMES), TEXTS, TEXTS)
+
+
+@contextmanager
+def _two() -> Iterator[tuple[SqlArchive, SqlArchive, Path]]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder)
+        with (
+            SqlArchive(path / "from", durable=False) as one,
+            SqlArchive(path / "to", durable=False) as two,
+        ):
+            yield one, two, path / "out"
+
+
+@settings(max_examples=40)
+@given(owner=ANY_OWNER, drawn=GROUPS.filter(bool))
+def test_any_session_comes_back(owner: Owner, drawn: list[Any]) -> None:
+    """Turns of any texts, names, events and states, committed after any earlier turn, come back."""
+    with _two() as (one, two, folder):
+        tips = [Tip()]
+        for back, said, efforts, events, state in drawn:
+            tip = tips[max(0, len(tips) - 1 - back)]
+            group = replace(turn(tip.turn + 1, said, efforts, events), state=state)
+            tips.append(one.commit(owner, tip, group).tip)
+        one.erase(owner, tips[-1], tips[-1].turn)
+
+        export(one, owner, folder)
+        import_folder(two, folder)
+
+        assert all_of(two) == all_of(one)
+        assert seen(two, owner) == seen(one, owner)
+        assert [finding for finding in two.verify(owner) if finding.fatal] == []

@@ -1,0 +1,123 @@
+"""A session as Markdown: what was said can be read, and stays what was said."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from ebbtide.memory.archive.page import export_markdown, fenced, inline
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
+from ebbtide.memory.record import Owner, Tip
+from tests.memory.archive.telling import OWNERS, SAID, tell
+from tests.memory.turns import OWNER, answer, commit_all, concluded, human, opened, turn
+
+HOSTILE = st.text(max_size=30) | st.text("`~ \n\r#<>|-\x1b\ud800", max_size=30)
+
+
+def page(archive: SqlArchive, owner: Owner, folder: Path) -> str:
+    """Return a session's newest branch as Markdown."""
+    tip = archive.newest(owner) or Tip()
+    export_markdown(archive, owner, tip, folder / "page.md")
+    return (folder / "page.md").read_text("utf-8")
+
+
+def test_a_conversation_can_be_read(disk: SqlArchive, tmp_path: Path) -> None:
+    """Turns with their dates, efforts, calls and results stand in order."""
+    call = {"name": "look", "args": {"at": "port"}, "id": "c1", "type": "tool_call"}
+    found = {"type": "tool", "data": {"content": "8443", "name": "look", "tool_call_id": "c1"}}
+    asked = replace(
+        turn(1, "", ["auth-bug"], [opened("auth-bug")]),
+        messages=(human("Which port?"), answer("", tool_calls=[call]), found, answer("8443.")),
+        status="aborted",
+    )
+    commit_all(disk, [asked, turn(2, "", ["auth-bug"], [concluded("auth-bug", "It is 8443.")])])
+
+    text = page(disk, OWNER, tmp_path)
+
+    assert text.splitlines()[:8] == [
+        *("# Session `t1`", "", "User `ann`. Branch `main` up to turn 2.", ""),
+        *("- `auth-bug`: concluded", "", "## Turn 1", ""),
+    ]
+    assert "`2026-01-01 00:00:01` UTC. Efforts: `auth-bug`.\n\n**User**\n\n```text\nWhich" in text
+    assert '**Assistant calls `look`**\n\n```text\n{\n "at": "port"\n}\n```' in text
+    assert "**Result of `look`**\n\n```text\n8443\n```" in text
+    assert "**Effort `auth-bug`: open**\n\n```text\ndo auth-bug\n```" in text
+    assert "*This turn was not finished.*\n\n## Turn 2" in text
+    assert text.endswith("**Effort `auth-bug`: concluded**\n\n```text\nIt is 8443.\n```\n")
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_any_session_is_a_page(archive: SqlArchive, tmp_path: Path, owner: Owner) -> None:
+    """Of any names, and on every database, each turn has its heading, erased ones say so."""
+    tell(archive, owner)
+
+    text = page(archive, owner, tmp_path)
+
+    assert re.findall(r"^## Turn (\d)$", text, re.MULTILINE) == list("12345678")
+    assert ("*This turn was erased.*" in text, SAID in text) == (True, False)
+    assert [char for char in text if ord(char) < 32 and char != "\n"] == []
+
+
+def test_many_turns_are_all_there(disk: SqlArchive, tmp_path: Path) -> None:
+    """A conversation that is read in several pieces is complete."""
+    commit_all(disk, [turn(number) for number in range(1, 252)])
+
+    text = page(disk, OWNER, tmp_path)
+
+    assert text.count("## Turn ") == 251
+
+
+def test_what_the_memory_wrote_for_itself_is_left_out(disk: SqlArchive, tmp_path: Path) -> None:
+    """State blocks, which no user saw, and texts that were recalled do not stand there."""
+    artifact = {"recalled": [{"turn": 1, "offset": 0, "end": 40}]}
+    read = {"content": '{"text": "recalled text"}', "name": "read_log", "artifact": artifact}
+    said = answer("Kept.\n---STATE---\nGoal: a\n---END STATE---")
+    messages = (human("Again?"), {"type": "tool", "data": read}, said)
+    commit_all(disk, [turn(1), replace(turn(2), messages=messages)])
+
+    text = page(disk, OWNER, tmp_path)
+
+    assert "**Assistant**\n\n```text\nKept.\n```" in text
+    assert "**Result of `read_log`**\n\n```text\nrecalled turn 1, characters 0-40\n```" in text
+    assert ("Goal: a" in text, "recalled text" in text) == (False, False)
+
+
+def test_nothing_is_overwritten(disk: SqlArchive, tmp_path: Path) -> None:
+    """A file that is there is an error, and so is a session or a turn that is not."""
+    tip = commit_all(disk, [turn(1)])
+    (tmp_path / "page.md").write_text("mine", "utf-8")
+
+    with pytest.raises(ArchiveError, match="there already"):
+        export_markdown(disk, OWNER, tip, tmp_path / "page.md")
+    with pytest.raises(SessionNotFoundError):
+        export_markdown(disk, OWNER, Tip("main", 2), tmp_path / "other.md")
+    assert [path.name for path in tmp_path.glob("*.md")] == ["page.md"]
+    assert (tmp_path / "page.md").read_text("utf-8") == "mine"
+
+
+@given(said=HOSTILE)
+def test_nothing_breaks_out_of_a_fence(said: str) -> None:
+    """Whatever stands in a fence, Markdown reads one block of code between two paragraphs."""
+    tokens = MarkdownIt().parse(f"before\n\n{fenced(said)}\n\nafter")
+
+    blocks = [token.type for token in tokens if token.nesting >= 0]
+    assert blocks == ["paragraph_open", "inline", "fence", "paragraph_open", "inline"]
+
+
+@given(said=HOSTILE)
+def test_nothing_breaks_out_of_a_line(said: str) -> None:
+    """Whatever a name is, Markdown reads it as one piece of code in its line."""
+    tokens = MarkdownIt().parse(f"# Session {inline(said)} of ann")
+
+    assert [token.type for token in tokens] == ["heading_open", "inline", "heading_close"]
+    assert [token.type for token in tokens[1].children or ()] == ["text", "code_inline", "text"]
+
+
+def test_no_name_turns_what_follows() -> None:
+    """What turns the direction of writing does not stand in a name."""
+    assert inline("ann\u202e\u2066bob") == "`ann\ufffd\ufffdbob`"

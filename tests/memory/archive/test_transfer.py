@@ -1,0 +1,147 @@
+"""Copying an archive: to the other kind of database and back, stopped and gone on with."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.archive.transfer import Moved, copy, read
+from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
+from ebbtide.memory.record import Owner
+from tests.databases import Database
+from tests.memory.archive.telling import OWNERS, all_of, attention, seen, tell, tell_all
+from tests.memory.turns import OWNER, commit_all, turn
+
+PROGRAM = Path(__file__).parent / "copying.py"
+SESSIONS, TURNS = 6, 25
+
+
+@pytest.fixture
+def served(database: Database) -> Iterator[SqlArchive]:
+    """Yield an empty archive in PostgreSQL."""
+    with SqlArchive(database.url) as kept:
+        yield kept
+
+
+def test_to_postgresql_and_back(disk: SqlArchive, served: SqlArchive, tmp_path: Path) -> None:
+    """All of three users is the same in SQLite, in PostgreSQL and in SQLite again."""
+    tell_all(disk)
+
+    with SqlArchive(tmp_path / "back", durable=False) as back:
+        there, again = copy(disk, served), copy(served, back)
+
+        assert all_of(disk) == all_of(served) == all_of(back)
+        for owner in OWNERS:
+            assert seen(disk, owner) == seen(served, owner) == seen(back, owner)
+            assert attention(disk, owner) == attention(served, owner) == attention(back, owner)
+            assert disk.verify(owner) == served.verify(owner) == back.verify(owner)
+    assert {(one.turns, one.fresh) for one in (*there, *again)} == {(12, True)}
+
+
+def test_what_is_there_is_passed_over(archive: SqlArchive, another: SqlArchive) -> None:
+    """A second copy tells of each session, and writes only those that came since."""
+    tell_all(archive)
+    copy(archive, another)
+    archive.commit(Owner("carl", "t9"), commit_all(archive, []), turn(1))
+    told: list[Moved] = []
+
+    moved = copy(archive, another, told.append)
+
+    assert [one.owner.thread for one in moved if one.fresh] == ["t9"]
+    assert (tuple(told), len(told)) == (moved, len(OWNERS) + 1)
+    assert all_of(another) == all_of(archive)
+
+
+def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArchive) -> None:
+    """A session with other records in the target stays as it is; the others are copied."""
+    tip = tell(archive, OWNER)
+    copy(archive, another)
+    archive.commit(OWNER, tip, turn(9))
+    archive.commit(Owner("carl", "t9"), commit_all(archive, []), turn(1))
+    before = read(another, OWNER)
+
+    with pytest.raises(ArchiveError, match="there already with other records"):
+        copy(archive, another)
+
+    assert read(another, OWNER) == before
+    assert another.users() == ("ann", "carl")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE ebbtide_turns SET messages = replace(messages, 'question 1', 'x')", "the digest"),
+        ("UPDATE ebbtide_turns SET messages = '[' WHERE turn = 2", "main:2 .* is damaged"),
+        ("UPDATE ebbtide_turns SET events = '[{}]' WHERE turn = 2", "main:2: damaged"),
+        ("DELETE FROM ebbtide_turns WHERE turn = 1", "main:2: damaged: the parent of turn 2"),
+    ],
+)
+def test_damage_is_not_copied(
+    disk: SqlArchive, served: SqlArchive, database: Database, statement: str, said: str
+) -> None:
+    """What is damaged in the source is an error that names it, and is not in the target."""
+    commit_all(served, [turn(1), turn(2)])
+    database.run(statement)
+
+    with pytest.raises(ArchiveFormatError, match=said):
+        copy(served, disk)
+
+    assert disk.users() == ()
+
+
+def test_nothing_to_copy(archive: SqlArchive, another: SqlArchive) -> None:
+    """An empty archive is copied at once; a session that is not there cannot be read."""
+    assert copy(archive, another) == ()
+    with pytest.raises(SessionNotFoundError):
+        read(archive, OWNER)
+
+
+def _long(archive: SqlArchive) -> None:
+    for number in range(SESSIONS):
+        owner, tip = Owner(f"user{number % 3}", f"t{number}"), commit_all(archive, [])
+        for at in range(1, TURNS + 1):
+            tip = archive.commit(owner, tip, turn(at, f"turn {at} of {number} says " * 9)).tip
+
+
+def _killed_after(lines: int, source: str, target: str) -> list[str]:
+    """Start a copy, kill it after so many lines, in the middle of the next session."""
+    command = [sys.executable, str(PROGRAM), source, target]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(lines)]
+        process.kill()
+    return said
+
+
+@pytest.mark.parametrize("lines", [1, 2, 4])
+def test_killed_it_goes_on_where_it_was(
+    disk: SqlArchive, database: Database, tmp_path: Path, lines: int
+) -> None:
+    """Killed in the middle of a session, a copy has whole sessions alone, and goes on."""
+    _long(disk)
+
+    _killed_after(lines, str(tmp_path / "disk"), database.url)
+
+    with SqlArchive(database.url) as target:
+        left, wanted = all_of(target), all_of(disk)
+        assert lines <= len(left) <= SESSIONS
+        assert {owner: wanted[owner] for owner in left} == left
+        assert sum(not one.fresh for one in copy(disk, target)) == len(left)
+        assert all_of(target) == wanted
+
+
+def test_killed_again_and_again_it_ends(disk: SqlArchive, tmp_path: Path) -> None:
+    """A copy to SQLite that is killed after each new session is whole at last."""
+    _long(disk)
+    target = tmp_path / "target"
+
+    for done in range(SESSIONS):
+        _killed_after(done + 1, str(tmp_path / "disk"), str(target))
+
+    with SqlArchive(target) as kept:
+        assert len(all_of(kept)) >= SESSIONS - 1
+        copy(disk, kept)
+        assert all_of(kept) == all_of(disk)
