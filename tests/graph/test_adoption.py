@@ -382,7 +382,7 @@ def copies(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [message.model_copy(update={"id": None}) for message in messages]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     known=st.lists(SAID.filter(bool), max_size=4),
     cut=st.tuples(st.integers(0, 8), st.integers(0, 8)),

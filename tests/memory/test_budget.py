@@ -46,7 +46,7 @@ def test_no_context_exceeds_the_budget(turns: Turns, above: int, counter: TokenC
             assert assembled(talk).messages == context.messages
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(TURNS, ABOVE_THE_FLOOR)
 def test_nothing_but_a_cut_changes_the_prefix(turns: Turns, above: int) -> None:
     """Invariant 7: between two cuts what stands before the notes is a byte prefix of the next."""

@@ -44,7 +44,7 @@ def misleading(talk: Conversation) -> list[str]:
     return wrong + [f[0] for f in READS_IT.finditer(said) if not log(int(f[1]))]
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 @given(TURNS, ABOVE_THE_FLOOR)
 def test_every_pointer_resolves(turns: Turns, above: int) -> None:
     """In any context, of earlier turns and of the running one, in contents and in arguments."""

@@ -395,7 +395,7 @@ def _two() -> Iterator[tuple[SqlArchive, SqlArchive, Path]]:
             yield one, two, path / "out"
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(owner=ANY_OWNER, drawn=GROUPS.filter(bool))
 def test_any_session_comes_back(owner: Owner, drawn: list[Any]) -> None:
     """Turns of any texts, names, events and states, committed after any earlier turn, come back."""

@@ -97,7 +97,7 @@ def differences(attention: Attention, drawn: list[Step]) -> list[Step]:
     return found
 
 
-@settings(suppress_health_check=SLOW, max_examples=30)
+@settings(suppress_health_check=SLOW, max_examples=15)
 @given(steps)
 def test_it_is_the_ranking_of_all(place: Place, drawn: list[Step]) -> None:
     """Below capacity attention is what ranking all memories gives, with a message or without."""
@@ -128,7 +128,7 @@ def lost(attention: Attention, drawn: list[Step], capacity: int) -> list[Step]:
     return found
 
 
-@settings(suppress_health_check=SLOW, max_examples=30)
+@settings(suppress_health_check=SLOW, max_examples=15)
 @given(steps, st.integers(1, 4))
 def test_nothing_above_the_cut_is_lost(place: Place, drawn: list[Step], capacity: int) -> None:
     """At capacity those stay that hold most at the moment of the cut."""

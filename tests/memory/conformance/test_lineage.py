@@ -61,7 +61,7 @@ def run(archive: Archive, owner: Owner, steps: Sequence[Step]) -> Model:
 
 
 @given(steps=STEPS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> None:
     """Whatever was forked and retried, each tip sees exactly the turns that led to it."""
     owner = Owner("ann", f"t{next(THREADS)}")
@@ -79,7 +79,7 @@ def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> 
 
 
 @given(steps=STEPS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=120)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> None:
     """Whatever was forked and retried, each tip sees exactly the efforts of its history."""
     owner = Owner("ann", f"t{next(THREADS)}")
