@@ -106,7 +106,7 @@ class Database:
         """
         with self.writing() as connection:
             due = connection.execute(select(schema.version.c.sweep)).scalar()
-            if due and self.sqlite:
+            if due:
                 index.rewrite(connection, schema.said, schema.headed)
         if not due:
             return ()
@@ -271,7 +271,7 @@ class Database:
 
 def upsert(connection: Connection, table: Table) -> Any:
     """Return an insert that may say what to do if the row is there."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    dialect = sqlite if index.is_sqlite(connection) else postgresql
     return dialect.insert(table)
 
 

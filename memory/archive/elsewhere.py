@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from ..record import Owner, Tip
-from ..search import Rare, ranked, rarity
+from ..search import Rare, ranked
 from ..terms import asked
 from .index import Postings, among, heading
-from .lineage import Branch, Lineage, effort_of, lineage, tip_at
+from .lineage import Lineage, beginning, effort_of, lineage, tip_at
 from .protocol import Elsewhere
 from .schema import branches, changes, headed, passages_of, said, sessions, turn_of, turns
-from .search import RAREST, TERMS, strengths
+from .search import TERMS, rarest, strengths
 
 _EVERYWHERE = (0, 2**63 - 1)
 _ROWS = 5_000
@@ -46,14 +46,10 @@ def search_sessions(
     wanted = asked(query)[:TERMS]
     headings = _outside(Postings(connection, headed, owner).having(wanted, _EVERYWHERE, _ROWS), own)
     spoken = _outside(Postings(connection, said, owner).having(wanted, _EVERYWHERE, _ROWS), own)
-    counts = {term: max(len(headings[term]), len(spoken[term])) for term in wanted}
-    chosen = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
     total = connection.execute(
         select(func.coalesce(func.sum(sessions.c.turns), 1)).where(sessions.c.owner == owner)
     ).scalar_one()
-    rare = {
-        term: rarity(max(1, total), min(max(1, total), counts[term])) for term in chosen[:RAREST]
-    }
+    rare = rarest(total, wanted, spoken, headings)
     efforts = _efforts(connection, user, {term: headings[term] for term in rare}, rare)
     said_by = {term: Counter(map(turn_of, spoken[term])) for term in rare}
     found = [*efforts, *_turns(connection, user, said_by, rare)]
@@ -92,10 +88,9 @@ def others(connection: Connection, user: str, numbers: Collection[int]) -> dict[
 
 
 def _other(connection: Connection, user: str, row: Any) -> Other:
-    began = Branch(row.first, tuple((one[0], one[1], one[2]) for one in json.loads(row.ancestors)))
     tip = Tip(row.branch, row.last)
     owner = Owner(user, row.thread, row.namespace)
-    return Other(owner, lineage(connection, row.id, tip, began))
+    return Other(owner, lineage(connection, row.id, tip, beginning(row)))
 
 
 def _outside(found: Mapping[str, Sequence[int]], own: int) -> dict[str, list[int]]:

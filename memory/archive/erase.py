@@ -27,7 +27,7 @@ from ..salience import as_data, from_data, without_turn
 from . import index
 from .commit import Session, add_changes
 from .index import Postings
-from .lineage import RECORD, Branch, Lineage, effort_of, lineage
+from .lineage import RECORD, Branch, Lineage, beginning, effort_of, lineage
 from .records import columns, packed, record_of
 from .schema import (
     OF_SESSIONS,
@@ -117,9 +117,7 @@ def delete_session(scope: Scope) -> None:
     """Delete all rows of a session."""
     connection, session = scope.connection, scope.session
     for row in scope.rows():
-        record = record_of(row)
-        Postings(connection, said, session.owner).remove(index.passages(row.id, record.messages))
-        Postings(connection, headed, session.owner).remove(index.headings(row.id, record))
+        _unpost(scope, row.id, record_of(row))
     tables = list(OF_SESSIONS)
     if there(connection):
         tables += [vectors, heading_vectors]
@@ -139,10 +137,7 @@ def delete_owner(connection: Connection, owner: int) -> None:
 def scope_of(connection: Connection, session: Session, owner: Owner) -> Scope:
     """Return a session with all its branches."""
     query = select(branches).where(branches.c.session == session.id)
-    found = {
-        row.branch: Branch(row.first, tuple(tuple(one) for one in json.loads(row.ancestors)))
-        for row in connection.execute(query)
-    }
+    found = {row.branch: beginning(row) for row in connection.execute(query)}
     return Scope(connection, session, owner, found)
 
 
@@ -267,14 +262,20 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
 
 def _unlist(scope: Scope, turn: int, record: Record) -> None:
     """Take a turn, and how it left efforts, out of what is searched."""
-    connection, owner = scope.connection, scope.session.owner
-    Postings(connection, said, owner).remove(index.passages(turn, record.messages))
-    Postings(connection, headed, owner).remove(index.headings(turn, record))
+    connection = scope.connection
+    _unpost(scope, turn, record)
     if there(connection):
         connection.execute(delete(vectors).where(vectors.c.id == turn))
         first, last = index.places(turn)
         heads = heading_vectors.c.id.between(first, last)
         connection.execute(delete(heading_vectors).where(heads))
+
+
+def _unpost(scope: Scope, turn: int, record: Record) -> None:
+    """Take the terms of a turn, and of how it left efforts, out of the index."""
+    connection, owner = scope.connection, scope.session.owner
+    Postings(connection, said, owner).remove(index.passages(turn, record.messages))
+    Postings(connection, headed, owner).remove(index.headings(turn, record))
 
 
 def _changes_of(turn: int) -> tuple[Any, ...]:

@@ -234,8 +234,11 @@ def lineage(connection: Connection, session: int, tip: Tip, branch: Branch | Non
 def branch_of(connection: Connection, session: int, name: str) -> Branch | None:
     """Return where a branch begins, None if there is no such branch."""
     row = connection.execute(_BRANCH, {"session": session, "branch": name}).first()
-    if row is None:
-        return None
+    return None if row is None else beginning(row)
+
+
+def beginning(row: Any) -> Branch:
+    """Return where the branch of a row begins."""
     return Branch(row.first, tuple((one[0], one[1], one[2]) for one in json.loads(row.ancestors)))
 
 

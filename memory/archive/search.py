@@ -148,6 +148,19 @@ def turns_found(
     return tuple(dict.fromkeys(ranking.rows[key].turn for key in ranked(ranking.scores.turns)))
 
 
+def rarest(
+    total: int,
+    wanted: Sequence[str],
+    passages: Mapping[str, Sequence[int]],
+    headings: Mapping[str, Sequence[int]],
+) -> Rare:
+    """Return how rare the terms that count are, the rarest first, among `total` turns."""
+    counts = {term: max(len(passages[term]), len(headings[term])) for term in wanted}
+    found = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
+    whole = max(total, 1)
+    return {term: rarity(whole, min(whole, counts[term])) for term in found[:RAREST]}
+
+
 def strengths(saying: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, float]:
     """Return how rare the terms are that each one says, given by term who says it."""
     total: dict[Name, float] = {}
@@ -175,15 +188,12 @@ def _asking(
     connection, within = seen.connection, passages_of(seen.session)
     passages = Postings(connection, said, owner).having(wanted, within, _ROWS)
     headings = Postings(connection, headed, owner).having(wanted, within, _HEADINGS_READ)
-    counts = {term: max(len(passages[term]), len(headings[term])) for term in wanted}
-    rarest = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
-    chosen = rarest[:RAREST]
-    whole = max(total, 1)
+    rare = rarest(total, wanted, passages, headings)
     return Query(
         seen,
-        {term: rarity(whole, min(whole, counts[term])) for term in chosen},
-        {term: Counter(map(turn_of, passages[term])) for term in chosen},
-        _headed(seen, {term: headings[term] for term in chosen}),
+        rare,
+        {term: Counter(map(turn_of, passages[term])) for term in rare},
+        _headed(seen, {term: headings[term] for term in rare}),
         _nearness(seen, meaning) if meaning else None,
     )
 

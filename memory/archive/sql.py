@@ -108,12 +108,6 @@ class SqlArchive:
             place = {"session": session.id, "branch": tip.branch, "turn": tip.turn}
             return connection.execute(_DIGEST, place).scalar() == tip.digest
 
-        if self._sessions.read(owner, read, nothing=False):
-            return True
-        self._sessions.forget(owner)  # somebody else may have deleted it, and begun it anew
-        if self._sessions.read(owner, read, nothing=False):
-            return True
-        self._sessions.forget(owner)  # somebody else may have deleted it, and begun it anew
         return self._sessions.read(owner, read, nothing=False)
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:

@@ -19,7 +19,7 @@ from ..meaning import Embedder, Meaning, Vector, Vectors, cosines
 from ..record import Group, Record
 from ..sayings import sayings
 from .database import Database, upsert
-from .index import among
+from .index import among, is_sqlite
 from .records import left_by, record_of
 from .schema import Vector as VectorType
 from .schema import create_vectors, first_passage, first_turn, heading_vectors, turns, vectors
@@ -102,7 +102,7 @@ def missing(connection: Connection, session: int, model: str, limit: int) -> lis
 def near(connection: Connection, table: Table, session: int, meaning: Meaning) -> dict[int, float]:
     """Return the cosine of each vector of a session with a meaning, by id."""
     where = (table.c.session == session, table.c.model == meaning.model)
-    if connection.dialect.name == "postgresql":
+    if not is_sqlite(connection):
         asked = bindparam("asked", meaning.vector.tobytes(), VectorType)
         cosine = literal(1.0) - table.c.vector.op("<=>", return_type=Float)(asked)
         rows = connection.execute(select(table.c.id, cosine).where(*where))
@@ -153,8 +153,8 @@ def there(connection: Connection) -> bool:
 
 def _left(turn: Group | Record) -> dict[int, str]:
     """Return what is embedded of how a turn left efforts, by the places of these changes."""
-    last = {effort.id: place for place, effort in enumerate(left_by(turn))}
     efforts = left_by(turn)
+    last = {effort.id: place for place, effort in enumerate(efforts)}
     return {place: _known_by(efforts[place]) for place in last.values()}
 
 
