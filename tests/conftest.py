@@ -13,7 +13,7 @@ SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGSMIT
 NO_SKIP = "EBBTIDE_NO_SKIP"
 _NO_SKIP = pytest.StashKey[bool]()
 
-hypothesis.settings.register_profile("ebbtide", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ebbtide", deadline=None, print_blob=True, derandomize=True)
 hypothesis.settings.load_profile("ebbtide")
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from ebbtide.memory.messages import Message, calls, text
 from tests.memory.contexts import take
@@ -13,8 +13,9 @@ from tests.memory.drawn import ABOVE_THE_FLOOR, TURNS, Turns, held
 
 READS_ON = re.compile(
     r"(?P<head>[^\n]*)\n\[(?:… )?(?P<left>\d+) tokens left out; "
-    r"read_log\(turn=(?P<turn>\d+), offset=(?P<offset>\d+)\) reads on(?: …)?\](?:\n(?P<tail>.+))?"
+    r"read_log\(turn=(?P<turn>\d+), offset=(?P<offset>\d+)\) reads on(?:\]| …\](?:\n(?P<tail>.+))?)"
 )
+"""A pointer: within a preview (with an ellipsis, and a tail below it), or where a log was cut."""
 READS_THEM = re.compile(r"read_log\(turn=(\d+), offset=(\d+)\) reads them and what they found")
 READS_IT = re.compile(r"is left out here\. read_log\(turn=(\d+)\) reads it")
 
@@ -46,6 +47,13 @@ def misleading(talk: Conversation) -> list[str]:
 
 @settings(deadline=None, max_examples=6)
 @given(TURNS, ABOVE_THE_FLOOR)
+@example(
+    [
+        ({}, [("open", "d"), ("fill question", -1)]),
+        ({}, [("close", None), ("say", "alpha"), ("expand", "d")]),
+    ],
+    0,
+)
 def test_every_pointer_resolves(turns: Turns, above: int) -> None:
     """In any context, of earlier turns and of the running one, in contents and in arguments."""
     with conversation(anchor="off") as talk:
