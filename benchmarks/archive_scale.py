@@ -1,19 +1,21 @@
 """The archive at scale: how long committing, searching and opening take, and what a turn takes up.
 
 python benchmarks/archive_scale.py --out results --turns 100000
-python benchmarks/archive_scale.py --out results --turns 1000000 --users 1000 --url postgresql://...
+python benchmarks/archive_scale.py --out results --turns 1000000 --users 1000 --copies 49 \
+    --url postgresql+psycopg://...
 
 Made-up sessions of 100 turns, of which every tenth concludes an effort; half of the words are from
 a vocabulary of 50,000 in Zipf's proportions. They are loaded by the statements with which a turn is
-committed, a session in a transaction, by several processes; on SQLite by one, without fsync. Then
-single turns are committed, sessions searched and opened, each time another one. Beside the times
-stand the plans of all statements that this took: none may read a large table from end to end.
+committed, a session in a transaction, by several processes; on SQLite by one, without fsync. With
+--copies only a part of the users is written so, and PostgreSQL copies their rows for the others.
+Then single turns are committed, sessions searched and opened, each time another one. Beside the
+times stand the plans of all statements that this took: none may read a large table whole.
 """
 
 import argparse
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -30,7 +32,7 @@ from sqlalchemy.engine import Connection
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive import commit
-from ebbtide.memory.archive.schema import METADATA
+from ebbtide.memory.archive.schema import METADATA, PASSAGE_BITS, TURN_BITS
 from ebbtide.memory.record import Group, Owner, Tip, place
 
 LONG = 100
@@ -43,16 +45,37 @@ SMALL = 10_000
 """Turns below which PostgreSQL reads any table whole: then it is asked what it would else do."""
 
 BIG = {"turns", "members", "changes", "branches", "said", "headed", "sessions", "memories"}
+PASSAGES = TURN_BITS + PASSAGE_BITS
+COPIED: Mapping[str, tuple[str, str]] = {
+    "users": ("%(users)s", "id <= %(users)s"),
+    "sessions": ("%(sessions)s", "id <= %(sessions)s"),
+    "branches": ("0", "session <= %(sessions)s"),
+    "members": ("0", "session <= %(sessions)s"),
+    "turns": (f"(%(sessions)s::bigint << {TURN_BITS})", "session <= %(sessions)s"),
+    "changes": (f"(%(sessions)s::bigint << {PASSAGES})", "session <= %(sessions)s"),
+    "memories": ("0", "owner <= %(users)s"),
+    "said": (
+        f"(%(sessions)s::bigint << {PASSAGES})",
+        f"id < (%(sessions)s + 1)::bigint << {PASSAGES}",
+    ),
+    "headed": (
+        f"(%(sessions)s::bigint << {PASSAGES})",
+        f"id < (%(sessions)s + 1)::bigint << {PASSAGES}",
+    ),
+}
+"""By table, how far the ids of a copy's rows are from those before, and which rows are copied."""
+
 STATE = {"turn": 1, "position": {"branch": "main", "persisted": 1, "tip": "0123456789abcdef"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is written: where, how many turns of how many users."""
+    """What is written: where, how many turns of how many users; `copies` are made of each user."""
 
     address: str
     turns: int
     users: int
+    copies: int = 0
 
     @property
     def sessions(self) -> int:
@@ -126,14 +149,56 @@ def loaded(load: Load, processes: int) -> float:
     return perf_counter() - begun
 
 
+def copied(load: Load) -> None:
+    """Copy all rows for other users in PostgreSQL, whose indexes of terms are made afterwards."""
+    with load.open() as archive, archive.database.writing() as connection:
+        run = connection.exec_driver_sql
+        first = {
+            name: run(f"SELECT max(id) FROM ebbtide_{name}").scalar_one()  # noqa: S608 (ours)
+            for name in ("users", "sessions")
+        }
+        for name in ("said", "headed"):
+            run(f"DROP INDEX ebbtide_{name}_terms")
+        for copy in range(1, load.copies + 1):
+            for name in COPIED:
+                run(_copying(name), {**first, "copy": copy, "named": load.users * copy})
+            print(f"{copy} of {load.copies} copies made", flush=True)
+        run("SET LOCAL maintenance_work_mem = '1GB'")
+        for name in ("said", "headed"):
+            run(f"CREATE INDEX ebbtide_{name}_terms ON ebbtide_{name} USING gin (terms)")
+        for name in first:
+            sequence = f"pg_get_serial_sequence('ebbtide_{name}', 'id')"
+            run(f"SELECT setval({sequence}, max(id)) FROM ebbtide_{name}")  # noqa: S608 (ours)
+
+
+def _copying(name: str) -> str:
+    """Return the statement that copies the rows of the users who were written."""
+    step, own = COPIED[name]
+    terms = "(split_part(t, 'u', 1)::bigint + %(users)s * %(copy)s) || substr(t, strpos(t, 'u'))"
+    new = {
+        "id": f"id + {step} * %(copy)s",
+        "owner": "owner + %(users)s * %(copy)s",
+        "session": "session + %(sessions)s * %(copy)s",
+        "terms": f"ARRAY(SELECT {terms} FROM unnest(terms) t)",  # noqa: S608 (ours)
+    }
+    if name == "users":
+        new["name"] = "'user-' || (substr(name, 6)::bigint + %(named)s)"
+    columns = [column.name for column in METADATA.tables[f"ebbtide_{name}"].columns]
+    values = ", ".join(new.get(column, column) for column in columns)
+    listed, table = ", ".join(columns), f"ebbtide_{name}"
+    chosen = f"SELECT {values} FROM {table} WHERE {own}"  # noqa: S608 (ours)
+    return f"INSERT INTO {table} ({listed}) {chosen}"
+
+
 def drawn(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
-    """Yield sessions drawn at random, each with a query of five words from one of its turns."""
+    """Yield sessions drawn at random, each with a query of five words of its first answer."""
     chance = random.Random(7)
     for _ in range(count):
-        owner = load.owner(chance.randrange(load.users), chance.randrange(load.sessions))
-        said = random.Random(str(owner))
-        spoken = group(1 + chance.randrange(load.length), said).messages[1]["data"]["content"]
-        yield owner, " ".join(chance.sample(spoken.split()[::2], 5))
+        user, session = chance.randrange(load.users), chance.randrange(load.sessions)
+        first = group(1, random.Random(str(load.owner(user, session))))
+        spoken = first.messages[1]["data"]["content"]
+        user += load.users * chance.randrange(load.copies + 1)
+        yield load.owner(user, session), " ".join(chance.sample(spoken.split()[::2], 5))
 
 
 def asked(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Callable[[], object]]:
@@ -160,7 +225,7 @@ def opening(archive: SqlArchive, owner: Owner) -> None:
 def times(load: Load) -> dict[str, float]:
     """Return how many milliseconds each operation takes, in the middle and at worst of twenty."""
     took: dict[str, list[float]] = {}
-    count = min(SAMPLES, max(20, load.turns // 10))
+    count = min(SAMPLES, max(20, load.turns * (load.copies + 1) // 10))
     for owner, _ in drawn(load, count):
         with load.open() as fresh:
             fresh.users()  # the connection is not measured
@@ -269,16 +334,24 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=100_000)
     parser.add_argument("--users", type=int, default=10)
     parser.add_argument("--url", default="")
+    parser.add_argument("--copies", type=int, default=0)
     parser.add_argument("--processes", type=int, default=PROCESSES)
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
-        load = Load(options.url or folder, options.turns, options.users)
+        parts = options.copies + 1
+        load = Load(
+            options.url or folder, options.turns // parts, options.users // parts, options.copies
+        )
         seconds = loaded(load, options.processes if options.url else 1)
+        if load.copies:
+            copied(load)
         with load.open() as archive:
             kind = "SQLite" if archive.database.sqlite else "PostgreSQL"
             analysed(archive)
-            kept = load.users * load.sessions * load.length
-            row = {"database": kind, "turns": kept, "users": load.users, "loaded s": round(seconds)}
+            written = load.users * load.sessions * load.length
+            kept = written * parts
+            row = {"database": kind, "turns": kept, "users": load.users * parts}
+            row |= {"written": written, "in s": round(seconds)}
             row |= sizes(archive, kept) | times(load)
         explained = plans(load)
     name = f"archive_scale_{kind.lower()}"

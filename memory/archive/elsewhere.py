@@ -126,18 +126,19 @@ def _standing(
             names.append(row.effort)
     found: list[Elsewhere] = []
     for number, there in (others(connection, user, named) if named else {}).items():
-        for row in there.seen.changes(named[number]).values():
-            one = _concluded(there, row, rare)
+        left = there.seen.changes(named[number]).values()
+        tips = there.seen.tips({row.turn for row in left})
+        for row in left:
+            one = _concluded(there.owner, row, tips[row.turn], rare)
             found += [one] if one.effort and (one.said or not rare) else []
     return found
 
 
-def _concluded(there: Other, row: Any, rare: Rare) -> Elsewhere:
-    effort, at = effort_of(row), there.seen.row(row.turn, turns)
-    tip = Tip(row.branch, row.turn) if at is None else tip_at(at)
+def _concluded(owner: Owner, row: Any, tip: Tip, rare: Rare) -> Elsewhere:
+    effort = effort_of(row)
     terms = frozenset(heading(effort)) & rare.keys()
     return Elsewhere(
-        there.owner,
+        owner,
         effort if effort.status == "concluded" else None,
         tip,
         row.at,

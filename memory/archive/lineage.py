@@ -6,7 +6,7 @@ several times as long as to run it.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -130,6 +130,11 @@ class Lineage:
         """Return the records of these turns, ascending."""
         rows = sorted(self._numbered(_turns(*RECORD), numbers), key=lambda row: row.turn)
         return tuple(record_of(row, self.origin(row.branch, row.turn)) for row in rows)
+
+    def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
+        """Return the tips of these turns, as far as they are seen."""
+        found = self._numbered(_turns(turns.c.branch, turns.c.turn, turns.c.digest), [*numbers])
+        return {row.turn: tip_at(row) for row in found}
 
     def row(self, turn: int, *wanted: Any) -> Row[Any] | None:
         """Return columns of the row of a turn, None if it is not seen."""

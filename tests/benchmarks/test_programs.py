@@ -160,3 +160,46 @@ def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer
     inside = [row["in attention"] for row in rows]
     assert inside == inside[:2] * 3
     assert all(0 < number < 200 for number in inside)
+
+
+@pytest.mark.parametrize("copies", [0, 1])
+def test_archive_scale_on_postgresql(tmp_path: Path, database: Database, copies: int) -> None:
+    """Every statement of a turn uses an index, whoever the rows were copied for."""
+    sizes = ["--turns", "800", "--users", "4", "--copies", str(copies), "--processes", "1"]
+    (row,) = results_of("archive_scale", "archive_scale_postgresql", tmp_path, database, *sizes)
+    plans = json.loads((tmp_path / "archive_scale_postgresql_plans.json").read_text("utf-8"))
+
+    assert (row["turns"], row["users"], row["written"]) == (800, 4, 800 // (copies + 1))
+    assert {plan["operation"] for plan in plans["rows"]} >= {"open", "commit", "search"}
+    assert not any("Seq Scan ebbtide_turns" in plan["plan"] for plan in plans["rows"])
+
+
+def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
+    """So it is in a file."""
+    done = run(
+        [str(FOLDER / "archive_scale.py"), "--out", str(tmp_path), "--turns", "400"], tmp_path
+    )
+    made = json.loads((tmp_path / "archive_scale_sqlite.json").read_text(encoding="utf-8"))
+
+    assert done.code == 0
+    assert made["rows"][0]["database"] == "SQLite"
+
+
+def test_archive_load(tmp_path: Path, database: Database) -> None:
+    """A process that dies half-way loses nothing, and doubles nothing."""
+    sizes = ["--threads", "4", "--turns", "6", "--processes", "2"]
+    ours, plain = results_of("archive_load", "archive_load", tmp_path, database, *sizes)
+
+    assert [row["agent"] for row in (ours, plain)] == ["ebbtide", "create_agent"]
+    assert [ours[name] for name in ("lost", "doubled", "disordered", "altered")] == [0] * 4
+
+
+def results_of(
+    program: str, name: str, folder: Path, database: Database, *arguments: str
+) -> list[dict[str, Any]]:
+    """Run a benchmark on a database, and return the rows that it wrote under a name."""
+    given = ["--out", str(folder), "--url", database.url, *arguments]
+    done = run([str(FOLDER / f"{program}.py"), *given], folder)
+    assert done.code == 0
+    rows: list[dict[str, Any]] = json.loads((folder / f"{name}.json").read_text("utf-8"))["rows"]
+    return rows

@@ -1,0 +1,260 @@
+"""Many conversations at once: how long a turn takes, and whether a dead process loses anything.
+
+python benchmarks/archive_load.py --out results --url postgresql+psycopg://USER@HOST/NAME
+
+A hundred threads of fifty turns (see `scripted_talk`) in four processes on one PostgreSQL, which
+has the archive and the checkpoints, written at each step. One process is killed when its threads
+are half-way; another resumes them. Then every question is looked for: each must stand once, in its
+order, with its answer. LangChain's agent has the same conversations on the same database.
+"""
+
+import argparse
+import json
+import multiprocessing
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import quantiles
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langgraph.checkpoint.postgres import PostgresSaver
+from report import write
+from scripted_talk import TalkingModel, Turn, look_up, turns
+from search_scale import timed
+
+from ebbtide import SqlArchive, create_memory_agent
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner
+
+PROMPT = "You are a helpful assistant."
+OURS, PLAIN = "ebbtide", "create_agent"
+LIMIT = 100
+"""Steps of one turn at most."""
+
+_NUMBER = re.compile(r"uestion (\d+):")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Who talks where, and how long: an agent, a database, turns of each thread, a folder of logs.
+
+    `threads` are those of one process, `name` is the file in which it notes what it has done.
+    """
+
+    agent: str
+    url: str
+    turns: int
+    threads: Sequence[str]
+    folder: str
+    name: str
+
+    @property
+    def log(self) -> Path:
+        """The file in which each turn is noted: its thread, its number and how long it took."""
+        return Path(self.folder) / f"{self.name}.jsonl"
+
+    def done(self) -> list[tuple[str, int, float]]:
+        """Return what was noted."""
+        if not self.log.exists():
+            return []
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        return [tuple(json.loads(line)) for line in lines]
+
+
+class Rehearsed(TalkingModel):
+    """Says what a conversation has for the question that was asked last, wherever it is resumed."""
+
+    turns: Sequence[Turn] = ()
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        if not kwargs.get("tools"):
+            return super()._generate(messages, stop, run_manager, **kwargs)
+        at = max(n for n, one in enumerate(messages) if asked(one))
+        turn = self.turns[asked(messages[at]) - 1]
+        known = {tool["function"]["name"] for tool in kwargs["tools"]}
+        calls = [one for one in turn.calls if one["name"] in known]
+        results = sum(isinstance(one, ToolMessage) for one in messages[at:])
+        said = AIMessage("", tool_calls=calls[results : results + 1])
+        answer = said if said.tool_calls else AIMessage(turn.answer)
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+def asked(message: BaseMessage) -> int:
+    """Return the number of the question that a message is, 0 if it is none."""
+    found = _NUMBER.search(message.text) if isinstance(message, HumanMessage) else None
+    return int(found[1]) if found and message.name is None else 0
+
+
+@contextmanager
+def opened(load: Load) -> Iterator[tuple[Any, SqlArchive]]:
+    """Open an agent, and the archive."""
+    model = Rehearsed(turns=[*turns(load.turns)]).watched(lambda *_: None)
+    uri = load.url.replace("+psycopg", "")
+    with PostgresSaver.from_conn_string(uri) as saver, SqlArchive(load.url) as archive:
+        options: dict[str, Any] = {"checkpointer": saver, "system_prompt": PROMPT}
+        if load.agent == OURS:
+            yield create_memory_agent(model, tools=[look_up], archive=archive, **options), archive
+        else:
+            yield create_agent(model, [look_up], **options), archive
+
+
+def work(load: Load) -> None:
+    """Have the conversations, a turn of each in turn, from where they are; note each turn."""
+    script = [*turns(load.turns)]
+    with opened(load) as (agent, _), load.log.open("a", encoding="utf-8") as log:
+        following = {thread: resumed(agent, thread) for thread in load.threads}
+        for number in range(1, load.turns + 1):
+            for thread in load.threads:
+                if number >= following[thread]:
+                    said = {"messages": [("user", script[number - 1].question)]}
+                    took = timed(lambda s=said, t=thread: invoked(agent, t, s))[0]
+                    log.write(json.dumps([thread, number, took]) + "\n")
+                    log.flush()
+
+
+def resumed(agent: Any, thread: str) -> int:
+    """Let a thread end its last turn, and return the number of the next one."""
+    state = agent.get_state(config(thread))
+    if state.next:
+        invoked(agent, thread, None)
+        state = agent.get_state(config(thread))
+    return max(map(asked, state.values.get("messages", ())), default=0) + 1
+
+
+def invoked(agent: Any, thread: str, said: Any) -> None:
+    """Run one turn, its checkpoints written at each step."""
+    agent.invoke(said, config(thread), durability="sync")
+
+
+def config(thread: str) -> dict[str, Any]:
+    """Return the config of a thread."""
+    return {"configurable": {"thread_id": thread}, "recursion_limit": LIMIT}
+
+
+def together(loads: Sequence[Load]) -> float:
+    """Work in a process for each; kill the first half-way, and resume. Return the seconds."""
+    spawn = multiprocessing.get_context("spawn")
+    begun = time.perf_counter()
+    processes = [spawn.Process(target=work, args=(load,)) for load in loads]
+    for process in processes:
+        process.start()
+    first, half = processes[0], loads[0].turns * len(loads[0].threads) // 2
+    while first.is_alive() and len(loads[0].done()) < half:
+        time.sleep(0.02)
+    first.kill()
+    processes.append(spawn.Process(target=work, args=(loads[0],)))
+    first.join()
+    processes[-1].start()
+    for process in processes:
+        process.join()
+    if any(process.exitcode for process in processes[1:]):
+        raise RuntimeError(f"processes failed: {[process.exitcode for process in processes]}")
+    return time.perf_counter() - begun
+
+
+def kept(load: Load) -> dict[str, list[tuple[int, str]]]:
+    """Return by thread the numbers of the questions that are kept, each with its answer."""
+    with opened(load) as (agent, archive):
+        return {
+            thread: _archived(archive, thread)
+            if load.agent == OURS
+            else _turns(agent.get_state(config(thread)).values["messages"])
+            for thread in load.threads
+        }
+
+
+def _archived(archive: SqlArchive, thread: str) -> list[tuple[int, str]]:
+    owner = Owner("default", thread)
+    tip = archive.newest(owner)
+    if tip is None or any(one.fatal for one in archive.verify(owner)):
+        return []
+    records = archive.turns(owner, tip, range(1, tip.turn + 1))
+    said = [[text(message) for message in record.messages] for record in records]
+    return [(int(found[1]), one[-1]) for one in said if (found := _NUMBER.search(one[0]))]
+
+
+def _turns(messages: Sequence[BaseMessage]) -> list[tuple[int, str]]:
+    starts = [at for at, one in enumerate(messages) if asked(one)]
+    return [
+        (asked(messages[begin]), messages[end - 1].text)
+        for begin, end in pairwise([*starts, len(messages)])
+    ]
+
+
+def faults(load: Load) -> Mapping[str, int]:
+    """Count the turns that are lost, doubled, out of order, or have another answer."""
+    script = {number: turn.answer for number, turn in enumerate(turns(load.turns), 1)}
+    found: Counter[str] = Counter(lost=0, doubled=0, disordered=0, altered=0)
+    for said in kept(load).values():
+        numbers = [number for number, _ in said]
+        found["lost"] += len(script.keys() - {*numbers})
+        found["doubled"] += len(numbers) - len({*numbers})
+        found["disordered"] += numbers != sorted(numbers)
+        found["altered"] += sum(script[number] != answer for number, answer in said)
+    return found
+
+
+def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, Any]:
+    """Return the row of one agent."""
+    threads = [f"{agent}-{number}" for number in range(options.threads)]
+    loads = [
+        Load(
+            agent,
+            options.url,
+            options.turns,
+            threads[at :: options.processes],
+            folder,
+            f"{agent}{at}",
+        )
+        for at in range(options.processes)
+    ]
+    seconds = together(loads)
+    took = [took for load in loads for *_, took in load.done()]
+    cuts = quantiles(took, n=100)
+    wrong = sum((Counter(faults(load)) for load in loads), Counter())
+    return {
+        "agent": agent,
+        "threads": options.threads,
+        "turns": options.threads * options.turns,
+        "processes": options.processes,
+        **{name: wrong[name] for name in ("lost", "doubled", "disordered", "altered")},
+        **{f"p{at} ms": round(cuts[at - 1], 1) for at in (50, 95, 99)},
+        "turns per s": round(len(took) / seconds, 1),
+    }
+
+
+def main() -> None:
+    """Measure each agent."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--threads", type=int, default=100)
+    parser.add_argument("--turns", type=int, default=50)
+    parser.add_argument("--processes", type=int, default=4)
+    options = parser.parse_args()
+    with PostgresSaver.from_conn_string(options.url.replace("+psycopg", "")) as saver:
+        saver.setup()
+    with SqlArchive(options.url) as archive, TemporaryDirectory() as folder:
+        archive.users()
+        rows = [measured(agent, options, folder) for agent in (OURS, PLAIN)]
+    write(options.out, "archive_load", "Many conversations at once on one PostgreSQL", rows)
+
+
+if __name__ == "__main__":
+    main()
