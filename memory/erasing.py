@@ -1,8 +1,9 @@
 """Erasing a turn: what stays of its record, and what in other records was made from it.
 
-What was made from a turn is known, not guessed: summaries whose log holds it, what its own events
-said of an effort and later events repeat, and anywhere in what the memory wrote a whole sentence of
-it. What other turns say themselves is named and stays.
+What was made from a turn is known, not guessed: summaries whose log holds it, and what its own
+events said of an effort and later events repeat. Of the anchor, which nobody can trace, those
+fields go that the turn wrote or that hold a whole sentence of it. What other turns say themselves,
+or have said of another effort, is named and stays.
 """
 
 import json
@@ -150,8 +151,13 @@ def held(text: str, pieces: Iterable[str]) -> frozenset[str]:
 
 def quotes(messages: Sequence[Message], sought: Sought) -> frozenset[str]:
     """Return the sentences that messages say."""
-    texts = (text for message in messages for text in _leaves(message["data"]))
-    return held("\n".join(texts), sought)
+    return held("\n".join(_leaves([message["data"] for message in messages])), sought)
+
+
+def quoted(record: Record, sought: Sought) -> bool:
+    """Tell whether a record says one of the sentences, in its messages or of an effort."""
+    told = [event[key] for event in record.events for key in text_fields(event)]
+    return bool(quotes(record.messages, sought) or held("\n".join(_leaves(told)), sought))
 
 
 def tombstone(record: Record, target: Target) -> Record:
@@ -176,7 +182,7 @@ def without(record: Record, target: Target) -> tuple[Record, frozenset[Told]]:
     told: set[Told] = set()
     events = []
     for event in record.events:
-        gone = _made(event, record, target, own)
+        gone = _made(event, record, target)
         told |= {(event["effort"], text) for key in gone for text in _leaves(event[key])}
         events.append(_blanked(event, gone, partial(target.anchor_of, record, own)))
     return replace(record, events=tuple(events)), frozenset(told)
@@ -219,22 +225,14 @@ def _goes(event: Event, key: str, target: Target) -> bool:
     return made_here or target.is_new(event, key)
 
 
-def _made(event: Event, record: Record, target: Target, own: frozenset[str]) -> set[str]:
-    """Return the fields of a later event that were made from the turn."""
+def _made(event: Event, record: Record, target: Target) -> set[str]:
+    """Return the fields of a later event that were made from the turn: no sentence is compared."""
     name, fields = event.get("effort", ""), text_fields(event)
-    if "effort" not in event:
+    if "effort" not in event or not target.sees(record.branch, record.turn):
         return set()
-    # A summary counts in any case: the call that made it has it as its result.
-    said = {key: held("\n".join(_leaves(event[key])), target.sought) for key in fields}
-    gone = {key for key in fields if (said[key] if key == "summary" else said[key] - own)}
-    if target.sees(record.branch, record.turn):
-        gone |= {key for key in fields if (name, key, *_leaves(event[key])) in target.given}
-        if (
-            name in target.record.efforts
-            and "summary" in fields
-            and target.is_new(event, "summary")
-        ):
-            gone.add("summary")
+    gone = {key for key in fields if (name, key, *_leaves(event[key])) in target.given}
+    if name in target.record.efforts and "summary" in fields and target.is_new(event, "summary"):
+        gone.add("summary")
     return gone | (_SUMMARY & fields if "summary" in gone else set())
 
 

@@ -13,6 +13,7 @@ from ..erasing import (
     Erased,
     Target,
     Told,
+    quoted,
     quotes,
     tombstone,
     without,
@@ -91,12 +92,12 @@ def erase(scope: Scope, tip: Tip, turn: int) -> Erased:
     # What retold it went into summaries of other efforts, which others retold in turn.
     while told:
         told = _summaries_of(scope, _retelling(scope, told))
-    quoted = _quoting(scope, target)
+    elsewhere = _quoting(scope, target)
     stale = _stale(scope, target)
     _forget_made(scope, target)
     _to_sweep(scope.connection)
     opened = (event["effort"] for event in record.events if event["type"] == "opened")
-    return Erased(turn, record.digest, tuple(copies), quoted, stale, tuple(opened))
+    return Erased(turn, record.digest, tuple(copies), elsewhere, stale, tuple(opened))
 
 
 def resummarised(scope: Scope, tip: Tip, effort: Effort) -> None:
@@ -232,7 +233,7 @@ def _summaries_of(scope: Scope, lost: Mapping[str, list[tuple[str, int]]]) -> fr
 def _quoting(scope: Scope, target: Target) -> tuple[tuple[str, int], ...]:
     """Return which other turns say some of the same."""
     records = (record_of(row) for row in scope.rows())
-    found = [one for one in records if quotes(one.messages, target.sought)]
+    found = [one for one in records if quoted(one, target.sought)]
     return tuple(sorted((one.branch, one.turn) for one in found))
 
 

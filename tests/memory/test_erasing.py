@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ebbtide.memory.anchor import written
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.erasing import Target, quotes, tombstone, without, without_copies
+from ebbtide.memory.erasing import Target, quoted, tombstone, without, without_copies
 from ebbtide.memory.record import Event, Group, Record, place
 from ebbtide.memory.state_blocks import END, START
 from tests.memory.turns import answer, concluded, human, opened, turn
@@ -31,9 +31,9 @@ def target(
     return Target(one, known.get, lambda _branch, number: number > one.turn, places, wrote)
 
 
-def blanks(event: Event, of: Target, text: str = "") -> set[str]:
+def blanks(event: Event, of: Target) -> set[str]:
     """Return the fields that an event of the next turn loses."""
-    before = record(turn(of.record.turn + 1, text, ["a"], [event]))
+    before = record(turn(of.record.turn + 1, "", ["a"], [event]))
     (after,) = without(before, of)[0].events
     return {key for key in event if after[key] != event[key]}
 
@@ -71,21 +71,21 @@ def test_later_events_lose_what_the_turn_gave() -> None:
 
 
 def test_summaries_lose_what_they_were_made_of() -> None:
-    """Each summary of an effort of the turn goes, each of another effort only if it quotes."""
+    """Each summary of an effort of the turn goes, none of another effort."""
     of = target(turn(1, SAID, ["a"]))
 
     assert blanks(concluded("a", "Of locks.", keywords=["k"]), of) == {"keywords", "summary"}
     assert blanks(concluded("b", "Of locks."), of) == set()
-    assert blanks(concluded("b", f"So: {SAID}"), of, SAID) == {"summary"}
 
 
-def test_other_text_that_a_turn_says_itself_stays() -> None:
-    """A goal that quotes the turn goes, unless its own turn says it too: that one is named."""
+def test_what_says_the_same_stays_and_is_found() -> None:
+    """Goals and summaries of other efforts stay, whatever they quote: who says it is named."""
     of = target(turn(1, SAID))
+    said = turn(2, SAID), turn(2, "", ["b"], [opened("b", goal=SAID)])
 
-    assert blanks(opened("b", goal=SAID), of) == {"goal"}
-    assert blanks(opened("b", goal=SAID), of, SAID) == set()
-    assert SAID in quotes(record(turn(2, SAID)).messages, of.sought)
+    assert blanks(opened("b", goal=SAID), of) == blanks(concluded("b", SAID), of) == set()
+    assert all(quoted(record(one), of.sought) for one in said)
+    assert not quoted(record(turn(2, "", ["b"], [opened("b", goal="Shut")])), of.sought)
 
 
 def test_lists_are_emptied_as_lists() -> None:
@@ -93,7 +93,7 @@ def test_lists_are_emptied_as_lists() -> None:
     event = {"type": "opened", "effort": "a", "constraints": [SAID]}
     before = record(turn(2, "", ["a"], [event]))
 
-    (left,) = without(before, target(turn(1, SAID)))[0].events
+    (left,) = without(before, target(turn(1, SAID, ["a"], [event])))[0].events
 
     assert left == {**event, "constraints": []}
 

@@ -140,17 +140,16 @@ def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
     assert (erased.stale, erased.named) == (("a",), ("a",))
 
 
-def test_summary_of_another_effort_that_quotes_it_is_redacted(archive: Archive) -> None:
-    """A summary that holds a sentence of the turn is redacted, whichever effort it is of."""
-    quoting = [opened("b"), concluded("b", f"Noted. {SAID}", keywords=["safe"])]
-    tip = commit_all(archive, [turn(1, SAID), turn(2, "", ["b"], quoting)])
+def test_effort_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
+    """What is said of an effort whose log does not hold the turn is not guessed to be of it."""
+    events = [opened("b", goal=SAID), concluded("b", f"Noted. {SAID}", keywords=["safe"])]
+    tip = commit_all(archive, [turn(1, SAID), turn(2, "", ["b"], events), turn(3)])
+    before = archive.effort(OWNER, tip, "b")
 
-    archive.erase(OWNER, tip, 1)
+    erased = archive.erase(OWNER, tip, 1)
 
-    effort = archive.effort(OWNER, tip, "b")
-    assert effort is not None
-    assert (effort.stale, effort.keywords) == (True, ())
-    assert archive.search(OWNER, tip, "safe", 9) == ()
+    assert archive.effort(OWNER, tip, "b") == before
+    assert (erased.quoted, erased.stale) == ((("main", 2),), ())
 
 
 def test_summary_of_what_was_before_stays(archive: Archive) -> None:
