@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, cast
 from uuid import uuid4
 
@@ -33,11 +33,9 @@ GONE = ""
 _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
 
-_TRIED = 32
-"""Turns that a history is compared with; one that is none of them is adopted as a whole."""
-
-_FEW = 2
-"""So many turns that end alike are told apart by the ids of messages."""
+_ENDS, _ALIKE = 32, 1_000
+"""A history is compared from this many of its messages on with this many turns each, the newest
+that end alike; one that comes after none of them is adopted as a whole."""
 
 
 def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
@@ -122,26 +120,31 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
     asked = list(dict.fromkeys(marks_[at] for at in ends))
     for end, tip in archive.ended(owner, asked) if asked else ():
         tips.setdefault(end, []).append(tip)
-    places = [
-        (at, tip)
-        for at in reversed(ends)
-        for tip in _likely(archive, owner, tips.get(marks_[at], []), messages[at].id)
-    ]
-    for at, tip in places[:_TRIED]:
-        if _told_before(said[: at + 1], archive, owner, tip):
-            return at, tip
+    for at in islice((end for end in reversed(ends) if marks_[end] in tips), _ENDS):
+        history = said[: at + 1]
+        for tip in _likely(archive, owner, tips[marks_[at]][:_ALIKE], history):
+            if _told_before(history, archive, owner, tip):
+                return at, tip
     return None
 
 
-def _likely(archive: Archive, owner: Owner, tips: Sequence[Tip], message: str | None) -> list[Tip]:
-    """Return turns, those whose last message has this id first."""
-    if len(tips) < _FEW:
-        return [*tips]
-    ids = {}
-    for tip in tips[:_TRIED]:
-        record = next(iter(archive.turns(owner, tip, [tip.turn])), None)
-        ids[tip] = record and record.messages and record.messages[-1]["data"].get("id")
-    return sorted(tips[:_TRIED], key=lambda tip: ids[tip] != message)
+def _likely(
+    archive: Archive, owner: Owner, tips: Sequence[Tip], history: Sequence[Message]
+) -> list[Tip]:
+    """Return the turns in which a history may end; first those whose last message has its id."""
+    found: list[tuple[bool, int, Tip]] = []
+    place = {tip: at for at, tip in enumerate(tips)}
+    for branch in dict.fromkeys(tip.branch for tip in tips):
+        on_it = [tip for tip in tips if tip.branch == branch]
+        newest = max(on_it, key=lambda tip: tip.turn)
+        for first in range(0, len(on_it), _CHUNK):
+            numbers = [tip.turn for tip in on_it[first : first + _CHUNK]]
+            for record in archive.turns(owner, newest, numbers):
+                if _before(history, record.messages) is not None:
+                    other = record.messages and record.messages[-1]["data"].get("id")
+                    same = other == history[-1]["data"].get("id")
+                    found.append((not same, place[record.tip], record.tip))
+    return [tip for *_, tip in sorted(found, key=lambda one: one[:2])]
 
 
 def _told_before(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:

@@ -259,6 +259,21 @@ def test_the_first_half_of_the_history_forks(tmp_path: Path) -> None:
     assert (place(state)[0], place(state)[1] != "main") == (3, True)
 
 
+def test_an_early_part_of_a_history_of_equal_answers_forks(tmp_path: Path) -> None:
+    """However many later turns end with the same words, the one that was meant is found."""
+    first = afresh(tmp_path)
+    said = [*map("Question {}.".format, range(1, 41))]
+    for question in said:
+        first.agent.invoke({"messages": [("user", question)]}, THREAD)
+    history = asked(*(text for one in said[:5] for text in (one, "OK.")))
+    here = afresh(tmp_path)
+
+    state = here.agent.invoke({"messages": [*history, ("user", "Otherwise?")]}, THREAD)
+
+    assert here.said(state) == [*said[:5], "Otherwise?"]
+    assert state["memory"].get("banners", []) == []
+
+
 @pytest.mark.parametrize("at", range(6))
 def test_an_edited_history_is_what_is_gone_on_from(tmp_path: Path, at: int) -> None:
     """Whichever message was changed, the lineage is what was handed over, each message once."""
