@@ -103,19 +103,19 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     """
     parts, owner = parts_of(agent), owner_in(agent, config)
     saver = _saver(agent)
-    found = saver is not None and agent.get_state(newest(config)).created_at is not None
     gone = [
         one
         for one in parts.archive.sessions(owner.user)
         if one.thread == owner.thread and parts.archive.delete_session(one)
     ]
-    if not gone and not found:
+    # Last its own: from its state it is known whose session a thread is that was copied.
+    threads = dict.fromkeys([owner.thread, str(config["configurable"]["thread_id"])])
+    unnamed = owner.user if gone else None  # a thread without memory may be anybody's
+    known = [one for one in threads if saver and _user(agent, one, unnamed) == owner.user]
+    if not gone and not known:
         raise SessionNotFoundError(owner.thread)
     changed(owner, parts)
     parts.keywords.clear()
-    # Last its own: from its state it is known whose session a thread is that was copied.
-    threads = dict.fromkeys([owner.thread, str(config["configurable"]["thread_id"])])
-    known = [one for one in threads if saver and _holds(agent, one, owner.user)]
     left = [told for one in known if saver for told in delete_thread(saver, one)]
     return DeletionReport(tuple(gone), tuple(dict.fromkeys(left)))
 
@@ -131,7 +131,7 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     left: list[str] = []
     # Before the archive: afterwards nobody knows which threads there were.
     for thread in sorted({one.thread for one in parts.archive.sessions(user_id)}) if saver else ():
-        if saver and _holds(agent, thread, user_id):
+        if saver and _user(agent, thread, user_id) == user_id:
             left += delete_thread(saver, thread)
     gone = parts.archive.delete_user(user_id)
     changed(Owner(user_id, ""), parts)
@@ -144,11 +144,13 @@ async def adelete_user(agent: Agent, user_id: str) -> DeletionReport:
     return await asyncio.to_thread(delete_user, agent, user_id)
 
 
-def _holds(agent: Agent, thread: str, user: str) -> bool:
-    """Tell whether the checkpoints of a thread are of a user's session, or of none."""
+def _user(agent: Agent, thread: str, unnamed: str | None) -> str | None:
+    """Return whose session the checkpoints of a thread are of: `unnamed` if they do not say."""
     found = agent.get_state({"configurable": {"thread_id": thread}})
-    session = unpacked(found.values).get("session", {"user": user})
-    return found.created_at is not None and session["user"] == user
+    if found.created_at is None:
+        return None
+    session = unpacked(found.values).get("session")
+    return session["user"] if session else unnamed
 
 
 def _opened(agent: Agent, config: RunnableConfig) -> Thread:
