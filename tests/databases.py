@@ -16,6 +16,7 @@ from sqlalchemy import inspect, text
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.schema import version
+from tests.zipped import revealed
 
 _TEXTS = """
 SELECT table_name, column_name FROM information_schema.columns
@@ -129,7 +130,8 @@ def _configure(uri: str) -> None:
 def _holding(folder: Path, texts: Iterable[str]) -> list[Path]:
     sought = [text.encode() for text in texts]
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return [path for path in files if any(text in path.read_bytes() for text in sought)]
+    read = ((path, revealed(path.read_bytes())) for path in files)
+    return [path for path, data in read if any(text in data for text in sought)]
 
 
 def _contents(connection: psycopg.Connection[Any]) -> Iterator[tuple[str, bytes]]:
@@ -137,6 +139,7 @@ def _contents(connection: psycopg.Connection[Any]) -> Iterator[tuple[str, bytes]
     for table, column in connection.execute(_TEXTS).fetchall():
         asked = sql.SQL("SELECT {} FROM {}").format(sql.Identifier(column), sql.Identifier(table))
         for (value,) in connection.execute(asked):
-            yield f"{table}.{column}", value if isinstance(value, bytes) else str(value).encode()
+            data = value if isinstance(value, bytes) else str(value).encode()
+            yield f"{table}.{column}", revealed(data)
     for table, column, samples in connection.execute(_SAMPLES).fetchall():
         yield f"samples of {table}.{column}", samples.encode()

@@ -15,7 +15,7 @@ from . import memories
 from .database import added
 from .index import Postings, heading, passages
 from .lineage import AMBIENT, Branch, Lineage, branch_of, lineage
-from .records import columns, packed, storable
+from .records import columns, packed, storable, zipped
 from .schema import (
     TURN_BITS,
     branches,
@@ -172,7 +172,7 @@ def write(
         "id": number,
         "session": session.id,
         "content": None,
-        "state": None if state is None else packed(state),
+        "state": None if state is None else zipped(packed(state)),
     }
     connection.execute(insert(turns), row)
     _add_members(connection, session.id, record)

@@ -29,7 +29,7 @@ from . import index
 from .commit import Session, add_changes
 from .index import Postings
 from .lineage import RECORD, Branch, Lineage, beginning, effort_of, lineage
-from .records import columns, packed, record_of
+from .records import columns, packed, record_of, unzipped, zipped
 from .schema import (
     OF_SESSIONS,
     branches,
@@ -159,14 +159,7 @@ def _copies(scope: Scope, record: Record) -> list[tuple[str, int]]:
 
 def _target(scope: Scope, record: Record, copies: list[tuple[str, int]]) -> Target:
     past = scope.lineage(record.branch, record.turn - 1)
-    where = (turns.c.session == scope.session.id, turns.c.turn < record.turn)
-    asked = (
-        select(*RECORD)
-        .where(*where)
-        .where(turns.c.events.contains('"anchor"') | turns.c.messages.contains("STATE---"))
-    )
-    rows = scope.connection.execute(asked)
-    before = [record_of(row) for row in rows if past.sees(row.branch, row.turn)]
+    before = (record_of(row) for row in scope.rows() if past.sees(row.branch, row.turn))
 
     known = past.changes(_named(record))
 
@@ -197,7 +190,7 @@ def _rewritten(scope: Scope, target: Target) -> frozenset[Told]:
             told |= gone
         if after != record:
             _put(scope, row, record, after)
-        if row.state and "anchor" in row.state:
+        if row.state:
             _clean_state(scope, row, record, target)
     return frozenset(told)
 
@@ -239,13 +232,15 @@ def _quoting(scope: Scope, target: Target) -> tuple[tuple[str, int], ...]:
 
 def _clean_state(scope: Scope, row: Any, record: Record, target: Target) -> None:
     """Take out of the anchor in a saved state what the turn wrote, and what says the same."""
-    state = json.loads(row.state)
-    kept = state.get("anchor", {})
+    state = json.loads(unzipped(row.state))
+    kept = state.get("anchor")
+    if not kept:
+        return
     own = quotes(record.messages, target.sought)
     copy = target.is_copy(record)
     anchor = target.anchor(kept) if copy else target.anchor_of(record, own, kept)
     if anchor != kept:
-        values = {"state": packed({**state, "anchor": anchor})}
+        values = {"state": zipped(packed({**state, "anchor": anchor}))}
         scope.connection.execute(update(turns).where(turns.c.id == row.id).values(values))
 
 
@@ -301,18 +296,18 @@ def _forget_made(scope: Scope, target: Target) -> None:
     where = compressions.c.session == scope.session.id
     of_logs = compressions.c.effort.in_(record.efforts)
     for row in connection.execute(select(compressions).where(where, of_logs)).all():
-        made = from_data(json.loads(row.made))
+        made = from_data(json.loads(unzipped(row.made)))
         seen = target.sees(row.branch, row.turn) or (row.branch, row.turn) in target.places
         if seen and made.through >= record.turn:
             key = (compressions.c.effort == row.effort, compressions.c.branch == row.branch)
             changed = update(compressions).where(where, *key, compressions.c.turn == row.turn)
-            left = packed(as_data(without_turn(made, record.turn)))
+            left = zipped(packed(as_data(without_turn(made, record.turn))))
             connection.execute(changed.values(made=left))
     rows = connection.execute(
         select(extractions).where(extractions.c.session == scope.session.id)
     ).all()
     for row in rows:
-        entry = json.loads(row.entry)
+        entry = json.loads(unzipped(row.entry))
         if entry["effort"] in record.efforts and entry["turn"] >= record.turn:
             connection.execute(delete(extractions).where(extractions.c.id == row.id))
 

@@ -2,7 +2,7 @@
 
 A term stands there with the user's number before it, so that the passages of one user can be asked
 for; as ids order by session, those of one session are a range of them. SQLite has full-text tables
-for it, PostgreSQL arrays under a GIN index.
+for it, PostgreSQL arrays under a GIN index, of numbers: the user's, and 32 bits for the term.
 """
 
 import json
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
+from zlib import crc32
 
 from sqlalchemy import (
     Boolean,
@@ -33,7 +34,7 @@ from ..record import Record
 from ..sayings import sayings
 from ..terms import terms
 from .records import left_by
-from .schema import PASSAGE_BITS, Listed, first_passage
+from .schema import PASSAGE_BITS, TERM_BITS, Listed, first_passage
 
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
 """Ids with the terms that stand there."""
@@ -51,7 +52,7 @@ _IN_ARRAYS = """
 SELECT (SELECT array_agg(found.id) FROM (
     SELECT id FROM {0} WHERE terms @> ARRAY[wanted.term]
     AND id BETWEEN :first AND :last ORDER BY id DESC LIMIT :limit) AS found)
-FROM unnest(CAST(:terms AS text[])) WITH ORDINALITY AS wanted(term, at) ORDER BY wanted.at
+FROM unnest(CAST(:terms AS bigint[])) WITH ORDINALITY AS wanted(term, at) ORDER BY wanted.at
 """
 
 
@@ -102,7 +103,7 @@ class Postings:
             sql = "INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)"
             self._run(sql, [{"id": n, "terms": " ".join(self._of_owner(f))} for n, f in rows])
         elif rows:
-            listed = [{"id": number, "terms": self._of_owner(found)} for number, found in rows]
+            listed = [{"id": number, "terms": self._numbers(found)} for number, found in rows]
             self.connection.execute(insert(self.table), listed)
 
     def remove(self, rows: Rows) -> None:
@@ -121,8 +122,8 @@ class Postings:
         if not wanted:
             return {}
         sqlite = is_sqlite(self.connection)
-        terms = self._of_owner(wanted)
-        asked = {"terms": json.dumps(terms) if sqlite else terms, "limit": limit}
+        terms = json.dumps(self._of_owner(wanted)) if sqlite else self._numbers(wanted)
+        asked: dict[str, Any] = {"terms": terms, "limit": limit}
         asked |= {"first": within[0], "last": within[1]}
         rows = self._run(_IN_FTS5 if sqlite else _IN_ARRAYS, asked).scalars().all()
         listed = map(json.loads, rows) if sqlite else (row or [] for row in rows)
@@ -130,6 +131,9 @@ class Postings:
 
     def _of_owner(self, found: Iterable[str]) -> list[str]:
         return [f"{self.owner}u{term}" for term in found]
+
+    def _numbers(self, found: Iterable[str]) -> list[int]:
+        return [self.owner << TERM_BITS | crc32(term.encode()) for term in found]
 
     def _run(self, sql: str, values: Any) -> Any:
         return self.connection.execute(_on(self.table.name, sql), values)

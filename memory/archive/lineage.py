@@ -18,7 +18,7 @@ from ..record import Record, Tip
 from ..salience import Compression, from_data
 from .index import any_of
 from .protocol import EffortList
-from .records import record_of
+from .records import record_of, unzipped
 from .schema import branches, changes, compressions, members, turns
 
 AMBIENT = "\0"
@@ -197,7 +197,7 @@ class Lineage:
         for segment in self.segments:
             made = self._asked(_COMPRESSION, segment, effort=effort).scalar()
             if made is not None:
-                return from_data(json.loads(made))
+                return from_data(json.loads(unzipped(made)))
         return None
 
     def _changed(self, at_once: int) -> Iterator[Row[Any]]:

@@ -34,8 +34,14 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 VERSION = 1
 """The version of the tables; `MIGRATIONS` leads to it from every older one."""
 
-TURN_BITS, PASSAGE_BITS = 24, 12
-"""16 million turns in a session, 4,096 passages in a turn: with 2^27 sessions that is 63 bits."""
+TURN_BITS, PASSAGE_BITS = 22, 10
+"""4 million turns in a session, 1,024 passages in a turn: with 2^31 sessions that is 63 bits.
+
+FTS5 writes ids as differences, which take fewer bytes if they are small.
+"""
+
+TERM_BITS = 32
+"""A term is as many bits of a number on PostgreSQL; before them stands the user's number."""
 
 Migrations: TypeAlias = Mapping[int, Callable[[Connection], None]]
 
@@ -125,7 +131,7 @@ def _is_postgres(dialect: Dialect) -> bool:
 
 
 METADATA = MetaData()
-_WORDS = (Text, Name, ARRAY, Vector)
+_WORDS = (Text, Name, LargeBinary, ARRAY, Vector)
 """The types of columns that hold what people said or named."""
 
 _ID = BigInteger().with_variant(Integer, "sqlite")
@@ -198,9 +204,9 @@ turns = Table(
     Column("size", Integer, nullable=False),
     Column("content", String),
     Column("efforts", Text, nullable=False),
-    Column("events", Text, nullable=False),
-    Column("state", Text),
-    Column("messages", Text, nullable=False),
+    Column("events", LargeBinary, nullable=False),
+    Column("state", LargeBinary),
+    Column("messages", LargeBinary, nullable=False),
     UniqueConstraint("session", "branch", "turn"),
     Index("ebbtide_turns_last", "session", "last"),
 )
@@ -241,7 +247,7 @@ compressions = Table(
     Column("effort", Name, primary_key=True),
     Column("branch", String, primary_key=True),
     Column("turn", Integer, primary_key=True),
-    Column("made", Text, nullable=False),
+    Column("made", LargeBinary, nullable=False),
 )
 
 extractions = Table(
@@ -249,7 +255,7 @@ extractions = Table(
     METADATA,
     Column("id", _ID, primary_key=True),
     Column("session", _ID, nullable=False, index=True),
-    Column("entry", Text, nullable=False),
+    Column("entry", LargeBinary, nullable=False),
 )
 
 # Vectors of turns, and of what changes of efforts left to be known, by the ids of these.
@@ -281,21 +287,25 @@ memories = Table(
     Column("attended", Boolean, nullable=False),
 )
 
+# Without the list of pending entries, which takes megabytes and which each search reads whole.
+_INVERTED: Any = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": False}}
+
 # The terms of each passage of a turn, and of each change of an effort. SQLite has them as FTS5
-# tables, which hold no text, only which row has which terms; here they are as on PostgreSQL.
+# tables, which hold no text, only which row has which terms; here they are as on PostgreSQL, where
+# a term is a number, half as long as its text.
 said = Table(
     "ebbtide_said",
     METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
-    Column("terms", ARRAY(Text), nullable=False),
-    Index("ebbtide_said_terms", "terms", postgresql_using="gin"),
+    Column("terms", ARRAY(BigInteger), nullable=False),
+    Index("ebbtide_said_terms", "terms", **_INVERTED),
 )
 headed = Table(
     "ebbtide_headed",
     METADATA,
     Column("id", _ID, primary_key=True, autoincrement=False),
-    Column("terms", ARRAY(Text), nullable=False),
-    Index("ebbtide_headed_terms", "terms", postgresql_using="gin"),
+    Column("terms", ARRAY(BigInteger), nullable=False),
+    Index("ebbtide_headed_terms", "terms", **_INVERTED),
 )
 
 OF_SESSIONS = (turns, branches, members, changes, compressions, extractions, memories)

@@ -26,7 +26,7 @@ from .index import among
 from .lineage import Lineage
 from .memories import SqlAttention
 from .protocol import EffortList, Elsewhere, Finding, Found, Saved
-from .records import packed, plain, record_of
+from .records import packed, plain, record_of, unzipped, zipped
 from .schema import branches, compressions, extractions, sessions, turns, users
 from .search import search, turns_found
 from .sessions import Sessions
@@ -121,7 +121,7 @@ class SqlArchive:
             row = seen.row(tip.turn, turns.c.branch, turns.c.digest, turns.c.state)
             if row is None or row.state is None:
                 return None
-            return Saved(Tip(row.branch, tip.turn, row.digest), json.loads(row.state))
+            return Saved(Tip(row.branch, tip.turn, row.digest), json.loads(unzipped(row.state)))
 
         return self._sessions.ask(owner, tip, read, None)
 
@@ -287,12 +287,13 @@ class SqlArchive:
             key = {"session": scope.session.id, "effort": clean(made.effort)}
             key |= {"branch": tip.branch, "turn": tip.turn}
             row = upsert(scope.connection, compressions).values(
-                **key, made=packed(plain(as_data(made)))
+                **key, made=zipped(packed(plain(as_data(made))))
             )
             scope.connection.execute(row.on_conflict_do_nothing())
             where = (compressions.c[name] == value for name, value in key.items())
             kept = select(compressions.c.made).where(*where)
-            return from_data(json.loads(scope.connection.execute(kept).scalar_one()))
+            stored = scope.connection.execute(kept).scalar_one()
+            return from_data(json.loads(unzipped(stored)))
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
         """Return the newest visible compression of an effort, None if there is none."""
@@ -303,7 +304,7 @@ class SqlArchive:
         """Append to the log of extractions; see `Archive.log_extraction`."""
         with self._sessions.writing(owner) as scope:
             told = {name: getattr(entry, name) for name in entry.__slots__}
-            row = {"session": scope.session.id, "entry": packed(plain({"v": 1, **told}))}
+            row = {"session": scope.session.id, "entry": zipped(packed(plain({"v": 1, **told})))}
             scope.connection.execute(insert(extractions).values(row))
 
     def newest(self, owner: Owner) -> Tip | None:

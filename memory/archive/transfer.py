@@ -27,7 +27,7 @@ from .database import upsert
 from .erase import Scope, scope_of
 from .lineage import Branch, branch_of, lineage
 from .protocol import Finding
-from .records import packed, plain, record_of
+from .records import packed, plain, record_of, unzipped, zipped
 from .schema import compressions, extractions, sessions, turns
 from .schema import memories as memory_rows
 from .sessions import Sessions
@@ -105,10 +105,10 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
             return connection.execute(query)
 
         made = [
-            (row.branch, from_data(json.loads(row.made)))
+            (row.branch, from_data(json.loads(unzipped(row.made))))
             for row in of(compressions, compressions.c.turn)
         ]
-        logged = [json.loads(row.entry) for row in of(extractions, extractions.c.id)]
+        logged = [json.loads(unzipped(row.entry)) for row in of(extractions, extractions.c.id)]
         kept = [_memory(row) for row in of(memory_rows, memory_rows.c.memory)]
         listed = tuple(_turns(scope))
         noted = select(sessions.c.reseed).where(sessions.c.id == session.id)
@@ -183,7 +183,7 @@ def _turns(scope: Scope) -> Iterator[Turn]:
             branch = scope.branches[row.branch]
             began = branch.first == row.turn and branch.ancestors
             origin = branch.ancestors[0][:2] if began else None
-            state = None if row.state is None else json.loads(row.state)
+            state = None if row.state is None else json.loads(unzipped(row.state))
             yield Turn(record_of(row, origin), where, state, row.content)
         except DAMAGED as error:
             raise ArchiveFormatError(
@@ -224,10 +224,12 @@ def _attend(
 def _write_rest(connection: Connection, session: Session, whole: Whole) -> None:
     for branch, made in whole.compressions:
         key = {"session": session.id, "effort": made.effort, "branch": branch, "turn": made.turn}
-        row = upsert(connection, compressions).values(**key, made=packed(plain(as_data(made))))
+        row = upsert(connection, compressions).values(
+            **key, made=zipped(packed(plain(as_data(made))))
+        )
         connection.execute(row.on_conflict_do_nothing())
     for entry in whole.extractions:
-        row = {"session": session.id, "entry": packed(plain(entry))}
+        row = {"session": session.id, "entry": zipped(packed(plain(entry)))}
         connection.execute(insert(extractions).values(row))
     for kept in whole.attention or ():
         row = {**kept, "session": session.id, "keywords": packed(kept["keywords"])}

@@ -18,6 +18,7 @@ from tests.databases import Database
 from tests.memory.archive.telling import all_of
 from tests.memory.turns import concluded, turn
 from tests.redis_server import RedisServer
+from tests.zipped import changed
 
 FILE = Path("sessions/ebbtide.sqlite")
 FIRST = Path(__file__).parents[1] / "memory/archive/first_build"
@@ -75,8 +76,9 @@ def test_verify_names_the_turn_that_is_damaged() -> None:
     """A changed text is found with branch and turn, and the exit code is 1."""
     talked("Hello!", "It rains.", "It pours.")
     with closing(connect(FILE)) as connection, connection:
+        connection.create_function("changed", 3, changed)
         connection.execute(
-            "UPDATE ebbtide_turns SET messages = replace(messages, 'rains', 'shone')"
+            "UPDATE ebbtide_turns SET messages = changed(messages, 'rains', 'shone')"
         )
 
     result = archived("verify", "default")

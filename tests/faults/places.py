@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
+from zlib import crc32
 
 import psycopg
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -26,6 +27,7 @@ from sqlalchemy import event, make_url
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.archive.sql import SqlArchive
 from tests.databases import Database
+from tests.zipped import revealed
 
 OPTIONS: Any = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
 TERMS = "SELECT term FROM temp.{0}_terms WHERE term LIKE '%' || ?"
@@ -179,7 +181,7 @@ class Place:
         """
         if self.uri:
             self.database.run(*map("ANALYZE {}".format, self.tables("ebbtide%")))
-            return self.database.holding([*texts, *stems])
+            return [*self.database.holding([*texts, *stems]), *self._numbers(stems)]
         return [*self._files_holding([*texts, *stems]), *self._terms(stems)]
 
     def tables(self, like: str) -> list[str]:
@@ -190,13 +192,24 @@ class Place:
 
     def _files_holding(self, texts: Iterable[str]) -> list[str]:
         files = [path for path in sorted(self.root.rglob("*")) if path.is_file()]
-        found = {path: path.read_bytes() for path in files if "sqlite" in path.name}
+        found = {path: revealed(path.read_bytes()) for path in files if "sqlite" in path.name}
         return [
             f"{path.relative_to(self.root)}: {text}"
             for text in texts
             for path, data in found.items()
             if text.encode() in data
         ]
+
+    def _numbers(self, stems: Iterable[str]) -> list[str]:
+        """Return the stems whose numbers PostgreSQL's search tables have, of whichever user."""
+        asked = "SELECT FROM {}, unnest(terms) AS term WHERE term & 4294967295 = %s LIMIT 1"
+        with psycopg.connect(self.uri) as connection:
+            return [
+                f"{name}: {stem}"
+                for name in self.tables("ebbtide_said") + self.tables("ebbtide_headed")
+                for stem in stems
+                if connection.execute(asked.format(name).encode(), [crc32(stem.encode())]).rowcount
+            ]
 
     def _terms(self, stems: Iterable[str]) -> list[str]:
         """Return the stems that the search tables know; their bytes may stand there in pieces."""

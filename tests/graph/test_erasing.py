@@ -35,6 +35,7 @@ from ebbtide.memory.state_blocks import END, START
 from ebbtide.nodes.state import MemoryState
 from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import ScriptedModel, call, together
+from tests.zipped import revealed
 
 ASKED = 'The key of the "north" gate is kept with Marion, tell nobody.'
 ASKED_CHINESE = "北门的钥匙在玛丽昂那里，不要告诉任何人。"
@@ -77,8 +78,9 @@ def traces(folder: Path, texts: Iterable[str] = SECRETS) -> list[str]:
         f"{path.relative_to(folder)}: {text}"
         for path in sorted(folder.rglob("*"))
         if path.is_file()
+        for data in [revealed(path.read_bytes())]
         for text in texts
-        if any(form in path.read_bytes() for form in forms(text))
+        if any(form in data for form in forms(text))
     ]
 
 

@@ -16,6 +16,7 @@ from ebbtide.memory.archive.schema import METADATA
 from tests.agents import THREAD, Talk
 from tests.graph.long_effort import compressing, entries, shown, stored, talked
 from tests.graph.test_erasing import traces
+from tests.zipped import revealed
 
 VAULT = "The vault of the shop opens with the blue lever and nothing else."
 RULE = "Orders must never be deleted."
@@ -68,8 +69,13 @@ def tables(here: Talk) -> set[str]:
             for table in METADATA.sorted_tables
             if inspect(connection).has_table(table.name)
             if "ebbtide_said" not in table.name and "ebbtide_headed" not in table.name
-            if any(VAULT in str(row) for row in connection.execute(table.select()))
+            if any(VAULT.encode() in said(row) for row in connection.execute(table.select()))
         }
+
+
+def said(row: Any) -> bytes:
+    """Return what stands in a row."""
+    return b"\0".join(revealed(one if isinstance(one, bytes) else str(one).encode()) for one in row)
 
 
 def test_nothing_of_a_compressed_turn_is_left(here: Talk, tmp_path: Path) -> None:
@@ -78,7 +84,7 @@ def test_nothing_of_a_compressed_turn_is_left(here: Talk, tmp_path: Path) -> Non
 
     report = erase(here.agent, THREAD, 2)
 
-    assert before == {"ebbtide_turns", "ebbtide_compressions"}
+    assert before == {"ebbtide_turns", "ebbtide_compressions", "ebbtide_extractions"}
     assert tables(here) == set()
     assert traces(tmp_path, [VAULT, TOLD, "blue lever"]) == []
     assert report.not_erased == ()

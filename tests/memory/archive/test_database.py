@@ -69,7 +69,7 @@ def test_full_disk(tmp_path: Path) -> None:
     """A disk without room is named; what was there is there, and with room the turn is stored."""
     with DiskArchive(tmp_path) as archive:
         tip = commit_all(archive, [turn(1)])
-        said = turn(2, "much " * 200_000)
+        said = turn(2, random.Random(1).randbytes(500_000).hex())  # noqa: S311
         event.listen(archive.database._engine, "connect", _small)
         archive.close()
         with pytest.raises(ArchiveUnavailableError, match=r"full.*has room, then go on; nothing"):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.memory.archive.records import zipped
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, copy, read
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
@@ -14,6 +15,8 @@ from ebbtide.memory.record import Owner
 from tests.databases import Database
 from tests.memory.archive.telling import OWNERS, all_of, attention, seen, tell, tell_all
 from tests.memory.turns import OWNER, commit_all, turn
+
+DAMAGE = "UPDATE ebbtide_turns SET {} = '\\x{}' WHERE turn = {}"
 
 PROGRAM = Path(__file__).parent / "copying.py"
 SESSIONS, TURNS = 6, 25
@@ -73,9 +76,10 @@ def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArc
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("UPDATE ebbtide_turns SET messages = replace(messages, 'question 1', 'x')", "the digest"),
+        (DAMAGE.format("messages", zipped("[]").hex(), 1), "the digest"),
+        ("UPDATE ebbtide_turns SET messages = substring(messages, 1, 12)", "main:1 .* is damaged"),
         ("UPDATE ebbtide_turns SET messages = '[' WHERE turn = 2", "main:2 .* is damaged"),
-        ("UPDATE ebbtide_turns SET events = '[{}]' WHERE turn = 2", "main:2: damaged"),
+        (DAMAGE.format("events", zipped("[{}]").hex(), 2), "main:2: damaged"),
         ("DELETE FROM ebbtide_turns WHERE turn = 1", "main:2: damaged: the parent of turn 2"),
     ],
 )
