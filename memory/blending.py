@@ -4,39 +4,35 @@ That this mixture is better than each of the two was measured on long conversati
 benchmarks/recall.py measures it again.
 """
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Mapping
 
 from .meaning import Vector, Vectors, cosines, normalised
-from .search import Name, Scores, Turn
+from .search import Name, Scores, Turns
 
 _WEIGHT = 0.5
 _SPAN = 1.0
 
 
-def likeness(
-    turns: Mapping[int, Turn], vectors: Vectors, heads: Mapping[str, float], meant: Vector
-) -> Scores:
+def likeness(turns: Turns, vectors: Vectors, heads: Mapping[str, float], meant: Vector) -> Scores:
     """Score turns by the cosines of turn + window + heading, efforts by their best turn + heading.
 
-    The keys of `turns` are the rows of `vectors`; what has zeros there has no score. The vector of
+    `turns` and `vectors` have the same rows; what has zeros there has no score. The vector of
     a window is the mean of those in it. `heads` are the cosines of the efforts' headings. An
     ambient turn has its window in place of a heading.
 
-    >>> turns = {0: Turn({}, 1, effort="x"), 1: Turn({}, 1)}
+    >>> import numpy as np
+    >>> turns = Turns(["x", None], np.empty((0, 2), int), np.empty((2, 0)), np.ones(2))
     >>> found = likeness(turns, np.eye(2, dtype="f"), {"x": 0.5}, np.float32([1, 0]))
     >>> found.turns, found.efforts
     ({0: 2.5, 1: 0.0}, {'x': 2.5})
     """
     own = cosines(vectors, meant)
-    near = cosines(normalised(_windows(turns, vectors)), meant)
+    near = cosines(normalised(turns.windows(vectors)), meant)
     scores: dict[int, float] = {}
     best: dict[str, float] = {}
-    for key, turn in turns.items():
+    for key, name in enumerate(turns.efforts):
         if vectors[key].any():
-            local, name = float(own[key] + near[key]), turn.effort
+            local = float(own[key] + near[key])
             scores[key] = local + (float(near[key]) if name is None else heads.get(name, 0.0))
             if name is not None:
                 best[name] = max(best.get(name, local), local)
@@ -68,18 +64,3 @@ def blend(words: Mapping[Name, float], meaning: Mapping[Name, float]) -> dict[Na
         )
         for name in dict.fromkeys([*words, *meaning])
     }
-
-
-def _windows(turns: Mapping[int, Turn], vectors: Vectors) -> NDArray[np.float32]:
-    """Return for each row the sum of its vector and those of the turns near it."""
-    pairs = [(key, other) for key, turn in turns.items() for other in turn.near]
-    windows = vectors.copy()
-    if pairs:
-        rows, others = _columns(pairs)
-        np.add.at(windows, rows, vectors[others])
-    return windows
-
-
-def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    both = np.asarray(pairs, np.intp)
-    return both[:, 0], both[:, 1]

@@ -4,47 +4,64 @@ Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (
 and efforts count too was measured on long conversations; benchmarks/recall.py measures it again.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 _SATURATION = 1.2
 _LENGTH_SHARE = 0.75
 
 Name = TypeVar("Name", bound=Hashable)
-Says: TypeAlias = Mapping[str, int]
-"""By term of the query, how many messages of a text say it."""
+Float = TypeVar("Float", bound=np.floating[Any])
+Numbers: TypeAlias = NDArray[np.float64]
+
+Says: TypeAlias = Numbers
+"""A row for each text, a column for each term of the query: how many messages say it."""
 
 Rare: TypeAlias = Mapping[str, float]
 """By term of the query, how rare it is."""
 
+Pairs: TypeAlias = NDArray[np.intp]
+"""Pairs of rows."""
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A turn as it is ranked.
 
-    `near` are the keys of the turns right before and after it that belong to the same effort, or
-    are ambient like it; `length` is the size of its record in bytes. Ambient turns have no effort.
+@dataclass(frozen=True, slots=True, eq=False)
+class Turns:
+    """Turns as they are ranked, a row for each.
+
+    `efforts` has the effort of each, None for an ambient one; `near` pairs each with the turns
+    right before and after it that belong to the same effort, or are ambient like it; `lengths` are
+    the sizes of their records in bytes.
     """
 
+    efforts: Sequence[str | None]
+    near: Pairs
     says: Says
-    length: int
-    near: tuple[int, ...] = ()
-    effort: str | None = None
+    lengths: Numbers
+
+    def windows(self, rows: NDArray[Float]) -> NDArray[Float]:
+        """Return for each turn the sum of what it, and those near it, have in `rows`."""
+        found = rows.copy()
+        np.add.at(found, self.near[:, 0], rows[self.near[:, 1]])
+        return found
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """An effort as it is ranked: what its turns and its heading (id, summary, keywords) say."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Topics:
+    """Efforts as they are ranked: what their turns and headings (id, summary, keywords) say."""
 
+    names: Sequence[str]
     says: Says
-    length: int
+    lengths: Numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How well turns, by their keys, and efforts, by their ids, match a query."""
+    """How well turns, by their rows, and efforts, by their ids, match a query."""
 
     turns: Mapping[int, float]
     efforts: Mapping[str, float]
@@ -59,50 +76,40 @@ def rarity(turns: int, having: int) -> float:
     return log(1 + (turns - having + 0.5) / (having + 0.5))
 
 
-def relevance(says: Says, rare: Rare, length: float, usual: float) -> float:
-    """Score one text by BM25, given how often it says each term and how long texts usually are.
+def relevance(says: Says, rare: Numbers, lengths: Numbers) -> Numbers:
+    """Score texts by BM25, given how rare the terms are.
 
-    >>> round(relevance({"token": 2}, {"token": 4.21, "auth": 1.0}, 100, 100), 2)
-    5.79
+    >>> says, rare = np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([4.21, 1.0])
+    >>> relevance(says, rare, np.array([100.0, 500.0])).round(2).tolist()
+    [5.79, 0.0]
     """
-    slack = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / usual)
-    total = 0.0
-    for term, times in says.items():
-        total += rare.get(term, 0.0) * times * (_SATURATION + 1) / (times + slack)
-    return total
+    saying = says.any(axis=1)
+    usual = float(lengths[saying].mean() if saying.any() else 1.0) or 1.0
+    slack = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * lengths / usual)
+    weighed = rare * says * (_SATURATION + 1)
+    found: Numbers = np.divide(
+        weighed, says + slack[:, None], out=np.zeros_like(weighed), where=says > 0
+    ).sum(axis=1)
+    return found
 
 
-def score(turns: Mapping[int, Turn], topics: Mapping[str, Topic], rare: Rare) -> Scores:
+def score(turns: Turns, topics: Topics, rare: Numbers) -> Scores:
     """Score turns by turn + window + effort, and efforts by their best turn + window + effort.
 
     An ambient turn has its window once more in the place of its effort.
-
-    >>> found = score({1: Turn({"a": 1}, 9, effort="x")}, {"x": Topic({"a": 1}, 9)}, {"a": 1.0})
-    >>> found.turns[1], found.efforts["x"]
-    (3.0, 3.0)
     """
-    alone = _scored({key: (turn.says, turn.length) for key, turn in turns.items()}, rare)
-    near = _scored({key: _window(turn, turns) for key, turn in turns.items()}, rare)
-    whole = _scored({name: (topic.says, topic.length) for name, topic in topics.items()}, rare)
-    local = {key: alone[key] + near[key] for key in turns}
-    by_turn = {
-        key: local[key] + (near[key] if turn.effort is None else whole.get(turn.effort, 0.0))
-        for key, turn in turns.items()
-    }
-    return Scores(by_turn, _with_best(whole, turns, local))
-
-
-def summed(counts: Iterable[Says]) -> dict[str, int]:
-    """Add up counts.
-
-    >>> summed([{"a": 1}, {"a": 2, "b": 1}])
-    {'a': 3, 'b': 1}
-    """
-    total: dict[str, int] = {}
-    for count in counts:
-        for term, times in count.items():
-            total[term] = total.get(term, 0) + times
-    return total
+    whole = relevance(topics.says, rare, topics.lengths)
+    near = relevance(turns.windows(turns.says), rare, turns.windows(turns.lengths))
+    local = relevance(turns.says, rare, turns.lengths) + near
+    rows: dict[str | None, int] = {name: row for row, name in enumerate(topics.names)}
+    topic = np.array([rows.get(name, -1) for name in turns.efforts], np.intp)
+    of_effort = topic >= 0
+    by_turn = local + near
+    by_turn[of_effort] = local[of_effort] + whole[topic[of_effort]]
+    best = np.zeros(len(topics.names))
+    np.maximum.at(best, topic[of_effort], local[of_effort])
+    by_topic = zip(topics.names, (whole + best).tolist(), strict=True)
+    return Scores(dict(enumerate(by_turn.tolist())), dict(by_topic))
 
 
 def ranked(scores: Mapping[Name, float]) -> list[Name]:
@@ -112,26 +119,3 @@ def ranked(scores: Mapping[Name, float]) -> list[Name]:
     ['b', 'a']
     """
     return sorted((item for item, value in scores.items() if value > 0), key=lambda i: -scores[i])
-
-
-def _scored(texts: Mapping[Name, tuple[Says, int]], rare: Rare) -> dict[Name, float]:
-    lengths = [length for says, length in texts.values() if says]
-    usual = sum(lengths) / len(lengths) if lengths else 1.0
-    return {
-        name: relevance(says, rare, length, usual or 1.0) for name, (says, length) in texts.items()
-    }
-
-
-def _window(turn: Turn, turns: Mapping[int, Turn]) -> tuple[Says, int]:
-    shown = [turn, *(turns[key] for key in turn.near)]
-    return summed(one.says for one in shown), sum(one.length for one in shown)
-
-
-def _with_best(
-    whole: Mapping[str, float], turns: Mapping[int, Turn], local: Mapping[int, float]
-) -> dict[str, float]:
-    best: dict[str, float] = {}
-    for key, turn in turns.items():
-        if turn.effort is not None:
-            best[turn.effort] = max(best.get(turn.effort, 0.0), local[key])
-    return {name: value + best.get(name, 0.0) for name, value in whole.items()}

@@ -67,7 +67,9 @@ class Name(TypeDecorator[str]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         """Return the text that was stored."""
         del dialect
-        return None if value is None else _STORED.sub(lambda one: chr(int(one[1], 16)), value)
+        if value is None or "%" not in value:
+            return value
+        return _STORED.sub(lambda one: chr(int(one[1], 16)), value)
 
 
 class Vector(TypeDecorator[bytes]):

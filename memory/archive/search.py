@@ -5,17 +5,20 @@ rarest terms count, so that a hint costs no more for a page than for a sentence 
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from typing import Any
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Select, and_, bindparam, select
 
 from ..blending import blended, likeness
 from ..meaning import Meaning, cosines
-from ..search import Name, Rare, Says, Scores, Topic, Turn, ranked, rarity, score, summed
+from ..search import Name, Pairs, Rare, Says, Scores, Topics, Turns, ranked, rarity, score
 from ..terms import asked
 from .index import Postings, any_of
 from .lineage import AMBIENT, Lineage
@@ -87,41 +90,69 @@ class Nearness:
     headings: Mapping[str, int]
 
 
+Ids: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spoken:
+    """Which turns say which terms: their ids, ascending, the columns of the terms, how often."""
+
+    turns: Ids
+    terms: Ids
+    times: Ids
+
+    def says(self, ids: Sequence[int], terms: int) -> Says:
+        """Return what turns say by row, of so many terms."""
+        known, rows = np.unique(np.array(ids, np.int64), return_inverse=True)
+        found = np.zeros((len(known), terms))
+        if len(known):
+            at = np.minimum(np.searchsorted(known, self.turns), len(known) - 1)
+            kept = known[at] == self.turns
+            found[at[kept], self.terms[kept]] = self.times[kept]
+        return found[rows]
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query to a session: which of its turns and headings say what.
 
-    `said` has for each term, the rarest first, how many passages of each turn say it; `headed` the
+    `rare` has the terms, the rarest first, which are the columns of `spoken`; `headed` for each the
     turn of the newest visible heading of each effort that says it. `near` is what is near to its
     meaning, if that is known.
     """
 
     seen: Lineage
     rare: Rare
-    said: Mapping[str, Mapping[int, int]]
+    spoken: Spoken
     headed: Mapping[str, Mapping[str, int]]
     near: Nearness | None
 
-    def says(self, rows: Iterable[Member]) -> Mapping[int, Says]:
-        """Return what turns say, by id; none for those that say nothing."""
-        wanted = {row.id for row in rows}
-        says: dict[int, dict[str, int]] = {}
-        for term, times in self.said.items():
-            for number in wanted & times.keys():
-                says.setdefault(number, {})[term] = times[number]
-        return says
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """How rare the terms are."""
+        return np.array([*self.rare.values()])
 
-    def heading(self, effort: str) -> Says:
-        """Return what the headings of an effort say."""
-        return {term: 1 for term, efforts in self.headed.items() if effort in efforts}
+    def headings(self, efforts: Sequence[str]) -> Says:
+        """Return what the headings of efforts say."""
+        says = [[name in self.headed[term] for term in self.rare] for name in efforts]
+        return np.array(says, np.float64).reshape(len(efforts), len(self.rare))
+
+    def saying(self, says: Says) -> list[frozenset[str]]:
+        """Return for each row which terms it says."""
+        terms = np.array([*self.rare], object)
+        return [frozenset(terms[row]) for row in says > 0]
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What was scored: the rows, the topics and their scores; `near` are rows near in meaning."""
+    """What was scored: the rows, what they and the topics say, and the scores.
+
+    `near` are rows near in meaning.
+    """
 
     rows: Sequence[Member]
-    topics: Mapping[str, Topic]
+    turns: Turns
+    topics: Topics
     scores: Scores
     near: frozenset[int] = frozenset()
 
@@ -175,11 +206,11 @@ def _ranking(asking: Query) -> Ranking:
     rows = _rows(asking)
     scored = _turns(rows, asking)
     topics = _topics(scored, asking)
-    scores = score(scored, topics, asking.rare)
+    scores = score(scored, topics, asking.weights)
     if asking.near is None:
-        return Ranking(rows, topics, scores)
+        return Ranking(rows, scored, topics, scores)
     scores, near = _joined(asking, asking.near, rows, scored, scores)
-    return Ranking(rows, topics, scores, near)
+    return Ranking(rows, scored, topics, scores, near)
 
 
 def _asking(
@@ -192,10 +223,18 @@ def _asking(
     return Query(
         seen,
         rare,
-        {term: Counter(map(turn_of, passages[term])) for term in rare},
+        _spoken([passages[term] for term in rare]),
         _headed(seen, {term: headings[term] for term in rare}),
         _nearness(seen, meaning) if meaning else None,
     )
+
+
+def _spoken(passages: Sequence[Sequence[int]]) -> Spoken:
+    """Return which turns say which terms, given the passages that say each."""
+    terms = np.repeat(np.arange(len(passages)), [len(ids) for ids in passages])
+    found = [turn_of(number) for ids in passages for number in ids]
+    pairs, times = np.unique(np.array(found, np.int64) * TERMS + terms, return_counts=True)
+    return Spoken(pairs // TERMS, pairs % TERMS, times)
 
 
 def _headed(seen: Lineage, found: Mapping[str, Sequence[int]]) -> dict[str, dict[str, int]]:
@@ -245,8 +284,10 @@ def _rows(asking: Query) -> list[Member]:
 
 def _candidates(asking: Query) -> list[Any]:
     """Return the best visible turns by the rarity of the terms that they say, and the nearest."""
-    first = strengths(asking.said, asking.rare)
-    order = sorted(first, key=lambda number: (-first[number], -number))
+    spoken = asking.spoken
+    said_by, starts = np.unique(spoken.turns, return_index=True)
+    strong = np.add.reduceat(asking.weights[spoken.terms], starts) if len(starts) else np.zeros(0)
+    order = said_by[np.lexsort((-said_by, -strong))].tolist()
     best = _visible(asking.seen, order, _CANDIDATES)
     if asking.near:
         near = {number: at for number, at in asking.near.turns.items() if at > 0}
@@ -286,51 +327,51 @@ def _ambient(seen: Lineage, numbers: Sequence[int]) -> list[Member]:
 
 def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[Member]:
     found = seen.connection.execute(query, {"session": seen.session, **asked}).all()
-    rows = sorted(found, key=lambda row: (row.effort, row.turn))
     upto = seen.seen
     return [
-        Member(row.id, row.turn, row.size, None if row.effort == AMBIENT else row.effort)
-        for row in rows
-        if row.turn <= upto.get(row.branch, 0)
+        Member(number, turn, size, None if effort == AMBIENT else effort)
+        for number, branch, turn, size, effort in sorted(found, key=itemgetter(4, 2))
+        if turn <= upto.get(branch, 0)
     ]
 
 
-def _turns(rows: Sequence[Member], asking: Query) -> dict[int, Turn]:
-    at = {(row.effort, row.turn): key for key, row in enumerate(rows)}
-    says = asking.says(rows)
-    return {
-        key: Turn(
-            says=says.get(row.id, {}),
-            length=row.size,
-            near=tuple(
-                at[row.effort, turn]
-                for turn in (row.turn - 1, row.turn + 1)
-                if (row.effort, turn) in at
-            ),
-            effort=row.effort,
-        )
-        for key, row in enumerate(rows)
-    }
+def _turns(rows: Sequence[Member], asking: Query) -> Turns:
+    return Turns(
+        [row.effort for row in rows],
+        _near(rows),
+        asking.spoken.says([row.id for row in rows], len(asking.rare)),
+        np.array([row.size for row in rows], np.float64),
+    )
 
 
-def _topics(scored: Mapping[int, Turn], asking: Query) -> dict[str, Topic]:
-    groups: dict[str, list[Turn]] = {name: [] for name in _headings(asking)}
-    for turn in scored.values():
-        if turn.effort is not None:
-            groups.setdefault(turn.effort, []).append(turn)
-    return {name: _topic(asking.heading(name), group) for name, group in groups.items()}
+def _near(rows: Sequence[Member]) -> Pairs:
+    """Return which rows are right before or after each other, given in the order of their turns."""
+    pairs = [
+        (at, at + 1)
+        for at, (row, after) in enumerate(pairwise(rows))
+        if row.effort == after.effort and row.turn + 1 == after.turn
+    ]
+    found = np.array(pairs, np.intp).reshape(-1, 2)
+    return np.concatenate([found, found[:, ::-1]])
 
 
-def _topic(heading: Says, scored: Sequence[Turn]) -> Topic:
-    says = summed([heading, *(turn.says for turn in scored)])
-    return Topic(says, sum(turn.length for turn in scored))
+def _topics(scored: Turns, asking: Query) -> Topics:
+    """Return the efforts of the turns, and those of the headings, with all that they say."""
+    names = list(dict.fromkeys([*_headings(asking), *filter(None, scored.efforts)]))
+    at = {name: row for row, name in enumerate(names)}
+    rows = [(at[name], row) for row, name in enumerate(scored.efforts) if name is not None]
+    topic, turn = np.array(rows, np.intp).reshape(-1, 2).T
+    says, lengths = asking.headings(names), np.zeros(len(names))
+    np.add.at(says, topic, scored.says[turn])
+    np.add.at(lengths, topic, scored.lengths[turn])
+    return Topics(names, says, lengths)
 
 
 def _joined(
     asking: Query,
     near: Nearness,
     rows: Sequence[Member],
-    scored: Mapping[int, Turn],
+    scored: Turns,
     words: Scores,
 ) -> tuple[Scores, frozenset[int]]:
     """Return the scores by words and by meaning as one, and which rows are as near as the floor.
@@ -343,8 +384,8 @@ def _joined(
     both = blended(words, likeness(scored, held, named, meant))
     reached = frozenset(key for key, cosine in enumerate(cosines(held, meant)) if cosine >= floor)
     efforts = {name for name, cosine in named.items() if cosine >= floor}
-    efforts |= {name for key in reached if (name := scored[key].effort)}
-    alike = {key for key, turn in scored.items() if key in reached or turn.effort in efforts}
+    efforts |= {name for key in reached if (name := scored.efforts[key])}
+    alike = {at for at, name in enumerate(scored.efforts) if at in reached or name in efforts}
     kept = Scores(
         _kept(both.turns, words.turns, alike), _kept(both.efforts, words.efforts, efforts)
     )
@@ -361,20 +402,21 @@ def _found(asking: Query, ranking: Ranking) -> tuple[Found, ...]:
     rows, scores = ranking.rows, ranking.scores.turns
     order = sorted(scores, key=lambda key: (scores[key], rows[key].turn))
     best = {rows[key].effort: rows[key].turn for key in order}
+    told = asking.saying(ranking.topics.says)
     efforts = [
         Found(
             effort=name,
             turn=best.get(name) or _heading_turn(asking, name),
-            score=value,
-            said=frozenset(ranking.topics[name].says),
+            score=ranking.scores.efforts[name],
+            said=said_by,
         )
-        for name, value in ranking.scores.efforts.items()
+        for name, said_by in zip(ranking.topics.names, told, strict=True)
+        if name in ranking.scores.efforts
     ]
-    says = asking.says(row for row in rows if row.effort is None)
     ambient = [
-        Found(None, row.turn, scores[key], frozenset(says.get(row.id, ())))
-        for key, row in enumerate(rows)
-        if row.effort is None and (row.id in says or key in ranking.near)
+        Found(None, row.turn, scores[key], says)
+        for key, (row, says) in enumerate(zip(rows, asking.saying(ranking.turns.says), strict=True))
+        if row.effort is None and (says or key in ranking.near)
     ]
     matching = (found for found in (*efforts, *ambient) if found.score > 0)
     return tuple(sorted(matching, key=lambda one: (-one.score, -one.turn, one.effort or "")))

@@ -4,15 +4,21 @@ import numpy as np
 import pytest
 
 from ebbtide.memory.blending import blend, blended, likeness
-from ebbtide.memory.search import Scores, Turn
+from ebbtide.memory.search import Scores, Turns
 
 MEANT = np.array([1, 0], np.float32)
+BOTH = [(0, 1), (1, 0)]
+
+
+def turns(*efforts: str | None, near: list[tuple[int, int]] | None = None) -> Turns:
+    """Return turns of these efforts that say nothing."""
+    pairs = np.array(near or [], np.intp).reshape(-1, 2)
+    return Turns(efforts, pairs, np.empty((len(efforts), 0)), np.ones(len(efforts)))
 
 
 def test_a_turn_counts_with_its_window_and_its_heading() -> None:
     """The score is the sum of three cosines; the window's vector is the mean, of length 1."""
-    turns = {0: Turn({}, 1, (1,), "x"), 1: Turn({}, 1, (0,), "x")}
-    found = likeness(turns, np.eye(2, dtype="f"), {"x": 0.25}, MEANT)
+    found = likeness(turns("x", "x", near=BOTH), np.eye(2, dtype="f"), {"x": 0.25}, MEANT)
     window = 0.5**0.5
 
     assert found.turns == pytest.approx({0: 1 + window + 0.25, 1: window + 0.25})
@@ -21,8 +27,7 @@ def test_a_turn_counts_with_its_window_and_its_heading() -> None:
 
 def test_an_ambient_turn_has_its_window_twice() -> None:
     """What belongs to no effort has the turns around it in place of a heading."""
-    turns = {0: Turn({}, 1, (1,)), 1: Turn({}, 1, (0,))}
-    found = likeness(turns, np.eye(2, dtype="f"), {}, MEANT)
+    found = likeness(turns(None, None, near=BOTH), np.eye(2, dtype="f"), {}, MEANT)
     window = 0.5**0.5
 
     assert found.turns == pytest.approx({0: 1 + 2 * window, 1: 2 * window})
@@ -31,8 +36,7 @@ def test_an_ambient_turn_has_its_window_twice() -> None:
 
 def test_a_turn_without_a_vector_has_no_score() -> None:
     """Zeros are no vector: neither the turn nor its effort is scored by them."""
-    turns = {0: Turn({}, 1, (), "x"), 1: Turn({}, 1, (), "y")}
-    found = likeness(turns, np.array([[0, 0], [1, 0]], np.float32), {"z": 0.5}, MEANT)
+    found = likeness(turns("x", "y"), np.array([[0, 0], [1, 0]], np.float32), {"z": 0.5}, MEANT)
 
     assert found == Scores({1: 2.0}, {"z": 0.5, "y": 2.0})
 
