@@ -37,11 +37,11 @@ def hints(desk: Desk, shown: Collection[int]) -> tuple[str, ...]:
 
 def _named(desk: Desk, said: str) -> Iterator[str]:
     elsewhere = mentions(desk, [said])
-    named = (name for words in elsewhere.texts for name in mentionable(words) if asked(name))
-    mentioned = sorted({*named, *elsewhere.efforts})
-    stored = [name for name in mentioned if not _in_context(desk, name)]
+    named = frozenset[str]().union(elsewhere.efforts, *map(mentionable, elsewhere.texts))
+    stored = [name for name in sorted(named) if not _in_context(desk, name)]
     for effort in desk.view.efforts_named(stored, desk.space.events):
-        yield _line(effort, said)
+        if effort.id in elsewhere.efforts or asked(effort.id):
+            yield _line(effort, said)
 
 
 def _related(desk: Desk, said: str) -> Iterator[str]:

@@ -39,4 +39,5 @@ def working_context(
     """Return what the next model call is sent, tier by tier."""
     here = desk(state, runtime, collaborators)
     system = instructions(collaborators.system, here.settings)
-    return assemble(here, system, collaborators.schemas)
+    with collaborators.archive.together():
+        return assemble(here, system, collaborators.schemas)

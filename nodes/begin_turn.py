@@ -41,9 +41,11 @@ def begin_turn(
     settings = resolve(runtime.context, collaborators.settings)
     checked(settings, *sizes(collaborators, settings))
     owner = owner_of(state, runtime, settings)
-    known = recovered(state, collaborators.archive, owner, settings.messages_window + 1)
-    arrived = arrivals(known, owner, collaborators.archive)
-    settled = settle(known, owner, arrived, collaborators.archive)
+    archive = collaborators.archive
+    with archive.together():
+        known = recovered(state, archive, owner, settings.messages_window + 1)
+        arrived = arrivals(known, owner, archive)
+        settled = settle(known, owner, arrived, archive)
     turns = [*kept_turns(arrived, settings.messages_window), arrived.new]
     space = replace(
         workspace(known),

@@ -17,7 +17,8 @@ def detect_references(
 ) -> dict[str, Any]:
     """Renew the counters of the efforts that were mentioned; evicted ones return."""
     here = desk(state, runtime, collaborators)
-    space = referenced(here, collaborators.keywords)
+    with collaborators.archive.together():
+        space = referenced(here, collaborators.keywords)
     for banner in banners_since(here.space, space):
         runtime.stream_writer({"banner": banner})
     return packed(space)

@@ -50,11 +50,12 @@ def passing(state: TurnState, runtime: Runtime[Settings], collaborators: Collabo
         return Passed()
     try:
         desk = desk_at_rest(state, runtime, collaborators)
-        kept = stored(desk)
-        made = adoptable(desk, kept)
-        if made is not None:
-            return _shown(desk, made, {})
-        found = due(desk, kept)
+        with collaborators.archive.together():
+            kept = stored(desk)
+            made = adoptable(desk, kept)
+            if made is not None:
+                return _shown(desk, made, {})
+            found = due(desk, kept)
         return (yield from _passed(desk, found, collaborators)) if found else Passed()
     except (OSError, ArchiveError) as error:
         _log.warning("nothing was compressed: %s: %s", type(error).__name__, error)

@@ -14,10 +14,9 @@ from ..record import Group, Owner, Record, Tip
 from . import memories
 from .database import added
 from .index import Postings, heading, passages
-from .lineage import AMBIENT, Branch, Lineage, branch_of, lineage
+from .lineage import AMBIENT, Branch, Lineage, beginning, branch_of, lineage
 from .records import columns, packed, storable, zipped
 from .schema import (
-    TURN_BITS,
     branches,
     changes,
     first_passage,
@@ -33,7 +32,7 @@ from .schema import (
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session that is being written: its number, its user's, and how many records it has.
+    """A session: its number, its user's, how many records it has, how often some were rewritten.
 
     `branch` is the one that was committed to last.
     """
@@ -42,10 +41,14 @@ class Session:
     owner: int
     name: str
     turns: int
-    branch: str = ""
+    rewritten: int
+    branch: str
 
 
 _PLACE = (turns.c.session == bindparam("session"), turns.c.branch == bindparam("branch"))
+_BRANCH = select(branches.c.first, branches.c.last, branches.c.ancestors).where(
+    branches.c.session == bindparam("session"), branches.c.branch == bindparam("branch")
+)
 _SLOT = select(turns.c.digest, turns.c.parent).where(*_PLACE, turns.c.turn == bindparam("turn"))
 _HEAD = (
     select(turns.c.turn)
@@ -53,12 +56,15 @@ _HEAD = (
     .order_by(turns.c.turn.desc())
     .limit(1)
 )
-_OWNED = (
-    select(sessions.c.id, sessions.c.owner, sessions.c.name, sessions.c.turns, sessions.c.branch)
+SESSION = (
+    select(
+        *(sessions.c.id, sessions.c.owner, sessions.c.name),
+        *(sessions.c.turns, sessions.c.rewritten, sessions.c.branch),
+    )
     .join(users, users.c.id == sessions.c.owner)
-    .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("name"))
-    .with_for_update(of=sessions)
+    .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("named"))
 )
+_OWNED = SESSION.with_for_update(of=sessions)
 _EXTENDED = (
     update(branches)
     .where(branches.c.session == bindparam("of"), branches.c.branch == bindparam("named"))
@@ -75,8 +81,6 @@ _COUNTED = (
         reseed=case((sessions.c.reseed.contains(bindparam("after")), sessions.c.reseed)),
     )
 )
-_NO_TURN = 1 << TURN_BITS
-"""The number of a turn that comes after all."""
 
 
 @dataclass(slots=True)
@@ -85,18 +89,17 @@ class Slots:
 
     connection: Connection
     session: int
-    known: dict[str, Branch | None] = field(default_factory=dict)
+    known: dict[str, Any] = field(default_factory=dict)
 
     def branch(self, name: str) -> Branch | None:
         """Return where a branch begins, None if it is free."""
-        if name not in self.known:
-            self.known[name] = branch_of(self.connection, self.session, name)
-        return self.known[name]
+        found = self._branch(name)
+        return None if found is None else beginning(found)
 
     def slot(self, branch: str, turn: int) -> Slot | None:
         """Return what occupies this place, None if it is free."""
-        found = self.branch(branch)
-        if found is None or turn < found.first:
+        known, found = self._branch(branch), self.branch(branch)
+        if known is None or found is None or not found.first <= turn <= known.last:
             return None
         place = {"session": self.session, "branch": branch, "turn": turn}
         row = self.connection.execute(_SLOT, place).first()
@@ -108,10 +111,17 @@ class Slots:
 
     def head(self, branch: str, below: int | None = None) -> int:
         """Return the newest turn of a branch, or the newest before `below`; 0 if none."""
-        if self.branch(branch) is None:
-            return 0
-        place = {"session": self.session, "branch": branch, "below": below or _NO_TURN}
+        known = self._branch(branch)
+        if known is None or below is None or known.last < below:
+            return known.last if known else 0
+        place = {"session": self.session, "branch": branch, "below": below}
         return self.connection.execute(_HEAD, place).scalar() or 0
+
+    def _branch(self, name: str) -> Any:
+        if name not in self.known:
+            place = {"session": self.session, "branch": name}
+            self.known[name] = self.connection.execute(_BRANCH, place).first()
+        return self.known[name]
 
 
 def commit(
@@ -135,10 +145,17 @@ def commit(
     return session, record, number
 
 
+def as_stored(connection: Connection, session: Session, record: Record) -> Record:
+    """Return a record as the archive has it, which may have other events."""
+    branch = branch_of(connection, session.id, record.branch)
+    found = lineage(connection, session.id, record.tip, branch).turns([record.turn])
+    return found[0] if found else record
+
+
 def session_of(connection: Connection, owner: Owner) -> Session:
     """Return a session to be written, made if it is not there; others wait for the transaction."""
     name = session_name(owner)
-    asked = {"user": owner.user, "name": name}
+    asked = {"user": owner.user, "named": name}
     row = connection.execute(_OWNED, asked).first()
     if row is None:
         user = added(connection, users, {"name": owner.user})

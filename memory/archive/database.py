@@ -73,7 +73,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Read what is committed, all as of one moment; nothing is there yet in a new database."""
-        with self._told(), self._open().connect() as connection:
+        with self.told(), self._open().connect() as connection:
             # SQLite's transactions see one moment anyway, PostgreSQL's if they are told to.
             yield (
                 connection
@@ -84,7 +84,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Write all of it or nothing; SQLite takes its write lock at once, before it reads."""
-        with self._told(), self._open().connect() as connection:
+        with self.told(), self._open().connect() as connection:
             begun = connection.execution_options(ebbtide_writes=True)
             with begun.begin():
                 yield begun
@@ -95,7 +95,7 @@ class Database:
         options: dict[str, Any] = {"ebbtide_apart": True}
         if not self.sqlite:
             options["isolation_level"] = "AUTOCOMMIT"
-        with self._told(), self._open().connect() as connection:
+        with self.told(), self._open().connect() as connection:
             yield connection.execution_options(**options)
 
     def sweep(self) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class Database:
 
     def exists(self) -> bool:
         """Tell whether anything was ever written; a SQLite file is made by the first write."""
-        return not self.sqlite or Path(self.name).exists()
+        return not self.sqlite or os.path.exists(str(self.url.database))  # noqa: PTH110 (asked often)
 
     def close(self) -> None:
         """Close all connections; a later use opens them again."""
@@ -244,7 +244,7 @@ class Database:
             schema.migrate(connection, found.version)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def told(self) -> Iterator[None]:
         """Raise what a database raises as an error that says what to do."""
         try:
             yield

@@ -87,6 +87,7 @@ def erase(scope: Scope, tip: Tip, turn: int) -> Erased:
     copies = _copies(scope, record)
     if record.status == "erased":
         return Erased(turn, record.digest, tuple(copies))
+    _count_rewritten(scope)
     target = _target(scope, record, copies)
     told = _rewritten(scope, target)
     # What retold it went into summaries of other efforts, which others retold in turn.
@@ -108,6 +109,7 @@ def resummarised(scope: Scope, tip: Tip, effort: Effort) -> None:
     record = record_of(row)
     after = replace(record, events=tuple(_resummed(event, effort) for event in record.events))
     if after != record:
+        _count_rewritten(scope)
         _put(scope, row, record, after)
         fresh = {"keywords": packed(effort.keywords), "base": effort.importance}
         where = _memory(scope, effort.id)
@@ -140,6 +142,12 @@ def scope_of(connection: Connection, session: Session, owner: Owner) -> Scope:
     query = select(branches).where(branches.c.session == session.id)
     found = {row.branch: beginning(row) for row in connection.execute(query)}
     return Scope(connection, session, owner, found)
+
+
+def _count_rewritten(scope: Scope) -> None:
+    """Note that records of the session are others now than those that anybody has read."""
+    own = update(sessions).where(sessions.c.id == scope.session.id)
+    scope.connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
 
 
 def _to_sweep(connection: Connection) -> None:

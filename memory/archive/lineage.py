@@ -6,10 +6,12 @@ several times as long as to run it.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import BindParameter, Connection, CursorResult, Row, Select, bindparam, select
 
@@ -21,8 +23,19 @@ from .protocol import EffortList
 from .records import record_of, unzipped
 from .schema import branches, changes, compressions, members, turns
 
+T = TypeVar("T")
+
 AMBIENT = "\0"
 """Stands for no effort among the members; no effort can be called so."""
+
+_FEW = 64
+"""Names that are looked up one by one; of more, those that a session of few efforts has."""
+
+RECORDS = 500
+"""Records that are held, of all sessions together."""
+
+_LARGE = 50_000
+"""Characters from which on a record is read again instead."""
 
 _SPARE = 8
 """Further changes that are read at once: an effort seldom changes its status more than twice."""
@@ -74,6 +87,9 @@ _CHANGED = (
     .offset(bindparam("skipped"))
     .limit(_MOST)
 )
+_NAMES = (
+    select(changes.c.effort).where(changes.c.session == bindparam("session")).distinct()
+).limit(_MOST)
 _BRANCH = select(branches.c.first, branches.c.ancestors).where(
     branches.c.session == bindparam("session"), branches.c.branch == bindparam("branch")
 )
@@ -109,13 +125,57 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What was asked of a lineage: the newest change of each effort, if any, and other answers."""
+
+    newest: dict[str, Row[Any] | None] = field(default_factory=dict)
+    answers: dict[Any, Any] = field(default_factory=dict)
+
+
+class Lately(Generic[T]):
+    """What was used last, by its key, up to a number."""
+
+    def __init__(self, most: int) -> None:
+        """Hold nothing yet."""
+        self._most, self._lock = most, Lock()
+        self._held: OrderedDict[Any, T] = OrderedDict()
+
+    def get(self, key: Any) -> T | None:
+        """Return what is held under a key, None if nothing is."""
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+            return self._held.get(key)
+
+    def put(self, key: Any, value: T) -> T:
+        """Hold a value in the place of the one that was used longest ago, and return it."""
+        with self._lock:
+            self._held[key] = value
+            if len(self._held) > self._most:
+                self._held.popitem(last=False)
+        return value
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        with self._lock:
+            self._held.clear()
+
+
+@dataclass(frozen=True, slots=True)
 class Lineage:
-    """What one tip of a session sees, newest branch first; `firsts`: the first turn of each."""
+    """What one tip of a session sees, newest branch first; `firsts`: the first turn of each.
+
+    What was asked of it is kept in `known`, and its records are `held` for all lineages of the same
+    `edition` of a session, which is another one when a record loses something.
+    """
 
     connection: Connection
     session: int
     segments: tuple[Segment, ...]
     firsts: Mapping[str, int]
+    known: Known = field(default_factory=Known)
+    held: Lately[Record] = field(default_factory=lambda: Lately(RECORDS))
+    edition: tuple[int, ...] = ()
 
     @property
     def seen(self) -> Mapping[str, int]:
@@ -128,8 +188,17 @@ class Lineage:
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the records of these turns, ascending."""
-        rows = sorted(self._numbered(_turns(*RECORD), numbers), key=lambda row: row.turn)
-        return tuple(record_of(row, self.origin(row.branch, row.turn)) for row in rows)
+        found: dict[int, Record] = {}
+        for segment, wanted in self._parted(numbers):
+            places = {number: (self.edition, segment.branch, number) for number in wanted}
+            held = {n: one for n, place in places.items() if (one := self.held.get(place))}
+            missing = [number for number in wanted if number not in held]
+            for row in self._rows(_turns(*RECORD), segment, missing):
+                held[row.turn] = record_of(row, self.origin(row.branch, row.turn))
+                if len(row.messages) < _LARGE:
+                    self.held.put(places[row.turn], held[row.turn])
+            found |= held
+        return tuple(found[number] for number in sorted(found))
 
     def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
         """Return the tips of these turns, as far as they are seen."""
@@ -150,6 +219,9 @@ class Lineage:
 
     def ambient(self, last: int) -> tuple[int, ...]:
         """Return the newest ambient turns, up to `last`, ascending."""
+        return self.once(("ambient", last), lambda: self._ambient(last))
+
+    def _ambient(self, last: int) -> tuple[int, ...]:
         found: list[int] = []
         for segment in self.segments:
             if len(found) >= last:
@@ -159,6 +231,9 @@ class Lineage:
 
     def counts(self) -> tuple[int, int]:
         """Count the ambient turns and the efforts."""
+        return self.once("counts", self._counts)
+
+    def _counts(self) -> tuple[int, int]:
         for segment in self.segments:
             row = self._asked(_COUNTS, segment).first()
             if row is not None:
@@ -167,10 +242,14 @@ class Lineage:
 
     def changes(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
         """Return the newest change of each of these efforts, as far as there are such efforts."""
-        asked = {"session": self.session, "names": ids}
-        found = self.connection.execute(_NAMED, asked)
-        rows = [row for row in found if self.sees(row.branch, row.turn)]
-        return {row.effort: row for row in sorted(rows, key=lambda row: (row.turn, row.id))}
+        unknown = self._likely([name for name in ids if name not in self.known.newest])
+        if unknown:
+            self.known.newest.update(dict.fromkeys(unknown))
+            found = self.connection.execute(_NAMED, {"session": self.session, "names": unknown})
+            rows = [row for row in found if self.sees(row.branch, row.turn)]
+            rows.sort(key=lambda row: (row.turn, row.id))
+            self.known.newest.update({row.effort: row for row in rows})
+        return {name: row for name in ids if (row := self.known.newest.get(name)) is not None}
 
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the efforts of these ids that there are, in their order."""
@@ -179,11 +258,17 @@ class Lineage:
 
     def effort_turns(self, effort: str) -> tuple[int, ...]:
         """Return the turns of an effort, ascending."""
+        return self.once(("turns", effort), lambda: self._effort_turns(effort))
+
+    def _effort_turns(self, effort: str) -> tuple[int, ...]:
         rows = self.connection.execute(_OF_EFFORT, {"session": self.session, "effort": effort})
         return tuple(sorted(row.turn for row in rows if self.sees(row.branch, row.turn)))
 
     def efforts(self, newest: int) -> EffortList:
         """Return the efforts that changed last, and how many there are."""
+        return self.once(("efforts", newest), lambda: self._efforts(newest))
+
+    def _efforts(self, newest: int) -> EffortList:
         _, total = self.counts()
         found: dict[str, Effort] = {}
         for row in self._changed(min(newest, total)) if newest and total else ():
@@ -200,6 +285,21 @@ class Lineage:
                 return from_data(json.loads(unzipped(made)))
         return None
 
+    def _likely(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return which of these names any branch may know; a text has more than most sessions."""
+        if len(ids) <= _FEW:
+            return ids
+        asked = {"session": self.session, "most": len(ids)}
+        there = {*self.connection.execute(_NAMES, asked).scalars()}
+        return ids if len(there) == len(ids) else [name for name in ids if name in there]
+
+    def once(self, key: Any, read: Callable[[], T]) -> T:
+        """Return the answer to what `key` asks, read if it is not known."""
+        if key not in self.known.answers:
+            self.known.answers[key] = read()
+        answer: T = self.known.answers[key]
+        return answer
+
     def _changed(self, at_once: int) -> Iterator[Row[Any]]:
         """Yield the changes, newest first."""
         for segment in self.segments:
@@ -210,19 +310,29 @@ class Lineage:
 
     def _numbered(self, query: Select[Any], numbers: Sequence[int]) -> Iterator[Row[Any]]:
         """Yield the rows of turns of these numbers, as far as they are seen."""
+        for segment, wanted in self._parted(numbers):
+            yield from self._rows(query, segment, wanted)
+
+    def _parted(self, numbers: Sequence[int]) -> Iterator[tuple[Segment, list[int]]]:
+        """Yield which of these turns each segment sees."""
         floors = [*(segment.upto for segment in self.segments[1:]), 0]
         for segment, floor in zip(self.segments, floors, strict=True):
-            wanted = [number for number in numbers if floor < number <= segment.upto]
-            if wanted:
-                asked = {"session": self.session, "branch": segment.branch, "numbers": wanted}
-                yield from self.connection.execute(query, asked)
+            yield segment, [number for number in numbers if floor < number <= segment.upto]
+
+    def _rows(self, query: Select[Any], segment: Segment, numbers: list[int]) -> Iterable[Row[Any]]:
+        if not numbers:
+            return ()
+        asked = {"session": self.session, "branch": segment.branch, "numbers": numbers}
+        return self.connection.execute(query, asked)
 
     def _asked(self, query: Select[Any], segment: Segment, **rest: Any) -> CursorResult[Any]:
         place = {"session": self.session, "branch": segment.branch, "upto": segment.upto}
         return self.connection.execute(query, {**place, **rest})
 
 
-def lineage(connection: Connection, session: int, tip: Tip, branch: Branch | None) -> Lineage:
+def lineage(
+    connection: Connection, session: int, tip: Tip, branch: Branch | None, **kept: Any
+) -> Lineage:
     """Return what a tip sees, given its branch, None if the archive has no such branch.
 
     A segment sees no more of its branch than the one before it, which may end before it began.
@@ -233,7 +343,7 @@ def lineage(connection: Connection, session: int, tip: Tip, branch: Branch | Non
         for name, upto, first in branch.ancestors:
             segments.append(Segment(name, min(upto, segments[-1].upto)))
             firsts[name] = first
-    return Lineage(connection, session, tuple(segments), firsts)
+    return Lineage(connection, session, tuple(segments), firsts, **kept)
 
 
 def branch_of(connection: Connection, session: int, name: str) -> Branch | None:

@@ -5,6 +5,7 @@ names the owner; what is not that owner's does not exist. Reads are as seen from
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -86,6 +87,12 @@ class Archive(Protocol):
         its user is done with it, and with an `embedder` its vectors are stored too; if that fails
         they are missing. Raises `TipNotFoundError` if the archive does not hold the tip,
         `ArchiveLockedError`, `ArchiveUnavailableError`; nothing is then committed, or all.
+        """
+
+    def together(self) -> AbstractContextManager[None]:
+        """Let what a thread reads here be of one moment, so that it is asked for only once.
+
+        Its own writes end that moment: what it reads after them is as they left it.
         """
 
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:

@@ -157,7 +157,8 @@ users = Table(
 
 # `name` is what other sessions call it by; `turns` counts its records, of all branches; `branch`
 # is the one that was committed to last. `reseed` is set from when an erasure took the checkpoints
-# of the thread until they are written anew.
+# of the thread until they are written anew. `rewritten` counts how often records lost something:
+# while it stays, a record that was read is as it was.
 sessions = Table(
     "ebbtide_sessions",
     METADATA,
@@ -169,6 +170,7 @@ sessions = Table(
     Column("turns", Integer, nullable=False),
     Column("branch", String, nullable=False),
     Column("reseed", Text),
+    Column("rewritten", Integer, nullable=False, default=0),
     UniqueConstraint("owner", "name"),
     sqlite_autoincrement=True,  # the id of a deleted session is never used again
 )

@@ -24,13 +24,13 @@ from .index import Postings, any_of
 from .lineage import AMBIENT, Lineage
 from .protocol import Found
 from .schema import (
+    PASSAGE_BITS,
     changes,
     headed,
     heading_vectors,
     members,
     passages_of,
     said,
-    turn_of,
     turns,
     vectors,
 )
@@ -232,8 +232,8 @@ def _asking(
 def _spoken(passages: Sequence[Sequence[int]]) -> Spoken:
     """Return which turns say which terms, given the passages that say each."""
     terms = np.repeat(np.arange(len(passages)), [len(ids) for ids in passages])
-    found = [turn_of(number) for ids in passages for number in ids]
-    pairs, times = np.unique(np.array(found, np.int64) * TERMS + terms, return_counts=True)
+    found = np.array([number for ids in passages for number in ids], np.int64) >> PASSAGE_BITS
+    pairs, times = np.unique(found * TERMS + terms, return_counts=True)
     return Spoken(pairs // TERMS, pairs % TERMS, times)
 
 
@@ -275,7 +275,9 @@ def _nearness(seen: Lineage, meaning: Meaning) -> Nearness | None:
 def _rows(asking: Query) -> list[Member]:
     """Return the turns to be scored: all of the efforts of the best, and around ambient ones."""
     best = _candidates(asking)
-    named = [name for row in best for name in json.loads(row.efforts)]
+    named = [
+        name for listed in dict.fromkeys(row.efforts for row in best) for name in json.loads(listed)
+    ]
     efforts = list(dict.fromkeys([*named, *_headings(asking)]))
     ambient = (row.turn for row in best if row.efforts == "[]")
     around = {turn + step for turn in ambient for step in (-1, 0, 1)}
@@ -300,11 +302,12 @@ def _candidates(asking: Query) -> list[Any]:
 def _visible(seen: Lineage, order: Sequence[int], limit: int) -> list[Any]:
     """Return the first `limit` visible turns among these, in their order."""
     found: list[Any] = []
+    upto = seen.seen
     for start in range(0, len(order), limit):
         part = order[start : start + limit]
         rows = {row.id: row for row in seen.connection.execute(_FOUND, {"ids": part}).all()}
         listed = (rows[number] for number in part if number in rows)
-        found += [row for row in listed if seen.sees(row.branch, row.turn)]
+        found += [row for row in listed if row.turn <= upto.get(row.branch, 0)]
         if len(found) >= limit:
             break
     return found[:limit]

@@ -1,29 +1,45 @@
-"""The sessions of an archive: their numbers, what their tips see, and writing to them.
+"""The sessions of an archive: their numbers, what their tips see, and writing to them."""
 
-Numbers of sessions and beginnings of branches never change, so that they are remembered.
-"""
-
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Lock
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import local
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, select
 
 from ..errors import SessionNotFoundError
 from ..qualified import session_name
-from ..record import Owner, Tip
-from .commit import Session
+from ..record import Owner, Record, Tip
+from .commit import SESSION, Session
 from .database import Database
 from .erase import Scope, scope_of
-from .lineage import Branch, Lineage, branch_of, lineage
+from .lineage import RECORDS, Branch, Known, Lately, Lineage, branch_of, lineage
 from .schema import sessions, users
 
 T = TypeVar("T")
 
 _KNOWN = 10_000
-"""Sessions and branches that are remembered."""
+"""Beginnings of branches that are remembered: they never change."""
+
+_LINEAGES = 32
+"""Lineages of which it is remembered what was asked: each lasts for a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A connection that sees one moment, and the sessions that were read of it."""
+
+    connection: Connection
+    held: ExitStack
+    sessions: dict[Owner, Session | None] = field(default_factory=dict)
+
+
+class _Here(local):
+    """What a thread reads together: how deep in it is, and the moment, once something is read."""
+
+    depth = 0
+    moment: Moment | None = None
 
 
 class Sessions:
@@ -32,45 +48,58 @@ class Sessions:
     def __init__(self, database: Database) -> None:
         """Know none yet."""
         self._database = database
-        self._lock = Lock()
-        self._numbers: OrderedDict[tuple[int, Owner], Session] = OrderedDict()
-        self._branches: OrderedDict[tuple[int, int, str], Branch] = OrderedDict()
+        self._here = _Here()
+        self._branches: Lately[Branch] = Lately(_KNOWN)
+        self._asked_of: Lately[Known] = Lately(_LINEAGES)
+        self._held: Lately[Record] = Lately(RECORDS)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let what this thread reads here be of one moment, until it writes or something fails."""
+        self._here.depth += 1
+        try:
+            yield
+        finally:
+            self._here.depth -= 1
+            if not self._here.depth:
+                self.leave()
+
+    def leave(self) -> None:
+        """Let go of the moment: who writes must see what is there now, over one connection."""
+        moment, self._here.moment = self._here.moment, None
+        if moment is not None:
+            moment.held.close()
+
+    def forget(self) -> None:
+        """Let go of what was read: some of it was erased."""
+        self._asked_of.clear()
+        self._held.clear()
 
     def ask(self, owner: Owner, tip: Tip, ask: Callable[[Lineage], T], nothing: T) -> T:
         """Ask what a tip sees; `nothing` is the answer of a session that does not exist."""
-        return self.read(
-            owner,
-            lambda connection, session: ask(self.lineage(connection, session, tip)),
-            nothing,
+        return self.find(owner, tip, lambda seen, _: ask(seen), nothing)
+
+    def find(self, owner: Owner, tip: Tip, ask: Callable[[Lineage, Session], T], nothing: T) -> T:
+        """Ask what a tip sees, and of which session."""
+        return self._asked(
+            owner, lambda moment, session: ask(self._seen(moment, session, tip), session), nothing
         )
 
     def read(self, owner: Owner, ask: Callable[[Connection, Session], T], nothing: T) -> T:
         """Ask a session; `nothing` is the answer of one that does not exist."""
-        if not self._database.exists():
-            return nothing
-        with self._database.reading() as connection:
-            try:
-                session = self.session(connection, owner)
-                found = ask(connection, session)
-                if found == nothing:
-                    # Another process may have deleted it, and one of its name may have begun.
-                    self.forget(owner)
-                    again = self.session(connection, owner)
-                    found = found if again.id == session.id else ask(connection, again)
-            except SessionNotFoundError:
-                return nothing
-            return found
+        return self._asked(owner, lambda moment, session: ask(moment.connection, session), nothing)
 
     @contextmanager
     def writing(self, owner: Owner) -> Iterator[Scope]:
         """Write to a session that there is, others waiting; raises `SessionNotFoundError`."""
         if not self.exists(owner):
             raise SessionNotFoundError(owner.thread)
+        self.leave()
         with self._database.writing() as connection:
             session = self.session(connection, owner)
             locked = select(sessions.c.id).where(sessions.c.id == session.id).with_for_update()
             if connection.execute(locked).scalar() is None:
-                self.forget(owner)  # somebody else deleted it, and may have begun it anew
+                # Somebody else deleted it, and may have begun it anew.
                 session = self.session(connection, owner)
             user = select(users.c.id).where(users.c.id == session.owner).with_for_update()
             connection.execute(user)  # as commits do: the session, then its user
@@ -82,33 +111,11 @@ class Sessions:
 
     def session(self, connection: Connection, owner: Owner) -> Session:
         """Return a session's number; raises `SessionNotFoundError`."""
-        known = self._numbers.get((self._database.opened, owner))
-        if known is None:
-            query = (
-                select(sessions.c.id, sessions.c.owner, sessions.c.name, sessions.c.turns)
-                .join(users, users.c.id == sessions.c.owner)
-                .where(users.c.name == owner.user, sessions.c.name == session_name(owner))
-            )
-            row = connection.execute(query).first()
-            if row is None:
-                raise SessionNotFoundError(owner.thread)
-            known = Session(*row)
-            self.learn(owner, known)
-        return known
-
-    def learn(self, owner: Owner, session: Session) -> None:
-        """Remember the number of a session that is committed."""
-        self._remember(self._numbers, (self._database.opened, owner), session)
-
-    def lineage(self, connection: Connection, session: Session, tip: Tip) -> Lineage:
-        """Return what a tip of a session sees."""
-        key = (self._database.opened, session.id, tip.branch)
-        branch = self._branches.get(key)
-        if branch is None:
-            branch = branch_of(connection, session.id, tip.branch)
-            if branch is not None:
-                self._remember(self._branches, key, branch)
-        return lineage(connection, session.id, tip, branch)
+        row = connection.execute(SESSION, {"user": owner.user, "named": session_name(owner)})
+        found = row.first()
+        if found is None:
+            raise SessionNotFoundError(owner.thread)
+        return Session(*found)
 
     def rows(self, user: str, *where: Any) -> list[Row[Any]]:
         """Return the rows of a user's sessions."""
@@ -118,13 +125,50 @@ class Sessions:
             query = select(sessions).join(users, users.c.id == sessions.c.owner)
             return list(connection.execute(query.where(users.c.name == user, *where)))
 
-    def forget(self, owner: Owner) -> None:
-        """Forget the number of a session that was deleted."""
-        with self._lock:
-            self._numbers.pop((self._database.opened, owner), None)
+    def _asked(self, owner: Owner, ask: Callable[[Moment, Session], T], nothing: T) -> T:
+        if not self._database.exists():
+            return nothing
+        with self._moment() as moment:
+            session = self._known(moment, owner)
+            return nothing if session is None else ask(moment, session)
 
-    def _remember(self, known: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-        with self._lock:
-            known[key] = value
-            if len(known) > _KNOWN:
-                known.popitem(last=False)
+    @contextmanager
+    def _moment(self) -> Iterator[Moment]:
+        """Read at the moment of this thread; one of its own if it reads nothing together."""
+        if not self._here.depth:
+            with self._database.reading() as connection, ExitStack() as held:
+                yield Moment(connection, held)
+            return
+        try:
+            with self._database.told():
+                moment = self._here.moment
+                if moment is None:
+                    held = ExitStack()
+                    moment = Moment(held.enter_context(self._database.reading()), held)
+                    self._here.moment = moment
+                yield moment
+        except BaseException:
+            self.leave()
+            raise
+
+    def _known(self, moment: Moment, owner: Owner) -> Session | None:
+        if owner not in moment.sessions:
+            try:
+                moment.sessions[owner] = self.session(moment.connection, owner)
+            except SessionNotFoundError:
+                moment.sessions[owner] = None
+        return moment.sessions[owner]
+
+    def _seen(self, moment: Moment, session: Session, tip: Tip) -> Lineage:
+        """Return what a tip of a session sees; until the next commit that does not change."""
+        edition = (self._database.opened, session.id, session.rewritten)
+        key = (edition, session.turns, tip)
+        known = self._asked_of.get(key) or self._asked_of.put(key, Known())
+        branch = self._branch(moment.connection, session, tip.branch)
+        kept = {"known": known, "held": self._held, "edition": edition}
+        return lineage(moment.connection, session.id, tip, branch, **kept)
+
+    def _branch(self, connection: Connection, session: Session, name: str) -> Branch | None:
+        key = (self._database.opened, session.id, name)
+        found = self._branches.get(key) or branch_of(connection, session.id, name)
+        return found and self._branches.put(key, found)

@@ -4,7 +4,9 @@ import json
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +17,7 @@ from ..efforts import Effort
 from ..erasing import Erased
 from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
 from ..meaning import Embedder, Meaning
-from ..messages import clean
+from ..messages import broken, clean
 from ..qualified import session_name
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry, as_data, from_data
@@ -39,7 +41,6 @@ _DIGEST = select(turns.c.digest).where(
     turns.c.branch == bindparam("branch"),
     turns.c.turn == bindparam("turn"),
 )
-_TOTAL = select(sessions.c.turns).where(sessions.c.id == bindparam("session"))
 
 
 class SqlArchive:
@@ -76,6 +77,10 @@ class SqlArchive:
         """Close the archive."""
         self.close()
 
+    def together(self) -> AbstractContextManager[None]:
+        """Let what one thread reads here be of one moment; see `Archive.together`."""
+        return self._sessions.together()
+
     def close(self) -> None:
         """Close all connections; a later use opens them again."""
         self.database.close()
@@ -91,14 +96,13 @@ class SqlArchive:
         one = None if embedder is None else self._embed(owner, embedder, group)
         if one is None:
             self._embedded = {known for known in self._embedded if known[0] != owner}
+        self._sessions.leave()
         with self.database.writing() as connection:
             session, record, number = commit.commit(connection, owner, tip, group)
             if number is None:
-                record = self._reread(connection, session, record)
+                record = commit.as_stored(connection, session, record)
             elif one is not None:
                 vectors.put(connection, session.id, number, one)
-        # Not before it is committed: the number of a session that is not may become another's.
-        self._sessions.learn(owner, session)
         return record
 
     def holds(self, owner: Owner, tip: Tip) -> bool:
@@ -154,7 +158,7 @@ class SqlArchive:
 
     def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the visible efforts with these ids, in the order of the ids."""
-        names = clean(list(ids))
+        names = clean(list(ids)) if broken("".join(ids)) else ids
         return self._sessions.ask(owner, tip, lambda seen: seen.efforts_named(names), ())
 
     def effort_turns(self, owner: Owner, tip: Tip, effort_id: str) -> tuple[int, ...]:
@@ -171,23 +175,22 @@ class SqlArchive:
     ) -> tuple[Found, ...]:
         """Return the visible efforts and ambient turns that match a query; see `Archive.search`."""
 
-        def find(connection: Connection, session: Session) -> tuple[Found, ...]:
-            seen = self._sessions.lineage(connection, session, tip)
-            count = connection.execute(_TOTAL, {"session": session.id}).scalar() or 0
-            return search(seen, session.owner, count, clean(query), meaning)[:limit]
+        def find(seen: Lineage, session: Session) -> tuple[Found, ...]:
+            found = partial(search, seen, session.owner, session.turns, clean(query), meaning)
+            # Vectors are added at any time, so that what they find is not kept.
+            return (found() if meaning else seen.once(("search", query), found))[:limit]
 
-        return self._sessions.read(owner, find, ())
+        return self._sessions.find(owner, tip, find, ())
 
     def search_turns(
         self, owner: Owner, tip: Tip, query: str, meaning: Meaning | None = None
     ) -> tuple[int, ...]:
         """Return the visible turns that match a query, best first, of whichever effort."""
 
-        def find(connection: Connection, session: Session) -> tuple[int, ...]:
-            seen = self._sessions.lineage(connection, session, tip)
+        def find(seen: Lineage, session: Session) -> tuple[int, ...]:
             return turns_found(seen, session.owner, tip.turn, clean(query), meaning)
 
-        return self._sessions.read(owner, find, ())
+        return self._sessions.find(owner, tip, find, ())
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         """Return what matches in the user's other sessions; see `Archive.search_sessions`."""
@@ -234,6 +237,7 @@ class SqlArchive:
         """Erase a visible turn for good; see `Archive.erase`."""
         with self._sessions.writing(owner) as scope:
             erased = erase.erase(scope, tip, turn)
+        self._sessions.forget()
         return replace(erased, left=self.database.sweep())
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
@@ -358,7 +362,7 @@ class SqlArchive:
                 erase.delete_session(scope)
         except SessionNotFoundError:
             return False
-        self._sessions.forget(owner)
+        self._sessions.forget()
         return True
 
     def _embed(self, owner: Owner, embedder: Embedder, group: Group) -> vectors.Embedded | None:
@@ -369,11 +373,6 @@ class SqlArchive:
         except EmbeddingError as error:
             _log.warning("turn %d of %r has no vector: %s", group.turn, owner.thread, error)
             return None
-
-    def _reread(self, connection: Connection, session: Session, record: Record) -> Record:
-        """Return a record as the archive has it, which may have other events."""
-        found = self._sessions.lineage(connection, session, record.tip).turns([record.turn])
-        return found[0] if found else record
 
     def _elsewhere(
         self, owner: Owner, ask: Callable[[Connection, int, int], list[Elsewhere]]
