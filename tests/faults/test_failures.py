@@ -131,11 +131,12 @@ def test_two_processes_on_one_thread(place: Place) -> None:
 
     with place.archive() as archive:
         tips = archive.tips(OWNER)
-        seen = [record for tip in tips for record in archive.turns(OWNER, tip, range(1, 9))]
+        lines = [archive.turns(OWNER, tip, range(1, 9)) for tip in tips]
         findings = archive.verify(OWNER)
-    done = {record.tip: record for record in seen if record.status == "done"}.values()
-    said = [text(m) for record in done for m in record.messages if m["type"] == "human"]
-    assert sorted(said) == ["start", "x", "y"]
+    # Who begins while the other's question has just come in takes it along, unanswered.
+    said = [[text(m) for r in line for m in r.messages if m["type"] == "human"] for line in lines]
+    assert all(len({*one}) == len(one) and one[0] == "start" for one in said)
+    assert sorted(text(line[-1].messages[-1]) for line in lines) == ["x", "y"]
     assert len(tips) == 2
     assert [process.exitcode for process in both] == [0, 0]
     assert [one.what[:11] for one in findings] == ["leaf branch"]
