@@ -1,7 +1,9 @@
 """The memory tools: their names, their schemas, and how calls to them are run."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 from pydantic import ValidationError
@@ -69,7 +71,7 @@ _SHOWN = 80
 
 def schemas() -> list[dict[str, Any]]:
     """Return the tools as every provider's `bind_tools` takes them: OpenAI's function form."""
-    return [_schema(name, arguments) for name, (arguments, _) in _TOOLS.items()]
+    return [deepcopy(_schema(name, arguments)) for name, (arguments, _) in _TOOLS.items()]
 
 
 def run(desk: Desk, calls: Sequence[Mapping[str, Any]], others: frozenset[str]) -> Running:
@@ -138,6 +140,7 @@ def _validated(arguments: type[Arguments], name: str, args: Mapping[str, Any]) -
         raise ToolError(f"{name}: {describe(error)[:500]}; it takes {takes}") from error
 
 
+@cache
 def _schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
     parameters = _bare(arguments.model_json_schema())
     parameters.pop("description", None)
