@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# The tests start hundreds of processes: without bytecode each compiles all of the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 ARGS ?=
 VENV := .venv
@@ -41,8 +44,8 @@ install: ## set up .venv for development, again if it is there
 	@rm -f $(VENV)/dev
 	@$(MAKE) --no-print-directory $(VENV)/dev
 
-soak: $(VENV)/dev ## run the long tests that kill and restart
-	@$(BIN)/python -m pytest -m soak $(ARGS)
+soak: $(VENV)/dev ## run the long tests, and those of properties with ten times as many examples
+	@EBBTIDE_SOAK=1 $(BIN)/python -m pytest -m "soak or hypothesis" $(ARGS)
 
 live: $(VENV)/dev ## run the tests that ask a real model (OPENAI_API_KEY or EBBTIDE_LIVE_MODEL)
 	@$(BIN)/python -m pytest -m live -rs tests/live $(ARGS)

@@ -7,13 +7,16 @@ import hypothesis
 import pytest
 
 from tests.databases import Database, Server, serving
+from tests.draws import SOAK, examples
 from tests.redis_server import RedisServer, serving_redis
 
 SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGSMITH_TRACING")
 NO_SKIP = "EBBTIDE_NO_SKIP"
 _NO_SKIP = pytest.StashKey[bool]()
 
-hypothesis.settings.register_profile("ebbtide", deadline=None, print_blob=True, derandomize=True)
+hypothesis.settings.register_profile(
+    "ebbtide", deadline=None, print_blob=True, derandomize=not SOAK, max_examples=examples(100)
+)
 hypothesis.settings.load_profile("ebbtide")
 
 

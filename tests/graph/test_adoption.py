@@ -25,6 +25,7 @@ from ebbtide.memory.record import Owner
 from ebbtide.prompts.loader import text as prompt
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
+from tests.draws import examples
 
 OWNER = Owner("default", "t")
 NOTE = "The refresh token expires after 3600 seconds."
@@ -397,7 +398,7 @@ def copies(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [message.model_copy(update={"id": None}) for message in messages]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @given(
     known=st.lists(SAID.filter(bool), max_size=4),
     cut=st.tuples(st.integers(0, 8), st.integers(0, 8)),

@@ -26,6 +26,7 @@ from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.toolbox import schemas
 from ebbtide.nodes.plain import plain
 from tests.agents import THREAD
+from tests.draws import examples
 from tests.openai_bill import billed, billed_messages, billed_tools
 from tests.openai_server import OpenAIServer, Say, serving
 
@@ -142,7 +143,10 @@ def bill(answer: BaseMessage) -> int:
 
 
 @given(st.lists(PARTS, max_size=8))
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=examples(40),
+)
 def test_a_conversation_counts_what_is_billed(
     server: OpenAIServer, parts: list[list[BaseMessage]]
 ) -> None:

@@ -12,6 +12,7 @@ from ebbtide import Settings, SettingsError
 from ebbtide.memory.messages import text
 from tests.agents import Talk, talk
 from tests.doubles import call, together
+from tests.draws import examples
 from tests.graph.test_budget import tokens
 from tests.test_complaints import orphans
 
@@ -68,7 +69,7 @@ def begun(root: Path, found: Found, script: list[Any], above_the_floor: int) -> 
     return talk(root, script, tools=[found.look_up], settings=chosen), budget
 
 
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=examples(4))
 @given(st.lists(TURN, min_size=1, max_size=6), st.sampled_from([0, 0, 50, 500, 5_000, 47_000]))
 def test_any_conversation(turns: list[Any], above_the_floor: int) -> None:
     """Invariants 1, 2 and 5: every request fits, has no orphan, and all is kept byte for byte."""

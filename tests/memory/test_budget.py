@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.messages import Message
 from ebbtide.memory.tokens import TokenCounter
 from ebbtide.memory.transcript import rendered
+from tests.draws import examples
 from tests.memory.contexts import everything, tokens, well_formed
 from tests.memory.desks import Conversation, call, conversation
 from tests.memory.drawn import (
@@ -33,7 +34,7 @@ def within_budget(talk: Conversation) -> list[Message]:
     return [*context.messages]
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=examples(8))
 @given(TURNS, ABOVE_THE_FLOOR, COUNTERS)
 def test_no_context_exceeds_the_budget(turns: Turns, above: int, counter: TokenCounter) -> None:
     """Invariants 1 and 5: whatever is said and done, every context fits and is well formed."""
@@ -46,7 +47,7 @@ def test_no_context_exceeds_the_budget(turns: Turns, above: int, counter: TokenC
             assert assembled(talk).messages == context.messages
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=examples(8))
 @given(TURNS, ABOVE_THE_FLOOR)
 def test_nothing_but_a_cut_changes_the_prefix(turns: Turns, above: int) -> None:
     """Invariant 7: between two cuts what stands before the notes is a byte prefix of the next."""
@@ -55,7 +56,7 @@ def test_nothing_but_a_cut_changes_the_prefix(turns: Turns, above: int) -> None:
             assert next_prefix.startswith(prefix)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=examples(8))
 @example([*[({}, [("say", "Kept.")])] * 4, ({}, [("say", "Kept."), ("read", 9)])], 1, 2_000)
 @given(TURNS, ABOVE_THE_FLOOR, st.integers(2_000, 10_000))
 def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> None:

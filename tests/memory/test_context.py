@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.anchor import keeping
@@ -17,6 +17,7 @@ from ebbtide.memory.toolbox import NAMES
 from ebbtide.memory.transcript import transcript
 from ebbtide.memory.wellformed import NAME, wellformed
 from ebbtide.prompts.loader import text as prompt
+from tests.draws import examples
 from tests.memory.desks import LONG_ENOUGH, Conversation, ai, call, conversation, human
 
 TIERS = ["system", "tools", "memory", "expanded", "open", "ambient", "active", "notes", "turn"]
@@ -383,6 +384,7 @@ def test_what_was_read_stands_in_the_context_again(talk: Conversation) -> None:
     assert json.dumps(result, separators=(",", ":")) in texts(talk, "ambient")
 
 
+@settings(max_examples=examples(20))
 @given(TURNS, st.sampled_from([[], [call("open_effort", name="a")]]))
 def test_between_two_cuts_the_prefix_only_grows(
     turns: list[tuple[str, str, bool]], opening: list[dict[str, Any]]
@@ -412,6 +414,7 @@ def test_a_new_goal_does_not_touch_the_prefix(talk: Conversation) -> None:
     assert "Goal: Another thing." in texts(talk, "notes")[0]
 
 
+@settings(max_examples=examples(20))
 @given(
     st.lists(
         st.sampled_from(

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.recall import Recalled, recalled, restored, stored
@@ -11,6 +11,7 @@ from ebbtide.memory.record import Event
 from ebbtide.memory.toolbox import result_message
 from ebbtide.memory.view import past
 from ebbtide.prompts.loader import text as prompt
+from tests.draws import examples
 from tests.memory.desks import LONG_ENOUGH, OWNER, Conversation, call, conversation
 from tests.memory.earlier import FIX, LOG, archived, conclude, earlier
 
@@ -181,6 +182,7 @@ def test_a_reference_names_nobody_else(talk: Conversation) -> None:
     assert talk.beside("t2", "bob").desk.view.recall(found) == ""
 
 
+@settings(max_examples=examples(12))
 @given(TEXT, st.data())
 def test_any_text_comes_back_byte_for_byte(said: str, data: st.DataObject) -> None:
     """Whatever a summary or a turn of another session says, a stored result is restored exactly."""

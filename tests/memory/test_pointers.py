@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hypothesis import example, given, settings
 
 from ebbtide.memory.messages import Message, calls, text
+from tests.draws import examples
 from tests.memory.contexts import take
 from tests.memory.desks import Conversation, conversation
 from tests.memory.drawn import ABOVE_THE_FLOOR, TURNS, Turns, held
@@ -45,7 +46,7 @@ def misleading(talk: Conversation) -> list[str]:
     return wrong + [f[0] for f in READS_IT.finditer(said) if not log(int(f[1]))]
 
 
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=examples(4))
 @given(TURNS, ABOVE_THE_FLOOR)
 @example(
     [

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.transcript import rendered
+from tests.draws import examples
 from tests.memory.contexts import everything
 from tests.memory.desks import (
     LONG_ENOUGH,
@@ -46,6 +47,7 @@ def test_a_long_turn_is_read_as_far_as_there_is_room(talk: Conversation) -> None
     assert (first["text"] + second["text"]).startswith("user: one two three")
 
 
+@settings(max_examples=examples(25))
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200),
     st.integers(1, 30),

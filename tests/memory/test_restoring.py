@@ -4,13 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
 from ebbtide.memory.restoring import EMPTY, replay
 from ebbtide.memory.transitions import applied
 from ebbtide.memory.workspace import Workspace
+from tests.draws import examples
 from tests.memory.desks import OWNER, Conversation, call, conversation
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -42,6 +43,7 @@ def ordered(space: Workspace) -> dict[str, Any]:
     }
 
 
+@settings(max_examples=examples(20))
 @given(SCRIPTS)
 def test_replaying_the_events_gives_what_the_tools_left(script: list[list[Message]]) -> None:
     """Whatever the tools did in whatever order, the archived events tell all of it."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.extraction import Extracted
@@ -11,6 +11,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.verifying import Verdict, verify
+from tests.draws import examples
 from tests.memory.desks import ai, call, count_words, human, tool
 
 OUTPUT = "\n".join(f"row {n:04} | host-{n} | {n * 37 % 9973} ms" for n in range(3_000))
@@ -255,6 +256,7 @@ def test_without_turns_everything_is_fabricated() -> None:
     assert verify([Extracted(quote="Ship it.")], []) == (Verdict("Ship it.", "fabricated"),)
 
 
+@settings(max_examples=examples(40))
 @given(
     st.lists(st.text(max_size=60), min_size=1, max_size=5),
     st.lists(st.tuples(st.text(max_size=40), st.none() | st.integers(0, 6)), max_size=5),

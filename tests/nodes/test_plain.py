@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from ebbtide import DiskArchive
 from ebbtide.memory.record import Group, Owner, Tip
 from ebbtide.nodes.plain import cleaned, plain, real
+from tests.draws import examples
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 json_values = st.recursive(
@@ -70,6 +71,7 @@ results = st.builds(
 )
 
 
+@settings(max_examples=examples(30))
 @given(st.lists(humans | assistants | results, min_size=1, max_size=4))
 def test_messages_come_back_equal(messages: list[BaseMessage]) -> None:
     """Content, calls, ids, usage and metadata are the same after the archive."""

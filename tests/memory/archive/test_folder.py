@@ -18,6 +18,7 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, read
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ebbtide.memory.record import Owner, Tip
+from tests.draws import examples
 from tests.memory.archive.telling import (
     EFFORTS,
     NAMES,
@@ -395,7 +396,7 @@ def _two() -> Iterator[tuple[SqlArchive, SqlArchive, Path]]:
             yield one, two, path / "out"
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(owner=ANY_OWNER, drawn=GROUPS.filter(bool))
 def test_any_session_comes_back(owner: Owner, drawn: list[Any]) -> None:
     """Turns of any texts, names, events and states, committed after any earlier turn, come back."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention import Attention, Kept, Memory, Ranked, ranked
 from ebbtide.memory.redis_attention import RedisAttention
+from tests.draws import examples
 from tests.memory.attention.conftest import Place
 from tests.memory.remembering import USER, day, memory
 from tests.redis_server import RedisServer
@@ -97,7 +98,7 @@ def differences(attention: Attention, drawn: list[Step]) -> list[Step]:
     return found
 
 
-@settings(suppress_health_check=SLOW, max_examples=15)
+@settings(suppress_health_check=SLOW, max_examples=examples(8))
 @given(steps)
 def test_it_is_the_ranking_of_all(place: Place, drawn: list[Step]) -> None:
     """Below capacity attention is what ranking all memories gives, with a message or without."""
@@ -128,7 +129,7 @@ def lost(attention: Attention, drawn: list[Step], capacity: int) -> list[Step]:
     return found
 
 
-@settings(suppress_health_check=SLOW, max_examples=15)
+@settings(suppress_health_check=SLOW, max_examples=examples(8))
 @given(steps, st.integers(1, 4))
 def test_nothing_above_the_cut_is_lost(place: Place, drawn: list[Step], capacity: int) -> None:
     """At capacity those stay that hold most at the moment of the cut."""
@@ -150,7 +151,7 @@ class Uncached(RedisAttention):
         return super().within_reach(user_id, now=now)
 
 
-@settings(suppress_health_check=SLOW, max_examples=15)
+@settings(suppress_health_check=SLOW, max_examples=examples(8))
 @given(steps, st.lists(st.sampled_from(["attention", "memories", "changes"]), max_size=2))
 def test_it_is_the_ranking_of_all_whatever_is_evicted(
     sqlite_archive: SqlArchive, running_redis: RedisServer, drawn: list[Step], gone: list[str]

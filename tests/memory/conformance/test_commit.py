@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.messages import digest
 from ebbtide.memory.record import Group, Owner, Tip
+from tests.draws import examples
 from tests.memory.turns import OWNER, START, answer, commit_all, human, opened, turn, visible
 
 THREADS = itertools.count()
@@ -148,7 +149,7 @@ def test_odd_text_is_kept(archive: Archive, text: str) -> None:
 
 
 @given(messages=MESSAGES, events=st.lists(st.fixed_dictionaries({"type": TEXT, "x": JSON})))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 def test_anything_is_kept(
     archive: Archive, messages: tuple[dict[str, Any], ...], events: list[dict[str, Any]]
 ) -> None:

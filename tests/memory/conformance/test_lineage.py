@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.record import Event, Group, Owner, Tip
+from tests.draws import examples
 from tests.memory.turns import START, concluded, opened, texts, turn
 
 THREADS = itertools.count()
@@ -61,7 +62,7 @@ def run(archive: Archive, owner: Owner, steps: Sequence[Step]) -> Model:
 
 
 @given(steps=STEPS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(12))
 def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> None:
     """Whatever was forked and retried, each tip sees exactly the turns that led to it."""
     owner = Owner("ann", f"t{next(THREADS)}")
@@ -79,7 +80,7 @@ def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> 
 
 
 @given(steps=STEPS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(12))
 def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> None:
     """Whatever was forked and retried, each tip sees exactly the efforts of its history."""
     owner = Owner("ann", f"t{next(THREADS)}")
