@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -25,6 +26,13 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test as on a fresh machine: no keys, no configuration in the environment."""
     for name in [*SECRETS, *(name for name in os.environ if name.startswith("EBBTIDE_"))]:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that all workers of this run of the tests have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")

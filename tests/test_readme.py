@@ -11,7 +11,7 @@ from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.cli.main import app
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.graph.settings_table import settings_table
-from tests.examples.running import ROOT, Run, run
+from tests.examples.running import ROOT, Run, once, run
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ def look_up(word: str) -> str:
     return word
 
 
-def printed(command: str, folder: Path) -> str:
+def printed(command: str, folder: Path, shared: Path) -> str:
     """Return what a command of the README prints: an example, or `ebbtide`.
 
     Of a benchmark, which takes long, it is the table that it wrote when it was last run.
@@ -44,7 +44,7 @@ def printed(command: str, folder: Path) -> str:
         return run(["-m", "ebbtide.cli.main", *rest], folder).printed
     if rest[0].startswith("benchmarks/"):
         return (RESULTS_FOLDER / Path(rest[0]).with_suffix(".md").name).read_text(encoding="utf-8")
-    return run([str(ROOT / rest[0])], folder).printed
+    return once(ROOT / rest[0], shared).printed
 
 
 def figures(command: str) -> list[str]:
@@ -97,9 +97,9 @@ def test_the_settings_are_those_of_the_class() -> None:
 
 
 @pytest.mark.parametrize("command", sorted({command for _, command in RESULTS}))
-def test_figures_are_printed_by_their_command(tmp_path: Path, command: str) -> None:
+def test_figures_are_printed_by_their_command(tmp_path: Path, shared: Path, command: str) -> None:
     """Every figure of the results is printed by the command beside it."""
-    said = printed(command, tmp_path)
+    said = printed(command, tmp_path, shared)
 
     assert [figure for figure in figures(command) if figure not in said] == []
 

@@ -1,12 +1,13 @@
 """The example that a test module is named after, run once."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.examples.running import ROOT, Run, run
+from tests.examples.running import ROOT, Run, once
 
 
 @pytest.fixture(scope="module")
-def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def ran(request: pytest.FixtureRequest, shared: Path) -> Run:
     """Run the example in an empty folder."""
-    example = ROOT / "examples" / request.path.name.removeprefix("test_")
-    return run([str(example)], tmp_path_factory.mktemp(example.stem))
+    return once(ROOT / "examples" / request.path.name.removeprefix("test_"), shared)

@@ -1,10 +1,13 @@
 """Running an example as its reader does: in a process of its own, with no key."""
 
+import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from filelock import FileLock
 
 from tests.conftest import SECRETS
 
@@ -32,3 +35,15 @@ def run(arguments: list[str], folder: Path) -> Run:
         check=False,
     )
     return Run(done.stdout, folder, done.returncode)
+
+
+def once(example: Path, shared: Path) -> Run:
+    """Run an example in a folder of its own, once for all tests that look at what it printed."""
+    folder, kept = shared / example.stem, shared / f"{example.stem}.json"
+    with FileLock(shared / f"{example.stem}.lock"):
+        if not kept.exists():
+            folder.mkdir()
+            ran = run([str(example)], folder)
+            kept.write_text(json.dumps([ran.printed, ran.code]), encoding="utf-8")
+    printed, code = json.loads(kept.read_text(encoding="utf-8"))
+    return Run(printed, folder, code)

@@ -1,10 +1,8 @@
 """The examples where matplotlib is not installed."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.examples.running import ROOT, run
+from tests.examples.running import ROOT, Run, run
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 HIDDEN = """
@@ -12,16 +10,24 @@ import runpy
 import sys
 
 sys.modules["matplotlib.figure"] = None
-runpy.run_path({path!r}, run_name="__main__")
+for path in sys.argv[1:]:
+    runpy.run_path(path, run_name="__main__")
+    print("=== The end ===", flush=True)
 """
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
-def test_the_table_is_printed_without_a_plot(tmp_path: Path, example: Path) -> None:
-    """Without matplotlib there is the table, a line that says how to get the plot, and no file."""
-    found = run(["-c", HIDDEN.format(path=str(example))], tmp_path)
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run all examples, one after the other."""
+    folder = tmp_path_factory.mktemp("plain")
+    return run(["-c", HIDDEN, *map(str, EXAMPLES)], folder)
 
-    assert found.code == 0
-    assert "┃" in found.printed
-    assert "For a plot, install matplotlib." in found.printed
-    assert list(tmp_path.iterdir()) == []
+
+def test_the_tables_are_printed_without_a_plot(ran: Run) -> None:
+    """Without matplotlib there is the table, a line that says how to get the plot, and no file."""
+    *pages, rest = ran.printed.split("=== The end ===\n")
+    said = [("┃" in page, "For a plot, install matplotlib." in page) for page in pages]
+
+    assert (ran.code, rest) == (0, "")
+    assert said == [(True, True)] * len(EXAMPLES)
+    assert list(ran.folder.iterdir()) == []
