@@ -32,8 +32,18 @@ def logged(here: Talk) -> list[tuple[str, int]]:
     return [(entry["effort"], entry["turn"]) for entry in entries]
 
 
-@pytest.mark.parametrize("again", [None, {"messages": [("user", "Are you there?")]}])
-@pytest.mark.parametrize("after", ["commit", "log"])
+RESUMED, ASKED = None, {"messages": [("user", "Are you there?")]}
+
+
+@pytest.mark.parametrize(
+    ("after", "again"),
+    [
+        ("commit", RESUMED),
+        ("log", ASKED),
+        pytest.param("commit", ASKED, marks=pytest.mark.soak),
+        pytest.param("log", RESUMED, marks=pytest.mark.soak),
+    ],
+)
 def test_a_stored_compression_is_taken_up(place: Place, after: str, again: Any) -> None:
     """Resumed, or with a new message: no second pass, and the state names the first."""
     killed(place, after)

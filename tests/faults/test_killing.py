@@ -33,12 +33,12 @@ def run(root: Path, uri: str, durability: str, kills: int, seed: int) -> dict[st
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_killed_thirty_times(tmp_path: Path, uri: str, durability: str) -> None:
+def test_killed_now_and_then(tmp_path: Path, uri: str, durability: str) -> None:
     """Every answered turn stands once, in order and unaltered; what was erased stays away."""
-    report = run(tmp_path, uri, durability, kills=30, seed=1)
+    report = run(tmp_path, uri, durability, kills=6, seed=1)
 
     assert report | CLEAN == report
-    assert report["answered"] >= 30 // 4
+    assert report["answered"] >= 6 // 4
     assert durability != "sync" or report["leaves"] == 0
 
 
