@@ -38,7 +38,6 @@ _USER = "scale"
 _START = datetime(2023, 1, 1, tzinfo=UTC)
 _DAYS = 3 * 365
 _KEYWORDS = 12
-_CALLS = 200
 _LIMIT = 10
 _OFTEN = 10_000
 
@@ -104,8 +103,8 @@ def filled(attention: Attention, chance: random.Random, size: int) -> None:
             print(f"{number:,} of {size:,} memories added", flush=True)
 
 
-def measured(place: str, opening: Opening, folder: Path, size: int) -> dict[str, Any]:
-    """Return the row of one size in one place."""
+def measured(place: str, opening: Opening, folder: Path, size: int, calls: int) -> dict[str, Any]:
+    """Return the row of one size in one place, each method called so often."""
     chance, end = random.Random(1), _START + timedelta(days=_DAYS)
     with opening(folder) as attention:
         begun = perf_counter()
@@ -116,29 +115,29 @@ def measured(place: str, opening: Opening, folder: Path, size: int) -> dict[str,
         message, _ = timed(
             lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end)
         )
-        calls = asked(attention, chance, size, end)
+        took_each = asked(attention, chance, size, end, calls)
         inside = len(attention.top(_USER, size, now=end))
     row = {"memories": size, "kept in": place, "all adds s": round(took, 1)}
     row |= {"in attention": inside, "first top ms": round(first, 1)}
     row |= {"first refresh ms": round(message, 1)}
-    for name, times in calls.items():
+    for name, times in took_each.items():
         row |= {f"{name} p50 ms": round(median(times), 2)}
         row |= {f"{name} p95 ms": round(quantiles(times, n=20)[-1], 2)}
     return row
 
 
 def asked(
-    attention: Attention, chance: random.Random, size: int, end: datetime
+    attention: Attention, chance: random.Random, size: int, end: datetime, times: int
 ) -> dict[str, Sequence[float]]:
     """Return the milliseconds of each call, by method."""
     numbers = count(size)
-    calls: Mapping[str, Callable[[], object]] = {
+    methods: Mapping[str, Callable[[], object]] = {
         "top": lambda: attention.top(_USER, _LIMIT, now=end),
         "add": lambda: attention.add(_USER, _new(chance, next(numbers), end), now=end),
         "touch": lambda: attention.touch(_USER, _known(chance, size), now=end),
         "refresh": lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end),
     }
-    return {name: [timed(call)[0] for _ in range(_CALLS)] for name, call in calls.items()}
+    return {name: [timed(call)[0] for _ in range(times)] for name, call in methods.items()}
 
 
 def main() -> None:
@@ -147,6 +146,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--postgres", help="URL of a database whose user 'scale' may be deleted")
     parser.add_argument("--redis", help="URL of a database whose keys may be deleted")
+    parser.add_argument("--calls", type=int, default=200, help="how often each method is called")
     parser.add_argument("memories", type=int, nargs="+")
     options = parser.parse_args()
     places: dict[str, Opening] = {"SQLite": on_sqlite}
@@ -156,7 +156,7 @@ def main() -> None:
     for place, opening in places.items():
         for size in options.memories:
             with TemporaryDirectory() as folder:
-                rows.append(measured(place, opening, Path(folder), size))
+                rows.append(measured(place, opening, Path(folder), size, options.calls))
     write(options.out, "attention", "Attention at scale", rows)
 
 

@@ -152,7 +152,7 @@ def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
 def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer) -> None:
     """In any place the same memories, those of the last weeks, are in attention at each size."""
     urls = ("--postgres", database.url, "--redis", f"unix://{redis_server.socket}")
-    rows = results("attention", tmp_path, "40", "60", *urls)["rows"]
+    rows = results("attention", tmp_path, "40", "60", *urls, "--calls", "20")["rows"]
 
     places = ("SQLite", "PostgreSQL", "SQLite behind Redis")
     sizes = [(row["memories"], row["kept in"]) for row in rows]
