@@ -1,6 +1,7 @@
 """The `messages` stream shows answers without their blocks, however they come in."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,43 +73,83 @@ def said(found: Sequence[Any]) -> str:
     return "".join(str(chunk.text) for chunk, _ in found)
 
 
+@dataclass
+class Dividing:
+    """An agent that is told anew, in a thread of its own, what its model streams."""
+
+    agent: Agent
+    model: Streaming
+    thread: int = 0
+
+    @property
+    def config(self) -> RunnableConfig:
+        """The thread of this moment."""
+        return {"configurable": {"thread_id": str(self.thread)}}
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Its state."""
+        found: dict[str, Any] = self.agent.get_state(self.config).values
+        return found
+
+    def begin(self, chunks: list[AIMessageChunk]) -> dict[str, Any]:
+        """Begin a thread in which the model streams these chunks; return what is asked."""
+        self.thread += 1
+        self.model.chunks = chunks
+        return {"input": {"messages": "hi"}, "config": self.config, "stream_mode": "messages"}
+
+    def streamed(self, chunks: list[AIMessageChunk]) -> list[Any]:
+        """Return what the stream of messages shows of these chunks."""
+        return [*self.agent.stream(**self.begin(chunks))]
+
+    async def astreamed(self, chunks: list[AIMessageChunk]) -> list[Any]:
+        """Return what the asynchronous stream shows of them."""
+        return [event async for event in self.agent.astream(**self.begin(chunks))]
+
+
+def dividing(root: Path) -> Dividing:
+    """Return an agent for many divisions of an answer."""
+    model, archive = Streaming(answers=lambda _: "-"), DiskArchive(root, durable=False)
+    return Dividing(
+        create_memory_agent(model, archive=archive, checkpointer=InMemorySaver()), model
+    )
+
+
 def written(event: Any) -> str:
     """Return what an event shows, as text with line breaks; the assembled prompt is left out."""
     prompt = isinstance(event, dict) and "assemble_context" in event
     return "" if prompt else repr(event).replace("\\n", "\n")
 
 
-@pytest.mark.parametrize("at", range(len(SAID) + 1))
-def test_every_division(tmp_path: Path, at: int) -> None:
+def test_every_division(tmp_path: Path) -> None:
     """Wherever the answer is divided, nothing of the block is seen and the rest is."""
-    here = agent(tmp_path, pieces(SAID[:at], SAID[at:]))
+    here = dividing(tmp_path)
 
-    found = streamed(here)
+    for at in range(len(SAID) + 1):
+        found = here.streamed(pieces(SAID[:at], SAID[at:]))
 
-    assert said(found) == SHOWN
-    assert here.get_state(THREAD).values["messages"][-1].text == SHOWN
+        assert (at, said(found), here.values["messages"][-1].text) == (at, SHOWN, SHOWN)
 
 
-@pytest.mark.parametrize("at", range(len(TWICE) + 1))
-def test_every_division_of_a_block_begun_and_ended_twice(tmp_path: Path, at: int) -> None:
+def test_every_division_of_a_block_begun_and_ended_twice(tmp_path: Path) -> None:
     """Of the markers and fields that stand twice none is seen."""
-    here = agent(tmp_path, pieces(TWICE[:at], TWICE[at:]))
+    here, shown = dividing(tmp_path), "Yes.\n\nBye."
 
-    found = streamed(here)
+    for at in range(len(TWICE) + 1):
+        found = here.streamed(pieces(TWICE[:at], TWICE[at:]))
 
-    assert said(found) == "Yes.\n\nBye."
-    assert here.get_state(THREAD).values["messages"][-1].text == "Yes.\n\nBye."
-    assert here.get_state(THREAD).values["memory"]["anchor"] == {"Goal": "修复"}
+        assert (at, said(found), here.values["messages"][-1].text) == (at, shown, shown)
+        assert here.values["memory"]["anchor"] == {"Goal": "修复"}
 
 
-@pytest.mark.parametrize("at", range(len(SAID) + 1))
-async def test_every_division_async(tmp_path: Path, at: int) -> None:
+async def test_every_division_async(tmp_path: Path) -> None:
     """The same holds asynchronously."""
-    here = agent(tmp_path, pieces(SAID[:at], SAID[at:]))
+    here = dividing(tmp_path)
 
-    stream = here.astream({"messages": "hi"}, THREAD, stream_mode="messages")
+    for at in range(len(SAID) + 1):
+        found = await here.astreamed(pieces(SAID[:at], SAID[at:]))
 
-    assert said([event async for event in stream]) == SHOWN
+        assert (at, said(found)) == (at, SHOWN)
 
 
 @pytest.mark.parametrize(
@@ -138,18 +179,17 @@ def test_text_is_shown_as_it_comes(tmp_path: Path) -> None:
     assert [chunk.text for chunk, _ in streamed(here)][:3] == ["One ", "two.", "\nThree"]
 
 
-@pytest.mark.parametrize("at", range(len(SAID) + 1))
-def test_content_blocks(tmp_path: Path, at: int) -> None:
+def test_content_blocks(tmp_path: Path) -> None:
     """Providers that stream lists of content blocks are read as those that stream text."""
-    texts = [[{"type": "text", "text": part, "index": 0}] for part in (SAID[:at], SAID[at:])]
+    here = dividing(tmp_path)
     thought = [{"type": "thinking", "thinking": "hm", "index": 1}]
-    here = agent(tmp_path, pieces(texts[0], thought, texts[1], "", chunk_position="last"))
 
-    found = streamed(here)
+    for at in range(len(SAID) + 1):
+        texts = [[{"type": "text", "text": part, "index": 0}] for part in (SAID[:at], SAID[at:])]
+        found = here.streamed(pieces(texts[0], thought, texts[1], "", chunk_position="last"))
 
-    assert said(found) == SHOWN
-    assert [chunk.content for chunk, _ in found if chunk.content == thought] == [thought]
-    assert here.get_state(THREAD).values["messages"][-1].text == SHOWN
+        assert (at, said(found), here.values["messages"][-1].text) == (at, SHOWN, SHOWN)
+        assert [chunk.content for chunk, _ in found if chunk.content == thought] == [thought]
 
 
 def test_metadata_survives(tmp_path: Path) -> None:
