@@ -15,6 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.record import Owner
+from ebbtide.nodes import retrying
 from ebbtide.nodes.summarising import PATIENCE
 from tests.agents import SUMMARY, THREAD, tip_in
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving
@@ -148,6 +149,13 @@ def test_lasting_trouble_leaves_a_turn_that_resumes(tmp_path: Path, trouble: Ans
     assert [message.text for message in state["messages"]] == ["hello?", "Here."]
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for nothing between two attempts to reach a model."""
+    monkeypatch.setattr(retrying, "_wait", lambda _: lambda _: 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("trouble", [Fail(500), Fail(429), Drop()], ids=["500", "429", "drop"])
 def test_failing_summary_leaves_the_effort_open(tmp_path: Path, trouble: Answer) -> None:
     """When the summary cannot be had, often as it is tried, the effort stays open."""
