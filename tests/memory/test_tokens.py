@@ -105,9 +105,12 @@ def test_threads_share_one_vocabulary() -> None:
 @pytest.mark.parametrize(
     "character", ["a", "abcdefgh", "记忆系统会自动管理", "👩‍👩‍👧", "7", "!", "\n", "ab1!"]
 )
-def test_a_long_run_is_never_too_low_and_at_most_one_percent_too_high(character: str) -> None:
-    """Runs of 1,000,000 characters without a seam count as much as the whole, up to 1 % more."""
-    text = (character * (1_000_000 // len(character) + 1))[:1_000_000]
+@pytest.mark.parametrize("size", [450_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+def test_a_long_run_is_never_too_low_and_at_most_one_percent_too_high(
+    character: str, size: int
+) -> None:
+    """Runs of many characters without a seam count as much as the whole, up to 1 % more."""
+    text = (character * (size // len(character) + 1))[:size]
 
     counted, expected = tokens.exact(text), whole(text)
 
@@ -117,17 +120,17 @@ def test_a_long_run_is_never_too_low_and_at_most_one_percent_too_high(character:
 @pytest.mark.parametrize("character", [" ", "\t ", " \n  "])
 def test_a_long_run_of_white_space_is_counted(character: str) -> None:
     """White space that makes tiktoken fail is counted, about as its parts are."""
-    text = character * (1_000_000 // len(character))
+    text = character * (400_000 // len(character))
     part = character * (100_000 // len(character))
 
     counted = tokens.exact(text)
 
-    assert counted == pytest.approx(10 * whole(part), rel=0.01)
+    assert counted == pytest.approx(4 * whole(part), rel=0.01)
 
 
-def test_five_megabytes_of_text_are_counted_exactly() -> None:
+def test_a_megabyte_of_text_is_counted_exactly() -> None:
     """Slices of text end where a word does, which leaves the count exact."""
-    text = PROSE * (5_000_000 // len(PROSE))
+    text = PROSE * (1_000_000 // len(PROSE))
 
     counted = tokens.exact(text)
 

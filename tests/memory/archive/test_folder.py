@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -65,20 +66,20 @@ def test_all_sessions_of_all_users_come_back(
     assert all_of(another) == all_of(archive)
 
 
-@pytest.mark.parametrize("owner", OWNERS)
 def test_what_was_imported_is_as_if_committed(
-    archive: SqlArchive, another: SqlArchive, tmp_path: Path, owner: Owner
+    archive: SqlArchive, another: SqlArchive, tmp_path: Path
 ) -> None:
     """Every tip sees the same turns, counts, efforts and states, finds the same, and goes on."""
-    tip = tell(archive, owner)
+    tips = {owner: tell(archive, owner) for owner in OWNERS}
 
     import_folder(another, exported(archive, tmp_path / "out"))
 
-    assert seen(another, owner) == seen(archive, owner)
-    assert (another.newest(owner), another.reseeding(owner)) == (tip, tip)
-    assert another.verify(owner) == archive.verify(owner)
-    assert attention(another, owner) == attention(archive, owner)
-    assert another.commit(owner, tip, turn(9)) == archive.commit(owner, tip, turn(9))
+    for owner, tip in tips.items():
+        assert seen(another, owner) == seen(archive, owner)
+        assert (another.newest(owner), another.reseeding(owner)) == (tip, tip)
+        assert another.verify(owner) == archive.verify(owner)
+        assert attention(another, owner) == attention(archive, owner)
+        assert another.commit(owner, tip, turn(9)) == archive.commit(owner, tip, turn(9))
 
 
 def test_lines_are_those_of_the_first_build(disk: SqlArchive, tmp_path: Path) -> None:
@@ -254,13 +255,22 @@ DAMAGE = [
 ]
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a session that has everything."""
+    folder = tmp_path_factory.mktemp("whole")
+    with SqlArchive(folder / "disk", durable=False) as disk:
+        tell(disk, OWNER)
+        export(disk, OWNER, folder / "out")
+    return folder / "out"
+
+
 @pytest.mark.parametrize(("name", "change", "said"), DAMAGE)
 def test_damage_is_named_and_nothing_is_imported(
-    disk: SqlArchive, tmp_path: Path, name: str, change: Callable[[str], str], said: str
+    whole: Path, tmp_path: Path, name: str, change: Callable[[str], str], said: str
 ) -> None:
     """A damaged line is an error that names file and line, and nothing of its session is there."""
-    tell(disk, OWNER)
-    export(disk, OWNER, tmp_path / "out")
+    copytree(whole, tmp_path / "out")
     changed(tmp_path / "out" / name, change)
 
     with SqlArchive(tmp_path / "new", durable=False) as new:
