@@ -11,7 +11,10 @@ import sys
 
 sys.modules["matplotlib.figure"] = None
 for path in sys.argv[1:]:
-    runpy.run_path(path, run_name="__main__")
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        assert not end.code
     print("=== The end ===", flush=True)
 """
 
