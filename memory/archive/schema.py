@@ -8,7 +8,6 @@ session lies in one range of ids, and what is searched can be confined to it.
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,9 +28,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
 VERSION = 1
@@ -328,24 +325,11 @@ def create(connection: Connection) -> None:
     """Make the tables in their present form, and say so."""
     searched = set() if _is_postgres(connection.dialect) else {said, headed}
     later = searched | {vectors, heading_vectors}
-    for statement in _statements(connection.dialect.name, frozenset(later)):
-        connection.exec_driver_sql(statement)
+    METADATA.create_all(connection, [one for one in METADATA.sorted_tables if one not in later])
     for table in searched:
         connection.execute(text(_FTS5.format(table.name)))
     _keep_no_samples(connection, [one for one in METADATA.sorted_tables if one not in later])
     connection.execute(version.insert().values(version=VERSION, sweep=0))
-
-
-@cache
-def _statements(kind: str, later: frozenset[Table]) -> tuple[str, ...]:
-    """Return what makes the tables and their indexes, compiled once for a kind of database."""
-    dialect = registry.load(kind)()
-    made: list[ExecutableDDLElement] = []
-    for table in (one for one in METADATA.sorted_tables if one not in later):
-        made.append(CreateTable(table, if_not_exists=True))
-        indexes = sorted(table.indexes, key=lambda index: str(index.name))
-        made += [CreateIndex(index, if_not_exists=True) for index in indexes]
-    return tuple(str(one.compile(dialect=dialect)) for one in made)
 
 
 def create_vectors(connection: Connection) -> None:
