@@ -1,13 +1,13 @@
 """Erasing from the archive: a turn with all that was made from it, a session, a user."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
-from ..anchor import written
+from ..anchor import Written, written
 from ..efforts import Effort
 from ..erasing import (
     Erased,
@@ -85,9 +85,11 @@ def erase(scope: Scope, tip: Tip, turn: int) -> Erased:
         raise TurnNotFoundError(turn, tip.turn)
     record = found[0]
     copies = _copies(scope, record)
-    if record.status == "erased":
-        return Erased(turn, record.digest, tuple(copies))
+    opened = (event["effort"] for event in record.events if event["type"] == "opened")
+    erased = Erased(turn, record.digest, tuple(copies), named=tuple(opened))
     _count_rewritten(scope)
+    if record.status == "erased":
+        return _erased_again(scope, record, erased)
     target = _target(scope, record, copies)
     told = _rewritten(scope, target)
     # What retold it went into summaries of other efforts, which others retold in turn.
@@ -97,8 +99,7 @@ def erase(scope: Scope, tip: Tip, turn: int) -> Erased:
     stale = _stale(scope, target)
     _forget_made(scope, target)
     _to_sweep(scope.connection)
-    opened = (event["effort"] for event in record.events if event["type"] == "opened")
-    return Erased(turn, record.digest, tuple(copies), elsewhere, stale, tuple(opened))
+    return replace(erased, quoted=elsewhere, stale=stale)
 
 
 def resummarised(scope: Scope, tip: Tip, effort: Effort) -> None:
@@ -165,7 +166,34 @@ def _copies(scope: Scope, record: Record) -> list[tuple[str, int]]:
     return [(row.branch, row.turn) for row in scope.connection.execute(query)]
 
 
-def _target(scope: Scope, record: Record, copies: list[tuple[str, int]]) -> Target:
+def _erased_again(scope: Scope, record: Record, erased: Erased) -> Erased:
+    """Take out of anchors what came back after an erasure that was cut short."""
+    bare = replace(record, efforts=(), events=())
+    plain = _target(scope, bare, erased.places)
+    target = replace(plain, wrote=_come_back(scope, plain))
+    if not target.wrote:
+        return erased
+    _rewritten(scope, target)
+    _to_sweep(scope.connection)
+    return replace(erased, quoted=_quoting(scope, target))
+
+
+def _come_back(scope: Scope, target: Target) -> Written:
+    """Return the fields of anchors after a tombstone that no turn had written by then.
+
+    A run whose checkpoint the erasure had not reached yet carried them on. One that wrote them
+    again itself cannot be told from one that wrote them first.
+    """
+    known: set[tuple[str, str]] = set()
+    found: set[tuple[str, str]] = set()
+    for row in scope.rows():
+        known |= written([record_of(row)])
+        if row.state and target.sees(row.branch, row.turn):
+            found |= json.loads(unzipped(row.state)).get("anchor", {}).items() - known
+    return frozenset(found)
+
+
+def _target(scope: Scope, record: Record, copies: Sequence[tuple[str, int]]) -> Target:
     past = scope.lineage(record.branch, record.turn - 1)
     before = (record_of(row) for row in scope.rows() if past.sees(row.branch, row.turn))
 
@@ -191,7 +219,7 @@ def _rewritten(scope: Scope, target: Target) -> frozenset[Told]:
     told: set[Told] = set()
     for row in scope.rows():
         record = record_of(row)
-        if target.is_copy(record):
+        if target.is_copy(record) and record.status != "erased":
             after = tombstone(record, target)
         else:
             after, gone = without(record, target)

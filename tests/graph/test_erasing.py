@@ -602,6 +602,32 @@ def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:
     assert traces(tmp_path, ["swordfish"]) == []
 
 
+AGAIN = f"Yes.\n{START}\nGoal: go on\nContext: swordfish\n{END}"
+
+
+@pytest.mark.parametrize(("again", "kept"), [("Yes.", {}), (AGAIN, {"Goal": "go on"})])
+def test_anchor_that_came_back_is_erased_again(
+    tmp_path: Path, again: str, kept: dict[str, str]
+) -> None:
+    """What a turn carried on, before the checkpoints were replaced, leaves all anchors."""
+    block = f"{START}\nGoal: tidy up\nContext: swordfish\n{END}"
+    with begun(tmp_path, ()) as here:
+        here.model.answers = ["Hi.", f"Noted.\n{block}", "Well.", "So.", again]
+        states = [here.say(said) for said in ("Hello.", "It is swordfish.", "And on.")]
+        here.archive.erase(Owner("default", "t"), here.records(states[-1])[-1].tip, 2)
+        [here.say(said) for said in ("Meanwhile.", "More.")]
+
+        report = erase(here.agent, THREAD, 2)
+
+        anchor = here.agent.get_state(THREAD).values["memory"]["anchor"]
+        restore(here.agent, THREAD)
+        restored = here.agent.get_state(THREAD).values["memory"]["anchor"]
+        left = traces(tmp_path, ["swordfish"])
+    assert anchor == restored == kept
+    assert (left == []) == (again == "Yes.")  # what the later turn said itself stays
+    assert report.erased == (("main", 2),)
+
+
 def test_all_turns_erased_can_be_restored(tmp_path: Path) -> None:
     """A thread of tombstones alone is restored, and goes on."""
     with begun(tmp_path, WORDS[:1]) as here:
