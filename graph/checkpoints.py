@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -44,16 +45,18 @@ def replace_all(
     else:
         seed(agent, config, values)
         return (f"older checkpoints of the thread: {kind} can neither prune nor delete them",)
-    return _reclaimed(saver)
+    return reclaimed(saver)
 
 
-def delete_thread(saver: Saver, thread: str) -> tuple[str, ...]:
-    """Delete all checkpoints of a thread; say what may still hold what they held."""
+def delete_threads(saver: Saver, threads: Iterable[str]) -> tuple[str, ...]:
+    """Delete all checkpoints of threads; say which could not be."""
     if not _has(saver, "delete_thread"):
-        return (f"the checkpoints of {thread!r}: {type(saver).__name__} cannot delete them",)
+        kind = type(saver).__name__
+        return tuple(f"the checkpoints of {one!r}: {kind} cannot delete them" for one in threads)
     _overwriting(saver)
-    saver.delete_thread(thread)
-    return _reclaimed(saver)
+    for thread in threads:
+        saver.delete_thread(thread)
+    return ()
 
 
 def _overwriting(saver: Saver) -> None:
@@ -62,8 +65,8 @@ def _overwriting(saver: Saver) -> None:
         _run(saver, "PRAGMA secure_delete=ON")
 
 
-def _reclaimed(saver: Saver) -> tuple[str, ...]:
-    """Write a SQLite database anew, without the pages that deleted rows left."""
+def reclaimed(saver: Saver) -> tuple[str, ...]:
+    """Write a SQLite database anew, without the pages that deleted rows left; say what stays."""
     if isinstance(saver, InMemorySaver):
         return ()
     if not isinstance(saver, _SQLITE):

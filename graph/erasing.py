@@ -1,6 +1,7 @@
 """Erase a turn, a session or a user for good: archive, attention, saved states and checkpoints."""
 
 import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,11 +14,12 @@ from ..memory.erasing import TurnPlace
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnArrivedError
 from ..memory.record import Owner, Tip
 from ..nodes.attending import changed
+from ..nodes.collaborators import Collaborators
 from ..nodes.recovery import state_at
 from ..nodes.resummarising import resummarise
 from ..nodes.session import saved
 from ..nodes.state import TurnState, repacked, unpacked
-from .checkpoints import Agent, delete_thread, replace_all
+from .checkpoints import Agent, delete_threads, reclaimed, replace_all
 from .threads import Thread, newest, owner_in, parts_of, thread_of
 
 
@@ -72,8 +74,7 @@ def erase(
     erased = archive.erase(owner, _tip_named(archive, owner, branch) if branch else tip, turn)
     parts.keywords.clear()
     written = resummarise(parts, owner)
-    changed(owner, parts)
-    left = [*erased.left]
+    left = [*erased.left, *_forgotten(parts, owner)]
     if thread.kept or (_saver(agent) and archive.reseeding(owner)):
         left += _replaced(agent, config, thread, turn)
     names = (f"the name of effort {name!r}, which the turn opened" for name in erased.named)
@@ -102,22 +103,21 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     if there is none.
     """
     parts, owner = parts_of(agent), owner_in(agent, config)
-    saver = _saver(agent)
-    gone = [
-        one
+    deleted = [
+        parts.archive.delete_session(one)
         for one in parts.archive.sessions(owner.user)
-        if one.thread == owner.thread and parts.archive.delete_session(one)
+        if one.thread == owner.thread
     ]
+    gone = tuple(one for done in deleted for one in done.sessions)
     # Last its own: from its state it is known whose session a thread is that was copied.
     threads = dict.fromkeys([owner.thread, str(config["configurable"]["thread_id"])])
     unnamed = owner.user if gone else None  # a thread without memory may be anybody's
-    known = [one for one in threads if saver and _user(agent, one, unnamed) == owner.user]
+    known = _threads_of(agent, owner.user, threads, unnamed)
     if not gone and not known:
         raise SessionNotFoundError(owner.thread)
-    changed(owner, parts)
-    parts.keywords.clear()
-    left = [told for one in known if saver for told in delete_thread(saver, one)]
-    return DeletionReport(tuple(gone), tuple(dict.fromkeys(left)))
+    left = [told for done in deleted for told in done.left] + _forgotten(parts, owner)
+    left += _deleted(agent, known, gone)
+    return DeletionReport(gone, tuple(dict.fromkeys([*left, *_reclaimed(agent)])))
 
 
 async def adelete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
@@ -126,22 +126,59 @@ async def adelete_session(agent: Agent, config: RunnableConfig) -> DeletionRepor
 
 
 def delete_user(agent: Agent, user_id: str) -> DeletionReport:
-    """Delete all sessions of a user, with all that `delete_session` deletes, and all memories."""
-    parts, saver = parts_of(agent), _saver(agent)
+    """Delete all sessions of a user, with all that `delete_session` deletes, and all memories.
+
+    All in one transaction of the archive, whose other writers wait. If that fails, nothing was
+    deleted; interrupted at any point, it is completed by deleting again.
+    """
+    parts = parts_of(agent)
     left: list[str] = []
-    # Before the archive: afterwards nobody knows which threads there were.
-    for thread in sorted({one.thread for one in parts.archive.sessions(user_id)}) if saver else ():
-        if saver and _user(agent, thread, user_id) == user_id:
-            left += delete_thread(saver, thread)
-    gone = parts.archive.delete_user(user_id)
-    changed(Owner(user_id, ""), parts)
-    parts.keywords.clear()
-    return DeletionReport(gone, tuple(dict.fromkeys(left)))
+
+    # The archive still has the sessions then: without them nobody would know which threads to try.
+    def checkpoints(gone: Sequence[Owner]) -> None:
+        threads = sorted({one.thread for one in gone})
+        left.extend(_deleted(agent, _threads_of(agent, user_id, threads, user_id), gone))
+
+    deleted = parts.archive.delete_user(user_id, checkpoints)
+    left += [*deleted.left, *_forgotten(parts, Owner(user_id, "")), *_reclaimed(agent)]
+    return DeletionReport(deleted.sessions, tuple(dict.fromkeys(left)))
 
 
 async def adelete_user(agent: Agent, user_id: str) -> DeletionReport:
     """Do what `delete_user` does, on a thread."""
     return await asyncio.to_thread(delete_user, agent, user_id)
+
+
+def _forgotten(parts: Collaborators, owner: Owner) -> list[str]:
+    """Let what was read of a user be read again; say if something still holds it."""
+    parts.keywords.clear()
+    if changed(owner, parts):
+        return []
+    return [f"attention of {owner.user!r}: its cache was not reached, and keeps it a day at most"]
+
+
+def _threads_of(agent: Agent, user: str, threads: Iterable[str], unnamed: str | None) -> list[str]:
+    """Return which threads have checkpoints of a user; `unnamed`: whose those are that say none."""
+    return [one for one in threads if _saver(agent) and _user(agent, one, unnamed) == user]
+
+
+def _deleted(agent: Agent, threads: Sequence[str], gone: Iterable[Owner]) -> list[str]:
+    """Delete the checkpoints of threads; say which could not be, those of larger graphs too."""
+    saver = _saver(agent)
+    outer = {one.thread for one in gone if saver is None or one.namespace}.difference(threads)
+    return [
+        *(delete_threads(saver, threads) if saver else ()),
+        *(
+            f"checkpoints: the agent has none of thread {one!r} of its own; delete that with the "
+            "checkpointer of the graph around it"
+            for one in sorted(outer)
+        ),
+    ]
+
+
+def _reclaimed(agent: Agent) -> tuple[str, ...]:
+    saver = _saver(agent)
+    return reclaimed(saver) if saver else ()
 
 
 def _user(agent: Agent, thread: str, unnamed: str | None) -> str | None:

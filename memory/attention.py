@@ -134,8 +134,11 @@ class Attention(Protocol):
         out.
         """
 
-    def changed(self, user_id: str) -> None:
-        """Forget what was read before of a user: the archive's table has changed."""
+    def changed(self, user_id: str) -> bool:
+        """Forget what was read before of a user: the archive's table has changed.
+
+        Tell whether it could be forgotten at once.
+        """
 
     def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
         """Take a memory out of attention until `unsuppress`; tell whether it is known."""

@@ -18,7 +18,7 @@ from .anchor import Written, shown
 from .efforts import Effort
 from .messages import Message, calls
 from .recall import compact
-from .record import Event, Record
+from .record import Event, Owner, Record
 from .sayings import OWN_TOOLS
 
 TurnPlace: TypeAlias = tuple[str, int]
@@ -65,6 +65,14 @@ class Erased:
     quoted: tuple[TurnPlace, ...] = ()
     stale: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Which sessions an archive deleted, and what could not be removed."""
+
+    sessions: tuple[Owner, ...]
     left: tuple[str, ...] = ()
 
 

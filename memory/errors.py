@@ -118,7 +118,8 @@ class TipNotFoundError(ArchiveError, LookupError):
         super().__init__(
             f"the thread's state has turn {turn} of branch {branch!r}, which the archive does not "
             "hold: use the archive that the thread was begun with (machines that share checkpoints "
-            "must share the archive too), or begin a new thread; nothing was changed"
+            "must share the archive too), or begin a new thread; if the session was deleted, "
+            "`delete_session` removes its checkpoints; nothing was changed"
         )
 
 

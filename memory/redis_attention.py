@@ -70,11 +70,11 @@ class RedisAttention(SqlAttention):
         patience = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT}
         return cls(Redis.from_url(url, retry=once, **patience), table)
 
-    def changed(self, user_id: str) -> None:
-        """Delete what was read of a user: the table has changed."""
+    def changed(self, user_id: str) -> bool:
+        """Delete what was read of a user: the table has changed; False if Redis is not reached."""
         with self._lock:
             self._late[user_id] = object()
-        self._ask(lambda: True)
+        return bool(self._ask(lambda: True))
 
     def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
         """Return what has entered, and did not leave at a reading."""

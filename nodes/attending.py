@@ -58,13 +58,18 @@ def related(
         return ()
 
 
-def changed(owner: Owner, collaborators: Collaborators) -> None:
-    """Let the agent's attention know that the archive's table says something new of an owner."""
+def changed(owner: Owner, collaborators: Collaborators) -> bool:
+    """Let the agent's attention know that the archive's table says something new of an owner.
+
+    Tell whether it does.
+    """
+    if collaborators.attention is None or owner.anonymous:
+        return True
     try:
-        if collaborators.attention is not None and not owner.anonymous:
-            collaborators.attention.changed(owner.user)
+        return collaborators.attention.changed(owner.user)
     except AttentionError as error:
         _log.warning("attention of %r may be a day old: %s", owner.user, error)
+        return False
 
 
 def _attended(

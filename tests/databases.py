@@ -29,10 +29,9 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Database:
-    """A database: its URI, and the folder of the server that has it."""
+    """A database, by its URI."""
 
     uri: str
-    server: Path
 
     @property
     def url(self) -> str:
@@ -59,18 +58,6 @@ class Database:
                 if text in data or text.hex().encode() in data
             ]
 
-    def files_holding(self, texts: Iterable[str]) -> list[Path]:
-        """Return the files of the database that hold one of the texts, as they lie on the disk."""
-        with psycopg.connect(self.uri, autocommit=True) as connection:
-            connection.execute("CHECKPOINT")
-            asked = "SELECT oid FROM pg_database WHERE datname = current_database()"
-            (number,) = connection.execute(asked).fetchall()[0]
-        return _holding(self.server / "base" / str(number), texts)
-
-    def log_holding(self, texts: Iterable[str]) -> list[Path]:
-        """Return the files of the server's write-ahead log that hold one of the texts."""
-        return _holding(self.server / "pg_wal", texts)
-
 
 @dataclass(frozen=True)
 class Server:
@@ -84,7 +71,7 @@ class Server:
         made = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
         with psycopg.connect(self.running.get_uri(), autocommit=True) as connection:
             connection.execute(made.format(sql.Identifier(name), sql.Identifier(template)))
-        return Database(self.running.get_uri(database=name), self.running.pgdata)
+        return Database(self.running.get_uri(database=name))
 
 
 def emptied(database: Database) -> SqlArchive:
@@ -125,13 +112,6 @@ def _configure(uri: str) -> None:
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("SELECT pg_reload_conf()")
-
-
-def _holding(folder: Path, texts: Iterable[str]) -> list[Path]:
-    sought = [text.encode() for text in texts]
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    read = ((path, revealed(path.read_bytes())) for path in files)
-    return [path for path, data in read if any(text in data for text in sought)]
 
 
 def _contents(connection: psycopg.Connection[Any]) -> Iterator[tuple[str, bytes]]:

@@ -158,11 +158,23 @@ def session_of(connection: Connection, owner: Owner) -> Session:
     asked = {"user": owner.user, "named": name}
     row = connection.execute(_OWNED, asked).first()
     if row is None:
-        user = added(connection, users, {"name": owner.user})
+        user = _user(connection, owner.user)
         rest = {"thread": owner.thread, "namespace": owner.namespace, "turns": 0, "branch": ""}
         added(connection, sessions, {"owner": user, "name": name}, **rest)
         row = connection.execute(_OWNED, asked).one()
     return Session(*row)
+
+
+def _user(connection: Connection, name: str) -> int:
+    """Return the number of a user, who is there until the transaction ends.
+
+    Whoever deletes the user is waited for, or waits: a session begun meanwhile is nobody's.
+    """
+    while True:
+        user = added(connection, users, {"name": name})
+        locked = select(users.c.id).where(users.c.id == user).with_for_update()
+        if connection.execute(locked).scalar() is not None:
+            return user
 
 
 def write(

@@ -121,7 +121,8 @@ class Database:
     def _reclaimed(self) -> tuple[str, ...]:
         """Write what is free in the files anew, and empty SQLite's log, which has pages of before.
 
-        PostgreSQL writes the tables' own pages anew, of the archive alone.
+        PostgreSQL only frees what was deleted from the archive's tables, if no older transaction
+        is open: the bytes stay in its files until `VACUUM FULL`, in its log and replicas longer.
         """
         try:
             with self.apart() as connection:

@@ -131,11 +131,25 @@ def delete_session(scope: Scope) -> None:
     _to_sweep(connection)
 
 
-def delete_owner(connection: Connection, owner: int) -> None:
-    """Delete what is left of a user whose sessions are gone."""
-    connection.execute(delete(memories).where(memories.c.owner == owner))
-    connection.execute(delete(users).where(users.c.id == owner))
+def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
+    """Delete all rows of a user, and return which sessions these were."""
+    asked = select(users.c.id).where(users.c.name == user)
+    number = connection.execute(asked).scalar()
+    if number is None:
+        return ()
+    mine = select(sessions).where(sessions.c.owner == number).order_by(sessions.c.id)
+    # As commits do: the sessions, then their user. Then none begins, so that these are all.
+    connection.execute(mine.with_for_update()).all()
+    connection.execute(asked.with_for_update())
+    gone = []
+    for row in connection.execute(mine.with_for_update()).all():
+        gone.append(owner := Owner(user, row.thread, row.namespace))
+        session = Session(row.id, number, row.name, row.turns)
+        delete_session(scope_of(connection, session, owner))
+    connection.execute(delete(memories).where(memories.c.owner == number))
+    connection.execute(delete(users).where(users.c.id == number))
     _to_sweep(connection)
+    return tuple(sorted(gone, key=lambda owner: (owner.thread, owner.namespace)))
 
 
 def scope_of(connection: Connection, session: Session, owner: Owner) -> Scope:

@@ -85,8 +85,9 @@ class SqlAttention:
         kept = self._kept(user_id, found)
         return tuple(one for one in kept if one.attended or one.is_liftable(self.threshold, now))
 
-    def changed(self, user_id: str) -> None:
+    def changed(self, user_id: str) -> bool:  # noqa: ARG002 (the protocol's)
         """Do nothing: what is read is not remembered."""
+        return True
 
     def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
         """Take a memory out of attention until `unsuppress`; tell whether it is known."""

@@ -4,14 +4,14 @@ An archive is whatever passes the conformance suite in `tests/memory/conformance
 names the owner; what is not that owner's does not exist. Reads are as seen from a `Tip`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..attention import Attention
 from ..efforts import Effort
-from ..erasing import Erased
+from ..erasing import Deleted, Erased
 from ..meaning import Embedder, Meaning
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry
@@ -175,11 +175,16 @@ class Archive(Protocol):
     def reseeding(self, owner: Owner) -> Tip | None:
         """Return the turn that was noted so, None if none is."""
 
-    def delete_session(self, owner: Owner) -> bool:
-        """Delete all of a session, its memories in attention too; tell whether there was one."""
+    def delete_session(self, owner: Owner) -> Deleted:
+        """Delete all of a session, its memories in attention too, and say what was done."""
 
-    def delete_user(self, user: str) -> tuple[Owner, ...]:
-        """Delete all sessions and memories of a user, and return which sessions these were."""
+    def delete_user(
+        self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
+    ) -> Deleted:
+        """Delete all sessions and memories of a user, in one transaction, and say what was done.
+
+        `also` is called before it is committed, with the sessions; if it raises, all of it stays.
+        """
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
         """Store a visible effort's summary, keywords and importance in place of redacted ones.

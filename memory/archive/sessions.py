@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from threading import local
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from ..errors import SessionNotFoundError
 from ..qualified import session_name
@@ -97,8 +97,8 @@ class Sessions:
         self.leave()
         with self._database.writing() as connection:
             session = self.session(connection, owner)
-            locked = select(sessions.c.id).where(sessions.c.id == session.id).with_for_update()
-            if connection.execute(locked).scalar() is None:
+            locked = select(sessions.c.id).where(sessions.c.id == bindparam("id")).with_for_update()
+            while connection.execute(locked, {"id": session.id}).scalar() is None:
                 # Somebody else deleted it, and may have begun it anew.
                 session = self.session(connection, owner)
             user = select(users.c.id).where(users.c.id == session.owner).with_for_update()

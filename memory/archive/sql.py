@@ -14,7 +14,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, bindparam, insert, select, text, update
 
 from ..efforts import Effort
-from ..erasing import Erased
+from ..erasing import Deleted, Erased
 from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
 from ..meaning import Embedder, Meaning
 from ..messages import broken, clean
@@ -259,27 +259,26 @@ class SqlArchive:
         )
         return Tip(*json.loads(row.reseed)) if row is not None and row.reseed else None
 
-    def delete_session(self, owner: Owner) -> bool:
-        """Delete all of a session; tell whether there was one."""
-        deleted = self._deleted(owner)
-        if self.database.exists():
-            self.database.sweep()
-        return deleted
+    def delete_session(self, owner: Owner) -> Deleted:
+        """Delete all of a session; see `Archive.delete_session`."""
+        try:
+            with self._sessions.writing(owner) as scope:
+                erase.delete_session(scope)
+        except SessionNotFoundError:
+            return self._deleted(())
+        return self._deleted((owner,))
 
-    def delete_user(self, user: str) -> tuple[Owner, ...]:
-        """Delete all sessions and memories of a user, and return which sessions these were."""
+    def delete_user(
+        self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
+    ) -> Deleted:
+        """Delete all sessions and memories of a user; see `Archive.delete_user`."""
         if not self.database.exists():
-            return ()
-        gone = self.sessions(user)
-        for owner in gone:
-            self._deleted(owner)
+            return Deleted(())
         with self.database.writing() as connection:
-            query = select(users.c.id).where(users.c.name == user)
-            number = connection.execute(query).scalar()
-            if number is not None:
-                erase.delete_owner(connection, number)
-        self.database.sweep()
-        return gone
+            gone = erase.delete_user(connection, user)
+            if also is not None:
+                also(gone)
+        return self._deleted(gone)
 
     def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
         """Store what stands for older turns, once; see `Archive.commit_compression`."""
@@ -355,15 +354,11 @@ class SqlArchive:
                 found += tuple(Finding(schema.turns.name, one) for one in said if one != "ok")
         return found
 
-    def _deleted(self, owner: Owner) -> bool:
-        """Delete all rows of a session; tell whether there was one."""
-        try:
-            with self._sessions.writing(owner) as scope:
-                erase.delete_session(scope)
-        except SessionNotFoundError:
-            return False
+    def _deleted(self, gone: tuple[Owner, ...]) -> Deleted:
+        """Forget sessions that were deleted, and leave nothing of them in the files."""
         self._sessions.forget()
-        return True
+        # Also if there were none: an earlier deletion may have been cut off before.
+        return Deleted(gone, self.database.sweep() if self.database.exists() else ())
 
     def _embed(self, owner: Owner, embedder: Embedder, group: Group) -> vectors.Embedded | None:
         """Return the vectors of a turn; a failure is logged, and mended by `embed`."""

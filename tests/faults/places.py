@@ -93,7 +93,7 @@ class Place:
     @property
     def database(self) -> Database:
         """The database."""
-        return Database(self.uri, Path())
+        return Database(self.uri)
 
     @property
     def address(self) -> str | Path:

@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ebbtide import DiskArchive, commands, erase
+from ebbtide import DiskArchive, commands, delete_session, delete_user, erase
 from ebbtide.memory import redis_attention
 from ebbtide.memory.redis_attention import RedisAttention
 from tests.agents import Talk
@@ -116,3 +117,21 @@ def test_erasing_reaches_a_cache_that_was_away(here: Talk, server: RedisServer) 
 
     assert "clock" in before
     assert "clock" not in text_in(server)
+
+
+@pytest.mark.parametrize(
+    "destroy",
+    [
+        lambda agent: erase(agent, session("monday"), 1),
+        lambda agent: delete_session(agent, session("monday")),
+        lambda agent: delete_user(agent, "ann"),
+    ],
+)
+def test_a_cache_that_was_away_is_named(here: Talk, server: RedisServer, destroy: Any) -> None:
+    """The report says that it was not reached, and may keep keywords for a day."""
+    commands.attention(here.agent, FIRST)
+    server.kill()
+
+    report = destroy(here.agent)
+
+    assert "attention of 'ann': its cache was not reached" in report.not_erased[-1]

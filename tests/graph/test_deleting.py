@@ -12,8 +12,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import MessagesState, StateGraph
 
 from ebbtide import (
+    ArchiveLockedError,
     DiskArchive,
     SessionNotFoundError,
     SqlArchive,
@@ -253,3 +255,65 @@ async def test_checkpoints_that_stay_are_named(tmp_path: Path, deleting: Any) ->
     assert report.not_erased == ("the checkpoints of 'one': Keeping cannot delete them",)
     with pytest.raises(TipNotFoundError):
         here.say("Where were we?", of("ann", "one"))
+
+
+@pytest.mark.parametrize("deleting", [session, user])
+async def test_a_reader_of_the_archive_is_named(tmp_path: Path, deleting: Any) -> None:
+    """If another connection keeps SQLite from reclaiming pages, the report says so."""
+    here = lived(tmp_path, InMemorySaver(), DiskArchive(tmp_path / "archive", lock_timeout=0.1))
+    reader = sqlite3.connect(tmp_path / "archive" / "ebbtide.sqlite")
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM ebbtide_turns").fetchone()
+
+    report = await deleting(here.agent)
+
+    reader.close()
+    assert ["another connection is reading it" in one for one in report.not_erased] == [True]
+
+
+def test_if_the_archive_fails_the_checkpoints_stay(tmp_path: Path) -> None:
+    """A user whose archive is locked is still there, whole, and can be deleted afterwards."""
+    here = lived(tmp_path, InMemorySaver(), DiskArchive(tmp_path / "archive", lock_timeout=0.1))
+    writer = sqlite3.connect(tmp_path / "archive" / "ebbtide.sqlite", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(ArchiveLockedError):
+        delete_user(here.agent, "ann")
+
+    writer.close()
+    assert here.agent.get_state(of("ann", "one")).values["memory"]["turn"] == 2
+    assert delete_user(here.agent, "ann").sessions == (ANN,)
+    assert here.agent.get_state(of("ann", "one")).values == {}
+
+
+@pytest.mark.parametrize("deleting", [session, user])
+async def test_what_a_larger_graph_keeps_is_said(tmp_path: Path, deleting: Any) -> None:
+    """The report names the thread whose checkpoints only the graph around the agent has."""
+    here = talk(tmp_path, ["Well."], checkpointer=None)
+    larger = StateGraph(MessagesState).add_node("talk", here.agent).set_entry_point("talk")
+    parent: Any = larger.compile(checkpointer=InMemorySaver())
+    parent.invoke({"messages": SAID}, of("ann", "one"))
+
+    report = await deleting(here.agent)
+
+    assert [owner.thread for owner in report.sessions] == ["one"]
+    (said,) = report.not_erased
+    assert "has none of thread 'one' of its own; delete that with the checkpointer of" in said
+
+
+def test_checkpoints_of_a_turn_that_ran_meanwhile_can_be_deleted(tmp_path: Path) -> None:
+    """The turn fails, the error names the cause, and deleting again removes what it wrote."""
+    with on_files(tmp_path) as here:
+
+        def answers(_messages: Any) -> str:
+            here.model.answers = lambda _: "And so on."
+            delete_session(here.agent, of("ann", "one"))
+            return "Deleted."
+
+        here.model.answers = answers
+        with pytest.raises(TipNotFoundError, match="if the session was deleted, `delete_session`"):
+            here.say("Delete all of this.", of("ann", "one"))
+        again = delete_session(here.agent, of("ann", "one"))
+
+        assert (again.sessions, again.not_erased, traces(tmp_path)) == ((), (), [])
+        assert here.say("Where were we?", of("ann", "one"))["memory"]["turn"] == 1

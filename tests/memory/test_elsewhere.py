@@ -168,7 +168,7 @@ def test_a_session_that_is_gone_is_not_there(talk: Conversation) -> None:
     talk.ask("Hello.")
     talk.surface(AUTH)
     talk.call("expand_effort", effort_id=AUTH)
-    assert talk.archive.delete_session(before.owner)
+    assert talk.archive.delete_session(before.owner).sessions
 
     assert talk.desk.view.effort(AUTH, ()) is None
     assert talk.desk.known([AUTH]) == ()

@@ -1,11 +1,15 @@
 """Owners: what is another's does not exist."""
 
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.record import Owner
-from tests.memory.turns import START, commit_all, opened, turn, visible
+from ebbtide.memory.record import Owner, Record
+from tests.memory.turns import OWNER, START, commit_all, opened, turn, visible
 
 STRANGERS = [
     Owner("bob", "t1"),
@@ -74,3 +78,54 @@ def test_any_thread_name_is_a_session(archive: Archive, thread: str) -> None:
 
     assert archive.turns(owner, record.tip, [1]) == (record,)
     assert archive.sessions("ann") == (owner,)
+
+
+def test_a_user_is_deleted_whole_or_not_at_all(archive: Archive) -> None:
+    """What raises before the end leaves all sessions as they were; then all go, and only these."""
+    owners = [Owner("ann", "t1"), Owner("ann", "t2"), Owner("bob", "t1")]
+    tips = [archive.commit(owner, START, turn(1)).tip for owner in owners]
+
+    def fails(gone: Sequence[Owner]) -> None:
+        assert list(gone) == owners[:2]
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        archive.delete_user("ann", fails)
+    kept = [visible(archive, tip, owner) for tip, owner in zip(tips, owners, strict=True)]
+    deleted = archive.delete_user("ann")
+
+    left = [visible(archive, tip, owner) for tip, owner in zip(tips, owners, strict=True)]
+    assert (kept, left) == ([["question 1"]] * 3, [[], [], ["question 1"]])
+    assert (list(deleted.sessions), deleted.left) == (owners[:2], ())
+    assert archive.delete_user("ann").sessions == ()
+
+
+def test_a_session_that_begins_while_its_user_is_deleted_stays(archive: SqlArchive) -> None:
+    """It waits, and is a session of the user afterwards, whom it makes anew."""
+    archive.commit(Owner("ann", "old"), START, turn(1))
+    new = Owner("ann", "new")
+    with ThreadPoolExecutor(1) as pool:
+        begun: list[Future[Record]] = []
+
+        def meanwhile(_gone: Sequence[Owner]) -> None:
+            begun.append(pool.submit(archive.commit, new, START, turn(1)))
+            assert wait(begun, 0.3).done == set()
+
+        archive.delete_user("ann", meanwhile)
+        tip = begun[0].result().tip
+
+    assert (archive.sessions("ann"), visible(archive, tip, new)) == ((new,), ["question 1"])
+
+
+def test_a_session_begun_anew_is_locked(archive: SqlArchive) -> None:
+    """Who knew a deleted session writes to the new one of its name, and others wait."""
+    tip = commit_all(archive, [turn(1)])
+    with SqlArchive(archive.database.url.render_as_string(hide_password=False)) as other:
+        other.delete_session(OWNER)
+        commit_all(other, [turn(1)])
+        with ThreadPoolExecutor(1) as pool:
+            with archive._sessions.writing(OWNER):
+                waiting = pool.submit(other.commit, OWNER, tip, turn(2))
+                assert wait([waiting], 0.3).done == set()
+
+            assert waiting.result().turn == 2
