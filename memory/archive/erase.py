@@ -144,7 +144,7 @@ def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
     gone = []
     for row in connection.execute(mine.with_for_update()).all():
         gone.append(owner := Owner(user, row.thread, row.namespace))
-        session = Session(row.id, number, row.name, row.turns)
+        session = Session(row.id, number, row.name, row.turns, row.rewritten, row.branch)
         delete_session(scope_of(connection, session, owner))
     connection.execute(delete(memories).where(memories.c.owner == number))
     connection.execute(delete(users).where(users.c.id == number))

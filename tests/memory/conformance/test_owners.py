@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy import select, update
 
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.schema import memories, users
 from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.attention import Memory
 from ebbtide.memory.errors import SessionNotFoundError
 from ebbtide.memory.record import Owner, Record
 from tests.memory.turns import OWNER, START, commit_all, opened, turn, visible
@@ -129,3 +133,18 @@ def test_a_session_begun_anew_is_locked(archive: SqlArchive) -> None:
                 assert wait([waiting], 0.3).done == set()
 
             assert waiting.result().turn == 2
+
+
+def test_a_user_is_deleted_after_who_writes_to_its_attention(archive: SqlArchive) -> None:
+    """Both lock the user before its memories, so that neither waits for the other for ever."""
+    memory = Memory("t1/a", 60, datetime(2026, 3, 1, tzinfo=UTC), ())
+    archive.attention().add("ann", memory, now=memory.created)
+    with ThreadPoolExecutor(1) as pool:
+        with archive.database.writing() as connection:
+            connection.execute(select(users).with_for_update())
+            deleting = pool.submit(archive.delete_user, "ann")
+            assert wait([deleting], 0.3).done == set()
+            connection.execute(update(memories).values(accesses=1))
+
+        assert deleting.result().sessions == ()
+    assert archive.attention().all("ann") == ()
