@@ -13,8 +13,9 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Command
 from pydantic import TypeAdapter
 
+from ..memory.errors import StateError
 from ..memory.settings import Settings, resolve
-from ..nodes.session import owned, user_of
+from ..nodes.session import claimed, user_of
 from ..nodes.state import AgentState, InputState, unpacked
 
 _OURS = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
@@ -95,7 +96,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> None:
         settings = resolve(context, cast("Any", self.builder).collaborators.settings)
         state = unpacked(found.checkpoint["channel_values"]) if found else {}
-        owned(state, user_of(settings, thread["configurable"]))
+        claimed(state, user_of(settings, thread["configurable"]))
 
     def _with_keys(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         modes = kwargs.get("stream_mode") or self.stream_mode
@@ -105,14 +106,26 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 def _given(given: Any) -> Any:
-    """Return the input of a run, or the update of a command, without what only the nodes write."""
-    if isinstance(given, Command) and given.update:
-        return replace(given, update=_without(dict(given.update)))
-    return _without(given) if isinstance(given, Mapping) else given
+    """Return the input of a run, or the update of a command, without what only the nodes write.
+
+    An object that has some of it is refused with a `StateError`.
+    """
+    if isinstance(given, Command):
+        return replace(given, update=_given(given.update)) if given.update else given
+    if isinstance(given, Mapping):
+        return {key: value for key, value in given.items() if key not in _OURS}
+    if isinstance(given, list | tuple):
+        kept = (one for one in given if _named(one) not in _OURS)
+        return [one if _named(one) else _given(one) for one in kept]
+    for key in _OURS:
+        if getattr(given, key, None) is not None:
+            raise StateError(key, getattr(given, key), "a run is given messages alone")
+    return given
 
 
-def _without(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if key not in _OURS}
+def _named(one: Any) -> str:
+    """Return the name in a pair of a name and a value, "" for anything else."""
+    return one[0] if isinstance(one, tuple) and one and isinstance(one[0], str) else ""
 
 
 def _inside() -> bool:

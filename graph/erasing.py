@@ -9,10 +9,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import StateSnapshot
 
-from ..memory.archive.protocol import Archive
 from ..memory.erasing import TurnPlace
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnArrivedError
-from ..memory.record import Owner, Tip
+from ..memory.record import Owner
+from ..memory.settings import user_named
 from ..nodes.attending import changed
 from ..nodes.collaborators import Collaborators
 from ..nodes.recovery import state_at
@@ -20,7 +20,7 @@ from ..nodes.resummarising import resummarise
 from ..nodes.session import saved
 from ..nodes.state import TurnState, repacked, unpacked
 from .checkpoints import Agent, delete_threads, reclaimed, replace_all
-from .threads import Thread, newest, owner_in, parts_of, thread_of
+from .threads import Thread, newest, owner_in, parts_of, thread_of, tip_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def erase(
     thread = _opened(agent, config)
     parts, owner = thread.collaborators, thread.owner
     archive, tip = parts.archive, thread.tip
-    erased = archive.erase(owner, _tip_named(archive, owner, branch) if branch else tip, turn)
+    erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
     parts.keywords.clear()
     written = resummarise(parts, owner)
     left = [*erased.left, *_forgotten(parts, owner)]
@@ -129,9 +129,10 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     """Delete all sessions of a user, with all that `delete_session` deletes, and all memories.
 
     All in one transaction of the archive, whose other writers wait. If that fails, nothing was
-    deleted; interrupted at any point, it is completed by deleting again.
+    deleted; interrupted at any point, it is completed by deleting again. Raises `SettingsError` if
+    `user_id` can be no user's.
     """
-    parts = parts_of(agent)
+    user_id, parts = user_named(user_id), parts_of(agent)
     left: list[str] = []
 
     # The archive still has the sessions then: without them nobody would know which threads to try.
@@ -233,13 +234,6 @@ def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -
     left = replace_all(agent, saver, newest(config), values)
     parts.archive.reseed(owner, None)
     return left
-
-
-def _tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
-    tips = {tip.branch: tip for tip in archive.tips(owner)}
-    if branch not in tips:
-        raise SettingsError(f"no branch {branch!r}: use one of {', '.join(tips)}")
-    return tips[branch]
 
 
 def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:

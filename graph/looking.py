@@ -69,7 +69,7 @@ def _thread(agent: Agent, config: RunnableConfig) -> Thread:
 
 async def _athread(agent: Agent, config: RunnableConfig) -> Thread:
     collaborators_of(agent)
-    return opened(agent, config, await agent.aget_state(config))
+    return await asyncio.to_thread(opened, agent, config, await agent.aget_state(config))
 
 
 def _page(thread: Thread, page: int) -> TurnPage:

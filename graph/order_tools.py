@@ -11,6 +11,7 @@ written in one step, and the agent's own nodes end it. Whatever is killed betwee
 left unfinished with its answer there: it is ended by resuming, or by the next message.
 """
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any, cast
@@ -63,7 +64,8 @@ async def aorder(
 ) -> Commanded:
     """Do what `order` does with an asynchronous checkpointer, holding no thread meanwhile."""
     collaborators = collaborators_of(agent)
-    values = _asked(agent, config, await agent.aget_state(config), what, context)
+    found = await agent.aget_state(config)
+    values = await asyncio.to_thread(_asked, agent, config, found, what, context)
     ran = await _rehearsal(collaborators, agent.store, what).ainvoke(
         values, newest(config), context=cast("Any", context)
     )

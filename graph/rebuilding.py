@@ -67,7 +67,8 @@ async def arebuild_anchor(
 ) -> Rebuilt:
     """Do what `rebuild_anchor` does with an asynchronous checkpointer."""
     collaborators_of(agent)
-    thread = _ready(agent, config, await agent.aget_state(config), context)
+    found = await agent.aget_state(config)
+    thread = await asyncio.to_thread(_ready, agent, config, found, context)
     records = await asyncio.to_thread(_records, thread, config, context)
     answer = None
     if model and records:

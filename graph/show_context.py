@@ -81,7 +81,7 @@ async def ashow_context(
     """Do what `show_context` does with an asynchronous checkpointer."""
     collaborators_of(agent)
     found = await agent.aget_state(config)
-    thread = opened(agent, config, found, context)
+    thread = await asyncio.to_thread(opened, agent, config, found, context)
     if thread.unfinished:
         thread = thread.whole(await saver_of(agent).aget_tuple(found.config))
     return await asyncio.to_thread(shown, thread, config, message, context)

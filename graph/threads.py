@@ -9,6 +9,7 @@ from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot
 
+from ..memory.archive.protocol import Archive
 from ..memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
 from ..memory.messages import clean
 from ..memory.record import Owner, Tip
@@ -133,7 +134,8 @@ def opened(
 ) -> Thread:
     """Return the thread that `config` names, as `found` has it; `context` is that of a run.
 
-    Raises `SessionNotFoundError` if it belongs to another user.
+    Raises `SessionNotFoundError` if it belongs to another user, `TipNotFoundError` if its state is
+    of another archive.
     """
     collaborators_of(agent)
     return thread_of(agent, config, found, context)
@@ -146,7 +148,8 @@ def thread_of(
     collaborators, chosen = parts_of(agent), config.get("configurable", {})
     settings = resolve(context, collaborators.settings)
     user = user_of(settings, chosen)
-    owner = owned(unpacked(found.values), user) or Owner(user, clean(str(chosen["thread_id"])))
+    known = owned(unpacked(found.values), user, collaborators.archive)
+    owner = known or Owner(user, clean(str(chosen["thread_id"])))
     return Thread(
         collaborators,
         owner,
@@ -161,12 +164,13 @@ def thread_of(
 def owner_in(agent: Agent, config: RunnableConfig) -> Owner:
     """Return whose session a thread is, as its user knows it.
 
-    Raises `SessionNotFoundError` if the thread's state is another user's.
+    Raises `SessionNotFoundError` if the thread's state is another user's, `TipNotFoundError` if it
+    is of another archive.
     """
     kept = isinstance(agent.checkpointer, BaseCheckpointSaver)
     values = agent.get_state(newest(config)).values if kept else {}
     owner = named(agent, config)
-    return owned(unpacked(values), owner.user) or owner
+    return owned(unpacked(values), owner.user, parts_of(agent).archive) or owner
 
 
 def named(agent: Agent, config: RunnableConfig) -> Owner:
@@ -174,6 +178,14 @@ def named(agent: Agent, config: RunnableConfig) -> Owner:
     chosen = config.get("configurable", {})
     user = user_of(parts_of(agent).settings, chosen)
     return Owner(user, clean(str(chosen["thread_id"])))
+
+
+def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
+    """Return the tip of a session's branch; raises `SettingsError` if there is none of the name."""
+    tips = {tip.branch: tip for tip in archive.tips(owner)}
+    if branch not in tips:
+        raise SettingsError(f"no branch {branch!r}: use one of {', '.join(tips)}")
+    return tips[branch]
 
 
 def newest(config: RunnableConfig) -> RunnableConfig:

@@ -37,7 +37,7 @@ async def aundo(agent: Agent, config: RunnableConfig) -> int:
     """Do what `undo` does with an asynchronous checkpointer."""
     collaborators_of(agent)
     older = await agent.aget_state(config)
-    thread = _begun(opened(agent, config, older))
+    thread = _begun(await asyncio.to_thread(opened, agent, config, older))
     while not _precedes(older, thread):
         older = await agent.aget_state(_parent(older, thread))
     await asyncio.to_thread(_keep, thread, await saver_of(agent).aget_tuple(config))

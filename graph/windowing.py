@@ -1,5 +1,6 @@
 """The ambient window of a thread."""
 
+import asyncio
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -27,7 +28,8 @@ async def aset_window(agent: Agent, config: RunnableConfig, turns: int | None) -
     """Do what `set_window` does with an asynchronous checkpointer."""
     values = _checked(turns)
     collaborators_of(agent)
-    opened(agent, config, await agent.aget_state(config)).at_rest()
+    found = await agent.aget_state(config)
+    (await asyncio.to_thread(opened, agent, config, found)).at_rest()
     await agent.aupdate_state(config, values, as_node=LAST_NODE)
 
 

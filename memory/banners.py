@@ -15,6 +15,16 @@ def adopted(turns: int) -> str:
     return f"--- Adopted {turns} earlier turn{'' if turns == 1 else 's'} ---"
 
 
+def unseen(turns: int, branch: str) -> str:
+    """Return the banner of a run that begins anew on a thread of which the archive has turns.
+
+    >>> print(unseen(2, "main"))
+    --- Began anew: the archive has 2 turns, restore(agent, config, branch='main') goes on there ---
+    """
+    there = f"{turns} turn{'' if turns == 1 else 's'}, restore(agent, config, branch={branch!r})"
+    return f"--- Began anew: the archive has {there} goes on there ---"
+
+
 def started(effort_id: str) -> str:
     """Return the banner of an opened effort."""
     return f"--- Started effort: {effort_id} ---"

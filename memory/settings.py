@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .errors import SettingsError
+from .messages import clean
 
 
 class Settings(BaseModel):
@@ -164,6 +165,20 @@ def settings(**values: Any) -> Settings:
         raise SettingsError(describe(error)) from error
 
 
+def user_named(given: object) -> str:
+    """Return a user's id; raises `SettingsError` for what is none.
+
+    >>> user_named("ann"), user_named(42)
+    ('ann', '42')
+    """
+    name = str(given) if isinstance(given, str | int) and not isinstance(given, bool) else ""
+    if not name or clean(name) != name:
+        raise SettingsError(
+            f"user_id: pass a string that is not empty, without lone surrogates (got {given!r})"
+        )
+    return name
+
+
 def resolve(context: object, defaults: Settings) -> Settings:
     """Return the settings of one run: what `context` sets, else what the agent was given.
 
@@ -174,18 +189,23 @@ def resolve(context: object, defaults: Settings) -> Settings:
     2
     """
     chosen = dict(_chosen(context))
+    if chosen.get("user_id") not in (None, ""):
+        chosen["user_id"] = user_named(chosen["user_id"])
     return settings(**{**defaults.model_dump(), **chosen}) if chosen else defaults
 
 
 def _chosen(context: object) -> Iterator[tuple[str, Any]]:
-    """Yield the settings that a context sets; a field that is None or a method sets none."""
+    """Yield the settings that a context sets; a field that is None or a method sets none.
+
+    A method cannot say whose memory it is, so that one is an error later.
+    """
     if isinstance(context, Mapping):
         yield from ((name, context[name]) for name in Settings.model_fields if name in context)
         return
     names = context.model_fields_set if isinstance(context, Settings) else Settings.model_fields
     for name in Settings.model_fields.keys() & names:
         value = getattr(context, name, None)
-        if value is not None and not callable(value):
+        if value is not None and (name == "user_id" or not callable(value)):
             yield name, value
 
 

@@ -1,7 +1,7 @@
 """The first node: settle what was left behind, count the turn, accept what is new."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -21,9 +21,9 @@ from .attending import surface
 from .collaborators import Collaborators, sizes
 from .plain import plain
 from .recovery import recovered
-from .session import owner_of, packed, workspace
+from .session import owner_of, packed, sealed, workspace
 from .settling import settle
-from .state import TurnState
+from .state import OF_THE_RUN, TurnState
 
 
 def begin_turn(
@@ -31,17 +31,15 @@ def begin_turn(
 ) -> dict[str, Any]:
     """Commit what an earlier run left behind, then count the turn and accept its messages.
 
-    In the first turn of a session what is in its user's attention is surfaced.
-    A thread without a state goes on where the archive knows its messages, or with its history
-    adopted.
-    Raises `SettingsError` if the run's budget is below the floor, `InputError` if there is nothing
-    new to answer, `SessionNotFoundError` if the session belongs to another user, and what the
-    archive raises when it cannot commit.
+    In the first turn of a session what is in its user's attention is surfaced. A thread without a
+    state goes on where the archive knows its messages, or with its history adopted.
+    Raises `SettingsError` if the run's budget is below the floor, `InputError` if nothing is new to
+    answer, what `owned` raises, and what the archive raises when it cannot commit.
     """
     settings = resolve(runtime.context, collaborators.settings)
     checked(settings, *sizes(collaborators, settings))
-    owner = owner_of(state, runtime, settings)
     archive = collaborators.archive
+    owner = owner_of(state, runtime, settings, archive)
     with archive.together():
         known = recovered(state, archive, owner, settings.messages_window + 1)
         arrived = arrivals(known, owner, archive)
@@ -53,30 +51,33 @@ def begin_turn(
         events=tuple(settled["events"]),
         banners=(),
     )
-    space = _told(space, known.get("adopted", 0), runtime)
+    space = _told(space, known, runtime)
     if space.active is not None:
         space = space.activated(space.active)
     if space.turn == 1 + known.get("adopted", 0):
         space = _surfaced(space, owner, arrived.new, runtime, collaborators)
     return {
-        **{key: value for key, value in known.items() if known is not state and key != "adopted"},
+        **{k: v for k, v in known.items() if known is not state and k not in OF_THE_RUN},
         **settled,
         **packed(space),
         "messages": Overwrite([message for turn in turns for message in turn]),
-        "session": asdict(owner),
+        **sealed(owner, archive),
         "turn": space.turn,
         "turn_starts": [turn[0].id for turn in turns],
         "accepted": arrived.new[-1].id,
     }
 
 
-def _told(space: Workspace, adopted: int, runtime: Runtime[Settings]) -> Workspace:
-    """Return the workspace with what is said of turns that were adopted, if some were."""
-    if not adopted:
-        return space
-    banner = banners.adopted(adopted)
-    runtime.stream_writer({"banner": banner})
-    return space.told({"type": "adopted", "turns": adopted}, banner)
+def _told(space: Workspace, known: TurnState, runtime: Runtime[Settings]) -> Workspace:
+    """Return the workspace with what is said of turns that were adopted, or are not seen."""
+    adopted, unseen = known.get("adopted", 0), known.get("unseen")
+    if adopted:
+        space = space.told({"type": "adopted", "turns": adopted}, banners.adopted(adopted))
+    elif unseen:
+        space = replace(space, banners=(banners.unseen(unseen.turn, unseen.branch),))
+    for banner in space.banners:
+        runtime.stream_writer({"banner": banner})
+    return space
 
 
 def _surfaced(

@@ -33,7 +33,7 @@ def persist(
     """
     settings = resolve(runtime.context, collaborators.settings)
     messages = running(state)
-    owner = owner_of(state, runtime, settings)
+    owner = owner_of(state, runtime, settings, collaborators.archive)
     turn, tip = group(state, messages), tip_of(state)
     if "context_report" in state and not by_hand(messages):
         spent = cost(state["context_report"]["tokens"], turn.messages, collaborators.count)

@@ -1,7 +1,6 @@
 """The memory's state as the archive has it: saved with each turn, found again by its messages."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import islice, pairwise
 from typing import Any, cast
 from uuid import uuid4
@@ -23,7 +22,7 @@ from ..memory.view import every_turn, past
 from .answers import with_ids
 from .arrivals import closed
 from .plain import cleaned, plain, real
-from .session import packed, saved, tip_of, workspace
+from .session import packed, saved, sealed, tip_of, workspace
 from .settling import commit
 from .state import TurnState, unpacked
 
@@ -48,7 +47,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     state = {
         **_memory(archive, owner, tip),
         **marks([turn for turn in turns if turn], gone=gone),
-        **_place(owner, tip),
+        **_place(archive, owner, tip),
     }
     return cast("TurnState", state)
 
@@ -92,12 +91,13 @@ def _found(state: TurnState, archive: Archive, owner: Owner, window: int) -> Tur
         both = {**before, "messages": [*before["messages"], *messages]}
         return cast("TurnState", both)
     if known is None:
-        return state
+        newest = None if _question(messages) else archive.newest(owner)
+        return cast("TurnState", {**state, "unseen": newest}) if newest else state
     at, tip = known
     starts = [turn[0].id or "" for turn in _turns(messages[: at + 1])]
     kept = {
         **_memory(archive, owner, tip),
-        **_place(owner, tip),
+        **_place(archive, owner, tip),
         "messages": messages,
         # The messages were compared already: what clients leave out of a turn is no edit of it.
         "turn_starts": [*starts[-window:], GONE],
@@ -213,7 +213,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     starts = [*state.get("turn_starts", ()), *(turn[0].id for turn in turns)]
     after = {
         **state,
-        **_place(owner, tip),
+        **_place(archive, owner, tip),
         "messages": after_history,
         "turn_starts": starts,
         "archived": turns[-1][-1].id,
@@ -268,9 +268,9 @@ def _memory(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     return {**known, **packed(workspace(known))}
 
 
-def _place(owner: Owner, tip: Tip) -> dict[str, Any]:
+def _place(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     return {
-        "session": asdict(owner),
+        **sealed(owner, archive),
         "turn": tip.turn,
         "branch": tip.branch,
         "persisted": tip.turn,

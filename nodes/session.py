@@ -1,8 +1,9 @@
 """The state of a run as the values that the memory works on, and back."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, replace
+from hmac import compare_digest
+from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
@@ -10,14 +11,15 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ..memory.anchor import with_blocks
+from ..memory.archive.protocol import Archive
 from ..memory.clock import stamp
 from ..memory.desk import Desk
-from ..memory.errors import InputError, SessionNotFoundError
+from ..memory.errors import InputError, SessionNotFoundError, TipNotFoundError
 from ..memory.messages import Message, answered, clean
 from ..memory.recall import stored
 from ..memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
 from ..memory.safety import effective_budget
-from ..memory.settings import Settings, resolve
+from ..memory.settings import Settings, resolve, user_named
 from ..memory.shares import room
 from ..memory.view import View, past
 from ..memory.workspace import Workspace
@@ -36,17 +38,29 @@ _SAVED = frozenset(
 """What of the state is saved with a turn; the rest is in its row, or of one turn alone."""
 
 
-def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
-    """Return whose session this is: the one in state, made at the first turn.
-
-    Raises `SessionNotFoundError` if the session in state belongs to another user.
-    """
+def owner_of(
+    state: TurnState, runtime: Runtime[Settings], settings: Settings, archive: Archive
+) -> Owner:
+    """Return whose session this is: the one in state, made at the first turn; raises as `owned`."""
     user = _user(runtime, settings)
-    return owned(state, user) or _new_owner(user, runtime)
+    return owned(state, user, archive) or _new_owner(user, runtime)
 
 
-def owned(state: TurnState, user: str) -> Owner | None:
-    """Return whose session a state is, None for no session yet.
+def owned(state: TurnState, user: str, archive: Archive) -> Owner | None:
+    """Return whose session a state is, None for no session yet; raises as `claimed`.
+
+    Raises `TipNotFoundError` if the archive has not sealed it: the state is one of another archive,
+    or somebody wrote the session into it.
+    """
+    owner = claimed(state, user)
+    if owner and not compare_digest(state.get("seal", ""), archive.seal(owner)):
+        tip = tip_of(state)
+        raise TipNotFoundError(tip.branch, tip.turn)
+    return owner
+
+
+def claimed(state: TurnState, user: str) -> Owner | None:
+    """Return whose session a state says it is, before anything is read of it.
 
     Raises `SessionNotFoundError` if it is not the user's.
     """
@@ -58,12 +72,20 @@ def owned(state: TurnState, user: str) -> Owner | None:
     return owner
 
 
+def sealed(owner: Owner, archive: Archive) -> dict[str, Any]:
+    """Return what says in a state whose session it is."""
+    return {"session": asdict(owner), "seal": archive.seal(owner)}
+
+
 def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
-    """Return whose run this is: whom the server has authenticated, else whom the run names."""
+    """Return whose run this is: whom the server has authenticated, else whom the run names.
+
+    Raises `SettingsError` if that names no user.
+    """
     asked = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
     if asked is None:
         asked = configurable.get("user_id")
-    return DEFAULT_USER if asked in (None, "") else str(clean(str(asked)))
+    return DEFAULT_USER if asked is None or asked == "" else user_named(asked)
 
 
 def tip_of(state: TurnState) -> Tip:
@@ -85,7 +107,7 @@ def workspace(state: TurnState) -> Workspace:
     return Workspace(
         turn=state.get("turn", 0),
         active=state.get("active_effort"),
-        open=state.get("open_efforts", {}),
+        open=cast("Mapping[str, Mapping[str, int]]", state.get("open_efforts", {})),
         expanded=state.get("expanded", {}),
         summaries=state.get("summaries", {}),
         anchor=state.get("anchor", {}),
@@ -163,7 +185,7 @@ def desk(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborat
     space = workspace(state)
     messages = said(state, running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
-    owner = owner_of(state, runtime, settings)
+    owner = owner_of(state, runtime, settings, collaborators.archive)
     view = View(collaborators.archive, owner, before(state), now)
     return _desk(state, collaborators, view, settings)
 
@@ -173,7 +195,7 @@ def desk_at_rest(
 ) -> Desk:
     """Return what a pass that compresses works on: the state after its turn was committed."""
     settings = run_settings(state, runtime, collaborators)
-    owner = owner_of(state, runtime, settings)
+    owner = owner_of(state, runtime, settings, collaborators.archive)
     view = past(collaborators.archive, owner, tip_of(state))
     return _desk(state, collaborators, view, settings)
 

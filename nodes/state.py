@@ -7,7 +7,9 @@ from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph import add_messages
 from pydantic import (
+    AfterValidator,
     ConfigDict,
+    Field,
     GetPydanticSchema,
     JsonValue,
     TypeAdapter,
@@ -17,6 +19,8 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from ..memory.errors import StateError
+from ..memory.record import Tip
+from ..memory.safety import MOST
 
 Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(JsonValue))]
 """What JSON can hold."""
@@ -24,37 +28,102 @@ Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(J
 _STRICT = ConfigDict(strict=True, extra="forbid")
 
 
+def _event(given: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(given.get("type"), str) and isinstance(given.get("effort", ""), str):
+        return given
+    raise ValueError("Input should be an event with a type")
+
+
+def _report(given: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(given.get("total", 0), int):
+        return given
+    raise ValueError("Input should be a report with an integer as its total")
+
+
+def _cut(given: list[Any]) -> list[Any]:
+    match given:
+        case [int(), int(), list(), int() | None]:
+            return given
+    raise ValueError("Input should be the cut of a tier")
+
+
+_Turn: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 31)]
+_Pair: TypeAlias = Annotated[list[int], Field(min_length=2, max_length=2)]
+_Cut: TypeAlias = Annotated[list[int | list[_Pair] | None], AfterValidator(_cut)]
+
+
+@with_config(_STRICT)
+class Session(TypedDict):
+    """Whose session it is, as `record.Owner` has it."""
+
+    user: str
+    thread: str
+    namespace: str
+
+
+@with_config(_STRICT)
+class OpenEffort(TypedDict):
+    """When an open effort was opened, active and referenced."""
+
+    opened_turn: _Turn
+    last_active_turn: _Turn
+    last_referenced_turn: _Turn
+
+
+@with_config(_STRICT)
+class ExpandedEffort(TypedDict):
+    """When an effort was expanded and referenced, and which of its turns are shown."""
+
+    expanded_turn: _Turn
+    last_referenced_turn: _Turn
+    turns: list[_Turn]
+
+
+@with_config(_STRICT)
+class Cuts(TypedDict, total=False):
+    """How the tiers of the context were cut, and `key`, which says for what context."""
+
+    key: str
+    memory: list[str]
+    expanded: dict[str, _Pair]
+    open: _Cut
+    ambient: _Cut
+    active: _Cut
+
+
 @with_config(_STRICT)
 class Position(TypedDict, total=False):
     """Where the memory stands: bookkeeping of the nodes.
 
-    `window` is the ambient window of this thread, None for what the settings say.
+    `seal` is what the archive says of the session; `window` is the ambient window of this thread,
+    None for what the settings say.
     """
 
-    session: dict[str, str]
+    session: Session
+    seal: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     branch: str
-    persisted: int
+    persisted: _Turn
     tip: str
-    cuts: dict[str, Plain]
+    cuts: Cuts
     sent: str
-    safety_factor: float
-    window: int | None
-    compressed: dict[str, int]
-    events: list[dict[str, Plain]]
+    safety_factor: Annotated[float, Field(ge=1, le=MOST)]
+    window: Annotated[int, Field(ge=0)] | None
+    compressed: dict[str, _Turn]
+    events: list[Annotated[dict[str, Plain], AfterValidator(_event)]]
     turn_starts: list[str]
     accepted: str
     archived: str
 
 
 class _Shown(TypedDict, total=False):
-    turn: int
+    turn: _Turn
     active_effort: str | None
-    open_efforts: dict[str, dict[str, int]]
-    expanded: dict[str, dict[str, Plain]]
-    summaries: dict[str, int]
+    open_efforts: dict[str, OpenEffort]
+    expanded: dict[str, ExpandedEffort]
+    summaries: dict[str, _Turn]
     anchor: dict[str, str]
     banners: list[str]
-    context_report: dict[str, Plain]
+    context_report: Annotated[dict[str, Plain], AfterValidator(_report)]
 
 
 @with_config(_STRICT)
@@ -131,17 +200,21 @@ class AgentState(MemoryState, total=False):
 class TurnState(_Shown, Position, total=False):
     """What a node is given: the state with the memory unpacked.
 
-    `adopted` counts the turns of a history that was just adopted.
+    `adopted` counts the turns of a history that was just adopted, `unseen` is the newest turn that
+    the archive has of a thread that begins anew.
     """
 
     messages: list[AnyMessage]
     raw_answers: dict[str, Any]
     context: AssembledContext
     adopted: int
+    unseen: Tip
 
 
 _PACKED = {*_Shown.__annotations__, *Position.__annotations__}
 _PACKAGES = {"memory", "position"}
+OF_THE_RUN = {"adopted", "unseen"}
+"""What `begin_turn` alone is told."""
 
 
 def unpacked(state: Mapping[str, Any]) -> TurnState:

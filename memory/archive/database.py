@@ -60,6 +60,7 @@ class Database:
         self._durable, self._timeout = durable, timeout
         self._ready, self._process, self._lock = False, os.getpid(), Lock()
         self._file: tuple[int, int] | None = None
+        self._key = b""
         self.opened = 0  # times; what is known of a file's rows holds of no other file
         self._engine = self._made(pool_size)
 
@@ -135,6 +136,19 @@ class Database:
         except ArchiveError as error:
             return (f"free pages of {self.name!r}: they could not be reclaimed ({error})",)
         return (f"the WAL of {self.name!r}: another connection is reading it",) if busy else ()
+
+    def key(self) -> bytes:
+        """Return the secret of the database, which was made with its tables."""
+        with self.told():
+            self._open()
+            return self._key
+
+    def take_key(self, key: bytes) -> None:
+        """Have the secret of another database, if there is no session that ours has sealed."""
+        with self.writing() as connection:
+            if connection.execute(select(schema.sessions.c.id).limit(1)).first() is None:
+                connection.execute(update(schema.version).values(key=key.decode()))
+        self._ready = False  # so that the secret is read again
 
     def exists(self) -> bool:
         """Tell whether anything was ever written; a SQLite file is made by the first write."""
@@ -222,15 +236,16 @@ class Database:
             Path(self.name).parent.mkdir(parents=True, exist_ok=True)
         with self._engine.connect() as connection:
             found = _version(connection)
-            if found is not None and found.version == schema.VERSION:
-                return int(found.sweep)
-        with self._engine.connect() as connection:
-            begun = connection.execution_options(ebbtide_writes=True)
-            with begun.begin():
-                if not self.sqlite:
-                    begun.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
-                self._migrate(begun)
-        return 0
+        if found is None or found.version != schema.VERSION:
+            with self._engine.connect() as connection:
+                begun = connection.execution_options(ebbtide_writes=True)
+                with begun.begin():
+                    if not self.sqlite:
+                        begun.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
+                    self._migrate(begun)
+                    found = begun.execute(select(schema.version)).one()
+        self._key = found.key.encode()
+        return int(found.sweep)
 
     def _migrate(self, connection: Connection) -> None:
         found = _version(connection)

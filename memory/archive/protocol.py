@@ -77,6 +77,12 @@ class Saved:
 class Archive(Protocol):
     """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
 
+    def seal(self, owner: Owner) -> str:
+        """Return 32 hexadecimal digits that a state has beside a session which it was given here.
+
+        Nobody can make them who has not seen them: they are of a secret of the archive.
+        """
+
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:

@@ -7,6 +7,7 @@ session lies in one range of ids, and what is searched can be confined to it.
 
 import json
 import re
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -139,12 +140,14 @@ _WORDS = (Text, Name, LargeBinary, ARRAY, Vector)
 _ID = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers the rows of an INTEGER primary key alone."""
 
-# `sweep` counts what was erased since the files were last written without what is free in them.
+# `sweep` counts what was erased since the files were last written without what is free in them;
+# `key` is the secret with which the archive seals its sessions.
 version = Table(
     "ebbtide_version",
     METADATA,
     Column("version", Integer, nullable=False),
     Column("sweep", Integer, nullable=False),
+    Column("key", String, nullable=False),
 )
 
 users = Table(
@@ -329,7 +332,7 @@ def create(connection: Connection) -> None:
     for table in searched:
         connection.execute(text(_FTS5.format(table.name)))
     _keep_no_samples(connection, [one for one in METADATA.sorted_tables if one not in later])
-    connection.execute(version.insert().values(version=VERSION, sweep=0))
+    connection.execute(version.insert().values(version=VERSION, sweep=0, key=secrets.token_hex(32)))
 
 
 def create_vectors(connection: Connection) -> None:

@@ -1,5 +1,6 @@
 """The archive in a database: SQLite in a folder, or PostgreSQL by its URL."""
 
+import hmac
 import json
 import logging
 import os
@@ -88,6 +89,11 @@ class SqlArchive:
     def attention(self, threshold: float = 40.0, capacity: int = 200) -> SqlAttention:
         """Return the attention of the archive's users; see `Attention`."""
         return SqlAttention(self.database, threshold=threshold, capacity=capacity)
+
+    def seal(self, owner: Owner) -> str:
+        """Return what only this archive can say of a session: 32 hexadecimal digits."""
+        name = json.dumps([owner.user, owner.thread, owner.namespace])
+        return hmac.digest(self.database.key(), name.encode(), "sha256").hex()[:32]
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None

@@ -144,9 +144,12 @@ def copy(source: SqlArchive, target: SqlArchive, told: Told | None = None) -> tu
     """Copy all sessions of all users; what is in the target already is compared and passed over.
 
     Each session is there as a whole or not at all, so a copy that was stopped goes on where it was.
-    Vectors are not copied: the target computes them when it is asked to. Raises `ArchiveError` at
-    the end if sessions could not be copied.
+    An empty target takes the source's secret over, so that threads go on. Vectors are not copied:
+    the target computes them when it is asked to. Raises `ArchiveError` at the end if sessions could
+    not be copied.
     """
+    if source.database.exists():
+        target.database.take_key(source.database.key())
 
     def take(owner: Owner) -> Moved:
         whole = read(source, owner)

@@ -1,6 +1,7 @@
 """What a client may give a run: messages, and nothing that the memory is."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
+from pydantic import BaseModel
 
-from ebbtide import MemoryState, build_memory_graph
+from ebbtide import MemoryState, StateError, TipNotFoundError, build_memory_graph, restore
+from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
 
 OTHER: Any = {"configurable": {"thread_id": "other"}}
@@ -86,6 +89,110 @@ def test_nor_has_that_of_a_command(tmp_path: Path) -> None:
     state = here.agent.invoke(Command(update=update, goto="begin_turn"), THREAD)
 
     assert here.said(state) == ["hello", "again"]
+
+
+@dataclass
+class Given:
+    """An input as an application's own class."""
+
+    messages: Any
+    memory: Any
+
+
+class Posted(BaseModel):
+    """An input as a server validates it."""
+
+    messages: Any
+    memory: Any
+
+
+@pytest.mark.parametrize("kind", [Given, Posted])
+def test_an_object_with_a_memory_is_refused(tmp_path: Path, kind: Any) -> None:
+    """The error names what is too much, and no state has the message."""
+    here, memory = secret(tmp_path)
+
+    with pytest.raises(StateError, match="a run is given messages alone"):
+        here.agent.invoke(kind(messages="What is it?", memory=memory), THREAD)
+
+    assert here.agent.get_state(THREAD).values == {}
+
+
+@pytest.mark.parametrize("listed", ["commands", "pairs"])
+def test_nor_has_that_of_several_commands(tmp_path: Path, listed: str) -> None:
+    """A list of commands, and an update of names and values, lose it as well."""
+    here, memory = secret(tmp_path)
+    here.say("hello")
+    update: Any = {"messages": "What is it?", "memory": memory}
+    given: dict[str, Any] = {
+        "commands": [Command(update=update, goto="begin_turn")],
+        "pairs": Command(update=[*update.items()], goto="begin_turn"),
+    }
+
+    state = here.agent.invoke(given[listed], THREAD)
+
+    assert here.said(state) == ["hello", "What is it?"]
+    assert "4711" not in sent(here)
+
+
+def written(here: Talk, memory: Any) -> Any:
+    """Write a memory into a thread that has one, and go on."""
+    here.say("hello")
+    here.agent.update_state(THREAD, {"memory": memory})
+    return here.say("What is the code?")
+
+
+def begun(here: Talk, memory: Any) -> Any:
+    """Begin a thread with a memory."""
+    values = {"messages": [("user", "What is the code?")], "memory": memory}
+    here.agent.update_state(THREAD, values, as_node="__start__")
+    return here.agent.invoke(None, THREAD)
+
+
+def handed(here: Talk, memory: Any) -> Any:
+    """Give a memory to a parent graph that takes one."""
+    graph = StateGraph(MemoryState)
+    graph.add_node("agent", build_memory_graph(here.model, archive=here.archive).compile())
+    outer = graph.add_edge(START, "agent").compile(checkpointer=InMemorySaver())
+    given: Any = {"messages": "What is the code?", "memory": memory}
+    return outer.invoke(given, THREAD)
+
+
+@pytest.mark.parametrize("seal", [{}, {"seal": "0" * 32}])
+@pytest.mark.parametrize("how", [written, begun, handed])
+def test_who_knows_the_name_of_a_session_cannot_read_it(
+    tmp_path: Path, how: Any, seal: dict[str, str]
+) -> None:
+    """A session in a state counts only with the seal that the archive gave it."""
+    here, memory = secret(tmp_path)
+    before = here.archive.newest(Owner("default", "other"))
+    named = {key: value for key, value in memory["position"].items() if key != "seal"}
+
+    with pytest.raises(TipNotFoundError):
+        how(here, {**memory, "position": {**named, **seal}})
+
+    assert "4711" not in "".join(m.text for one in here.model.sent[1:] for m in one.messages)
+    assert here.archive.newest(Owner("default", "other")) == before
+
+
+def test_a_copy_of_a_thread_goes_on(tmp_path: Path) -> None:
+    """Who copies a whole state copies the seal."""
+    here, memory = secret(tmp_path)
+
+    state = begun(here, memory)
+
+    assert here.said(state) == ["The code is 4711.", "What is the code?"]
+
+
+def test_a_forged_thread_is_restored(tmp_path: Path) -> None:
+    """Its own session is found by its name, not by what was written into its state."""
+    here, memory = secret(tmp_path)
+    named = {key: value for key, value in memory["position"].items() if key != "seal"}
+    with pytest.raises(TipNotFoundError):
+        written(here, {"position": {**named, "seal": "0" * 32}})
+
+    restore(here.agent, THREAD)
+
+    assert here.said(here.say("again")) == ["hello", "again"]
 
 
 def test_a_running_thread_keeps_its_memory(tmp_path: Path) -> None:

@@ -157,10 +157,12 @@ async def test_looking_works_with_an_asynchronous_checkpointer(tmp_path: Path) -
 
 
 def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:
-    """Commands read lone surrogates in the names of a thread and a user as turns do."""
-    ours: RunnableConfig = {"configurable": {"thread_id": "t\ud800", "user_id": "ann\ud800"}}
+    """A thread's lone surrogates are read as turns read them; in a user's id they are refused."""
+    ours: RunnableConfig = {"configurable": {"thread_id": "t\ud800", "user_id": "ann"}}
     here = talk(tmp_path, ["one"])
     here.say("hi", ours)
 
     assert commands.messages(here.agent, ours).lines[0].said == "hi"
     assert commands.erase(here.agent, ours, 1).branches == ("main",)
+    with pytest.raises(SettingsError, match="user_id: pass a string"):
+        commands.messages(here.agent, {"configurable": {"thread_id": "t", "user_id": "ann\ud800"}})

@@ -7,7 +7,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from ebbtide import arestore, restore
+from ebbtide import arestore, erase, restore
 from ebbtide.memory.errors import SessionNotFoundError, SettingsError
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, lasting, talk
@@ -84,3 +84,52 @@ def test_foreign_graph() -> None:
 
     with pytest.raises(SettingsError, match="StateGraph"):
         restore(graph.compile(checkpointer=InMemorySaver()), THREAD)
+
+
+def test_the_config_that_is_returned_keeps_the_user(tmp_path: Path) -> None:
+    """Ann goes on with it as it is."""
+    here = talk(tmp_path, ["yes", "yes"])
+    ann: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+    here.say("one", ann)
+
+    config = restore(here.agent, ann)
+
+    assert here.said(here.say("two", config)) == ["one", "two"]
+
+
+def test_a_branch_can_be_chosen(tmp_path: Path) -> None:
+    """A thread that began anew says where it was, and goes on there; no other name is one."""
+    lived(tmp_path)
+    here = talk(tmp_path, ["hello", "on we go"], checkpointer=InMemorySaver())
+
+    stray = here.say("I am back.")
+    config = restore(here.agent, THREAD, branch="main")
+
+    assert "5 turns, restore(agent, config, branch='main')" in stray["memory"]["banners"][0]
+    assert here.said(here.say("next", config))[-2:] == ["read turn 1", "next"]
+    with pytest.raises(SettingsError, match="no branch 'nix': use one of "):
+        restore(here.agent, THREAD, branch="nix")
+
+
+def test_an_erased_past_is_no_silent_beginning(tmp_path: Path) -> None:
+    """An old checkpoint that an erasure took away does not hide what the archive has."""
+    here = talk(tmp_path, ["a", "b", "c"])
+    here.say("one")
+    old = here.agent.get_state(THREAD).config
+    here.say("two")
+    erase(here.agent, THREAD, 1)
+
+    state = here.say("three", old)
+
+    assert "the archive has 2 turns" in "".join(state["memory"]["banners"])
+
+
+def test_others_are_told_nothing(tmp_path: Path) -> None:
+    """A new thread, and another user's of the same name, begin without a word."""
+    lived(tmp_path)
+    here = talk(tmp_path, ["a", "b"], checkpointer=InMemorySaver())
+
+    new = here.say("Hi.", {"configurable": {"thread_id": "new"}})
+    bob = here.say("Hi.", {"configurable": {"thread_id": "t", "user_id": "bob"}})
+
+    assert new["memory"]["banners"] == bob["memory"]["banners"] == []

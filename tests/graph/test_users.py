@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from langchain.tools import ToolRuntime
@@ -11,7 +12,8 @@ from langchain_core.tools import tool
 from langgraph.types import interrupt
 from pydantic import BaseModel
 
-from ebbtide import SessionNotFoundError, SettingsError, commands, erase, restore
+from ebbtide import SessionNotFoundError, SettingsError, commands, delete_user, erase, restore
+from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -208,3 +210,59 @@ def test_nobody_rebuilds_a_thread_of_another_user(tmp_path: Path) -> None:
 
     with pytest.raises(SessionNotFoundError):
         restore(here.agent, eve)
+
+
+class Asking:
+    """A context whose user has to be asked for."""
+
+    def user_id(self) -> str:
+        """Return who it is."""
+        return "ann"
+
+
+ODD: list[Any] = [Asking().user_id, UUID(int=5), b"ann", "u\ud800", True, 1.5]
+
+
+@pytest.mark.parametrize("user", ODD)
+@pytest.mark.parametrize("place", ["context", "object", "configurable"])
+def test_what_is_no_user_is_refused(tmp_path: Path, user: Any, place: str) -> None:
+    """Nobody is anybody else because of how a name is written; the value is quoted."""
+    here = talk(tmp_path, ["yes"])
+    config: Any = {"configurable": {"thread_id": "t", "user_id": user}}
+    contexts = {"context": {"user_id": user}, "object": Plain(user)}
+
+    with pytest.raises(SettingsError, match="user_id: pass a string") as raised:
+        here.say("hello", THREAD if place in contexts else config, context=contexts.get(place))
+
+    assert f"(got {user!r})" in str(raised.value)
+    assert texts(here) == ""
+
+
+def test_a_context_with_a_method_for_a_user_is_refused(tmp_path: Path) -> None:
+    """It is not taken for a context that names no user."""
+    here = talk(tmp_path, ["yes"])
+
+    with pytest.raises(SettingsError, match="user_id: pass a string"):
+        here.say("hello", context=Asking())
+
+
+@pytest.mark.parametrize("user", [*ODD, "", None])
+def test_what_is_no_user_is_not_deleted(tmp_path: Path, user: Any) -> None:
+    """Nothing is deleted, above all nothing of those who named no user."""
+    here = talk(tmp_path, ["yes"])
+    here.say("hello")
+
+    with pytest.raises(SettingsError, match="user_id: pass a string"):
+        delete_user(here.agent, user)
+
+    assert here.archive.sessions("default") == (Owner("default", "t"),)
+
+
+def test_a_number_is_deleted_as_it_was_taken(tmp_path: Path) -> None:
+    """Ids that are numbers are taken as they are written here too."""
+    here = talk(tmp_path, ["yes"])
+    here.say("hello", context={"user_id": 42})
+
+    report = delete_user(here.agent, 42)  # type: ignore[arg-type]
+
+    assert report.sessions == (Owner("42", "t"),)

@@ -8,6 +8,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import ExecutionInfo, Runtime, ServerInfo
 from langgraph_sdk.auth.types import BaseUser, StudioUser
 
+from ebbtide import DiskArchive
 from ebbtide.memory.errors import InputError, SessionNotFoundError
 from ebbtide.memory.record import Group, Owner, Tip, place
 from ebbtide.memory.settings import Settings
@@ -23,6 +24,16 @@ from ebbtide.nodes.session import (
 from ebbtide.nodes.state import TurnState
 from tests.doubles import call
 
+
+class Sealing(DiskArchive):
+    """An archive that is never opened."""
+
+    def seal(self, owner: Owner) -> str:
+        """Return a seal that can be told by the name."""
+        return f"sealed {owner.thread}"
+
+
+SEALING = Sealing("never")
 ANN = Settings(user_id="ann")
 MESSAGES: list[Any] = [
     HumanMessage("one", id="1"),
@@ -41,7 +52,7 @@ def owner_with(configurable: dict[str, Any], here: Runtime[Settings]) -> Owner:
     """Return the owner of a new session in a run with this configuration."""
     config: RunnableConfig = {"configurable": configurable}
     asked: RunnableLambda[TurnState, Owner] = RunnableLambda(
-        lambda state: owner_of(state, here, Settings())
+        lambda state: owner_of(state, here, Settings(), SEALING)
     )
     return asked.invoke({}, config)
 
@@ -52,14 +63,14 @@ def owner_with(configurable: dict[str, Any], here: Runtime[Settings]) -> Owner:
 )
 def test_a_new_session_is_named_by_thread_and_place(namespace: str, path: str) -> None:
     """The namespace of a session is that of its graph, without the ids of tasks."""
-    owner = owner_of({}, runtime(namespace), ANN)
+    owner = owner_of({}, runtime(namespace), ANN, SEALING)
 
     assert owner == Owner("ann", "t", path)
 
 
 def test_a_run_without_a_thread_has_a_session_of_its_own() -> None:
     """Two runs without checkpoints share nothing."""
-    first, second = (owner_of({}, runtime(thread=None), ANN) for _ in range(2))
+    first, second = (owner_of({}, runtime(thread=None), ANN, SEALING) for _ in range(2))
 
     assert first.thread.startswith("run-")
     assert first != second
@@ -67,9 +78,12 @@ def test_a_run_without_a_thread_has_a_session_of_its_own() -> None:
 
 def test_a_session_stays_what_it_was() -> None:
     """A state that was copied to another thread goes on in its session."""
-    state: TurnState = {"session": {"user": "ann", "thread": "first", "namespace": "x"}}
+    state: TurnState = {
+        "session": {"user": "ann", "thread": "first", "namespace": "x"},
+        "seal": "sealed first",
+    }
 
-    assert owner_of(state, runtime(), ANN) == Owner("ann", "first", "x")
+    assert owner_of(state, runtime(), ANN, SEALING) == Owner("ann", "first", "x")
 
 
 def test_a_session_of_another_user_is_not_found() -> None:
@@ -77,7 +91,7 @@ def test_a_session_of_another_user_is_not_found() -> None:
     state: TurnState = {"session": {"user": "bob", "thread": "t", "namespace": ""}}
 
     with pytest.raises(SessionNotFoundError, match="session 't' not found"):
-        owner_of(state, runtime(), ANN)
+        owner_of(state, runtime(), ANN, SEALING)
 
 
 def test_the_configuration_may_name_the_user() -> None:
@@ -92,7 +106,7 @@ def test_the_user_of_a_server_cannot_be_chosen() -> None:
     server = ServerInfo("assistant", "graph", user=cast("BaseUser", StudioUser("dan")))
     here: Runtime[Settings] = Runtime(server_info=server, execution_info=runtime().execution_info)
 
-    assert owner_of({}, here, ANN).user == "dan"
+    assert owner_of({}, here, ANN, SEALING).user == "dan"
 
 
 def test_a_new_state_has_committed_nothing() -> None:

@@ -11,6 +11,8 @@ from ebbtide import EbbtideError, StateError, commands, restore
 from ebbtide.nodes.state import merged, repacked, unpacked
 from tests.agents import THREAD, lasting, talk
 
+NAN = float("nan")
+SHOWN = {"expanded_turn": 1, "last_referenced_turn": 1}
 WRONG: list[tuple[Any, str]] = [
     (5, r"^memory: .* \(got 5\)"),
     ({"turn": "two"}, r"^memory\.turn: .* \(got 'two'\)"),
@@ -22,6 +24,22 @@ WRONG: list[tuple[Any, str]] = [
     ({"position": {"events": 3}}, r"^memory\.position\.events: .* \(got 3\)"),
     ({"position": None}, r"^memory\.position: .* \(got None\)"),
     ({"tip": "ab"}, r"^memory\.tip: .* \(got 'ab'\)"),
+    ({"turn": -7}, r"^memory\.turn: .* \(got -7\)"),
+    ({"turn": 1 << 40}, r"^memory\.turn: .* \(got 1099511627776\)"),
+    ({"open_efforts": {"a": {}}}, r"^memory\.open_efforts\.a\.opened_turn: .* \(got {}\)"),
+    ({"expanded": {"a": {"bad": 1}}}, r"^memory\.expanded\.a\.expanded_turn: .*'bad': 1"),
+    ({"expanded": {"a": {**SHOWN, "turns": 1}}}, r"^memory\.expanded\.a\.turns: .* \(got 1\)"),
+    ({"context_report": {"total": "x"}}, r"^memory\.context_report: .*'total': 'x'"),
+    ({"position": {"session": {"thread": "x"}}}, r"^memory\.position\.session\.user: .*'x'"),
+    ({"position": {"seal": "x"}}, r"^memory\.position\.seal: .* \(got 'x'\)"),
+    ({"position": {"persisted": -5}}, r"^memory\.position\.persisted: .* \(got -5\)"),
+    ({"position": {"safety_factor": 0.0}}, r"^memory\.position\.safety_factor: .* \(got 0.0\)"),
+    ({"position": {"safety_factor": NAN}}, r"^memory\.position\.safety_factor: .* \(got nan\)"),
+    ({"position": {"window": -3}}, r"^memory\.position\.window.*: .* \(got -3\)"),
+    ({"position": {"events": [{}]}}, r"^memory\.position\.events\.0: .* \(got {}\)"),
+    ({"position": {"cuts": {"a": 1}}}, r"^memory\.position\.cuts\.a: .* \(got 1\)"),
+    ({"position": {"cuts": {"open": [1]}}}, r"^memory\.position\.cuts\.open: .* \(got \[1\]\)"),
+    ({"position": {"cuts": {"expanded": {"a": [1]}}}}, r"\.cuts\.expanded\.a: .* \(got \[1\]\)"),
 ]
 
 
@@ -41,15 +59,18 @@ def test_a_wrong_update_changes_nothing(tmp_path: Path, memory: Any, message: st
     assert here.said(here.say("two")) == ["one", "two"]
 
 
-def test_a_memory_that_was_forced_in_is_refused_and_restored(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("memory", "message"), WRONG)
+def test_a_memory_that_was_forced_in_is_refused_and_restored(
+    tmp_path: Path, memory: Any, message: str
+) -> None:
     """Where no update was looked at, nodes and commands refuse the value, and nothing is lost."""
     here = talk(tmp_path, ["yes", "yes"])
     before = here.say("one")
-    here.agent.update_state(THREAD, {"memory": Overwrite({"turn": "two"})}, as_node="compress")
+    here.agent.update_state(THREAD, {"memory": Overwrite(memory)}, as_node="compress")
 
-    with pytest.raises(StateError, match=r"memory\.turn"):
+    with pytest.raises(StateError, match=message):
         here.say("two")
-    with pytest.raises(StateError, match=r"memory\.turn"):
+    with pytest.raises(StateError, match=message):
         commands.stats(here.agent, THREAD)
 
     restore(here.agent, THREAD)

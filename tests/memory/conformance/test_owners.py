@@ -43,6 +43,15 @@ def test_stranger_sees_nothing(archive: Archive, stranger: Owner) -> None:
 
 
 @pytest.mark.parametrize("stranger", STRANGERS, ids=str)
+def test_each_session_has_a_seal_of_its_own(archive: Archive, stranger: Owner) -> None:
+    """It is the same each time, and no other session's."""
+    seal = archive.seal(Owner("ann", "t1"))
+
+    assert (len(seal), archive.seal(Owner("ann", "t1"))) == (32, seal)
+    assert archive.seal(stranger) != seal
+
+
+@pytest.mark.parametrize("stranger", STRANGERS, ids=str)
 def test_verify_does_not_find_it_for_a_stranger(archive: Archive, stranger: Owner) -> None:
     """Verifying another owner's session says "not found", as for one that never was."""
     commit_all(archive, [turn(1)])
