@@ -15,7 +15,7 @@ from ..memory.errors import TipNotFoundError
 from ..memory.incoming import MADE_HERE, question
 from ..memory.messages import Message, answered, calls, digest
 from ..memory.recall import stored
-from ..memory.record import Group, Owner, Tip
+from ..memory.record import Group, Owner, Record, Tip
 from ..memory.restoring import replay
 from ..memory.sayings import OWN_TOOLS
 from ..memory.view import every_turn, past
@@ -150,22 +150,43 @@ def _likely(
 def _told_before(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
     """Tell whether a history is the end of what a turn sees, the turn included.
 
-    It may lack calls and results, which clients do not keep. What was erased may be any turn.
+    It may lack calls and results, which clients do not keep. What was erased may be any turn. If it
+    has the archive's own messages of the last turn, something else, such as a summary, may stand in
+    place of earlier ones.
     """
-    left = len(history)
+    left, own = len(history), False
     for last in range(tip.turn, 0, -_CHUNK):
         numbers = range(max(1, last - _CHUNK + 1), last + 1)
-        for record in reversed(archive.turns(owner, tip, numbers)):
+        records = archive.turns(owner, tip, numbers)
+        for record in reversed(records):
             if left and record.status == "erased":
                 left = _begin(history, left)
             elif left:
                 rest = _before(history[:left], record.messages)
                 if rest is None:
-                    return False
+                    return own and _replaced(history[:left], records)
+                if left == len(history):
+                    own = {*_ids(history[rest:])} <= {*_ids(record.messages)}
                 left = rest
             if not left:
                 return True
     return False
+
+
+def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
+    """Tell whether a history has messages that the turns do not know, and none that was edited."""
+    known = {
+        message["data"].get("id"): _known_by(message)
+        for record in records
+        for message in record.messages
+    }
+    there = [known.get(one) for one in _ids(history)]
+    said = map(_known_by, history)
+    return None in there and all(one in (None, now) for one, now in zip(there, said, strict=True))
+
+
+def _ids(messages: Sequence[Message]) -> list[str | None]:
+    return [message["data"].get("id") for message in messages]
 
 
 def _before(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
@@ -207,7 +228,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     turns = [closed(turn) for turn in _turns(messages[known : unknown.stop])]
     tip = tip_of(state)
     for turn in turns:
-        tip = commit(archive, owner, tip, _group(tip.turn + 1, turn)).tip
+        tip = commit(archive, owner, tip, _group(state, tip.turn + 1, turn)).tip
     adopted = [message for turn in turns for message in turn]
     after_history = [*messages[:known], *adopted, *messages[unknown.stop :]]
     starts = [*state.get("turn_starts", ()), *(turn[0].id for turn in turns)]
@@ -237,14 +258,14 @@ def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
     return turns
 
 
-def _group(turn: int, messages: Sequence[BaseMessage]) -> Group:
+def _group(state: TurnState, turn: int, messages: Sequence[BaseMessage]) -> Group:
     kept = tuple(stored(message) for message in plain(messages))
     return Group(
         turn,
         kept,
         stamp(),
         status="done" if answered(kept) else "aborted",
-        state=saved({"turn": turn}),
+        state=saved({**state, "turn": turn}),
     )
 
 

@@ -12,12 +12,14 @@ from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
+    RemoveMessage,
     SystemMessage,
     ToolMessage,
 )
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from ebbtide import InputError, TipNotFoundError, build_memory_graph, erase
 from ebbtide.memory.messages import text
@@ -223,6 +225,52 @@ def test_messages_that_a_parent_edits_fork(tmp_path: Path) -> None:
     assert [said for _, said in branches if "Four." in said] == [
         ["One.", "Zwei.", "Three.", "Four.", "Five."]
     ]
+
+
+def test_an_adopted_turn_keeps_the_memory(tmp_path: Path) -> None:
+    """A turn that failed in a parent is adopted, and the effort before it is still active."""
+    answers = [call("open_effort", name="tax"), "Opened.", ConnectionError("gone"), "3", "4"]
+    here = parent(tmp_path, answers)
+    here.say("Open it.")
+    with pytest.raises(ConnectionError):
+        here.say("Two.")
+    said = here.agent.get_state(THREAD).values["messages"]
+    here.agent.update_state(THREAD, {"messages": [AIMessage("It failed.")]}, as_node="talk")
+
+    [here.say(words) for words in ("Three.", "Four.")]
+
+    (owner,) = here.archive.sessions("default")
+    tip = here.archive.newest(owner)
+    assert (len(said), tip and tip.turn) == (5, 4)
+    records = here.archive.turns(owner, tip, range(1, 5))  # type: ignore[arg-type]
+    assert [record.efforts for record in records] == [("tax",), (), ("tax",), ("tax",)]
+
+
+@pytest.mark.parametrize("kept", [2, 3, 4, 5])
+def test_a_parent_that_summarises_keeps_its_memory(tmp_path: Path, kept: int) -> None:
+    """Where older messages were replaced by a summary, the turns go on that come after it."""
+    here = parent(tmp_path)
+    here.say("Question 1.")
+    for turn in range(2, 7):
+        messages = here.say(f"Question {turn}.")["messages"]
+        summary = HumanMessage(f"So far: {turn} questions.")
+        order = [RemoveMessage(REMOVE_ALL_MESSAGES), summary, *messages[1:][-kept:]]
+        here.agent.update_state(THREAD, {"messages": order})
+
+    assert turns_of(here) == [("main", [f"Question {turn}." for turn in range(1, 7)])]
+
+
+def test_a_summary_beside_an_edit_forks(tmp_path: Path) -> None:
+    """What was said is still what the messages say, if one of the archive's own was changed."""
+    here = parent(tmp_path)
+    messages = [here.say(f"Question {turn}.") for turn in range(1, 5)][-1]["messages"]
+    edited = messages[4].model_copy(update={"content": "Changed."})
+    order = [RemoveMessage(REMOVE_ALL_MESSAGES), HumanMessage("So far."), edited, *messages[5:]]
+    here.agent.update_state(THREAD, {"messages": order})
+
+    here.say("Question 5.")
+
+    assert any("Changed." in said and "Question 5." in said for _, said in turns_of(here))
 
 
 def test_lost_checkpoints_with_the_whole_history(tmp_path: Path) -> None:
