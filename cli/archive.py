@@ -40,6 +40,9 @@ def verify(
     damaged = False
     with home.archive() as archive:
         owners = called(archive, home.user, session)
+        for finding in archive.verify_file():  # once, however many sessions it has
+            damaged = True
+            typer.echo(_line(finding).strip())
         for owner in owners:
             findings = _findings(archive, owner)
             damaged |= any(finding.fatal for finding in findings)

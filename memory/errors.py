@@ -160,11 +160,16 @@ class ArchiveLockedError(ArchiveError, TimeoutError):
 class ArchiveUnavailableError(ArchiveError, OSError):
     """The archive's database cannot be reached, read or written."""
 
-    def __init__(self, database: str, why: str) -> None:
-        """Name the database and what it said."""
+    lost = False
+    """Whether a connection died while something was done over it."""
+
+    def __init__(self, database: str, why: str, *, lost: bool = False) -> None:
+        """Name the database and what it said; `lost`: nobody heard whether a commit was done."""
+        self.lost = lost
+        told = "what was being written may be there: do it again, a turn is stored once"
         super().__init__(
             f"the archive {database!r} cannot be used ({why}): check that it is there, may be "
-            "written and has room, then go on; nothing was changed"
+            f"written and has room, then go on; {told if lost else 'nothing was changed'}"
         )
 
 

@@ -19,10 +19,10 @@ from .records import columns, packed, storable, zipped
 from .schema import (
     branches,
     changes,
-    first_passage,
-    first_turn,
     headed,
     members,
+    nth_change,
+    nth_turn,
     said,
     sessions,
     turns,
@@ -188,7 +188,7 @@ def write(
 
     `branch` is where its branch begins, None if that begins with it.
     """
-    number = first_turn(session.id) + session.turns + 1
+    number = nth_turn(session.id, session.turns + 1)
     if branch is None:
         branch = _begin(connection, session.id, record)
     else:
@@ -228,7 +228,7 @@ def add_changes(connection: Connection, session: Session, number: int, record: R
     for event in record.events:
         effort = changed(event, record.turn)
         if effort is not None:
-            key = first_passage(number) + len(rows)
+            key = nth_change(number, len(rows))
             rows.append(
                 {
                     "id": key,

@@ -2,11 +2,14 @@
 
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from json import JSONDecodeError
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import (
     Connection,
@@ -43,6 +46,12 @@ _MIGRATING = 7_351_204_518
 
 _BUSY = ("database is locked", "database table is locked", "lock timeout", "deadlock detected")
 _STRANGE = ("file is not a database", "database disk image is malformed", "malformed database")
+_LACKING = ("no such table", "no such column", "has no column named")
+_LACKING_STATES = ("42P01", "42703")
+"""What SQLite says, and PostgreSQL's codes, if a table or a column is not there."""
+
+_UNNAMEABLE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
+"""No file is called so; the surrogates between stand for bytes of a name that are no UTF-8."""
 
 
 class Database:
@@ -59,7 +68,7 @@ class Database:
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self._durable, self._timeout = durable, timeout
         self._ready, self._process, self._lock = False, os.getpid(), Lock()
-        self._file: tuple[int, int] | None = None
+        self._file: tuple[int, int, str, int] | None = None
         self._key = b""
         self.opened = 0  # times; what is known of a file's rows holds of no other file
         self._engine = self._made(pool_size)
@@ -150,9 +159,23 @@ class Database:
                 connection.execute(update(schema.version).values(key=key.decode()))
         self._ready = False  # so that the secret is read again
 
+    def damage(self) -> tuple[str, ...]:
+        """Return what SQLite finds wrong with its file, page by page; PostgreSQL is not asked."""
+        if not self.sqlite or not self.exists():
+            return ()
+        try:
+            with self.reading() as connection:
+                said = connection.execute(text("PRAGMA integrity_check")).scalars()
+                return tuple(one for one in said if one != "ok")
+        except ArchiveFormatError as error:
+            return (str(error),)
+
     def exists(self) -> bool:
         """Tell whether anything was ever written; a SQLite file is made by the first write."""
-        return not self.sqlite or os.path.exists(str(self.url.database))  # noqa: PTH110 (asked often)
+        if not self.sqlite or os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
+            return True
+        with self.told():
+            return self._identity() is not None
 
     def close(self) -> None:
         """Close all connections; a later use opens them again."""
@@ -170,13 +193,18 @@ class Database:
                 pool_timeout=self._timeout,
                 **options,
             )
+            engine.dialect.create_connect_args(self.url)
         except ImportError as error:
+            install = "pip install 'ebbtide[postgres]', and use postgresql+psycopg://"
+            advice = "use sqlite:///FILE" if self.sqlite else install
             raise ArchiveError(
-                f"the driver of {self.name!r} is not installed ({error}): "
-                "pip install 'ebbtide[postgres]', and use postgresql+psycopg://"
+                f"the driver of {self.name!r} is not installed ({error}): {advice}"
             ) from error
+        except ValueError as error:
+            raise ArchiveError(f"{self.name!r}: an option after ? is wrong: {error}") from error
         event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
         if self.sqlite:
+            event.listen(engine, "do_connect", self._connect)
             event.listen(engine, "begin", _begin)
         return engine
 
@@ -189,6 +217,8 @@ class Database:
     def _prepare(self, connection: Any, _record: Any) -> None:
         """Set up a new connection to SQLite: we say ourselves where transactions begin."""
         connection.isolation_level = None
+        if self._how:
+            return
         for pragma in (
             "journal_mode=WAL",
             # One fsync a commit; FULL, since with NORMAL a power cut takes the last commits.
@@ -198,6 +228,16 @@ class Database:
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
+    def _connect(self, _dialect: Any, _record: Any, args: list[Any], options: Any) -> None:
+        """Open a file of SQLite's that cannot be written as one that is only read."""
+        if self._how:
+            args[0] = f"file:{quote(self.name)}?{self._how}"
+            options["uri"] = True
+
+    @property
+    def _how(self) -> str:
+        return self._file[2] if self._file else ""
+
     def _open(self) -> Engine:
         with self._lock:
             if self._process != os.getpid():  # connections of a parent process are the parent's
@@ -206,20 +246,33 @@ class Database:
             if self._ready and self.sqlite and self._file != self._identity():
                 self._engine.dispose()  # else turns would go to a file that was deleted
                 self._ready = False
-            due = 0 if self._ready else self._set_up()
+            due = 0
             if not self._ready:
+                self._file = self._identity()
+                due = self._set_up()
                 self._ready, self._file, self.opened = True, self._identity(), self.opened + 1
-        if due and self.sqlite:
+        if due and self.sqlite and not self._how:
             self._sweep_late()
         return self._engine
 
-    def _identity(self) -> tuple[int, int] | None:
-        """Return which file lies at SQLite's place, None for none."""
+    def _identity(self) -> tuple[int, int, str, int] | None:
+        """Return which file lies at SQLite's place and how it is opened, None for none.
+
+        SQLite makes its log beside a file even to read it, unless it may take it for one that
+        nobody changes; where it was changed after all, it is opened anew.
+        """
+        if not self.sqlite:
+            return None
+        path, log = Path(self.name), Path(f"{self.name}-wal")
         try:
-            found = Path(self.name).stat() if self.sqlite else None
+            found = path.stat()
         except FileNotFoundError:
             return None
-        return (found.st_dev, found.st_ino) if found else None
+        if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+            return found.st_dev, found.st_ino, "", 0
+        if log.exists() and log.stat().st_size:
+            return found.st_dev, found.st_ino, "mode=ro", 0
+        return found.st_dev, found.st_ino, "immutable=1", found.st_mtime_ns
 
     def _sweep_late(self) -> None:
         """Finish a sweep that was cut off; if that fails, the next one who opens the file does."""
@@ -251,10 +304,11 @@ class Database:
         found = _version(connection)
         if found is None:
             schema.create(connection)
-        elif found.version > schema.VERSION:
+        elif not 0 < found.version <= schema.VERSION:
+            newer = "install a newer ebbtide"
             raise ArchiveFormatError(
                 f"{self.name!r} has tables of version {found.version}, this program knows "
-                f"{schema.VERSION}: install a newer ebbtide"
+                f"1-{schema.VERSION}: {newer if found.version > 0 else 'restore it from a backup'}"
             )
         else:
             schema.migrate(connection, found.version)
@@ -268,13 +322,19 @@ class Database:
             raise self._error(error) from error
         except SQLAlchemyError as error:
             raise ArchiveError(f"{self.name!r}: {error}") from error
+        except JSONDecodeError as error:
+            raise ArchiveFormatError(
+                f"{self.name!r} is damaged ({error}): `ebbtide archive verify` says where; restore "
+                "it from a backup"
+            ) from error
         except ArchiveError:
             raise
         except OSError as error:
             raise ArchiveUnavailableError(self.name, str(error)) from error
 
     def _error(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
-        said = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        said = str(cause).partition("\nLINE ")[0].strip()  # what follows is of our statement
         if any(busy in said.lower() for busy in _BUSY):
             return ArchiveLockedError(self.name, self._timeout)
         if any(strange in said for strange in _STRANGE):
@@ -282,7 +342,12 @@ class Database:
                 f"{self.name!r} is damaged, or no database of Ebbtide ({said}): restore it from a "
                 "backup, or name another place"
             )
-        return ArchiveUnavailableError(self.name, said)
+        if said.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
+            return ArchiveFormatError(
+                f"{self.name!r} lacks a part of Ebbtide's tables ({said}): restore it from a backup"
+            )
+        lost = getattr(error, "connection_invalidated", False)
+        return ArchiveUnavailableError(self.name, said, lost=lost)
 
 
 def upsert(connection: Connection, table: Table) -> Any:
@@ -303,7 +368,9 @@ def added(connection: Connection, table: Table, key: Mapping[str, Any], **rest: 
 
 
 def _url(place: str | os.PathLike[str]) -> URL:
-    said = os.fspath(place)
+    said: Any = os.fspath(place)
+    if not isinstance(said, str) or not said or _UNNAMEABLE.search(said):
+        raise ArchiveError(f"{said!r} names no place: use a folder, or the URL of a database")
     if "://" not in said:
         return URL.create("sqlite", database=str(Path(said).absolute() / FILE))
     try:
@@ -311,8 +378,10 @@ def _url(place: str | os.PathLike[str]) -> URL:
         if url.drivername == "postgresql":
             url = url.set(drivername="postgresql+psycopg")  # the driver that the extra installs
         dialect = url.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+    except (ArgumentError, NoSuchModuleError) as error:
         raise _unusable(said) from error
+    except ValueError as error:  # it may quote a part of the password
+        raise _unusable(said, "its port is no number") from error
     if dialect.name not in {"sqlite", "postgresql"} or dialect.is_async:
         raise _unusable(said)
     if dialect.name == "sqlite":
@@ -325,10 +394,10 @@ def _checked(said: str, path: str) -> None:
         raise ArchiveError(f"{said!r} keeps nothing: name a folder, or sqlite:///FILE")
 
 
-def _unusable(said: str) -> ArchiveError:
+def _unusable(said: str, why: str = "names no database that can be used") -> ArchiveError:
     return ArchiveError(
-        f"{said.partition('://')[0]!r} names no database that can be used: use a folder, "
-        "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+        f"{said.partition('://')[0]!r}: {why}: use a folder, sqlite:///FILE or "
+        "postgresql+psycopg://USER@HOST:PORT/NAME"
     )
 
 

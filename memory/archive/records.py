@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..efforts import Effort, changes
+from ..errors import ArchiveFormatError
 from ..messages import Message, clean, fingerprint, unserialisable
 from ..record import Group, Record, Status
 from ..state_blocks import cut_content
@@ -132,19 +133,34 @@ def columns(record: Record) -> dict[str, Any]:
 
 
 def record_of(row: Any, origin: tuple[str, int] | None = None) -> Record:
-    """Return the record of a row."""
-    return Record(
-        turn=row.turn,
-        branch=row.branch,
-        parent=row.parent,
-        digest=row.digest,
-        messages=tuple(json.loads(unzipped(row.messages))),
-        at=row.at,
-        origin=origin,
-        efforts=tuple(json.loads(row.efforts)),
-        events=tuple(json.loads(unzipped(row.events))),
-        status=_STATUSES.get(row.status, "done"),
-    )
+    """Return the record of a row; raises `ArchiveFormatError` that names the turn."""
+    try:
+        return Record(
+            turn=row.turn,
+            branch=row.branch,
+            parent=row.parent,
+            digest=row.digest,
+            messages=tuple(json.loads(unzipped(row.messages))),
+            at=row.at,
+            origin=origin,
+            efforts=tuple(json.loads(row.efforts)),
+            events=tuple(json.loads(unzipped(row.events))),
+            status=_STATUSES.get(row.status, "done"),
+        )
+    except (TypeError, ValueError) as error:
+        raise _unreadable(row, error) from error
+
+
+def state_of(row: Any) -> Any:
+    """Return the state in the row of a turn, None if there is none; raises as `record_of`."""
+    try:
+        return None if row.state is None else dict(json.loads(unzipped(row.state)))
+    except (TypeError, ValueError) as error:
+        raise _unreadable(row, error) from error
+
+
+def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:
+    return ArchiveFormatError(f"turn {row.turn} of branch {row.branch!r} is damaged: {error}")
 
 
 def left_by(turn: Group | Record) -> tuple[Effort, ...]:

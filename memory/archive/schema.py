@@ -32,6 +32,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
+from ..errors import ArchiveError
+
 VERSION = 1
 """The version of the tables; `MIGRATIONS` leads to it from every older one."""
 
@@ -343,10 +345,10 @@ def create_vectors(connection: Connection) -> None:
     _keep_no_samples(connection, [vectors, heading_vectors])
 
 
-def migrate(connection: Connection, found: int, migrations: Migrations = MIGRATIONS) -> None:
+def migrate(connection: Connection, found: int) -> None:
     """Change tables of an older version, one version after the other, into the newest form."""
-    for number in sorted(one for one in migrations if one > found):
-        migrations[number](connection)
+    for number in range(found + 1, VERSION + 1):
+        MIGRATIONS[number](connection)
         connection.execute(version.update().values(version=number))
 
 
@@ -368,6 +370,24 @@ def first_turn(session: int) -> int:
     True
     """
     return session << TURN_BITS
+
+
+def nth_turn(session: int, nth: int) -> int:
+    """Return the id of the nth turn of a session; raises `ArchiveError` if there are too many."""
+    if nth >= 1 << TURN_BITS:
+        raise ArchiveError(
+            f"a session has {(1 << TURN_BITS) - 1:,} turns at most: go on in a new thread"
+        )
+    return first_turn(session) + nth
+
+
+def nth_change(turn: int, nth: int) -> int:
+    """Return the id of the nth change of a turn, from 0; raises `ArchiveError` as `nth_turn`."""
+    if nth >= 1 << PASSAGE_BITS:
+        raise ArchiveError(
+            f"a turn changes efforts {1 << PASSAGE_BITS:,} times at most: nothing was changed"
+        )
+    return first_passage(turn) + nth
 
 
 def first_passage(turn: int) -> int:

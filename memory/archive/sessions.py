@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, bindparam, select
 
-from ..errors import SessionNotFoundError
+from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
 from ..qualified import session_name
 from ..record import Owner, Record, Tip
 from .commit import SESSION, Session
@@ -128,9 +128,23 @@ class Sessions:
     def _asked(self, owner: Owner, ask: Callable[[Moment, Session], T], nothing: T) -> T:
         if not self._database.exists():
             return nothing
+        try:
+            return self._asked_once(owner, ask, nothing)
+        except ArchiveUnavailableError as error:
+            if not error.lost:
+                raise
+            return self._asked_once(owner, ask, nothing)  # a connection died: reading changed nothing
+
+    def _asked_once(self, owner: Owner, ask: Callable[[Moment, Session], T], nothing: T) -> T:
         with self._moment() as moment:
             session = self._known(moment, owner)
-            return nothing if session is None else ask(moment, session)
+            try:
+                return nothing if session is None else ask(moment, session)
+            except ValueError as error:
+                raise ArchiveFormatError(
+                    f"session {owner.thread!r} is damaged ({error}): `ebbtide archive verify` says "
+                    "where; restore the archive from a backup"
+                ) from error
 
     @contextmanager
     def _moment(self) -> Iterator[Moment]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, bindparam, insert, select, text, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
@@ -22,14 +22,14 @@ from ..messages import broken, clean
 from ..qualified import session_name
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry, as_data, from_data
-from . import commit, elsewhere, erase, schema, vectors
+from . import commit, elsewhere, erase, vectors
 from .commit import Session
 from .database import Database, upsert
 from .index import among
 from .lineage import Lineage
 from .memories import SqlAttention
 from .protocol import EffortList, Elsewhere, Finding, Found, Saved
-from .records import packed, plain, record_of, unzipped, zipped
+from .records import packed, plain, record_of, state_of, unzipped, zipped
 from .schema import branches, compressions, extractions, sessions, turns, users
 from .search import search, turns_found
 from .sessions import Sessions
@@ -128,10 +128,10 @@ class SqlArchive:
         """Return the state that was stored with the turn of a tip, None if there is none."""
 
         def read(seen: Lineage) -> Saved | None:
-            row = seen.row(tip.turn, turns.c.branch, turns.c.digest, turns.c.state)
+            row = seen.row(tip.turn, turns.c.branch, turns.c.turn, turns.c.digest, turns.c.state)
             if row is None or row.state is None:
                 return None
-            return Saved(Tip(row.branch, tip.turn, row.digest), json.loads(unzipped(row.state)))
+            return Saved(Tip(row.branch, tip.turn, row.digest), state_of(row))
 
         return self._sessions.ask(owner, tip, read, None)
 
@@ -353,12 +353,15 @@ class SqlArchive:
 
     def verify(self, owner: Owner) -> tuple[Finding, ...]:
         """Check a session from its stored messages; see `Archive.verify`."""
-        with self._sessions.writing(owner) as scope:
-            found = verified(scope)
-            if self.database.sqlite:
-                said = scope.connection.execute(text("PRAGMA integrity_check")).scalars()
-                found += tuple(Finding(schema.turns.name, one) for one in said if one != "ok")
-        return found
+        if not self.database.exists():
+            raise SessionNotFoundError(owner.thread)
+        with self.database.reading() as connection:
+            session = Sessions(self.database).session(connection, owner)  # as it is, not as known
+            return verified(erase.scope_of(connection, session, owner))
+
+    def verify_file(self) -> tuple[Finding, ...]:
+        """Check the file of the whole archive, which takes as long as it is large (SQLite)."""
+        return tuple(Finding(self.database.name, one) for one in self.database.damage())
 
     def _deleted(self, gone: tuple[Owner, ...]) -> Deleted:
         """Forget sessions that were deleted, and leave nothing of them in the files."""

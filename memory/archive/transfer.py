@@ -23,12 +23,12 @@ from ..salience import Compression, as_data, from_data
 from . import memories
 from .commit import Session, session_of
 from .commit import write as write_record
-from .database import upsert
+from .database import added, upsert
 from .erase import Scope, scope_of
 from .lineage import Branch, branch_of, lineage
 from .protocol import Finding
-from .records import packed, plain, record_of, unzipped, zipped
-from .schema import compressions, extractions, sessions, turns
+from .records import packed, plain, record_of, state_of, unzipped, zipped
+from .schema import compressions, extractions, sessions, turns, users
 from .schema import memories as memory_rows
 from .sessions import Sessions
 from .sql import SqlArchive
@@ -155,8 +155,24 @@ def copy(source: SqlArchive, target: SqlArchive, told: Told | None = None) -> tu
         whole = read(source, owner)
         return Moved(owner, len(whole.turns), write(target, whole))
 
+    for user in source.users():
+        _copy_apart(source, target, user)
     owners = (owner for user in source.users() for owner in source.sessions(user))
     return each(owners, take, told)
+
+
+def _copy_apart(source: SqlArchive, target: SqlArchive, user: str) -> None:
+    """Copy the memories of a user that are of no session; those that are there already stay."""
+    with source.database.reading() as connection:
+        query = select(memory_rows).join(users, users.c.id == memory_rows.c.owner)
+        apart = query.where(users.c.name == user, memory_rows.c.session.is_(None))
+        kept = [_memory(row) for row in connection.execute(apart)]
+    if kept:
+        with target.database.writing() as connection:
+            owner = added(connection, users, {"name": user})
+            rows = [{**one, "owner": owner, "keywords": packed(one["keywords"])} for one in kept]
+            adding = upsert(connection, memory_rows).values(rows)
+            connection.execute(adding.on_conflict_do_nothing())
 
 
 def each(
@@ -186,8 +202,7 @@ def _turns(scope: Scope) -> Iterator[Turn]:
             branch = scope.branches[row.branch]
             began = branch.first == row.turn and branch.ancestors
             origin = branch.ancestors[0][:2] if began else None
-            state = None if row.state is None else json.loads(unzipped(row.state))
-            yield Turn(record_of(row, origin), where, state, row.content)
+            yield Turn(record_of(row, origin), where, state_of(row), row.content)
         except DAMAGED as error:
             raise ArchiveFormatError(
                 f"turn {where} of session {scope.owner.thread!r} is damaged: {error}"
@@ -258,15 +273,18 @@ def _verify(scope: Scope, whole: Whole) -> None:
 
 def _differing(scope: Scope, whole: Whole) -> str:
     """Return where the first difference to the records that are stored is, "" if there is none."""
-    stored = {
-        (row.branch, row.turn): (row.digest, row.parent, row.status, row.content)
-        for row in scope.rows()
-    }
+    stored = {turn.place: _compared(turn) for turn in _turns(scope)}
     for turn in whole.turns:
-        one = turn.record
-        if stored.pop(turn.place, None) != (one.digest, one.parent, one.status, turn.content):
-            return f"turn {one.turn} of branch {one.branch!r}"
+        if stored.pop(turn.place, None) != _compared(turn):
+            return f"turn {turn.record.turn} of branch {turn.record.branch!r}"
     return f"{len(stored)} more" if stored else ""
+
+
+def _compared(turn: Turn) -> tuple[Any, ...]:
+    """Return what is the same of two records that are the same; messages have their digest."""
+    one = turn.record
+    said = packed([one.efforts, one.events, turn.state])
+    return one.digest, one.parent, one.status, one.at, turn.content, said
 
 
 def _memory(row: Any) -> dict[str, Any]:

@@ -1,38 +1,106 @@
-"""Checking a session: every digest and every parent, from the stored messages alone."""
+"""Checking a session: digests and parents from the stored messages alone, and what lists them."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any, TypeAlias
 
+from sqlalchemy import select
+
+from ..efforts import changed
 from ..messages import digest
 from ..record import Record
 from .erase import Scope
+from .lineage import AMBIENT
 from .protocol import Finding
-from .records import record_of
+from .records import packed, record_of, state_of
+from .schema import branches, changes, members, sessions
+
+_Place: TypeAlias = tuple[str, int]
+_Listed: TypeAlias = Mapping[_Place, Any]
 
 
 def verify(scope: Scope) -> tuple[Finding, ...]:
-    """Return what is wrong with the records of a session, in the order of their commit."""
+    """Return what is wrong with a session: the records in the order of their commit come first."""
     found: list[Finding] = []
     kept: list[Record] = []
+    left: dict[_Place, list[Any]] = {}
+    places: list[_Place] = []
     for row in scope.rows():
+        places.append((row.branch, row.turn))
         try:
             record = record_of(row)
             sound = _sound(record, row.content)
+            left[places[-1]] = _left(record)
+            state_of(row)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             found.append(Finding(_where(row), f"damaged: it is no record ({error})"))
-            record, sound = None, True
+            continue
         if not sound:
             found.append(Finding(_where(row), "the digest does not match the messages"))
-        if record is not None:
-            kept.append(replace(record, messages=()))
-    return (*found, *_parents(scope, kept), *_leaves(scope, kept), *_erased(kept))
+        kept.append(replace(record, messages=()))
+    found += [*_parents(scope, kept), *_counts(scope, places), *_listed(scope, places, kept, left)]
+    return (*found, *_leaves(scope, kept), *_erased(kept))
 
 
 def _sound(record: Record, content: str | None) -> bool:
     if record.status == "erased":
         return not record.messages
     return digest(record.messages) == (content or record.digest)
+
+
+def _left(record: Record) -> list[Any]:
+    """Return what the manifest has of a record."""
+    listed = ((event, changed(event, record.turn)) for event in record.events)
+    return [(one.id, one.status, record.at, packed(event)) for event, one in listed if one]
+
+
+def _counts(scope: Scope, places: list[_Place]) -> Iterator[Finding]:
+    """Yield where session and branches have other turns than there are, or others come last."""
+    connection, session = scope.connection, scope.session.id
+    query = select(sessions.c.turns, sessions.c.branch).where(sessions.c.id == session)
+    count, newest = connection.execute(query).one()
+    there = (len(places), places[-1][0] if places else "")
+    if (count, newest) != there:
+        noted = f"{count} turns are noted, the last of branch {newest!r}"
+        yield Finding("all branches", f"{noted}: there are {there[0]}, and it is of {there[1]!r}")
+    numbers: dict[str, list[int]] = {}
+    for branch, turn in places:
+        numbers.setdefault(branch, []).append(turn)
+    ends = select(branches.c.branch, branches.c.first, branches.c.last)
+    rows = connection.execute(ends.where(branches.c.session == session))
+    told = {row.branch: (row.first, row.last) for row in rows}
+    for branch in sorted(told.keys() | numbers):
+        turns = numbers.get(branch, [0])
+        if told.get(branch) != (min(turns), max(turns)):
+            what = f"branch {branch!r} has turns {min(turns)}-{max(turns)}, not {told.get(branch)}"
+            yield Finding(f"{branch}:{max(turns)}", what)
+
+
+def _listed(
+    scope: Scope, places: list[_Place], records: Iterable[Record], left: _Listed
+) -> Iterator[Finding]:
+    """Yield the turns of which the tables of efforts say something else than their records."""
+    of_efforts = {(one.branch, one.turn): {*(one.efforts or (AMBIENT,))} for one in records}
+    in_efforts: dict[_Place, set[str]] = {}
+    for row in _rows(scope, members, members.c.effort):
+        in_efforts.setdefault((row.branch, row.turn), set()).add(row.effort)
+    in_manifest: dict[_Place, list[Any]] = {}
+    for row in _rows(scope, changes, changes.c.id):
+        entry = (row.effort, row.status, row.at, row.entry)
+        in_manifest.setdefault((row.branch, row.turn), []).append(entry)
+    damaged = {*places} - of_efforts.keys()
+    for place in sorted((in_efforts.keys() | in_manifest.keys() | of_efforts.keys()) - damaged):
+        where = f"{place[0]}:{place[1]}"
+        if in_efforts.get(place) != of_efforts.get(place):
+            yield Finding(where, f"turn {place[1]} is listed under other efforts than it has")
+        if in_manifest.get(place, []) != left.get(place, []):
+            yield Finding(where, f"the manifest has other changes of efforts than turn {place[1]}")
+
+
+def _rows(scope: Scope, table: Any, order: Any) -> Iterable[Any]:
+    query = select(table).where(table.c.session == scope.session.id).order_by(order)
+    return scope.connection.execute(query)
 
 
 def _parents(scope: Scope, records: Iterable[Record]) -> Iterator[Finding]:

@@ -87,6 +87,23 @@ def test_verify_names_the_turn_that_is_damaged() -> None:
     assert result.exit_code == 1
 
 
+def test_verify_checks_the_file_once() -> None:
+    """Damage of the file's pages is told once before the sessions, and the exit code is 1."""
+    committed(Owner("default", "one"), Owner("default", "two"))
+    with closing(connect(FILE)) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master"
+            " WHERE name = 'ebbtide_turns_last') WHERE name = 'ebbtide_changes_at'"
+        )
+
+    result = archived("verify")
+
+    assert result.stdout.startswith(f"{FILE.absolute()}: ")
+    assert result.stdout.endswith("\none: 1 turn, intact\ntwo: 1 turn, intact\n")
+    assert (result.stdout.count("2nd reference to page"), result.exit_code) == (1, 1)
+
+
 def test_verify_notes_what_is_harmless() -> None:
     """A branch that nothing follows is noted, and the exit code stays 0."""
     owner = Owner("default", "t")

@@ -7,17 +7,21 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from sqlalchemy import event
+from sqlalchemy import Connection, event, inspect, update
 
 from ebbtide import DiskArchive, SqlArchive
+from ebbtide.memory.archive import schema
 from ebbtide.memory.archive.database import FILE
+from ebbtide.memory.archive.folder import export
 from ebbtide.memory.errors import (
     ArchiveError,
     ArchiveFormatError,
@@ -28,7 +32,7 @@ from ebbtide.memory.errors import (
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
 from tests.databases import Database, Server, serving
-from tests.memory.turns import OWNER, START, commit_all, turn, visible
+from tests.memory.turns import OWNER, START, commit_all, opened, turn, visible
 
 NOBODY = 65_534
 
@@ -140,6 +144,78 @@ def test_read_only(*, begun: bool) -> None:
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="users and rights of Linux")
+@pytest.mark.parametrize(("file", "inside"), [(0o444, 0o555), (0o444, 0o777), (0o644, 0o555)])
+def test_read_only_it_is_read(file: int, inside: int) -> None:
+    """What cannot be written is read, searched, verified and exported; nothing is made there."""
+    with readable_folder() as folder, readable_folder() as out:
+        archive = DiskArchive(folder)
+        tip = commit_all(archive, [turn(1, "a zebra"), turn(2)])
+        archive.close()
+        (folder / FILE).chmod(file)
+        folder.chmod(inside)
+        out.chmod(0o777)
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+        def read() -> None:
+            assert len(visible(archive, tip)) == 2
+            assert [one.turn for one in archive.search(OWNER, tip, "zebra", 9)] == [1]
+            assert (archive.verify(OWNER), archive.verify_file()) == ((), ())
+            export(archive, OWNER, out / "copy")
+
+        assert told_to_nobody(read) == ""
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        assert len((out / "copy/raw.jsonl").read_text("utf-8").splitlines()) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="users and rights of Linux")
+def test_read_only_it_is_read_as_it_is() -> None:
+    """Who only reads sees what another has written meanwhile."""
+    with readable_folder() as folder:
+        archive = DiskArchive(folder)
+        tip = commit_all(archive, [turn(1)])
+        archive.close()
+        (folder / FILE).chmod(0o644)
+        folder.chmod(0o755)
+        (asked, ask), (done, tell) = os.pipe(), os.pipe()
+        writer = os.fork()
+        if writer == 0:
+            os.read(asked, 1)
+            commit_all(archive, [turn(2)], tip)
+            archive.close()
+            os.write(tell, b"x")
+            os._exit(0)
+
+        def read() -> None:
+            assert len(visible(archive, tip)) == 1
+            os.write(ask, b"x")
+            os.read(done, 1)
+            assert len(visible(archive, archive.newest(OWNER) or START)) == 2
+
+        assert told_to_nobody(read) == ""
+        os.waitpid(writer, 0)
+
+
+def test_pages_are_checked(tmp_path: Path) -> None:
+    """What SQLite finds wrong with its file is a fatal finding, of the file and of no session."""
+    with DiskArchive(tmp_path, durable=False) as archive:
+        tip = commit_all(archive, [turn(number) for number in range(1, 9)])
+        sound = archive.verify_file()
+        with archive.database.writing() as connection:
+            connection.exec_driver_sql("PRAGMA writable_schema = ON")
+            connection.exec_driver_sql(
+                "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master"
+                " WHERE name = 'ebbtide_turns_last') WHERE name = 'ebbtide_changes_at'"
+            )
+        archive.close()
+
+        (first, *_) = archive.verify_file()
+
+        assert sound == ()
+        assert (first.where, first.fatal) == (str(tmp_path / FILE), True)
+        assert len(visible(archive, tip)) == 8
+
+
 def test_gone_between_two_turns(tmp_path: Path) -> None:
     """A thread whose file is gone is told so; new ones go on; put back, nothing is missing."""
     archive = DiskArchive(tmp_path / "here", durable=False)
@@ -174,6 +250,48 @@ def test_server_restarted_between_turns(own: Server) -> None:
         restarted(own)
 
         assert len(visible(archive, commit_all(archive, [turn(3)], tip))) == 3
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_server_restarted_inside_a_reading(own: Server, at: int) -> None:
+    """A reading that it cut off is done again, and nobody notices."""
+    with SqlArchive(own.database().url) as archive:
+        tip = commit_all(archive, [turn(1), turn(2)])
+        asked = [at]
+
+        def cut(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+            asked[0] -= "FROM ebbtide_" in statement
+            if asked[0] == 0:
+                asked[0] = -1
+                restarted(own)
+
+        with SqlArchive(archive.database.url.render_as_string(hide_password=False)) as fresh:
+            fresh.users()
+            event.listen(fresh.database._engine, "before_cursor_execute", cut)
+
+            assert len(visible(fresh, tip)) == 2
+        assert asked[0] < 0
+
+
+def test_commit_whose_answer_is_lost(own: Server) -> None:
+    """Where nobody heard whether a turn was committed that is said; done again it stands once."""
+    with SqlArchive(own.database().url) as archive:
+        tip = commit_all(archive, [turn(1)])
+
+        def lost(connection: Any) -> None:
+            server = connection.connection.dbapi_connection.pgconn
+            server.exec_(b"COMMIT")
+            server.exec_(b"BEGIN")  # the driver sends no COMMIT where nothing was begun
+            restarted(own)
+
+        event.listen(archive.database._engine, "commit", lost)
+        with pytest.raises(ArchiveUnavailableError, match="may be there: do it again") as caught:
+            archive.commit(OWNER, tip, turn(2))
+        event.remove(archive.database._engine, "commit", lost)
+
+        assert "nothing was changed" not in str(caught.value)
+        assert len(visible(archive, commit_all(archive, [turn(2)], tip))) == 2
+        assert archive.verify(OWNER) == ()
 
 
 @pytest.mark.parametrize("at", [1, 3, 5])
@@ -227,6 +345,116 @@ def test_newer_tables(request: pytest.FixtureRequest, tmp_path: Path, kind: str)
         assert len(visible(archive, tip)) == 1
 
 
+@pytest.mark.parametrize("number", [0, -1])
+def test_tables_of_no_version(tmp_path: Path, number: int) -> None:
+    """Tables of a version that never was are not touched either."""
+    with SqlArchive(tmp_path) as archive:
+        commit_all(archive, [turn(1)])
+        with archive.database.writing() as connection:
+            connection.exec_driver_sql(f"UPDATE ebbtide_version SET version = {number}")  # noqa: S608
+
+    with (
+        SqlArchive(tmp_path) as later,
+        pytest.raises(ArchiveFormatError, match=f"of version {number}, .* from a backup"),
+    ):
+        later.users()
+
+
+def test_a_migration_leads_from_every_version() -> None:
+    """What older tables need is known for each version but the first."""
+    assert [*schema.MIGRATIONS] == [*range(2, schema.VERSION + 1)]
+
+
+def _widen(connection: Connection) -> None:
+    connection.exec_driver_sql("ALTER TABLE ebbtide_sessions ADD COLUMN second TEXT")
+
+
+def _fill(connection: Connection) -> None:
+    connection.exec_driver_sql("UPDATE ebbtide_sessions SET second = 'filled'")
+    connection.exec_driver_sql("CREATE TABLE ebbtide_third (id INTEGER)")
+
+
+def _fail(connection: Connection) -> None:
+    _fill(connection)
+    connection.exec_driver_sql("SELECT * FROM nowhere")
+
+
+def _noted(archive: SqlArchive) -> tuple[Any, list[str]]:
+    """Return the version and the columns as they stand in the database."""
+    with archive.database._engine.connect() as connection:
+        number = connection.exec_driver_sql("SELECT version FROM ebbtide_version").scalar()
+        return number, [one["name"] for one in inspect(connection).get_columns("ebbtide_sessions")]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_older_tables(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Older tables are changed in one transaction: if it is cut off in the middle, not at all."""
+    address = tmp_path if kind == "sqlite" else request.getfixturevalue("database").url
+    with SqlArchive(address) as archive:
+        tip = commit_all(archive, [turn(1)])
+        before = _noted(archive)
+    monkeypatch.setattr(schema, "VERSION", 3)
+
+    monkeypatch.setattr(schema, "MIGRATIONS", {2: _widen, 3: _fail})
+    with SqlArchive(address) as failed:
+        with pytest.raises(ArchiveFormatError, match="nowhere"):
+            failed.users()
+        assert _noted(failed) == before
+    monkeypatch.setattr(schema, "MIGRATIONS", {2: _widen, 3: _fill})
+    with SqlArchive(address) as later:
+        assert later.users() == (OWNER.user,)
+        assert _noted(later) == (3, [*before[1], "second"])
+        assert len(visible(later, commit_all(later, [turn(2)], tip))) == 2
+
+
+def test_more_than_a_session_holds(archive: SqlArchive) -> None:
+    """The turn after the last that there are numbers for is an error that says so."""
+    tip = commit_all(archive, [turn(1)])
+    with archive.database.writing() as connection:
+        full = update(schema.sessions).values(turns=(1 << schema.TURN_BITS) - 1)
+        connection.execute(full)
+
+    with pytest.raises(ArchiveError, match="has 4,194,303 turns at most: go on in a new thread"):
+        archive.commit(OWNER, tip, turn(2))
+
+    assert len(visible(archive, tip)) == 1
+
+
+def test_more_than_a_turn_holds(archive: SqlArchive) -> None:
+    """A turn with more changes of efforts than there are numbers for is an error that says so."""
+    most = [opened(f"e{number}") for number in range(1 << schema.PASSAGE_BITS)]
+    tip = commit_all(archive, [turn(1, "", (), most)])
+
+    with pytest.raises(ArchiveError, match="changes efforts 1,024 times at most"):
+        archive.commit(OWNER, tip, turn(2, "", (), [*most, opened("more")]))
+
+    assert len(visible(archive, tip)) == 1
+
+
+def _begun(url: str) -> int:
+    """Commit a turn of a process's own session; return how many sessions there are."""
+    with SqlArchive(url) as archive:
+        archive.commit(Owner("ann", f"t{os.getpid()}"), START, turn(1))
+        return len(archive.sessions("ann"))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_opened_empty_by_several(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    """Processes that open an empty database at once all find their tables, made once."""
+    address = str(tmp_path) if kind == "sqlite" else request.getfixturevalue("database").url
+
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        counts = [*pool.map(_begun, [address] * 12)]
+
+    with SqlArchive(address) as archive:
+        sessions = archive.sessions("ann")
+        assert 1 <= len(sessions) <= 4
+        assert len(counts) == 12
+        assert [archive.verify(one) for one in sessions] == [()] * len(sessions)
+
+
 @pytest.mark.parametrize("size", [100, 100_000])
 def test_no_database(tmp_path: Path, size: int) -> None:
     """A file of something else is named, and stays as it is."""
@@ -267,6 +495,57 @@ def test_no_such_database(url: str) -> None:
     """What no driver is for is refused at once, with what can be used."""
     with pytest.raises(ArchiveError, match=r"use a folder, sqlite:///FILE or postgresql\+psycopg"):
         SqlArchive(url)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("", "names no place"),
+        ("a\0b", "names no place"),
+        ("a\ud800", "names no place"),
+        (b"a", "names no place"),
+        ("sqlite:///a?timeout=abc", "an option after [?] is wrong: .*'abc'"),
+        ("sqlite+pysqlcipher:///a", "not installed .* use sqlite:///FILE"),
+        ("postgresql://u@h:x/d", "'postgresql': its port is no number"),
+    ],
+)
+def test_no_such_place(place: Any, said: str) -> None:
+    """What names no place is refused at once, and what is wrong with it is said."""
+    with pytest.raises(ArchiveError, match=said):
+        SqlArchive(place)
+
+
+def test_no_name_of_a_file(tmp_path: Path) -> None:
+    """What the system takes for no name is an error of the archive's, too."""
+    with (
+        SqlArchive(tmp_path / ("x" * 300)) as archive,
+        pytest.raises(ArchiveUnavailableError, match="File name too long"),
+    ):
+        archive.users()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="users and rights of Linux")
+def test_no_access() -> None:
+    """A folder that one may not look into is an error, not an archive without sessions."""
+    with readable_folder() as folder:
+        archive = DiskArchive(folder)
+        commit_all(archive, [turn(1)])
+        archive.close()
+
+        assert told_to_nobody(archive.users).startswith("ArchiveUnavailableError")
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE {}", "ALTER TABLE {} RENAME events TO lost"])
+def test_tables_that_lack_something(archive: SqlArchive, statement: str) -> None:
+    """A table or a column that is not there is said, with what to do, and without our statement."""
+    tip = commit_all(archive, [turn(1)])
+    with archive.database.writing() as connection:
+        connection.exec_driver_sql(statement.format("ebbtide_turns"))
+
+    with pytest.raises(ArchiveFormatError, match=r"lacks a part .* from a backup$") as caught:
+        visible(archive, tip)
+
+    assert "LINE" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,18 @@
-"""Verifying: a sound session has no fatal finding."""
+"""Verifying: a sound session has no fatal finding, a damaged one says what is wrong and where."""
+
+from typing import Any
 
 import pytest
+from sqlalchemy import event, text
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.errors import SessionNotFoundError
+from ebbtide.memory.archive.records import zipped
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.errors import ArchiveFormatError, SessionNotFoundError
+from ebbtide.memory.record import Tip
 from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
+
+JUNK = zipped("junk")
 
 
 def test_sound_session_has_no_findings(archive: Archive) -> None:
@@ -36,3 +44,100 @@ def test_unknown_session_is_not_found(archive: Archive) -> None:
     """A session that was never written cannot be verified."""
     with pytest.raises(SessionNotFoundError, match="'t1'"):
         archive.verify(OWNER)
+
+
+def told(archive: SqlArchive) -> Tip:
+    """Commit three turns, one of an effort that begins and one of an effort that ends."""
+    begun, done = turn(1, "", ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", "Well.")])
+    return commit_all(archive, [begun, done, turn(3)])
+
+
+def damaged(archive: SqlArchive, statement: str, **values: Any) -> None:
+    """Run a statement behind the archive's back."""
+    with archive.database.writing() as connection:
+        connection.execute(text(statement), values)
+
+
+@pytest.mark.parametrize(
+    ("statement", "where", "what"),
+    [
+        ("DELETE FROM ebbtide_turns WHERE turn = 3", "all branches", "3 turns are noted"),
+        ("DELETE FROM ebbtide_turns WHERE turn = 3", "main:2", "has turns 1-2, not (1, 3)"),
+        ("DELETE FROM ebbtide_turns WHERE turn = 2", "main:3", "the parent of turn 3 is missing"),
+        ("UPDATE ebbtide_turns SET parent = 'x' WHERE turn = 2", "main:2", "the parent of turn 2"),
+        ("UPDATE ebbtide_turns SET digest = 'x' WHERE turn = 3", "main:3", "the digest does not"),
+        ("UPDATE ebbtide_turns SET messages = :junk WHERE turn = 3", "main:3", "it is no record"),
+        ("UPDATE ebbtide_turns SET events = :junk WHERE turn = 3", "main:3", "it is no record"),
+        ("UPDATE ebbtide_turns SET state = :junk WHERE turn = 3", "main:3", "it is no record"),
+        ("UPDATE ebbtide_sessions SET branch = 'x'", "all branches", "the last of branch 'x'"),
+        ("UPDATE ebbtide_sessions SET turns = 9", "all branches", "9 turns are noted"),
+        ("DELETE FROM ebbtide_branches", "main:3", "branch 'main' has turns 1-3, not None"),
+        ("UPDATE ebbtide_branches SET last = 9", "main:3", "has turns 1-3, not (1, 9)"),
+        ("DELETE FROM ebbtide_members WHERE turn = 3", "main:3", "listed under other efforts"),
+        ("UPDATE ebbtide_members SET effort = 'b' WHERE turn = 1", "main:1", "other efforts"),
+        ("DELETE FROM ebbtide_changes WHERE turn = 2", "main:2", "the manifest has other changes"),
+        ("UPDATE ebbtide_changes SET status = 'open'", "main:2", "the manifest has other changes"),
+        (
+            "UPDATE ebbtide_changes SET turn = 9 WHERE turn = 2",
+            "main:9",
+            "changes of efforts than turn 9",
+        ),
+    ],
+)
+def test_damage_is_found(archive: SqlArchive, statement: str, where: str, what: str) -> None:
+    """Whatever row is gone or changed, a fatal finding names the place and what is wrong there."""
+    told(archive)
+
+    damaged(archive, statement, **({"junk": JUNK} if ":junk" in statement else {}))
+
+    findings = archive.verify(OWNER)
+    assert [one.where for one in findings if what in one.what and one.fatal] == [where]
+
+
+def test_what_was_erased_is_sound(archive: SqlArchive) -> None:
+    """A session that lost a turn has the note of it, and what lists the others is as it was."""
+    archive.erase(OWNER, told(archive), 2)
+
+    findings = archive.verify(OWNER)
+
+    assert [(one.what, one.fatal) for one in findings] == [("1 turns erased", False)]
+
+
+@pytest.mark.parametrize("column", ["messages", "events", "state"])
+def test_junk_is_named_by_who_reads_it(archive: SqlArchive, column: str) -> None:
+    """A row that cannot be read is an error that names session, branch and turn."""
+    tip = told(archive)
+    damaged(archive, f"UPDATE ebbtide_turns SET {column} = :junk", junk=JUNK)  # noqa: S608
+
+    with pytest.raises(
+        ArchiveFormatError, match=r"session 't1' is damaged \(turn 3 of branch 'main' is damaged"
+    ):
+        archive.saved(OWNER, tip) if column == "state" else archive.turns(OWNER, tip, [3])
+
+
+def test_junk_in_the_manifest_is_named(archive: SqlArchive) -> None:
+    """So is a change of an effort that is no JSON, and so is where a branch begins."""
+    tip = told(archive)
+    damaged(archive, "UPDATE ebbtide_changes SET entry = 'junk'")
+
+    with pytest.raises(ArchiveFormatError, match="session 't1' is damaged"):
+        archive.efforts_named(OWNER, tip, ["a"])
+    damaged(archive, "UPDATE ebbtide_branches SET ancestors = 'junk'")
+    with pytest.raises(ArchiveFormatError, match="says where; restore it from a backup"):
+        archive.commit(OWNER, tip, turn(4))
+
+
+def test_nothing_is_locked(archive: SqlArchive) -> None:
+    """Verifying only reads: no lock is taken, and others write meanwhile."""
+    tip = told(archive)
+    statements: list[str] = []
+    event.listen(
+        archive.database._engine,
+        "before_cursor_execute",
+        lambda _connection, _cursor, statement, *_rest: statements.append(statement),
+    )
+
+    archive.verify(OWNER)
+
+    assert [one for one in statements if "IMMEDIATE" in one or "FOR UPDATE" in one] == []
+    assert archive.commit(OWNER, tip, turn(4)).turn == 4
