@@ -1,0 +1,81 @@
+"""A process that dies in the commit of a turn leaves it whole or not begun; done again it is once.
+
+It dies at each statement, those that open the database and the COMMIT included, and right after;
+on PostgreSQL before a statement is sent, and when it was sent and nobody heard the answer.
+"""
+
+import os
+import signal
+
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.record import Group, Tip
+from tests.faults.places import Countdown, Place
+from tests.memory.turns import OWNER, commit_all, concluded, opened, turn, visible
+
+EVENTS = (concluded("a", "The zebra is found.", keywords=["zebra"]), opened("b"))
+SECOND = turn(2, "where is the zebra?", ("a", "b"), EVENTS)
+
+
+def commit(place: Place, tip: Tip, countdown: Countdown) -> None:
+    """Commit the second turn, counting each operation, and one right after it."""
+    with place.archive(countdown) as archive:
+        archive.commit(OWNER, tip, SECOND)
+        countdown.counted()
+
+
+def killed(place: Place, tip: Tip, number: int) -> None:
+    """Commit it in a child that is killed at an operation."""
+    child = os.fork()
+    if child == 0:
+        try:
+            commit(place, tip, Countdown(number))
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def kept(archive: SqlArchive, tip: Tip) -> tuple[object, ...]:
+    """Return what the second turn leaves, in what is read, listed, searched and attended."""
+    newest = archive.newest(OWNER) or tip
+    found = archive.search(OWNER, newest, "zebra", 9)
+    return (
+        visible(archive, newest),
+        archive.efforts(OWNER, newest, 9),
+        found,
+        archive.attention().all(OWNER.user),
+        [one for one in archive.verify(OWNER) if one.fatal],
+    )
+
+
+def numbers(place: Place, total: int) -> list[int]:
+    """Return at which operations it is killed: on PostgreSQL some, and all about the COMMIT."""
+    every = [*range(1, total + 1)]
+    return sorted({*every[::9], *every[-8:]}) if place.uri else every
+
+
+def test_killed_in_the_commit_of_a_turn(place: Place) -> None:
+    """All of the turn is there or nothing, and the same turn committed again stands once."""
+    first: Group = turn(1, "hello", ["a"], [opened("a")])
+    with place.archive() as archive:
+        tip = commit_all(archive, [first])
+        before = kept(archive, tip)
+    whole = place.copy()
+    counted = Countdown(1_000_000)
+    commit(whole, tip, counted)
+    with whole.archive() as archive:
+        after = kept(archive, tip)
+
+    states = []
+    for number in numbers(place, 1_000_000 - counted.left):
+        one = place.copy()
+        killed(one, tip, number)
+        with one.archive() as archive:
+            left = kept(archive, tip)
+            states.append((left == before, left == after))
+            assert archive.commit(OWNER, tip, SECOND).branch == "main"
+            assert kept(archive, tip) == after
+        one.drop()
+
+    assert {*states} == {(True, False), (False, True)}
+    assert states == sorted(states, reverse=True)
+    assert states[-1] == (False, True)
