@@ -3,18 +3,23 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from ebbtide.memory.archive.records import zipped
+from ebbtide.memory.archive.schema import turns
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, copy, read
+from ebbtide.memory.attention import Memory
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Owner, Tip
 from tests.databases import Database
 from tests.memory.archive.telling import OWNERS, all_of, attention, seen, tell, tell_all
-from tests.memory.turns import OWNER, commit_all, turn
+from tests.memory.turns import OWNER, commit_all, opened, turn
 
 DAMAGE = "UPDATE ebbtide_turns SET {} = '\\x{}' WHERE turn = {}"
 
@@ -94,6 +99,37 @@ def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArc
 
     assert read(another, OWNER) == before
     assert another.users() == ("ann", "carl")
+
+
+@pytest.mark.parametrize("column", ["events", "state"])
+def test_other_events_or_states_are_an_error(
+    archive: SqlArchive, another: SqlArchive, column: str
+) -> None:
+    """A session whose turn has other events or another state in the target is not there already."""
+    state = {"turn": 1}
+    archive.commit(OWNER, Tip(), replace(turn(1, "", ["a"], [opened("a")]), state=state))
+    copy(archive, another)
+    with another.database.writing() as connection:
+        lost = zipped("[]") if column == "events" else None
+        connection.execute(update(turns).values({column: lost}))
+
+    with pytest.raises(ArchiveError, match=r"with other records \(turn 1 of branch 'main'\)"):
+        copy(archive, another)
+
+
+def test_memories_of_no_session_are_copied(archive: SqlArchive, another: SqlArchive) -> None:
+    """What attention was given by hand is copied too, also of who has no session; once."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    commit_all(archive, [turn(1)])
+    for user in ("ann", "bob"):
+        archive.attention().add(user, Memory("by-hand", 80, now, ("zebra",)), now=now)
+    archive.attention().suppress("bob", "by-hand", now=now)
+
+    copy(archive, another)
+    copy(archive, another)
+
+    for user in ("ann", "bob"):
+        assert another.attention().all(user) == archive.attention().all(user) != ()
 
 
 @pytest.mark.parametrize(
