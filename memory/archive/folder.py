@@ -9,18 +9,21 @@ import json
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..errors import ArchiveError, ArchiveFormatError
 from ..manifest import block, edited, entries
 from ..messages import broken
 from ..names import safe_name
+from ..qualified import parted, session_name
 from ..record import Owner, Record, Tip
 from ..salience import Compression, as_data, from_data
 from .protocol import Finding
-from .records import FORMAT, decoded, encoded, packed
+from .records import FORMAT, decoded, encoded, left_by, packed
 from .sql import SqlArchive
 from .transfer import DAMAGED, Moved, Told, Turn, Whole, each, read, write
 
@@ -42,6 +45,70 @@ _GAP = "?"
 
 T = TypeVar("T")
 _Place: TypeAlias = tuple[str, int]
+_Number: TypeAlias = Annotated[int, Field(ge=0, le=_LAST)]
+_Time: TypeAlias = Annotated[str, Field(pattern="^[0-9]{4}[^\0]*$")]
+
+
+class _Said(BaseModel):
+    """What a line must have to be taken for what it is; others may have more."""
+
+    model_config = ConfigDict(strict=True)
+    v: Literal[1]
+
+
+class _OfTurn(_Said):
+    branch: Annotated[str, Field(pattern="^[^\0]*$")]
+    turn: Annotated[int, Field(ge=1, le=_LAST)]
+
+
+class _Line(_OfTurn):
+    parent: str
+    digest: Annotated[str, Field(pattern="^[^\0]*$")]
+    efforts: list[str]
+    status: Literal["done", "aborted", "erased"]
+    at: _Time
+    origin: Annotated[list[str | _Number] | None, Field(alias="from", min_length=2, max_length=2)]
+    messages: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+
+
+class _Change(BaseModel):
+    model_config = ConfigDict(strict=True)
+    id: str
+    goal: str
+    summary: str
+    keywords: tuple[str, ...]
+    constraints: tuple[str, ...]
+    importance: _Number
+    tokens: _Number
+
+
+class _State(_OfTurn):
+    state: dict[str, Any] | None
+
+
+class _Pass(_Said):
+    effort: str
+    turn: _Number
+
+
+class _Kept(_Said):
+    memory: str
+    created: _Time
+    base: _Number
+    accesses: _Number
+    keywords: list[str]
+
+
+class _Noted(BaseModel):
+    model_config = ConfigDict(strict=True)
+    branch: str
+    turn: int
+    digest: str
+    content: str
+
+
+_NOTED = TypeAdapter(list[_Noted] | None)
 
 
 def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) -> None:
@@ -81,7 +148,10 @@ def import_folder(
 
     def take(path: Path) -> Moved:
         session = _Folder(path)
-        whole = session.whole()
+        try:
+            whole = session.whole()
+        except OSError as error:
+            raise ArchiveError(f"{str(path)!r} cannot be read: {error}") from error
         fresh = write(archive, whole)
         return Moved(whole.owner, len(whole.turns), fresh, tuple(session.findings))
 
@@ -179,7 +249,10 @@ class _Folder:
         self._note_edits(turns)
         compressed = tuple(self._decoded(COMPRESSED, _compressed))
         logged = tuple(self._decoded(EXTRACTIONS, _pass))
-        kept = tuple(self._decoded(ATTENTION, _memory))
+        own = session_name(owner)
+        kept = tuple(self._decoded(ATTENTION, lambda where, said: _memory(where, said, own)))
+        if reseed is not None and (reseed.branch, reseed.turn) not in [one.place for one in turns]:
+            raise _damaged(self.path / SESSION, f"{reseed} is none of its turns")
         attention = kept if (self.path / ATTENTION).exists() else None
         return Whole(owner, turns, compressed, logged, attention, reseed)
 
@@ -217,6 +290,10 @@ class _Folder:
             turn = found.get(reference.place)
             if turn is None or turn.where.rpartition(":")[0] != str(self.path / reference.file):
                 raise _damaged(reference.where, f"the turn is not in {reference.file!r}")
+        there = {branch for branch, _ in found}
+        for one in found.values():
+            if one.record.origin is not None and one.record.origin[0] not in there:
+                raise _damaged(one.where, f"there is no branch {one.record.origin[0]!r}")
         return found
 
     def _left(self, found: Mapping[_Place, Turn]) -> dict[_Place, str]:
@@ -234,10 +311,8 @@ class _Folder:
 
     def _noted(self) -> list[tuple[_Place, str, str]]:
         try:
-            return [
-                ((one["branch"], one["turn"]), one["digest"], one["content"])
-                for one in self._json(ERASED) or ()
-            ]
+            listed = _NOTED.validate_python(self._json(ERASED)) or ()
+            return [((one.branch, one.turn), one.digest, one.content) for one in listed]
         except DAMAGED as error:
             raise _damaged(self.path / ERASED, error) from error
 
@@ -316,7 +391,10 @@ def _described(path: Path, said: Any) -> tuple[Owner, Tip | None]:
     """Return whose session it is, and from which turn its thread goes on if that is noted."""
     try:
         version, names = said["format"], [said[name] for name in _NAMES]
-        reseed = None if said.get("reseed") is None else Tip(*said["reseed"])
+        reseed = None
+        if said.get("reseed") is not None:
+            branch, turn, digest = said["reseed"]
+            reseed = Tip(branch, turn, digest)
         if version == FORMAT and all(isinstance(name, str) for name in names):
             return Owner(*names), reseed
         newer = version > FORMAT
@@ -331,6 +409,9 @@ def _described(path: Path, said: Any) -> tuple[Owner, Tip | None]:
 
 
 def _damaged(where: object, why: object) -> ArchiveFormatError:
+    if isinstance(why, ValidationError):
+        first = why.errors()[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']} (got {first['input']!r:.80})"
     said = why if isinstance(why, str) else f"it cannot be read ({why!r:.200})"
     return ArchiveFormatError(f"{where}: damaged: {said}; nothing of this session was taken over")
 
@@ -346,30 +427,33 @@ def _line(where: str, body: Any) -> Turn | _Reference:
     if "ref" in body:
         ref = body["ref"]
         return _Reference(where, (ref["branch"], ref["turn"]), str(ref["file"]))
+    _Line.model_validate(body)
     record = decoded(body)
-    if not 0 < record.turn <= _LAST or "\0" in f"{record.branch}{record.at}{record.digest}":
-        raise ValueError("it can be no turn")
     entries(record)  # its events are such as can be read
+    for effort in left_by(record):
+        _Change.model_validate(asdict(effort))
     return Turn(replace(record, parent=_GAP) if body.get("gap") else record, where)
 
 
 def _state(_where: str, body: Any) -> tuple[_Place, Mapping[str, Any] | None]:
-    return (body["branch"], body["turn"]), body["state"]
+    said = _State.model_validate(body)
+    return (said.branch, said.turn), said.state
 
 
 def _compressed(_where: str, body: Any) -> tuple[str, Compression]:
     made = from_data(body["compressed"])
-    return str(body["branch"]), replace(made, turn=int(made.turn))
+    _OfTurn.model_validate({**body, "turn": made.turn})
+    return body["branch"], made
 
 
 def _pass(_where: str, body: Any) -> Mapping[str, Any]:
-    return {**body, "effort": str(body["effort"]), "turn": int(body["turn"])}
+    _Pass.model_validate(body)
+    return dict(body)
 
 
-def _memory(_where: str, body: Any) -> Mapping[str, Any]:
-    return {
-        **{name: str(body[name]) for name in ("memory", "created")},
-        **{name: int(body[name]) for name in ("base", "accesses")},
-        **{name: body[name] is True for name in ("suppressed", "withdrawn", "attended")},
-        "keywords": [str(word) for word in body["keywords"]],
-    }
+def _memory(_where: str, body: Any, session: str) -> Mapping[str, Any]:
+    said = _Kept.model_validate(body)
+    if parted(said.memory)[0] != session:
+        raise ValueError(f"{said.memory!r} is of another session")
+    flags = {name: body[name] is True for name in ("suppressed", "withdrawn", "attended")}
+    return {**said.model_dump(exclude={"v"}), **flags}

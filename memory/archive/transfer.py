@@ -34,7 +34,7 @@ from .sessions import Sessions
 from .sql import SqlArchive
 from .verify import verify
 
-DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
 """What is raised by data that are not what they should be."""
 
 _OF_MEMORIES = (

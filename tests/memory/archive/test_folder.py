@@ -213,10 +213,40 @@ def _doubled(text: str) -> str:
     return text + text
 
 
+def _with(**values: Any) -> Callable[[str], str]:
+    """Return what changes values of the first line."""
+
+    def change(text: str) -> str:
+        first, _, rest = text.partition("\n")
+        return f"{json.dumps(json.loads(first) | values)}\n{rest}"
+
+    return change
+
+
+def _told(**values: Any) -> Callable[[str], str]:
+    """Return what changes values of a file of one object."""
+    return lambda text: json.dumps(json.loads(text) | values)
+
+
 def _first_lost(text: str) -> str:
     return text.partition("\n")[2]
 
 
+NO_TURNS: list[dict[str, Any]] = [
+    *({"turn": wrong} for wrong in (float("inf"), 2**63, 1.5, "1", True, None)),
+    *({"from": wrong} for wrong in (["nix", 3], ["main", -1], ["main", 10**30])),
+    *({"efforts": wrong} for wrong in ("abc", [5])),
+    *({"at": wrong} for wrong in ("zzz", "", None)),
+    *({"branch": wrong} for wrong in (5, None, "a\0")),
+    *({"status": "odd"}, {"parent": None}, {"digest": 5}),
+    {"events": [{"type": "concluded", "effort": 5, "summary": "x"}]},
+    {"events": [opened("a", tokens=float("inf"))]},
+]
+NO_MEMORIES: list[dict[str, Any]] = [
+    *({"base": wrong} for wrong in (10**30, float("inf"), -5, 0.5)),
+    *({"accesses": 10**30}, {"created": "never"}, {"keywords": "abc"}),
+    *({"memory": wrong} for wrong in ("other/a", "a", "")),
+]
 DAMAGE = [
     (RAW, _cut, r"raw.jsonl:2: damaged"),
     (RAW, _other, r"raw.jsonl:1: damaged: the digest does not match"),
@@ -244,6 +274,20 @@ DAMAGE = [
         r"attention.jsonl:1: damaged",
     ),
     (STATES, lambda text: text.replace('"turn":1,', ""), r"states.jsonl:1: damaged"),
+    *((RAW, _with(**values), r"raw.jsonl:1: damaged") for values in NO_TURNS),
+    *(
+        ("attention.jsonl", _with(**values), r"attention.jsonl:1: damaged")
+        for values in NO_MEMORIES
+    ),
+    ("compressed.jsonl", _with(branch=None), r"compressed.jsonl:1: damaged"),
+    ("extractions.jsonl", _with(turn=10**30), r"extractions.jsonl:1: damaged"),
+    (STATES, _with(state=5), r"states.jsonl:1: damaged: state: .* \(got 5\)"),
+    (STATES, _with(turn=float("inf")), r"states.jsonl:1: damaged"),
+    ("erased.json", lambda _: '[{"branch": [], "turn": {}}]', "erased.json: damaged: 0.branch"),
+    *(
+        ("session.json", _told(reseed=wrong), "session.json' is damaged or|is none of its turns")
+        for wrong in ([1], "abc", ["main", 10**30, "x"], ["nix", 7, "x"], [[], 1, "x"])
+    ),
     ("erased.json", _cut, "erased.json: damaged"),
     ("session.json", _cut, "session.json: damaged"),
     ("session.json", lambda text: text.replace('"user"', '"u"'), "session.json' is damaged or"),
@@ -278,6 +322,17 @@ def test_damage_is_named_and_nothing_is_imported(
             import_folder(new, tmp_path / "out")
 
         assert (new.users(), new.sessions("ann")) == ((), ())
+
+
+def test_a_log_that_is_no_file_is_named(disk: SqlArchive, tmp_path: Path) -> None:
+    """What cannot be opened is an error of the archive's that names it."""
+    tell(disk, OWNER)
+    export(disk, OWNER, tmp_path / "out")
+    (tmp_path / "out" / RAW).unlink()
+    (tmp_path / "out" / RAW).mkdir()
+
+    with pytest.raises(ArchiveError, match=r"cannot be read: .*raw\.jsonl"):
+        import_folder(disk, tmp_path / "out")
 
 
 def test_a_damaged_session_stops_no_other(disk: SqlArchive, tmp_path: Path) -> None:
