@@ -1,0 +1,85 @@
+"""One corpus in SQLite and in PostgreSQL: what is searched comes in the same order."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.record import Group, Owner, Tip
+from tests.databases import Database
+from tests.doubles import Concepts
+from tests.memory.turns import concluded, opened, turn
+
+OWNERS = (Owner("ann", "one"), Owner("ann", "two"), Owner("bob", "one"))
+SYNONYMS = ("zebra stripes", "harbour port", "lantern lamp", "gravel pebbles")
+LATER = (
+    "token login window 登录 Büro naïve kernel parser mirror violin copper saddle meadow "
+    "thunder pencil orchard velvet anchor candle ribbon harvest tunnel"
+)
+WORDS = [*" ".join(SYNONYMS).split(), *LATER.split()]
+QUERIES = [*WORDS, *(f"{one} {two}" for one, two in zip(WORDS, WORDS[5:], strict=False))]
+
+
+def corpus(chance: random.Random) -> Iterator[Group]:
+    """Yield turns of words, the first ones far more frequent, of efforts that open and conclude."""
+
+    def said(count: int) -> str:
+        return " ".join(WORDS[int(len(WORDS) * chance.random() ** 2)] for _ in range(count))
+
+    for number in range(1, 61):
+        name = f"work-{number // 6}"
+        events = {0: [opened(name, goal=said(3))], 4: [concluded(name, said(6), keywords=["x"])]}
+        efforts = [name] if number % 6 < 5 and number > 5 else []
+        yield turn(number, said(12), efforts, events.get(number % 6, []) if efforts else [])
+
+
+@pytest.fixture
+def both(tmp_path: Path, database: Database) -> Iterator[tuple[SqlArchive, SqlArchive]]:
+    """Yield a SQLite archive and one in PostgreSQL, both with the corpus and its vectors."""
+    with SqlArchive(tmp_path, durable=False) as disk, SqlArchive(database.url) as served:
+        for archive in (disk, served):
+            for seed, owner in enumerate(OWNERS):
+                tip = Tip()
+                for group in corpus(random.Random(seed)):  # noqa: S311
+                    tip = archive.commit(owner, tip, group).tip
+                archive.embed(owner, Embedder(Concepts(*SYNONYMS)), 1_000)
+        yield disk, served
+
+
+def ranked(archive: SqlArchive, embedder: Embedder | None, digits: int = 9) -> list[object]:
+    """Return what each query finds in a session, in order, with scores to so many digits."""
+    tip = archive.newest(OWNERS[0]) or Tip()
+    asked = [(one, embedder.meaning(one, 0.2) if embedder else None) for one in QUERIES]
+    return [
+        [
+            (one.effort, one.turn, round(one.score, digits), sorted(one.said))
+            for one in archive.search(OWNERS[0], tip, query, 20, meaning)
+        ]
+        for query, meaning in asked
+    ]
+
+
+def test_by_words(both: tuple[SqlArchive, SqlArchive]) -> None:
+    """Every query finds the same efforts and turns in the same order, also in other sessions."""
+    disk, served = both
+
+    assert ranked(disk, None) == ranked(served, None)
+    assert sum(map(bool, ranked(disk, None))) > len(QUERIES) // 2
+    for query in QUERIES:
+        found, there = (one.search_sessions(OWNERS[0], query, 20) for one in both)
+        assert found == there
+        assert {one.owner for one in found} <= {OWNERS[1]}
+
+
+def test_by_meaning(both: tuple[SqlArchive, SqlArchive]) -> None:
+    """With vectors the orders are the same too, to which the cosines of each database lead."""
+    disk, served = both
+    embedder = Embedder(Concepts(*SYNONYMS))
+
+    found, there = ranked(disk, embedder, 4), ranked(served, embedder, 4)
+
+    assert found == there
+    assert found != ranked(disk, None, 4)
