@@ -87,11 +87,6 @@ class _State(_OfTurn):
     state: dict[str, Any] | None
 
 
-class _Pass(_Said):
-    effort: str
-    turn: _Number
-
-
 class _Kept(_Said):
     memory: str
     created: _Time
@@ -249,8 +244,7 @@ class _Folder:
         self._note_edits(turns)
         compressed = tuple(self._decoded(COMPRESSED, _compressed))
         logged = tuple(self._decoded(EXTRACTIONS, _pass))
-        own = session_name(owner)
-        kept = tuple(self._decoded(ATTENTION, lambda where, said: _memory(where, said, own)))
+        kept = tuple(self._decoded(ATTENTION, lambda _, said: _memory(said, owner)))
         if reseed is not None and (reseed.branch, reseed.turn) not in [one.place for one in turns]:
             raise _damaged(self.path / SESSION, f"{reseed} is none of its turns")
         attention = kept if (self.path / ATTENTION).exists() else None
@@ -391,10 +385,7 @@ def _described(path: Path, said: Any) -> tuple[Owner, Tip | None]:
     """Return whose session it is, and from which turn its thread goes on if that is noted."""
     try:
         version, names = said["format"], [said[name] for name in _NAMES]
-        reseed = None
-        if said.get("reseed") is not None:
-            branch, turn, digest = said["reseed"]
-            reseed = Tip(branch, turn, digest)
+        reseed = None if said.get("reseed") is None else Tip(*said["reseed"])
         if version == FORMAT and all(isinstance(name, str) for name in names):
             return Owner(*names), reseed
         newer = version > FORMAT
@@ -447,13 +438,13 @@ def _compressed(_where: str, body: Any) -> tuple[str, Compression]:
 
 
 def _pass(_where: str, body: Any) -> Mapping[str, Any]:
-    _Pass.model_validate(body)
-    return dict(body)
+    _OfTurn.model_validate(body)
+    return {**body, "effort": str(body["effort"])}
 
 
-def _memory(_where: str, body: Any, session: str) -> Mapping[str, Any]:
+def _memory(body: Any, owner: Owner) -> Mapping[str, Any]:
     said = _Kept.model_validate(body)
-    if parted(said.memory)[0] != session:
+    if parted(said.memory)[0] != session_name(owner):
         raise ValueError(f"{said.memory!r} is of another session")
     flags = {name: body[name] is True for name in ("suppressed", "withdrawn", "attended")}
     return {**said.model_dump(exclude={"v"}), **flags}
