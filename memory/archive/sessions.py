@@ -133,7 +133,7 @@ class Sessions:
         except ArchiveUnavailableError as error:
             if not error.lost:
                 raise
-            return self._asked_once(owner, ask, nothing)  # a connection died: reading changed nothing
+            return self._asked_once(owner, ask, nothing)  # reading changed nothing
 
     def _asked_once(self, owner: Owner, ask: Callable[[Moment, Session], T], nothing: T) -> T:
         with self._moment() as moment:
