@@ -1,6 +1,5 @@
 """The commands on attention: what is in it, why, and taking something out of it."""
 
-import asyncio
 import difflib
 from datetime import UTC, datetime
 
@@ -11,7 +10,7 @@ from ..memory.errors import CommandError
 from ..memory.messages import clean
 from ..memory.record import DEFAULT_USER, Owner
 from ..nodes.attending import attention_of
-from .threads import Agent, parts_of
+from .threads import Agent, on_a_thread, parts_of
 
 _MOST = 10_000
 """More than any capacity."""
@@ -28,9 +27,7 @@ def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
     return listed(*_of(agent, config))
 
 
-async def aattention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
-    """Do what `attention` does without holding the event loop."""
-    return await asyncio.to_thread(attention, agent, config)
+aattention = on_a_thread(attention)
 
 
 def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
@@ -41,9 +38,7 @@ def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation
     return explained(*_of(agent, config), memory_id)
 
 
-async def aexplain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Do what `explain` does without holding the event loop."""
-    return await asyncio.to_thread(explain, agent, config, memory_id)
+aexplain = on_a_thread(explain)
 
 
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
@@ -54,9 +49,7 @@ def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanatio
     return suppressing(*_of(agent, config), memory_id)
 
 
-async def asuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Do what `suppress` does without holding the event loop."""
-    return await asyncio.to_thread(suppress, agent, config, memory_id)
+asuppress = on_a_thread(suppress)
 
 
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
@@ -64,9 +57,7 @@ def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanat
     return unsuppressing(*_of(agent, config), memory_id)
 
 
-async def aunsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Do what `unsuppress` does without holding the event loop."""
-    return await asyncio.to_thread(unsuppress, agent, config, memory_id)
+aunsuppress = on_a_thread(unsuppress)
 
 
 def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
@@ -77,9 +68,7 @@ def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     return forgetting(*_of(agent, config), memory_id)
 
 
-async def aforget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Do what `forget` does without holding the event loop."""
-    return await asyncio.to_thread(forget, agent, config, memory_id)
+aforget = on_a_thread(forget)
 
 
 def listed(kept: Attention, user: str) -> tuple[Explanation, ...]:

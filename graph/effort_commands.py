@@ -5,8 +5,8 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from ..nodes.by_hand import Order
-from .order_tools import Commanded, aorder, order
-from .threads import Agent
+from .order_tools import Commanded, order
+from .threads import Agent, on_a_thread
 
 
 def open_effort(
@@ -16,11 +16,7 @@ def open_effort(
     return order(agent, config, opening(name, goal), context)
 
 
-async def aopen_effort(
-    agent: Agent, config: RunnableConfig, name: str, goal: str = "", *, context: object = None
-) -> Commanded:
-    """Do what `open_effort` does with an asynchronous checkpointer."""
-    return await aorder(agent, config, opening(name, goal), context)
+aopen_effort = on_a_thread(open_effort)
 
 
 def close_effort(
@@ -30,11 +26,7 @@ def close_effort(
     return order(agent, config, closing(effort_id), context)
 
 
-async def aclose_effort(
-    agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
-) -> Commanded:
-    """Do what `close_effort` does with an asynchronous checkpointer."""
-    return await aorder(agent, config, closing(effort_id), context)
+aclose_effort = on_a_thread(close_effort)
 
 
 def switch_effort(
@@ -44,11 +36,7 @@ def switch_effort(
     return order(agent, config, _named("switch", effort_id), context)
 
 
-async def aswitch_effort(
-    agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
-) -> Commanded:
-    """Do what `switch_effort` does with an asynchronous checkpointer."""
-    return await aorder(agent, config, _named("switch", effort_id), context)
+aswitch_effort = on_a_thread(switch_effort)
 
 
 def reopen_effort(
@@ -58,11 +46,7 @@ def reopen_effort(
     return order(agent, config, _named("reopen", effort_id), context)
 
 
-async def areopen_effort(
-    agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
-) -> Commanded:
-    """Do what `reopen_effort` does with an asynchronous checkpointer."""
-    return await aorder(agent, config, _named("reopen", effort_id), context)
+areopen_effort = on_a_thread(reopen_effort)
 
 
 def expand_effort(
@@ -72,11 +56,7 @@ def expand_effort(
     return order(agent, config, expanding(effort_id, turns), context)
 
 
-async def aexpand_effort(
-    agent: Agent, config: RunnableConfig, effort_id: str, turns: str = "", *, context: object = None
-) -> Commanded:
-    """Do what `expand_effort` does with an asynchronous checkpointer."""
-    return await aorder(agent, config, expanding(effort_id, turns), context)
+aexpand_effort = on_a_thread(expand_effort)
 
 
 def collapse_effort(
@@ -86,11 +66,7 @@ def collapse_effort(
     return order(agent, config, _named("collapse", effort_id), context)
 
 
-async def acollapse_effort(
-    agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
-) -> Commanded:
-    """Do what `collapse_effort` does with an asynchronous checkpointer."""
-    return await aorder(agent, config, _named("collapse", effort_id), context)
+acollapse_effort = on_a_thread(collapse_effort)
 
 
 def opening(name: str, goal: str) -> Order:

@@ -1,6 +1,5 @@
 """Erase a turn, a session or a user for good: archive, attention, saved states and checkpoints."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -20,7 +19,7 @@ from ..nodes.resummarising import resummarise
 from ..nodes.session import saved
 from ..nodes.state import TurnState, repacked, unpacked
 from .checkpoints import Agent, delete_threads, reclaimed, replace_all
-from .threads import Thread, newest, owner_in, parts_of, thread_of, tip_named
+from .threads import Thread, newest, on_a_thread, owner_in, parts_of, thread_of, tip_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +87,7 @@ def erase(
     )
 
 
-async def aerase(
-    agent: Agent, config: RunnableConfig, turn: int, *, branch: str | None = None
-) -> ErasureReport:
-    """Do what `erase` does, on a thread."""
-    return await asyncio.to_thread(erase, agent, config, turn, branch=branch)
+aerase = on_a_thread(erase)
 
 
 def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
@@ -120,9 +115,7 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     return DeletionReport(gone, tuple(dict.fromkeys([*left, *_reclaimed(agent)])))
 
 
-async def adelete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
-    """Do what `delete_session` does, on a thread."""
-    return await asyncio.to_thread(delete_session, agent, config)
+adelete_session = on_a_thread(delete_session)
 
 
 def delete_user(agent: Agent, user_id: str) -> DeletionReport:
@@ -145,9 +138,7 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     return DeletionReport(deleted.sessions, tuple(dict.fromkeys(left)))
 
 
-async def adelete_user(agent: Agent, user_id: str) -> DeletionReport:
-    """Do what `delete_user` does, on a thread."""
-    return await asyncio.to_thread(delete_user, agent, user_id)
+adelete_user = on_a_thread(delete_user)
 
 
 def _forgotten(parts: Collaborators, owner: Owner) -> list[str]:

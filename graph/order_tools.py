@@ -11,7 +11,6 @@ written in one step, and the agent's own nodes end it. Whatever is killed betwee
 left unfinished with its answer there: it is ended by resuming, or by the next message.
 """
 
-import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any, cast
@@ -20,16 +19,16 @@ from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import BaseStore
-from langgraph.types import Overwrite, StateSnapshot
+from langgraph.types import Overwrite
 
 from ..memory.errors import CommandError
 from ..memory.settings import Settings
 from ..nodes.begin_turn import begin_turn
 from ..nodes.by_hand import Order, answering, calling, question
 from ..nodes.collaborators import Collaborators
-from ..nodes.run_tools import arun_tools, run_tools
-from ..nodes.state import AgentState, Memory, MemoryState
-from .build import both, one
+from ..nodes.run_tools import run_tools
+from ..nodes.state import AgentState, MemoryState
+from .build import one
 from .threads import Agent, collaborators_of, newest, opened
 
 
@@ -49,44 +48,16 @@ def order(agent: Agent, config: RunnableConfig, what: Order, context: object = N
     turn raises. No turn of the thread may run meanwhile.
     """
     collaborators = collaborators_of(agent)
-    values = _asked(agent, config, agent.get_state(config), what, context)
+    found = opened(agent, config, agent.get_state(config), context).at_rest().values
+    values = {**found, "messages": [*found.get("messages", []), question(what)]}
     ran = _rehearsal(collaborators, agent.store, what).invoke(
         values, newest(config), context=cast("Any", context)
     )
     result = _result(ran)
     agent.update_state(config, _ended(ran, result), as_node="call_model")
     state = agent.invoke(None, newest(config), context=cast("Any", context), durability="sync")
-    return _commanded(state["memory"], result)
-
-
-async def aorder(
-    agent: Agent, config: RunnableConfig, what: Order, context: object = None
-) -> Commanded:
-    """Do what `order` does with an asynchronous checkpointer, holding no thread meanwhile."""
-    collaborators = collaborators_of(agent)
-    found = await agent.aget_state(config)
-    values = await asyncio.to_thread(_asked, agent, config, found, what, context)
-    ran = await _rehearsal(collaborators, agent.store, what).ainvoke(
-        values, newest(config), context=cast("Any", context)
-    )
-    result = _result(ran)
-    await agent.aupdate_state(config, _ended(ran, result), as_node="call_model")
-    state = await agent.ainvoke(
-        None, newest(config), context=cast("Any", context), durability="sync"
-    )
-    return _commanded(state["memory"], result)
-
-
-def _commanded(memory: Memory, result: dict[str, Any]) -> Commanded:
+    memory = state["memory"]
     return Commanded(memory["turn"], result, tuple(memory["banners"]))
-
-
-def _asked(
-    agent: Agent, config: RunnableConfig, found: StateSnapshot, what: Order, context: object
-) -> dict[str, Any]:
-    """Return the state with the command as its new message."""
-    values = opened(agent, config, found, context).at_rest().values
-    return {**values, "messages": [*values.get("messages", []), question(what)]}
 
 
 def _rehearsal(collaborators: Collaborators, store: BaseStore | None, what: Order) -> Any:
@@ -94,7 +65,7 @@ def _rehearsal(collaborators: Collaborators, store: BaseStore | None, what: Orde
     graph = StateGraph(AgentState, context_schema=Settings)
     graph.add_node("begin_turn", one(begin_turn, collaborators))
     graph.add_node("call_model", lambda _: {"messages": [calling(what)]})
-    graph.add_node("run_tools", both(run_tools, arun_tools, collaborators))
+    graph.add_node("run_tools", one(run_tools, collaborators))
     graph.add_edge(START, "begin_turn")
     graph.add_edge("begin_turn", "call_model")
     graph.add_edge("call_model", "run_tools")

@@ -1,6 +1,5 @@
 """Rebuild the anchor of a thread."""
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
-from langgraph.types import StateSnapshot
 
 from ..memory.anchor import limited, newest
 from ..memory.errors import CommandError
@@ -21,7 +19,7 @@ from ..nodes.state import repacked
 from ..prompts.loader import text as prompt
 from .checkpoints import LAST_NODE
 from .show_context import shown
-from .threads import Agent, Thread, collaborators_of, opened
+from .threads import Agent, Thread, collaborators_of, on_a_thread, opened
 
 Source: TypeAlias = Literal["block", "model", "none"]
 
@@ -48,8 +46,10 @@ def rebuild_anchor(
     Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not finished.
     """
     collaborators_of(agent)
-    thread = _ready(agent, config, agent.get_state(config), context)
-    records = _records(thread, config, context)
+    thread = opened(agent, config, agent.get_state(config), context).at_rest()
+    if thread.settings.anchor == "off":
+        raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
+    records = thread.view.turns(visible(shown(thread, config, None, context).tiers))
     answer = None
     if model and records:
         try:
@@ -62,36 +62,7 @@ def rebuild_anchor(
     return rebuilt
 
 
-async def arebuild_anchor(
-    agent: Agent, config: RunnableConfig, *, model: bool = False, context: object = None
-) -> Rebuilt:
-    """Do what `rebuild_anchor` does with an asynchronous checkpointer."""
-    collaborators_of(agent)
-    found = await agent.aget_state(config)
-    thread = await asyncio.to_thread(_ready, agent, config, found, context)
-    records = await asyncio.to_thread(_records, thread, config, context)
-    answer = None
-    if model and records:
-        try:
-            asked = await asyncio.to_thread(_question, thread, records)
-            answer = await thread.collaborators.model.ainvoke(asked, _CONFIG)
-        except Exception as error:  # noqa: BLE001 (as above)
-            _log.warning("the model gave no anchor: %s", error)
-    update, rebuilt = _rebuilt(thread, records, answer)
-    if update:
-        await agent.aupdate_state(config, update, as_node=LAST_NODE)
-    return rebuilt
-
-
-def _ready(agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object) -> Thread:
-    thread = opened(agent, config, found, context).at_rest()
-    if thread.settings.anchor == "off":
-        raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
-    return thread
-
-
-def _records(thread: Thread, config: RunnableConfig, context: object) -> tuple[Record, ...]:
-    return thread.view.turns(visible(shown(thread, config, None, context).tiers))
+arebuild_anchor = on_a_thread(rebuild_anchor)
 
 
 def _question(thread: Thread, records: tuple[Record, ...]) -> list[BaseMessage]:

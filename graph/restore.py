@@ -1,14 +1,12 @@
 """Rebuild the state of a thread from the archive, when its checkpoints are lost."""
 
-import asyncio
-
 from langchain_core.runnables import RunnableConfig
 
 from ..memory.errors import SessionNotFoundError, StateError, TipNotFoundError
 from ..nodes.recovery import state_at
 from ..nodes.state import repacked
 from .checkpoints import Agent, seed
-from .threads import named, newest, owner_in, parts_of, tip_named
+from .threads import named, newest, on_a_thread, owner_in, parts_of, tip_named
 
 
 def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
@@ -34,8 +32,4 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
 
 
-async def arestore(
-    agent: Agent, config: RunnableConfig, *, branch: str | None = None
-) -> RunnableConfig:
-    """Do what `restore` does, on a thread."""
-    return await asyncio.to_thread(restore, agent, config, branch=branch)
+arestore = on_a_thread(restore)

@@ -1,6 +1,5 @@
 """What the next call would send, found out without writing anything."""
 
-import asyncio
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -18,7 +17,7 @@ from ..nodes.collaborators import Collaborators
 from ..nodes.plain import real
 from ..nodes.state import AgentState, unpacked
 from .build import one
-from .threads import Agent, Thread, collaborators_of, newest, opened, saver_of
+from .threads import Agent, Thread, collaborators_of, newest, on_a_thread, opened, saver_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +70,7 @@ def show_context(
     return shown(thread, config, message, context)
 
 
-async def ashow_context(
-    agent: Agent,
-    config: RunnableConfig,
-    message: str | BaseMessage | None = None,
-    *,
-    context: object = None,
-) -> ShownContext:
-    """Do what `show_context` does with an asynchronous checkpointer."""
-    collaborators_of(agent)
-    found = await agent.aget_state(config)
-    thread = await asyncio.to_thread(opened, agent, config, found, context)
-    if thread.unfinished:
-        thread = thread.whole(await saver_of(agent).aget_tuple(found.config))
-    return await asyncio.to_thread(shown, thread, config, message, context)
+ashow_context = on_a_thread(show_context)
 
 
 def shown(

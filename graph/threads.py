@@ -1,7 +1,10 @@
 """A thread as a command finds it: its session, its state, and whether it is at rest."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -22,6 +25,8 @@ from ..nodes.state import TurnState, unpacked
 from .build import MemoryGraph
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _NOT_COUNTED = {(START,), ("begin_turn",)}
 """What follows in a turn that has a message and no number yet."""
@@ -94,6 +99,17 @@ class Thread:
         if self.unfinished:
             raise TurnRunningError(self.owner.thread, self.turn)
         return self
+
+
+def on_a_thread(command: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return the asynchronous form of a command: it runs on a thread, with any checkpointer."""
+
+    @wraps(command)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(command, *args, **kwargs)
+
+    run.__name__ = run.__qualname__ = f"a{command.__name__}"
+    return run
 
 
 def last_turn(state: TurnState, following: tuple[str, ...]) -> int:

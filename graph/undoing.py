@@ -1,6 +1,5 @@
 """Go back one turn: a fork, so that nothing is lost."""
 
-import asyncio
 from dataclasses import replace
 from typing import cast
 
@@ -13,7 +12,7 @@ from ..nodes.arrivals import at_rest, told_apart
 from ..nodes.settling import settle
 from ..nodes.state import TurnState, unpacked
 from .checkpoints import LAST_NODE
-from .threads import Agent, Thread, collaborators_of, opened, saver_of
+from .threads import Agent, Thread, collaborators_of, on_a_thread, opened, saver_of
 
 
 def undo(agent: Agent, config: RunnableConfig) -> int:
@@ -25,7 +24,9 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     """
     collaborators_of(agent)
     older = agent.get_state(config)
-    thread = _begun(opened(agent, config, older))
+    thread = opened(agent, config, older)
+    if not thread.turn:
+        raise CommandError("there is no turn to undo")
     while not _precedes(older, thread):
         older = agent.get_state(_parent(older, thread))
     _keep(thread, saver_of(agent).get_tuple(config))
@@ -33,22 +34,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     return _turn(older)
 
 
-async def aundo(agent: Agent, config: RunnableConfig) -> int:
-    """Do what `undo` does with an asynchronous checkpointer."""
-    collaborators_of(agent)
-    older = await agent.aget_state(config)
-    thread = _begun(await asyncio.to_thread(opened, agent, config, older))
-    while not _precedes(older, thread):
-        older = await agent.aget_state(_parent(older, thread))
-    await asyncio.to_thread(_keep, thread, await saver_of(agent).aget_tuple(config))
-    await agent.aupdate_state(older.config, {}, as_node=LAST_NODE)
-    return _turn(older)
-
-
-def _begun(thread: Thread) -> Thread:
-    if not thread.turn:
-        raise CommandError("there is no turn to undo")
-    return thread
+aundo = on_a_thread(undo)
 
 
 def _precedes(older: StateSnapshot, thread: Thread) -> bool:
