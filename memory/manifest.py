@@ -1,8 +1,7 @@
 """The manifest of an export: what the records say of the efforts, for people to read."""
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,6 @@ from .record import Record
 
 # What YAML takes for the end of a line, or does not take at all.
 _REFUSED = re.compile("[\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufeff\ufffe\uffff]")
-_MARK = b"- {"
-_KEY = ("branch", "turn", "id", "status")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -66,33 +63,3 @@ def block(listed: Iterable[Entry]) -> str:
     """Return entries as YAML in the form that people read best."""
     items = [fields(entry) for entry in listed]
     return yaml.dump(items, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
-
-
-def edited(listed: Iterable[Entry], data: bytes) -> tuple[str, ...]:
-    """Return the efforts of which a manifest says something else than its records.
-
-    Somebody edited it by hand. The first build wrote an entry a line, as JSON after a dash. Raises
-    `ValueError` for what cannot be read.
-    """
-    known: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for entry in listed:
-        said = fields(entry)
-        known.setdefault(_key(said), []).append(said)
-    items = [item for item in _items(data) if isinstance(item, Mapping)]
-    changed = (item["id"] for item in items if item not in known.get(_key(item), [item]))
-    return tuple(dict.fromkeys(str(name) for name in changed))
-
-
-def _items(data: bytes) -> list[Any]:
-    lines = data.splitlines()
-    if all(line.startswith(_MARK) for line in lines):
-        return [json.loads(line.removeprefix(b"- ")) for line in lines]
-    try:
-        found = yaml.safe_load(data)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
-    return found if isinstance(found, list) else []
-
-
-def _key(item: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(str(item.get(name)) for name in _KEY)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..errors import ArchiveError, ArchiveFormatError
-from ..manifest import block, edited, entries
+from ..manifest import block, entries
 from ..messages import broken
 from ..names import safe_name
 from ..qualified import parted, session_name
@@ -241,7 +241,6 @@ class _Folder:
                 "open the session once with the version that wrote it, which finishes that"
             )
         turns = self._turns()
-        self._note_edits(turns)
         compressed = tuple(self._decoded(COMPRESSED, _compressed))
         logged = tuple(self._decoded(EXTRACTIONS, _pass))
         kept = tuple(self._decoded(ATTENTION, lambda _, said: _memory(said, owner)))
@@ -309,19 +308,6 @@ class _Folder:
             return [((one.branch, one.turn), one.digest, one.content) for one in listed]
         except DAMAGED as error:
             raise _damaged(self.path / ERASED, error) from error
-
-    def _note_edits(self, turns: Iterable[Turn]) -> None:
-        """Note which efforts the manifest tells of otherwise: the records count."""
-        path = self.path / MANIFEST
-        told = [entry for turn in turns for entry in entries(turn.record)]
-        try:
-            names = edited(told, path.read_bytes()) if path.exists() else ()
-        except DAMAGED:
-            self.findings.append(Finding(str(path), "it cannot be read", fatal=False))
-            return
-        for name in names:
-            what = f"what it says of {name!r} was edited by hand: the records are taken"
-            self.findings.append(Finding(str(path), what, fatal=False))
 
     def _json(self, name: str) -> Any:
         """Return what a file says as a whole, None if there is none."""

@@ -1,16 +1,13 @@
 """The manifest of an export: readable YAML, and what hands make of it."""
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.manifest import Entry, block, edited, entries, fields
+from ebbtide.memory.manifest import Entry, block, entries, fields
 from ebbtide.memory.record import place
 from tests.memory.turns import concluded, opened, turn
 
@@ -38,21 +35,14 @@ NASTY = (
     "🌊 \x85 \u2028\u2029 \x00\x07 \x7f\x9f \ufeff\ufffe\uffff 'q' \"d\" \\ - # : {} [] \t\r\n é"
 )
 A = Entry(Effort("a", "open", goal="g", turn=1), "main", "2026")
-B = Entry(Effort("b", "concluded", summary="s", turn=2), "main", "2026")
-
-
-def lines(*listed: Entry) -> bytes:
-    """Return a manifest as the first build wrote it, an entry a line."""
-    return "".join(f"- {json.dumps(fields(entry))}\n" for entry in listed).encode()
 
 
 @given(listed=st.lists(ENTRIES, max_size=3))
 def test_block_form_is_read_back(listed: list[Entry]) -> None:
-    """The readable form holds the same entries, and nobody edited them."""
+    """The readable form holds the same entries."""
     text = block(listed)
 
     assert yaml.safe_load(text) == [fields(entry) for entry in listed]
-    assert edited(listed, text.encode()) == ()
 
 
 def test_nasty_text_is_kept() -> None:
@@ -73,32 +63,3 @@ def test_entries_of_a_record() -> None:
         ("a", "b1", group.at),
         ("b", "b1", group.at),
     ]
-
-
-@pytest.mark.parametrize("form", [lines, lambda *listed: block(listed).encode()])
-def test_an_edit_is_another_value_than_the_records_have(form: Callable[..., bytes]) -> None:
-    """The effort of an entry that says something else than its record is named, in both forms."""
-    better = replace(B, effort=replace(B.effort, summary="better"))
-
-    assert edited([A, B], form(A, B)) == ()
-    assert edited([A, B], form(A, better)) == ("b",)
-
-
-def test_two_changes_of_one_turn_are_no_edit() -> None:
-    """An effort may be left open twice in one turn, with different goals."""
-    later = replace(A, effort=replace(A.effort, goal="later"))
-
-    assert edited([A, later], lines(A, later)) == ()
-
-
-def test_what_no_record_says_is_no_edit() -> None:
-    """Entries of no record, and items that are none, are passed over."""
-    assert edited([A], lines(A, B)) == ()
-    assert edited([A], b"- text\n- 1\n") == ()
-
-
-@pytest.mark.parametrize("data", [b"a: [", b"\xff\xfe\xff", b"- {", b"- \x00", b"2026-99-99"])
-def test_no_manifest_is_an_error(data: bytes) -> None:
-    """What cannot be read raises `ValueError`."""
-    with pytest.raises(ValueError, match=r"."):
-        edited([A], data)

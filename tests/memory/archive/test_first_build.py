@@ -211,15 +211,6 @@ def _without_second(text: str) -> str:
     return f'{one}\n{three[:-1]},"gap":true}}\n'
 
 
-def test_a_manifest_that_was_edited_is_noted(disk: SqlArchive, first: Path) -> None:
-    """What somebody wrote into the manifest by hand is told of: the records are taken."""
-    changed(first / "ann/t1/manifest.yaml", lambda text: text.replace("find a desk", "find two"))
-
-    (moved,) = import_folder(disk, first / "ann/t1")
-
-    assert ["'büro-2' was edited" in one.what for one in moved.findings] == [True]
-
-
 def test_a_folder_that_lost_its_description_is_an_error(disk: SqlArchive, first: Path) -> None:
     """The error says what to write there; the other sessions of the user are taken over."""
     (first / "ann/t1/session.json").unlink()

@@ -412,28 +412,15 @@ def test_a_note_of_an_erasure_elsewhere_is_passed_over(disk: SqlArchive, tmp_pat
         assert [one.fresh for one in import_folder(new, tmp_path / "out")] == [True]
 
 
-def test_a_manifest_that_was_edited_is_noted(disk: SqlArchive, tmp_path: Path) -> None:
-    """The records count; what somebody wrote into the manifest is said not to be taken."""
+def test_what_a_manifest_says_does_not_count(disk: SqlArchive, tmp_path: Path) -> None:
+    """It is for people alone: edited or no YAML at all, the session is read from its records."""
     commit_all(disk, [turn(1, "", ["a"], [opened("a")])])
-    export(disk, OWNER, tmp_path / "out")
-    changed(tmp_path / "out" / MANIFEST, lambda text: text.replace("do a", "do b"))
-
-    (moved,) = import_folder(disk, tmp_path / "out")
-
-    assert [(one.what, one.fatal) for one in moved.findings] == [
-        ("what it says of 'a' was edited by hand: the records are taken", False)
-    ]
-
-
-def test_a_manifest_that_cannot_be_read_is_noted(disk: SqlArchive, tmp_path: Path) -> None:
-    """A manifest that is no YAML is in the way of nothing."""
-    commit_all(disk, [turn(1)])
     export(disk, OWNER, tmp_path / "out")
     changed(tmp_path / "out" / MANIFEST, lambda _: "- [")
 
     (moved,) = import_folder(disk, tmp_path / "out")
 
-    assert [one.what for one in moved.findings] == ["it cannot be read"]
+    assert (moved.fresh, moved.findings) == (False, ())
 
 
 TEXTS = st.text(max_size=12) | st.sampled_from(NAMES)
