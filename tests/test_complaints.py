@@ -18,6 +18,7 @@ from tests.doubles import call, together
 from tests.faults.disks import FullDisk
 from tests.openai_bill import billed, size
 from tests.openai_server import Say, serving
+from tests.zipped import revealed
 
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 CHINESE = "刷新令牌在三千六百秒后过期，没有人更新它。" * 5
@@ -41,7 +42,11 @@ def orphans(messages: list[BaseMessage]) -> int:
 def holding(folder: Path, *words: str) -> set[str]:
     """Return the names of the files below a folder that hold one of some texts."""
     files = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.name for path in files if any(one.encode() in path.read_bytes() for one in words)}
+    return {
+        path.name
+        for path in files
+        if any(one.encode() in revealed(path.read_bytes()) for one in words)
+    }
 
 
 def test_history_is_kept(tmp_path: Path) -> None:
@@ -280,7 +285,7 @@ def test_recalled_text_is_stored_once(tmp_path: Path) -> None:
 
     assert any("stands once" in m.text for m in here.last if isinstance(m, ToolMessage))
     here.archive.close()
-    kept = b"".join(path.read_bytes() for path in tmp_path.glob("*.sqlite*"))
+    kept = revealed(b"".join(path.read_bytes() for path in tmp_path.glob("*.sqlite*")))
     assert kept.count(b"a sentence that stands once") == 1
 
 

@@ -12,6 +12,7 @@ from ebbtide.cli.chat_commands import COMMANDS, COMPLETED
 from tests.cli.terminal import terminal
 from tests.cli.test_chat import KEY, MODEL, asked, chat, statuses
 from tests.openai_server import Answer, Body, Fail, Say, Structured, serving
+from tests.zipped import revealed
 
 LONG = "word " * 100
 OPENED = ("/open auth bug: sign-in works", "The refresh token expires after 3600 s.")
@@ -190,7 +191,9 @@ def test_a_turn_is_erased_after_a_yes() -> None:
     assert "Erase turn 1 (erased before) for good?" in result.stdout
     assert "Good evening to you." in result.stdout.splitlines()[-3]
     found = [
-        p for p in Path("sessions").rglob("*") if p.is_file() and b"umbrella" in p.read_bytes()
+        p
+        for p in Path("sessions").rglob("*")
+        if p.is_file() and b"umbrella" in revealed(p.read_bytes())
     ]
     assert found == []
 
@@ -232,7 +235,11 @@ def test_what_was_typed_is_forgotten_with_an_erased_turn(folder: Path) -> None:
         person.type("/quit")
 
         assert person.leave() == 0
-    found = [p for p in Path("kept").rglob("*") if p.is_file() and b"umbrella" in p.read_bytes()]
+    found = [
+        p
+        for p in Path("kept").rglob("*")
+        if p.is_file() and b"umbrella" in revealed(p.read_bytes())
+    ]
     assert found == []
 
 
@@ -297,7 +304,11 @@ def test_erasing_that_was_stopped_is_finished_by_erasing_again(folder: Path) -> 
         person.type("/quit")
 
         assert person.leave() == 0
-    found = [p for p in Path("kept").rglob("*") if p.is_file() and b"umbrella" in p.read_bytes()]
+    found = [
+        p
+        for p in Path("kept").rglob("*")
+        if p.is_file() and b"umbrella" in revealed(p.read_bytes())
+    ]
     assert found == []
 
 

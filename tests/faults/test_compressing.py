@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from ebbtide.memory.archive.records import unzipped
 from ebbtide.memory.archive.schema import compressions, extractions
 from tests.agents import THREAD, Talk
 from tests.faults.compressing import OWNER, RULE, opened
@@ -28,7 +29,7 @@ def logged(here: Talk) -> list[tuple[str, int]]:
     """Return of which efforts, and after which turns, passes were logged."""
     with here.archive.database.reading() as connection:
         rows = connection.execute(select(extractions.c.entry).order_by(extractions.c.id))
-        entries = [json.loads(row.entry) for row in rows]
+        entries = [json.loads(unzipped(row.entry)) for row in rows]
     return [(entry["effort"], entry["turn"]) for entry in entries]
 
 

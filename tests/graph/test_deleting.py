@@ -29,6 +29,7 @@ from ebbtide.memory.record import Owner
 from tests.agents import Talk, talk
 from tests.databases import Database
 from tests.doubles import call
+from tests.zipped import revealed
 
 SAID = "The vault of the shop opens with the blue lever and nothing else."
 GOAL = "Find out how the vault is opened"
@@ -46,7 +47,9 @@ def of(user: str, thread: str) -> RunnableConfig:
 def traces(folder: Path) -> list[str]:
     """Return which files below a folder hold what was said."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return [p.name for p in files if any(one.encode() in p.read_bytes() for one in SECRETS)]
+    return [
+        p.name for p in files if any(one.encode() in revealed(p.read_bytes()) for one in SECRETS)
+    ]
 
 
 def lived(folder: Path, saver: Any, archive: SqlArchive | None = None) -> Talk:

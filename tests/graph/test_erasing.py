@@ -86,7 +86,9 @@ def traces(folder: Path, texts: Iterable[str] = SECRETS) -> list[str]:
 
 def words_in(folder: Path, word: bytes) -> list[str]:
     """Return which files of the archive have a word, as an index has it."""
-    return [path.name for path in (folder / "archive").iterdir() if word in path.read_bytes()]
+    return [
+        path.name for path in (folder / "archive").iterdir() if word in revealed(path.read_bytes())
+    ]
 
 
 @contextmanager
