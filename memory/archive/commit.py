@@ -14,7 +14,7 @@ from ..record import Group, Owner, Record, Tip
 from . import memories
 from .database import added
 from .index import Postings, heading, passages
-from .lineage import AMBIENT, Branch, Lineage, beginning, branch_of, lineage
+from .lineage import AMBIENT, BRANCH, Branch, Lineage, beginning, branch_of, lineage
 from .records import columns, packed, storable, zipped
 from .schema import (
     branches,
@@ -46,9 +46,6 @@ class Session:
 
 
 _PLACE = (turns.c.session == bindparam("session"), turns.c.branch == bindparam("branch"))
-_BRANCH = select(branches.c.first, branches.c.last, branches.c.ancestors).where(
-    branches.c.session == bindparam("session"), branches.c.branch == bindparam("branch")
-)
 _SLOT = select(turns.c.digest, turns.c.parent).where(*_PLACE, turns.c.turn == bindparam("turn"))
 _HEAD = (
     select(turns.c.turn)
@@ -120,7 +117,7 @@ class Slots:
     def _branch(self, name: str) -> Any:
         if name not in self.known:
             place = {"session": self.session, "branch": name}
-            self.known[name] = self.connection.execute(_BRANCH, place).first()
+            self.known[name] = self.connection.execute(BRANCH, place).first()
         return self.known[name]
 
 
@@ -136,13 +133,19 @@ def commit(
         return session, placed.record, None
     record = placed.record
     number = write(connection, session, record, group.state, slots.branch(record.branch))
-    if not owner.anonymous:
-        if session.branch not in {"", record.branch}:  # attention was told of one that was left
-            branch = branch_of(connection, session.id, record.branch)
-            seen = lineage(connection, session.id, record.tip, branch)
-            memories.renew(connection, session.owner, owner, seen)
-        memories.attend(connection, session.owner, owner, session.id, record)
+    attend(connection, session, owner, record)
     return session, record, number
+
+
+def attend(connection: Connection, session: Session, owner: Owner, record: Record) -> None:
+    """Tell attention of a turn that was written; `session` is as it was before."""
+    if owner.anonymous:
+        return
+    if session.branch not in {"", record.branch}:  # attention was told of one that was left
+        branch = branch_of(connection, session.id, record.branch)
+        seen = lineage(connection, session.id, record.tip, branch)
+        memories.renew(connection, session.owner, owner, seen)
+    memories.attend(connection, session.owner, owner, session.id, record)
 
 
 def as_stored(connection: Connection, session: Session, record: Record) -> Record:

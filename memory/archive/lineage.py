@@ -90,7 +90,7 @@ _CHANGED = (
 _NAMES = (
     select(changes.c.effort).where(changes.c.session == bindparam("session")).distinct()
 ).limit(_MOST)
-_BRANCH = select(branches.c.first, branches.c.ancestors).where(
+BRANCH = select(branches.c.first, branches.c.last, branches.c.ancestors).where(
     branches.c.session == bindparam("session"), branches.c.branch == bindparam("branch")
 )
 
@@ -348,7 +348,7 @@ def lineage(
 
 def branch_of(connection: Connection, session: int, name: str) -> Branch | None:
     """Return where a branch begins, None if there is no such branch."""
-    row = connection.execute(_BRANCH, {"session": session, "branch": name}).first()
+    row = connection.execute(BRANCH, {"session": session, "branch": name}).first()
     return None if row is None else beginning(row)
 
 

@@ -20,12 +20,11 @@ from ..errors import (
 )
 from ..record import Owner, Record, Tip
 from ..salience import Compression, as_data, from_data
-from . import memories
-from .commit import Session, session_of
+from .commit import Session, attend, session_of
 from .commit import write as write_record
 from .database import added, upsert
 from .erase import Scope, scope_of
-from .lineage import Branch, branch_of, lineage
+from .lineage import Branch, branch_of
 from .protocol import Finding
 from .records import packed, plain, record_of, state_of, unzipped, zipped
 from .schema import compressions, extractions, sessions, turns, users
@@ -219,24 +218,13 @@ def _write_turns(connection: Connection, session: Session, whole: Whole) -> None
             if branch is None:
                 begun[record.branch] = branch_of(connection, session.id, record.branch)
             if whole.attention is None:
-                _attend(connection, session, whole.owner, record, begun[record.branch])
+                attend(connection, session, whole.owner, record)
         except DAMAGED as error:
             raise ArchiveFormatError(f"{turn.where}: damaged: it is no turn ({error!r})") from error
         if turn.content is not None:
             left = update(turns).where(turns.c.id == number).values(content=turn.content)
             connection.execute(left)
         session = replace(session, turns=session.turns + 1, branch=record.branch)
-
-
-def _attend(
-    connection: Connection, session: Session, owner: Owner, record: Record, branch: Branch | None
-) -> None:
-    """Do to attention what the commit of a turn does."""
-    if not owner.anonymous:
-        if session.branch not in {"", record.branch}:
-            seen = lineage(connection, session.id, record.tip, branch)
-            memories.renew(connection, session.owner, owner, seen)
-        memories.attend(connection, session.owner, owner, session.id, record)
 
 
 def _write_rest(connection: Connection, session: Session, whole: Whole) -> None:
