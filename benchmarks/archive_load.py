@@ -2,7 +2,7 @@
 
 python benchmarks/archive_load.py --out results --url postgresql+psycopg://USER@HOST/NAME
 
-A hundred threads of fifty turns (see `scripted_talk`) in four processes on one PostgreSQL, which
+A hundred threads of fifty turns (see `talks`) in four processes on one PostgreSQL, which
 has the archive and the checkpoints, written at each step. One process is killed when its threads
 are half-way; another resumes them. Then every question is looked for: each must stand once, in its
 order, with its answer. LangChain's agent has the same conversations on the same database.
@@ -29,8 +29,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.postgres import PostgresSaver
 from report import write
-from scripted_talk import TalkingModel, Turn, look_up, turns
 from search_scale import timed
+from talks import TalkingModel, Turn, look_up, scripted
 
 from ebbtide import SqlArchive, create_memory_agent
 from ebbtide.memory.messages import text
@@ -104,7 +104,7 @@ def asked(message: BaseMessage) -> int:
 @contextmanager
 def opened(load: Load) -> Iterator[tuple[Any, SqlArchive]]:
     """Open an agent, and the archive."""
-    model = Rehearsed(turns=[*turns(load.turns)]).watched(lambda *_: None)
+    model = Rehearsed(turns=[*scripted(load.turns)]).watched(lambda *_: None)
     uri = load.url.replace("+psycopg", "")
     with PostgresSaver.from_conn_string(uri) as saver, SqlArchive(load.url) as archive:
         options: dict[str, Any] = {"checkpointer": saver, "system_prompt": PROMPT}
@@ -116,7 +116,7 @@ def opened(load: Load) -> Iterator[tuple[Any, SqlArchive]]:
 
 def work(load: Load) -> None:
     """Have the conversations, a turn of each in turn, from where they are; note each turn."""
-    script = [*turns(load.turns)]
+    script = [*scripted(load.turns)]
     with opened(load) as (agent, _), load.log.open("a", encoding="utf-8") as log:
         following = {thread: resumed(agent, thread) for thread in load.threads}
         for number in range(1, load.turns + 1):
@@ -200,7 +200,7 @@ def _turns(messages: Sequence[BaseMessage]) -> list[tuple[int, str]]:
 
 def faults(load: Load) -> Mapping[str, int]:
     """Count the turns that are lost, doubled, out of order, or have another answer."""
-    script = {number: turn.answer for number, turn in enumerate(turns(load.turns), 1)}
+    script = {number: turn.answer for number, turn in enumerate(scripted(load.turns), 1)}
     found: Counter[str] = Counter(lost=0, doubled=0, disordered=0, altered=0)
     for said in kept(load).values():
         numbers = [number for number, _ in said]

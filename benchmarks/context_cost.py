@@ -1,23 +1,26 @@
 """What the model is sent: tokens of each call, how many the provider's cache has, what is over.
 
-python benchmarks/context_cost.py --out results 1000
+python benchmarks/context_cost.py --out results --jobs 2
 
-The extra `bench` has the peers; a row says which one is not installed.
+Three conversations (see `talks`), the same for each agent, with the same model and checkpointer. A
+request is counted as OpenAI bills it, tool schemas included, for everyone alike. *Cached* is the
+byte-identical prefix that a request shares with the one before (tool schemas, messages, and the
+text of the first message that differs), as far as a provider keeps it. Calls that ask for a
+summary, a compression or quotes are counted, as not cached; "cached %", "tokens per call", "worst
+call" and "over" are about the others. *Cost* is a tenth of the cached tokens and all others, of
+everything that was sent, per turn; answers cost the same for everyone and are left out. "Calls
+without the question" are those in which the user's own message of the running turn is missing.
 
-The same conversation for each agent (see `scripted_talk`), the same model and checkpointer. A
-request is counted as OpenAI bills it, tool schemas included, for everyone alike. *Cached* are the
-tokens of a request that are a byte-identical prefix of the one before: tool schemas, messages, and
-the text of the first message that differs. Calls that ask for a summary are counted, as not cached;
-"worst call" and "over it" are about the others.
-*Cost* is a tenth of the cached tokens and all others, per turn; "cost at turn N" is the mean of the
-fifty turns before it. "Calls without the question" are those in which the user's own message of the
-running turn is missing.
+A peer that is not installed (extra `bench`) has a row that says so.
 """
 
 import argparse
 import json
+import sys
+import time
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,26 +28,38 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, message_to_dict
 from langgraph.checkpoint.sqlite import SqliteSaver
-from peers import AGENTS, Maker
+from peers import PEERS, Maker, ours
 from report import write
-from rich.progress import track
-from scripted_talk import TalkingModel, turns
+from talks import TALKS, TalkingModel
 
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
 
 CACHED = 0.1
-"""What a cached token costs, of a token that is not."""
+"""What a cached token costs, of a token that is not: the price of OpenAI's GPT-5 models."""
 
-SPAN = 50
+LEAST_PREFIX, STEP = 1_024, 128
+"""Tokens of a prefix that is cached at least, and the steps in which it is longer.
+
+As OpenAI's guide says (https://platform.openai.com/docs/guides/prompt-caching).
+"""
+
+BUDGETS = (4_000, 5_000, 16_000, 64_000)
+OURS = "ebbtide"
 Part: TypeAlias = tuple[str, str]
 """The role and name of a message, and the rest of it."""
+
+MEMORY_TOOLS = {
+    *("look_up", "open_effort", "close_effort"),
+    *("switch_effort", "reopen_effort", "expand_effort"),
+}
+"""What the model calls if it is given the memory's tools."""
 
 CONFIG: Any = {"configurable": {"thread_id": "cost"}, "recursion_limit": 100}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: its tokens, how many of them are cached, whether it asks for a summary.
+    """One request: its tokens, how many are cached, whether it asks for a summary or quotes.
 
     `asks` tells whether the question of the running turn stands in it.
     """
@@ -84,9 +99,9 @@ class Ledger:
         parts = [schemas, *map(self._part, messages)]
         cached = 0
         if not summary:
-            cached, self.before = self._shared(parts), parts
+            cached, self.before = kept(self._shared(parts)), parts
         tokens = REPLY_OVERHEAD + sum(self.sizes[part] for part in parts)
-        asks = any(self.question in text for _, text in parts)
+        asks = any(self.question in text for _, text in reversed(parts))
         self.turns[-1].append(Call(tokens, cached, summary, asks))
 
     def begin(self, question: str) -> None:
@@ -114,37 +129,72 @@ class Ledger:
         return whole + min(begun, self.sizes[parts[alike]])
 
 
-def held(maker: Maker, number: int, name: str) -> Ledger:
-    """Hold the conversation with an agent, and return what it was sent."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A conversation to be held: which one, how long, with which agent, told to keep to what."""
+
+    talk: str
+    turns: int
+    agent: str
+    budget: int | None = None
+
+    @property
+    def maker(self) -> Maker:
+        """What makes the agent."""
+        return ours(context_budget=self.budget) if self.is_ours else PEERS[self.agent][0]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the model has the memory's tools."""
+        return self.agent.startswith(OURS)
+
+
+def kept(prefix: int) -> int:
+    """Return how many tokens of a prefix a provider has in its cache."""
+    return prefix // STEP * STEP if prefix >= LEAST_PREFIX else 0
+
+
+def held(run: Run) -> Ledger:
+    """Hold a conversation, and return what was sent."""
     ledger, model = Ledger(), TalkingModel()
     model.watched(ledger.take)
+    tools = MEMORY_TOOLS if run.is_ours else {"look_up"}
     with TemporaryDirectory() as folder, SqliteSaver.from_conn_string(f"{folder}/c.db") as saver:
-        agent = maker(model, saver, Path(folder, "archive"))
-        tools = {"look_up", *(["open_effort", "close_effort"] if "ebbtide" in name else [])}
-        for turn in track([*turns(number)], description=name):
+        agent = run.maker(model, saver, Path(folder, "archive"))
+        for turn in TALKS[run.talk][0](run.turns):
             ledger.begin(turn.question)
-            model.begin(turn, sorted(tools))
+            model.begin(turn, tools)
             agent.invoke({"messages": [("user", turn.question)]}, CONFIG, durability="exit")
     return ledger
 
 
-def row(name: str, ledger: Ledger, budget: int | None) -> dict[str, Any]:
-    """Return an agent's row."""
+def measured(run: Run) -> dict[str, Any]:
+    """Hold a conversation, and return its row."""
+    began = time.perf_counter()
+    row = {"talk": run.talk, "agent": run.agent}
+    try:
+        with warnings.catch_warnings(action="ignore"):  # what the peers warn of is theirs
+            row |= _figures(held(run), run.budget)
+    except ModuleNotFoundError as missing:
+        return {**row, "agent": f"{run.agent}: no {missing.name}"}
+    return {**row, "seconds": round(time.perf_counter() - began)}
+
+
+def _figures(ledger: Ledger, budget: int | None) -> dict[str, Any]:
     calls = [call for turn in ledger.turns for call in turn]
-    sent, worst = sum(call.tokens for call in calls), _worst(calls, summary=False)
+    main = [call for call in calls if not call.summary]
+    sent, worst = sum(call.tokens for call in main), max(call.tokens for call in main)
+    others = sum(call.cost for call in calls if call.summary)
     return {
-        "agent": name,
+        "budget": budget or "",
         "turns": len(ledger.turns),
-        "tokens per call": round(sent / len(calls)),
-        "cached %": round(100 * sum(call.cached for call in calls) / sent, 1),
-        "cost per turn": _per_turn(ledger.turns),
-        "cost at turn 500": _per_turn(ledger.turns[500 - SPAN : 500]),
-        "cost at the end": _per_turn(ledger.turns[-SPAN:]),
+        "tokens per call": round(sent / len(main)),
+        "cached %": round(100 * sum(call.cached for call in main) / sent, 1),
+        "cost per turn": round(sum(call.cost for call in calls) / len(ledger.turns)),
+        "of that summaries": round(others / len(ledger.turns)),
         "worst call": worst,
-        "told to keep": budget or "",
-        "over it": "no bound" if budget is None else max(0, worst - budget),
-        "worst summary call": _worst(calls, summary=True),
-        "calls without the question": sum(not (call.asks or call.summary) for call in calls),
+        "over": "no bound" if budget is None else max(0, worst - budget),
+        "calls without the question": sum(not call.asks for call in main),
     }
 
 
@@ -154,31 +204,36 @@ def _alike(one: Sequence[Any], other: Sequence[Any]) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _worst(calls: Sequence[Call], *, summary: bool) -> int:
-    return max((call.tokens for call in calls if call.summary == summary), default=0)
-
-
-def _per_turn(span: Sequence[Sequence[Call]]) -> int | str:
-    cost = sum(call.cost for turn in span for call in turn)
-    return round(cost / len(span)) if span else ""
+def runs(options: argparse.Namespace) -> list[Run]:
+    """Return the conversations to be held."""
+    found = []
+    for talk in options.talks:
+        turns = min(options.turns or TALKS[talk][1], TALKS[talk][1])
+        if OURS in options.agents:
+            found += [Run(talk, turns, f"{OURS}, {size:,}", size) for size in options.budgets]
+        peers = (name for name in options.agents if name != OURS)
+        found += [Run(talk, turns, name, PEERS[name][1]) for name in peers]
+    return found
 
 
 def main() -> None:
-    """Measure each agent that is installed."""
+    """Hold each conversation with each agent that is installed."""
+    agents = [OURS, *PEERS]
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--agents", nargs="+", choices=[*AGENTS], default=[*AGENTS])
-    parser.add_argument("turns", type=int)
+    parser.add_argument("--talks", nargs="+", choices=[*TALKS], default=[*TALKS])
+    parser.add_argument("--agents", nargs="+", choices=agents, default=agents)
+    parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS)
+    parser.add_argument("--turns", type=int, help="hold only so many, for a quick look")
+    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
-    rows = []
-    for name in options.agents:
-        maker, budget = AGENTS[name]
-        try:
-            with warnings.catch_warnings(action="ignore"):  # what the peers warn of is theirs
-                ledger = held(maker, options.turns, name)
-            rows.append(row(name, ledger, budget))
-        except ModuleNotFoundError as missing:
-            rows.append({**dict.fromkeys(rows[0], ""), "agent": f"{name}: no {missing.name}"})
+    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=1) as pool:
+        done = [pool.submit(measured, run) for run in runs(options)]
+        for one in as_completed(done):
+            print(one.result(), file=sys.stderr)
+    rows = [one.result() for one in done]
+    names = max(rows, key=len)
+    rows = [{name: row.get(name, "") for name in names} for row in rows]
     write(options.out, "context_cost", "Tokens and the prompt cache", rows)
 
 

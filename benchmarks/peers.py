@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode, tools_condition
-from scripted_talk import look_up
+from talks import look_up
 from typing_extensions import TypedDict
 
 from ebbtide import DiskArchive, Settings, create_memory_agent
@@ -23,7 +23,6 @@ Maker: TypeAlias = Callable[[BaseChatModel, Saver, Path], Any]
 """Makes an agent of a model and a checkpointer, with a folder to keep files in."""
 
 PROMPT = "You are a helpful assistant."
-MIDDLEWARE_TRIGGER = 4_000
 LANGMEM_TOKENS = 2_000
 
 
@@ -48,12 +47,16 @@ def plain(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
     return create_agent(model, [look_up], system_prompt=PROMPT, checkpointer=saver)
 
 
-def summarising(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
-    """Return LangChain's agent with its middleware that summarises."""
-    middleware = SummarizationMiddleware(model, trigger=("tokens", MIDDLEWARE_TRIGGER))
-    return create_agent(
-        model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=[middleware]
-    )
+def summarising(trigger: int) -> Maker:
+    """Return the maker of LangChain's agent with its middleware that summarises."""
+
+    def made(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
+        middleware = SummarizationMiddleware(model, trigger=("tokens", trigger))
+        return create_agent(
+            model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=[middleware]
+        )
+
+    return made
 
 
 class _LangMemState(TypedDict, total=False):
@@ -88,14 +91,11 @@ def deep(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
     return create(model, [look_up], system_prompt=PROMPT, checkpointer=saver)
 
 
-AGENTS: Mapping[str, tuple[Maker, int | None]] = {
-    "ebbtide": (ours(), Settings().context_budget),
-    "ebbtide, window_step 1": (ours(window_step=1), Settings().context_budget),
-    "ebbtide, window_step 10": (ours(window_step=10), Settings().context_budget),
-    "ebbtide, budget 4,000": (ours(context_budget=MIDDLEWARE_TRIGGER), MIDDLEWARE_TRIGGER),
+PEERS: Mapping[str, tuple[Maker, int | None]] = {
     "create_agent": (plain, None),
-    "SummarizationMiddleware": (summarising, MIDDLEWARE_TRIGGER),
+    "SummarizationMiddleware, 4,000": (summarising(4_000), 4_000),
+    "SummarizationMiddleware, 16,000": (summarising(16_000), 16_000),
     "LangMem SummarizationNode": (langmem, LANGMEM_TOKENS),
     "deepagents": (deep, None),
 }
-"""Each agent, and the tokens that it is told to stay within, if it can be told."""
+"""Each peer, and the tokens that it is told to stay within, if it can be told."""

@@ -17,7 +17,7 @@ from report import write
 
 from ebbtide import DiskArchive
 from ebbtide.graph.embeddings import choose_embedder
-from ebbtide.memory.hints import CANDIDATES, clearly
+from ebbtide.memory.context.hints import CANDIDATES, clearly
 from ebbtide.memory.meaning import Embedder, Meaning
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count

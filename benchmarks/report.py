@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def plot(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return a figure with a panel for each column of numbers but the first, a bar for each row."""
-    first, *others = rows[0]
-    shown = [name for name in others if any(_is_number(row[name]) for row in rows)]
+    """Return a figure with a panel for each column of numbers but the first, a bar for each row.
+
+    A bar is named by the texts that its row begins with, or by the first number.
+    """
+    shown = [name for name in [*rows[0]][1:] if any(_is_number(row[name]) for row in rows)]
     lines = -(-len(shown) // _PANELS)
     size = (_PANELS * _WIDTH, lines * _HEIGHT)
     figure = charts.Figure(figsize=size, layout="constrained")
@@ -78,10 +81,15 @@ def plot(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
         axes = figure.add_subplot(lines, _PANELS, place)
         bars = [row for row in rows if _is_number(row[name])]
         axes.bar(range(len(bars)), [row[name] for row in bars])
-        axes.set_xticks(range(len(bars)), _cells({at: row[first] for at, row in enumerate(bars)}))
+        axes.set_xticks(range(len(bars)), [_named(row) for row in bars])
         axes.tick_params(axis="x", labelrotation=90, labelsize="small")
         axes.set_title(name)
     return figure
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    texts = takewhile(lambda value: isinstance(value, str), row.values())
+    return "\n".join(text for text in texts if text) or _cells(row)[0]
 
 
 def _is_number(value: Any) -> bool:

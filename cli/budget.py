@@ -1,4 +1,4 @@
-"""The size of the working context, shown: tokens by tier as a line, and as a bar."""
+"""The size of the working context, shown: tokens by part as a line, and as a bar."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,46 +9,33 @@ STYLES: Mapping[str, str] = {
     "system": "grey50",
     "tools": "grey35",
     "memory": "green",
+    "quotes": "blue",
+    "turns": "cyan",
     "expanded": "magenta",
-    "open": "blue",
-    "ambient": "yellow",
-    "active": "cyan",
-    "notes": "white",
+    "anchor": "yellow",
     "turn": "bright_white",
 }
-"""The tiers in the order in which they are sent, and how each is shown."""
-
-FIXED = ("system", "tools")
-"""The tiers that are the same in every call."""
+"""The parts of the context, and how each is shown."""
 
 
 def spent(report: Mapping[str, Any], budget: int) -> Text:
-    """Return one line: tokens in all against the budget, then by tier, empty ones left out."""
+    """Return one line: tokens in all against the budget, then by part, empty ones left out."""
     line = Text(f"context {report['total']:,} of {budget:,} tokens: ", style="dim")
-    return line.append_text(by_tier(report["tokens"]))
+    return line.append_text(by_part(report["tokens"]))
 
 
-def by_tier(tokens: Mapping[str, int]) -> Text:
-    """Return the tokens of the tiers that hold any, each in its colour."""
+def by_part(tokens: Mapping[str, int]) -> Text:
+    """Return the tokens of the parts that hold any, each in its colour."""
     held = [name for name in STYLES if tokens.get(name)]
     shown = [Text(f"{name} {tokens[name]:,}", style=STYLES[name]) for name in held]
     return Text(" · ", style="dim").join(shown)
 
 
 def bar(tokens: Mapping[str, int], each: int) -> Text:
-    """Return the tiers side by side, a block for every `each` tokens.
+    """Return the parts side by side, a block for every `each` tokens.
 
-    >>> bar({"memory": 70, "active": 250, "turn": 10}, each=100).plain
+    >>> bar({"memory": 70, "turns": 250, "turn": 10}, each=100).plain
     '█████'
     """
     blocks = ((-(-tokens[name] // each), STYLES[name]) for name in STYLES if tokens.get(name))
     return Text.assemble(*(("█" * many, style) for many, style in blocks))
-
-
-def moving(tokens: Mapping[str, int]) -> int:
-    """Return the tokens of the tiers that change: all but instructions and tools.
-
-    >>> moving({"system": 400, "active": 250, "turn": 10})
-    260
-    """
-    return sum(size for name, size in tokens.items() if name not in FIXED)

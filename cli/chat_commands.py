@@ -173,7 +173,7 @@ def _close(talk: Conversation, screen: Screen, rest: str) -> None:
 
 
 def _switch(talk: Conversation, screen: Screen, rest: str) -> None:
-    _told(screen, talk.command(commands.aswitch_effort, _named(rest, "/switch")))
+    _told(screen, talk.command(commands.aswitch_effort, rest))
 
 
 def _reopen(talk: Conversation, screen: Screen, rest: str) -> None:
@@ -205,7 +205,7 @@ def _told(screen: Screen, done: commands.Commanded) -> None:
     for text in done.banners:
         screen.show("custom", {"banner": text})
     if not done.banners:
-        screen.notice(f"{done.result['effort_id']}: {done.result['status']}")
+        screen.notice(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
 
 
 def _named(rest: str, command: str) -> str:
@@ -262,7 +262,9 @@ COMMANDS: Mapping[str, Entry] = {
     "/efforts": Entry("/efforts", "the efforts and where they stand", _efforts),
     "/open": Entry("/open NAME[: GOAL]", "begin an effort", _open),
     "/close": Entry("/close [EFFORT]", "conclude one, by default the active one", _close),
-    "/switch": Entry("/switch EFFORT", "make another open one active", _switch),
+    "/switch": Entry(
+        "/switch [EFFORT]", "make another open one active; without a name, pause", _switch
+    ),
     "/reopen": Entry("/reopen EFFORT", "go on with a concluded one", _reopen),
     "/expand": Entry("/expand EFFORT [TURNS]", "put its log back into the context", _expand),
     "/collapse": Entry("/collapse EFFORT", "take its log out again", _collapse),

@@ -48,18 +48,18 @@ from ..graph.show_context import ShownContext, ashow_context, show_context
 from ..graph.undoing import aundo, undo
 from ..graph.windowing import aset_window, set_window
 from ..memory.attention import Explanation
+from ..memory.context.timeline import Part
 from ..memory.metrics import Report
-from ..memory.tiers import Tier
 from ..memory.turn_lines import TurnLine, TurnPage
 
 __all__ = [
     "Commanded",
     "ErasureReport",
     "Explanation",
+    "Part",
     "Rebuilt",
     "Report",
     "ShownContext",
-    "Tier",
     "TurnLine",
     "TurnPage",
     "aattention",

@@ -1,4 +1,4 @@
-"""`ebbtide demo`: a scripted conversation through the real graph, and what its context does."""
+"""`ebbtide demo`: a scripted conversation through the real graph, and what its context costs."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -11,14 +11,15 @@ from typing import Any
 
 from rich.console import Console
 
+from ..graph.looking import astats
+from ..memory.metrics import Report, ratio
 from ..memory.record import Owner
 from ..memory.settings import Settings
-from ..memory.tokens import count_messages
-from .budget import moving
 from .conversation import Conversation, conversation
 from .demo_page import WIDTH, Page
-from .demo_script import SCRIPT
+from .demo_script import SCRIPT, Line
 from .home import Home, Setup
+from .stats import percent
 
 _FORGOTTEN = 8
 """Turns without a mention that evict a summary here, so that a short day shows it."""
@@ -37,55 +38,72 @@ def demo(root: Path | None) -> None:
     thread = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     began = perf_counter()
     with _folder(root) as folder:
-        setup = Setup(Home(folder), Settings(summary_eviction_threshold=_FORGOTTEN), "offline")
+        setup = Setup(
+            Home(folder),
+            Settings(summary_eviction_threshold=_FORGOTTEN, rebuild="every-turn"),
+            "offline",
+        )
         page.opening(str(folder))
-        sizes = _play(setup, thread, page)
-        results = [*_results(setup, thread, sizes), ("Time", f"{perf_counter() - began:.1f} s")]
+        found = _play(setup, thread, page)
+        results = [*_results(setup, thread, found), ("Time", f"{perf_counter() - began:.1f} s")]
     page.summary(results)
     if root is not None:
-        page.command(f"Go on with it: ebbtide chat --model offline --root {root} --thread {thread}")
+        go_on = f"--root {root}"
+        page.command(f"The same figures, turn by turn: ebbtide stats {thread} {go_on}")
+        page.command(f"Go on with it: ebbtide chat --model offline {go_on} --thread {thread}")
 
 
-def _play(setup: Setup, thread: str, page: Page) -> list[int]:
-    """Play the script, with a new agent after a cut; return the tokens of each turn's context."""
+def _play(setup: Setup, thread: str, page: Page) -> Report:
+    """Play the script, with a new agent after a cut; return what `ebbtide stats` says of it."""
     playing = _Playing(page)
     while playing.left:
         with conversation(setup, thread) as talk:
             playing.go_on(talk)
-    return playing.sizes
+            found = talk.command(astats)
+    return found
 
 
 class _Playing:
-    """The script while it is played: the turns that are left, and whether one was cut."""
+    """The script while it is played: what is left, whether a turn was cut, the last one shown."""
 
     def __init__(self, page: Page) -> None:
         self.left = deque(enumerate(SCRIPT, start=1))
-        self.sizes: list[int] = []
         self._page = page
         self._cut = False
+        self._shown = 0
 
     def go_on(self, talk: Conversation) -> None:
         """Play until a turn is cut, beginning with the rest of the one that was."""
         while self.left:
+            number, line = self.left[0]
             try:
-                self._turn(talk)
+                self._turn(talk, number, line)
             except _CutError:
                 self._cut = True
+                self._asked(talk.command(astats), number, line)
                 self._page.remark(_STOPPED, "bold red")
                 return
+            self.left.popleft()
 
-    def _turn(self, talk: Conversation) -> None:
-        number, line = self.left[0]
+    def _turn(self, talk: Conversation, number: int, line: Line) -> None:
         resumes, self._cut = self._cut, False
+        seen = _Seen(cut=line.cut and not resumes)
+        talk.run(None if resumes else line.said, seen.show)
+        if not (line.scene or line.note or seen.values["memory"]["banners"]):
+            return
+        found = talk.command(astats)
         if resumes:
             self._page.remark(_RESUMED, "bold green")
         else:
-            self._page.asked(number, line.said, line.scene)
-        seen = _Seen(cut=line.cut and not resumes)
-        talk.run(None if resumes else line.said, seen.show)
-        self.sizes.append(moving(seen.values["memory"]["context_report"]["tokens"]))
-        self._page.answered(seen.values, line.note)
-        self.left.popleft()
+            self._asked(found, number, line)
+        self._page.answered(seen.values, found.turns[-1], line.note)
+
+    def _asked(self, found: Report, number: int, line: Line) -> None:
+        """Print a question, and before it what the turns since the last one came to."""
+        if self._shown < number - 1:
+            self._page.quiet(self._shown + 1, found.turns[number - 2])
+        self._page.asked(number, line.said, line.scene)
+        self._shown = number
 
 
 class _Seen:
@@ -103,19 +121,22 @@ class _Seen:
             raise _CutError
 
 
-def _results(setup: Setup, thread: str, sizes: list[int]) -> list[tuple[str, str]]:
-    """Return what came of it, read back from the archive; `sizes` are those of the contexts."""
+def _results(setup: Setup, thread: str, found: Report) -> list[tuple[str, str]]:
+    """Return what came of it: the figures of `ebbtide stats`, and what the archive says."""
     owner = Owner(setup.home.user, thread)
     with setup.home.archive() as archive:
         (tip,) = archive.tips(owner)
-        records = archive.turns(owner, tip, range(1, tip.turn + 1))
         efforts = archive.efforts(owner, tip, len(SCRIPT)).efforts
         findings = archive.verify(owner)
-    said = sum(count_messages(one.messages) for one in records)
+    dearer = max(one.turn for one in found.turns if one.total >= one.full_history)
+    last, saved = found.turns[-1], ratio(found.full_history - found.sent, found.full_history)
     return [
-        ("Said in all", f"{said:,} tokens in {len(records)} turns"),
-        ("In the context at the end", f"{sizes[-1]:,} tokens, at most {max(sizes):,} on the way"),
-        ("Efforts", ", ".join(f"{effort.id} ({effort.status})" for effort in efforts)),
+        ("Sent", f"{found.sent:,} tokens in {len(found.turns)} turns"),
+        ("Full history", f"{found.full_history:,} tokens, had all been sent each time"),
+        ("Saved", f"{percent(saved)}; {percent(last.savings)} in the last turn"),
+        ("Less is sent", f"from turn {dearer + 1} on; before it instructions and tools weigh more"),
+        ("The last turn", f"sent {last.total:,} tokens, full history {last.full_history:,}"),
+        ("Efforts", f"{len(efforts)}, all {' and '.join({one.status for one in efforts})}"),
         ("Archive", "; ".join(one.what for one in findings) or "verified: intact, every turn once"),
     ]
 

@@ -8,12 +8,14 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from .budget import FIXED, STYLES, bar, by_tier, moving
+from ..memory.metrics import TurnTokens
+from .budget import STYLES, bar, by_part
 from .printable import in_line, printable
 from .screen import banner
 
 WIDTH = 100
-_BLOCK = 40
+_BLOCK = 200
+_HISTORY = "grey35"
 _SAID, _ANSWERED = 150, 400
 _FEW = 8
 
@@ -27,15 +29,13 @@ class Page:
 
     def opening(self, folder: str) -> None:
         """Say what is to be seen, and what the colours mean."""
-        colours = Text(" ").join(
-            Text(f"█ {name}", style=style) for name, style in STYLES.items() if name not in FIXED
-        )
+        colours = Text(" ").join(Text(f"█ {name}", style=style) for name, style in STYLES.items())
         self._console.print(
             Text("Ebbtide: a working memory that manages itself", style="bold"),
-            Text(
-                "A scripted day. The offline model follows rules and quotes from its context only."
-            ),
-            Text.assemble(f"The bar, {_BLOCK} tokens a block: ", colours),
+            Text("A scripted talk. The offline model follows rules, quotes from its context only."),
+            Text("Turns in which nothing comes or leaves are one line for all of them."),
+            Text.assemble(f"What a turn sends, {_BLOCK} tokens a block: ", colours),
+            Text.assemble(("░ ", _HISTORY), "what an agent that sends everything would send more"),
             sep="\n",
         )
         self.command(f"The files are in {folder}")
@@ -48,14 +48,22 @@ class Page:
         block.add_row(str(number), Text("you", style="bold cyan"), _short(said, _SAID))
         self._console.print(block)
 
-    def answered(self, values: Mapping[str, Any], note: str) -> None:
+    def quiet(self, first: int, last: TurnTokens) -> None:
+        """Print turns in which nothing came or left as one, with what the last of them sent."""
+        turns = f"turns {first}-{last.turn}" if first < last.turn else f"turn {first}"
+        block = _grid()
+        block.add_row("", "", Text(f"{turns}: nothing comes, nothing leaves", style="dim"))
+        block.add_row("", "", _sent(last))
+        self._console.print(block)
+
+    def answered(self, values: Mapping[str, Any], spent: TurnTokens, note: str) -> None:
         """Print what a turn did: banners, answer, context, and what to look at."""
         block = _grid()
         for line in values["memory"]["banners"]:
             block.add_row("", "", banner(line.partition("\n")[0]))
         answer = values["messages"][-1].text
         block.add_row("", Text("ebb", style="bold green"), _short(answer, _ANSWERED))
-        block.add_row("", "", _context(values["memory"]["context_report"]))
+        block.add_row("", "", _sent(spent))
         self._console.print(block)
         if note:
             self.remark(note)
@@ -91,10 +99,11 @@ def _grid() -> Table:
     return grid
 
 
-def _context(report: Mapping[str, Any]) -> Text:
-    tokens = {name: size for name, size in report["tokens"].items() if name not in FIXED}
-    blocks = bar(tokens, _BLOCK)
-    return Text.assemble(blocks, f" {moving(tokens):,}\n", by_tier(tokens))
+def _sent(spent: TurnTokens) -> Text:
+    """Return what a turn sent as a bar and by its parts, beside the full history."""
+    more = "░" * (max(0, spent.full_history - spent.total) // _BLOCK)
+    figures = f"\nsent {spent.total:,}, full history {spent.full_history:,}: "
+    return Text.assemble(bar(spent.tiers, _BLOCK), (more, _HISTORY), figures, by_part(spent.tiers))
 
 
 def _short(text: str, limit: int) -> Text:

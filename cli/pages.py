@@ -8,9 +8,8 @@ from rich.text import Text
 
 from ..graph.erasing import ErasureReport
 from ..graph.show_context import ShownContext
+from ..memory.context.timeline import Part
 from ..memory.messages import Message, calls
-from ..memory.numbers import ranges
-from ..memory.tiers import Tier
 from ..memory.turn_lines import TurnLine, TurnPage
 from .budget import STYLES
 from .printable import in_line, printable
@@ -19,15 +18,15 @@ _ROLES = {"human": "user", "ai": "assistant"}
 
 
 def context_page(shown: ShownContext, budget: int) -> Iterator[Text | str]:
-    """Yield a working context, every character of it: a line for each tier, then what it sends."""
+    """Yield a working context, every character of it: a line for each part, then what it sends."""
     rest = ", what resuming it sends" if shown.unfinished else ""
     total = f"turn {shown.turn}{rest}: {shown.total:,} of {budget:,} tokens"
     yield Text(total, style="bold")
-    for tier in shown.tiers:
-        yield Text(_head(tier), style=f"bold {STYLES[tier.name]}")
-        if tier.name == "tools":
+    for part in shown.parts:
+        yield Text(_head(part), style=f"bold {STYLES[part.name]}")
+        if part.name == "tools":
             yield from (_json(one) for one in shown.tools)
-        for message in tier.messages:
+        for message in part.messages:
             yield from _message(message)
 
 
@@ -51,9 +50,11 @@ def efforts_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
 def found_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
     """Yield two lines for each result of a search: where it is, and what it says."""
     for one in found["results"]:
-        name = f"{one['id']} ({one['status']})" if one["id"] else "outside of efforts"
-        yield Text(in_line(f"turn {one['turn']}, {name}"), style="cyan")
+        where = one.get("id") or one.get("session") or "outside of efforts"
+        yield Text(in_line(f"turn {one['turn']}, {one['at']}, {where}"), style="cyan")
         yield f"  {' '.join(one['excerpt'].split())}"
+    if more := found.get("more"):
+        yield Text(f"{more} more", style="dim")
     if not found["results"]:
         yield Text(printable(found.get("why", "nothing found")), style="dim")
 
@@ -73,10 +74,9 @@ def erasure_page(report: ErasureReport) -> Iterator[Text | str]:
     yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in said.items() if names)
 
 
-def _head(tier: Tier) -> str:
-    turns = f", turns {ranges(tier.turns)}" if tier.turns else ""
-    left = f", left out: {json.dumps(tier.left_out)}" if tier.left_out else ""
-    return f"== {tier.name}: {tier.tokens:,} tokens{turns}{left}"
+def _head(part: Part) -> str:
+    turn = "" if part.turn is None else f", turn {part.turn}"
+    return f"== {part.name}{turn}: {part.tokens:,} tokens"
 
 
 def _message(message: Message) -> Iterator[Text | str]:

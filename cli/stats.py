@@ -13,6 +13,8 @@ from .printable import in_line
 
 _ROWS = 20
 _SERIES = "turns"
+_SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_history"})
+"""The metrics that are shown in percent."""
 
 
 def stats(home: Home, session: str | None) -> None:
@@ -32,7 +34,9 @@ def metrics(thread: str, found: Report) -> Table:
     table = Table("Metric", "Value", title=Text(in_line(thread)))
     for name in Report.__dataclass_fields__:
         if name != _SERIES:
-            table.add_row(name.replace("_", " "), _written(getattr(found, name)))
+            value = getattr(found, name)
+            written = percent(value) if name in _SHARES else _written(value)
+            table.add_row(name.replace("_", " "), written)
     return table
 
 
@@ -44,10 +48,19 @@ def series(found: Report) -> Table:
     return table
 
 
+def percent(share: float | None) -> str:
+    """Write a share in percent, and nothing as a dash.
+
+    >>> percent(0.333), percent(-24.5), percent(None)
+    ('33%', '-2,450%', '-')
+    """
+    return "-" if share is None else f"{share:,.0%}"
+
+
 def _row(turn: TurnTokens) -> tuple[str, ...]:
     expanded = turn.tiers.get("expanded", 0)
-    values = (turn.total, expanded, turn.always_expanded, turn.full_history, turn.savings)
-    return str(turn.turn), *map(_written, values)
+    values = (turn.total, expanded, turn.always_expanded, turn.full_history)
+    return str(turn.turn), *map(_written, values), percent(turn.savings)
 
 
 def _written(value: float | None) -> str:

@@ -70,8 +70,8 @@ class EbbtideAgent:
             self._turns[state["memory"]["turn"]] = answers[-1].turn_id
         self._seen = turns[-1].turn_id
         shown = show_context(agent, _CONFIG)
-        tiers = [tier for tier in shown.tiers if tier.name not in _NOT_SAID]
-        messages: Any = real([message for tier in tiers for message in tier.messages])
+        parts = [part for part in shown.parts if part.name not in _NOT_SAID]
+        messages: Any = real([message for part in parts for message in part.messages])
         return self._context(tuple(messages), self._compression(agent))
 
     def _context(self, messages: tuple[Any, ...], made: Compression | None) -> Context:

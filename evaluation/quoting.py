@@ -10,7 +10,7 @@ from langchain_core.messages import message_to_dict
 from ..memory import likeness
 from ..memory.background import background as describe
 from ..memory.capping import capped
-from ..memory.compression_quote import line_tokens, quote
+from ..memory.context.compression_quote import line_tokens, quote
 from ..memory.deduplicating import merged
 from ..memory.efforts import Effort
 from ..memory.errors import SalienceError
@@ -94,9 +94,7 @@ class ProtectedCore:
     def _context(self, turns: Sequence[TemplateTurn], older: Sequence[TemplateTurn]) -> Context:
         current = tuple(item for item in self._items if not item.superseded_by)
         rules = "; ".join(self._goals.constraints) or "none"
-        said = [
-            note(prompt("active_goal", effort=NAME, goal=self._goals.current, constraints=rules))
-        ]
+        said = [note(prompt("open_line", effort=NAME, goal=self._goals.current, constraints=rules))]
         if older:
             through = older[-1].turn_id
             shown = tuple(item for item in current if item.turn <= through)

@@ -37,7 +37,7 @@ COLUMNS = ("turn", "the user says", "ambient turns", "anchor", "tokens", "prefix
 
 def main() -> None:
     """State facts, talk on until they have left the window, then ask for them."""
-    settings = Settings(ambient_window=4, window_step=2, recall_hints=0)
+    settings = Settings(ambient_window=4, rebuild="every-turn", recall_hints=0)
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()
         agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=settings)

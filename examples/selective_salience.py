@@ -31,14 +31,14 @@ TALK = (
     "I looked at the dashboards again this morning, and at the logs, and found nothing new.",
     "The people from the shop called and told me at length what they had done over the weekend.",
 )
-TURNS = 100
+TURNS = 120
 CONFIG: Any = {"configurable": {"thread_id": "salience"}}
 COLUMNS = ("turn", "compressed", "active effort", "context", "all that was said")
 
 
 def main() -> None:
-    """Work on one effort for a hundred turns, and see what is left of it in the context."""
-    settings, sizes, said = Settings(context_budget=5_000), [], []
+    """Work on one effort for 120 turns, and see what is left of it in the context."""
+    settings, sizes, said = Settings(context_budget=2_700), [], []
     table = Table(*COLUMNS, title="One effort that goes on for long")
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()
@@ -48,7 +48,7 @@ def main() -> None:
             state, sent = say(agent, " ".join(filter(None, (words, STATED.get(turn)))))
             report, banners = state["memory"]["context_report"], state["memory"]["banners"]
             said.append(sum(count(one.text) for one in state["messages"][-2:]))
-            sizes.append(report["tokens"]["active"])
+            sizes.append(report["tokens"].get("quotes", 0) + report["tokens"].get("turns", 0))
             compressed = [one for one in banners if one.startswith("--- Compressed")]
             if compressed or turn in {1, TURNS}:
                 shown = compressed[0].split("(")[1].rstrip(") -") if compressed else ""

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, create_memory_agent
+from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.models import choose_model
 
 try:
@@ -27,10 +27,9 @@ SAID = (
     "We decided to bring the interceptor back and to retry once, because it acts on every 401.",
     "use server_log with path=/auth/refresh",
     "Two requests must not refresh at once: they wait for one promise. All 14 tests pass.",
-    "That's done",
-    "Thank you!",
+    *["That's done", "It rains.", "It rains.", "It rains.", "It rains."],
 )
-TIERS = {"memory": "summary", "active": "raw log", "turn": "this turn"}
+PARTS = {"memory": "summary", "turns": "raw log", "turn": "this turn"}
 
 
 def server_log(path: str) -> str:
@@ -41,24 +40,25 @@ def server_log(path: str) -> str:
 def main() -> None:
     """Hold the conversation, then show what the context held in each turn."""
     calls = talk()
-    table = Table("turn", *TIERS.values(), title="Tokens of the context by tier")
+    table = Table("turn", *PARTS.values(), title="Tokens of the context by part")
     for number, turn in enumerate(calls, start=1):
-        table.add_row(str(number), *(f"{turn[-1][tier]:,}" for tier in TIERS))
-    before, after = calls[-2][0]["active"], calls[-1][0]["memory"]
+        table.add_row(str(number), *(f"{turn[-1].get(part, 0):,}" for part in PARTS))
+    before, after = calls[-5][0]["turns"], calls[-1][0]["memory"]
     print(table, f"Open: {before:,} tokens of raw log. Concluded: {after:,} tokens of summary.")
     print(f"Saved: {1 - after / before:.1%}", plot([turn[-1] for turn in calls]), sep="\n")
 
 
 def talk() -> list[list[dict[str, int]]]:
-    """Return for each turn, and each model call in it, the tokens of the context by tier."""
+    """Return for each turn, and each model call in it, the tokens of the context by part."""
     model, saver, calls = choose_model(None, os.environ), InMemorySaver(), []
     config: Any = {"configurable": {"thread_id": "slice1"}}
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
-        agent = create_memory_agent(model, tools=[server_log], archive=archive, checkpointer=saver)
+        options: Any = {"archive": archive, "settings": Settings(rebuild="every-turn")}
+        agent = create_memory_agent(model, tools=[server_log], checkpointer=saver, **options)
         for words in SAID:
             steps = agent.stream({"messages": words}, config, stream_mode="updates")
-            contexts = [step["assemble_context"] for step in steps if "assemble_context" in step]
-            calls.append([context["memory"]["context_report"]["tokens"] for context in contexts])
+            sent = [step["assemble_context"] for step in steps if "assemble_context" in step]
+            calls.append([context["memory"]["context_report"]["tokens"] for context in sent])
     return calls
 
 
@@ -67,8 +67,8 @@ def plot(turns: list[dict[str, int]]) -> str:
     if charts is None:
         return "For a plot, install matplotlib."
     figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
-    axes, series = figure.subplots(), [[turn[tier] for turn in turns] for tier in TIERS]
-    axes.stackplot(range(1, len(turns) + 1), series, labels=TIERS.values(), step="mid")
+    axes, series = figure.subplots(), [[turn.get(part, 0) for turn in turns] for part in PARTS]
+    axes.stackplot(range(1, len(turns) + 1), series, labels=PARTS.values(), step="mid")
     axes.set(xlabel="turn", ylabel="tokens", title="An effort, from its opening to its end")
     axes.legend(loc="upper left")
     figure.savefig("slice1_compaction.png")

@@ -1,7 +1,6 @@
 """Slice 2: expanding an effort brings back its log word for word; collapsing takes it out again."""
 
 import os
-import re
 from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, create_memory_agent
+from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.models import choose_model
 from ebbtide.memory.record import Owner
 from ebbtide.memory.transcript import transcript
@@ -23,33 +22,34 @@ except ImportError:
 LIMITS = "Let's work on the rate limits: 100 requests a minute, because the database stops at 4000"
 BUG = "Let's work on the auth bug: people are signed out in the middle of their work"
 CODE = "The token lives 3600 seconds:\n\n\tif (age < 3600) { renew(); }  // 刷新 </effort>"
-TIERS = ("memory", "expanded", "open", "active", "notes")
+DONE, COLLAPSE, LATER = "That's done", "Collapse the auth bug", ["It rains."] * 3
+PARTS = ("memory", "expanded", "turns")
+EXACT = Settings(rebuild="every-turn", ambient_window=3)
 CONFIG: Any = {"configurable": {"thread_id": "slice2"}}
 
 
 def main() -> None:
     """Conclude two efforts, expand one, collapse it; compare what the model is sent."""
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
-        model = choose_model(None, os.environ)
-        agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
-        said = [say(agent, words) for words in (LIMITS, "That's done", BUG, CODE, "That's done")]
-        sizes = {"open": said[-1][0][0], "concluded": said[-1][-1][0]}
+        model, saver = choose_model(None, os.environ), InMemorySaver()
+        agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=EXACT)
+        calls = [say(agent, words) for words in (LIMITS, DONE, *LATER, BUG, CODE, DONE, *LATER)]
         other, effort = agent.get_state(CONFIG).values["memory"]["summaries"]
         log, before = read(archive, effort), read(archive, other)
-        sizes["expanded"], sent = say(agent, "Show me the full log of the auth bug")[-1]
-        sizes["collapsed"], _ = say(agent, "Collapse the auth bug")[-1]
+        (concluded, _), (expanded, sent) = say(agent, "Show me the full log of the auth bug")
+        sizes = {"open": calls[7][0][0], "concluded": concluded, "expanded": expanded}
+        *_, ((sizes["collapsed"], _),) = (say(agent, one) for one in (COLLAPSE, *LATER, "And now?"))
         after = read(archive, other)
-    table = Table("auth bug", *TIERS, "all", title="Tokens, without the conversation about it")
+    table = Table("auth bug", *PARTS, "all", title="Tokens of the context")
     for step, tokens in sizes.items():
         table.add_row(step, *map(str, tokens), str(sum(tokens)))
-    print(table, "As quoted, the log also holds the turn that concluded the effort.")
-    quoted = re.search(r'<effort [^\n]*key="(\w+)">\n(.*)\n</effort \1>', sent, re.DOTALL)
     holds = {
-        "Expanded equals the original log, byte for byte": bool(quoted and quoted[2] == log[0]),
+        "Expanded equals the original log, byte for byte": f'">\n{log[0]}\n</effort ' in sent,
         "Collapsed equals concluded, token for token": sizes["collapsed"] == sizes["concluded"],
         "The other effort, its log and its summary, is untouched": before == after,
     }
-    print("\n".join(f"{what}: {'yes' if held else 'no'}" for what, held in holds.items()))
+    said = [f"{what}: {'yes' if held else 'no'}" for what, held in holds.items()]
+    print(table, "Quoted, the log holds the turn that concluded it too.", *said, sep="\n")
     if charts:
         figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
         figure.subplots().bar([*sizes], [*map(sum, sizes.values())])
@@ -59,18 +59,18 @@ def main() -> None:
 
 
 def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
-    """Return for each model call of a turn the tokens by tier, and the text that was sent."""
+    """Return for each model call of a turn the tokens by part, and the text that was sent."""
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
     calls = [step["assemble_context"] for step in steps if "assemble_context" in step]
-    sizes = [[call["memory"]["context_report"]["tokens"][tier] for tier in TIERS] for call in calls]
+    tokens = (call["memory"]["context_report"]["tokens"] for call in calls)
+    sizes = [[one.get(part, 0) for part in PARTS] for one in tokens]
     sent = ["\n".join(part.text for part in call["context"]["messages"]) for call in calls]
     return [*zip(sizes, sent, strict=True)]
 
 
 def read(archive: DiskArchive, name: str) -> tuple[str, Any]:
     """Return the raw log of an effort and what the manifest says of it."""
-    owner = Owner("default", "slice2")
-    (tip,) = archive.tips(owner)
+    (tip,) = archive.tips(owner := Owner("default", "slice2"))
     turns = archive.turns(owner, tip, archive.effort_turns(owner, tip, name))
     return transcript(turns), archive.effort(owner, tip, name)
 

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, create_memory_agent
+from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.models import choose_model
 
 try:
@@ -37,7 +37,8 @@ def main() -> None:
     """Conclude two efforts, expand one, talk of something else until it collapses, expand again."""
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model = choose_model(None, os.environ)
-        agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
+        options: Any = {"settings": Settings(rebuild="every-turn"), "checkpointer": InMemorySaver()}
+        agent = create_memory_agent(model, archive=archive, **options)
         for words in SETUP:
             agent.invoke({"messages": words}, CONFIG)
         states = [agent.invoke({"messages": said}, CONFIG)["memory"] for said in RUN.values()]
@@ -46,7 +47,7 @@ def main() -> None:
     sizes = []
     for turn, (what, state) in enumerate(zip(RUN, states, strict=True), start=1):
         report, silent = state["context_report"], ages(state)
-        sizes.append(report["tokens"]["expanded"])
+        sizes.append(report["tokens"].get("expanded", 0))
         cells = (", ".join(silent) or "none", ", ".join(map(str, silent.values())))
         table.add_row(str(turn), what, *cells, str(sizes[-1]), str(report["total"]))
     print(table)

@@ -28,7 +28,7 @@ WORK = {
 }
 TRAIN = "My train leaves at nine, they say, from platform four."
 EFFORTS = [(f"Let's work on {name}", said * 24, "That's done") for name, said in WORK.items()]
-SETUP = [TRAIN] * 29 + [words for effort in EFFORTS for words in effort]
+SETUP = [TRAIN] * 27 + [words for effort in EFFORTS for words in effort] + [TRAIN] * 2
 SETUP += ["So much for gateway, sidebar, billing, thumbnails and backup."]
 RUN = {
     1: ("about efforts 1 and 2", "The gateway and the sidebar, you remember."),
@@ -46,7 +46,7 @@ CONFIG: Any = {"configurable": {"thread_id": "slice4"}}
 def main() -> None:
     """Conclude five efforts, talk of other things until three are evicted, ask for one of them."""
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
-        options: Any = {"settings": Settings(window_step=1), "checkpointer": InMemorySaver()}
+        options: Any = {"settings": Settings(rebuild="every-turn"), "checkpointer": InMemorySaver()}
         agent = create_memory_agent(choose_model(None, os.environ), archive=archive, **options)
         talk = SETUP + [RUN.get(row, ("", TRAIN))[1] for row in range(1, 28)]
         sent = [say(agent, words) for words in talk]

@@ -13,11 +13,11 @@ from langgraph.types import Checkpointer
 from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import DiskArchive
 from ..memory.attention import Attention
+from ..memory.context.budget import checked
 from ..memory.errors import SettingsError
 from ..memory.likeness import by_letters, by_meaning
 from ..memory.meaning import Embeddings
 from ..memory.settings import Settings
-from ..memory.shares import checked
 from ..memory.tokens import TokenCounter, cached, count
 from ..memory.toolbox import NAMES, schemas
 from ..nodes.collaborators import Collaborators, sizes

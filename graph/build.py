@@ -19,7 +19,7 @@ from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.state import AgentState, MemoryState, repacked, unpacked
 from .compiled import MemoryAgent
-from .routing import route_calls
+from .routing import route_calls, route_pass
 
 _HIDDEN = frozenset({"raw_answers"})
 """What no stream and no snapshot of the state shows: users see answers without state blocks."""
@@ -72,7 +72,7 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     graph.add_edge("run_tools", "assemble_context")
     graph.add_edge("detect_references", "decay")
     graph.add_edge("decay", "persist")
-    graph.add_edge("persist", "compress")
+    graph.add_conditional_edges("persist", route_pass, ["compress", END])
     graph.add_edge("compress", END)
     return graph
 

@@ -30,9 +30,9 @@ aclose_effort = on_a_thread(close_effort)
 
 
 def switch_effort(
-    agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
+    agent: Agent, config: RunnableConfig, effort_id: str = "", *, context: object = None
 ) -> Commanded:
-    """Make another open effort the active one."""
+    """Make another open effort the active one; without a name none is, and all stay open."""
     return order(agent, config, _named("switch", effort_id), context)
 
 
@@ -92,4 +92,4 @@ def expanding(effort_id: str, turns: str) -> Order:
 
 
 def _named(verb: str, effort_id: str) -> Order:
-    return Order(f"/{verb} {effort_id}", f"{verb}_effort", {"effort_id": effort_id})
+    return Order(f"/{verb} {effort_id}".strip(), f"{verb}_effort", {"effort_id": effort_id})

@@ -28,8 +28,12 @@ _TOLD: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "opened": lambda body: f"Opened {body['effort_id']}.",
     "concluded": lambda body: f"Concluded {body['effort_id']}: {body['summary']}",
     "switched": lambda body: f"Switched to {body['effort_id']}.",
+    "paused": lambda body: f"Paused {body.get('effort_id', 'nothing: no effort was active')}.",
     "reopened": lambda body: f"Reopened {body['effort_id']}: {body['prior_summary']}",
-    "updated": lambda body: f"The goal of {body['effort_id']} is now: {body['goal']}",
+    "updated": lambda body: (
+        f"The goal of {body['effort_id']} is now: {body['goal'] or 'not stated'} "
+        f"(constraints: {'; '.join(body['constraints']) or 'none'})"
+    ),
     "expanded": lambda body: (
         f"Expanded {body['effort_id']}: {body['tokens_loaded']} tokens of its log are back in view."
     ),
@@ -85,14 +89,14 @@ def told(result: ToolMessage) -> str:
     text, name, body = str(result.text), result.name or "The tool", memory_result(result) or {}
     if "error" in body or result.status == "error":
         return f"{name} did not work: {clipped(str(body.get('error', text)), _QUOTED)}"
-    if "efforts" in body and "text" not in body:
+    if "efforts" in body:
         return _listed(body["efforts"])
     if "results" in body:
         return _results(body["results"])
     if body.get("status") in _TOLD:
         return _TOLD[body["status"]](body)
-    shown = f"turn {body['turn']}: {body['text']}" if "text" in body else text
-    return f"{name} answered: {clipped(shown, _QUOTED)}"
+    read = (f"turn {one['turn']}: {one['text']}" for one in body.get("turns", ()))
+    return f"{name} answered: {clipped('; '.join(read) or text, _QUOTED)}"
 
 
 def error(result: ToolMessage) -> str:

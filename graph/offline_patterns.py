@@ -16,9 +16,11 @@ _WISH = (
 )
 _OVER = r"(?:done|fixed|finished|solved|sorted|settled|resolved|complete|completed|closed)"
 _SOON = r"(?:\s+(?:now|then|for now|for today|here))?"
+_THIS = r"(?:this|that|it|this effort|the effort)"
 _LOG = r"(?:full |whole |complete |entire |raw )?(?:log|logs|details?|history|transcript)"
 _ASPECT = r"(?:\s+(?:of|on|about|for|from|behind))"
 _TAKE = r"(?:(?:show|give|tell|bring|read|what are)\s+)?(?:me |us |back )?(?:all )?(?:the )?"
+_READ = r"(?:read|show)(?: me)?(?: the)?(?: full)?"
 _NEW = r"(?:an? )?(?:new )?effort:?(?: (?:for|on|called|named))?"
 
 _STATUS = (
@@ -56,6 +58,12 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     ("open_effort", rf"{_WISH}?(?:start|begin) (?:on|with) (?P<name>.+)"),
     ("open_effort", rf"{_WISH}(?:start|begin|tackle) (?P<name>.+)"),
+    ("switch_effort", rf"{_WISH}?pause(?: {_THIS})?{_SOON}"),
+    ("switch_effort", rf"{_WISH}?put {_THIS} (?:aside|on hold){_SOON}"),
+    (
+        "update_goal",
+        r"(?:(?P<drop>drop|lift)|add|new)(?: an?| the)? constraint:?\s+(?P<rule>.+)",
+    ),
     ("reopen_effort", rf"{_WISH}?(?:re-?open|take up) (?P<id>.+)"),
     (
         "switch_effort",
@@ -67,7 +75,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
     (
         "read_log",
-        r"(?:read|show)(?: me)?(?: the)?(?: full)?(?: log)?(?: of| from)? turn (?P<turn>\d+)",
+        rf"{_READ}(?: log)?(?: of| from)? turns? (?P<turns>\d+(?:-\d+)?)",
     ),
     ("expand_effort", rf"{_WISH}?expand (?P<id>.+)"),
     (

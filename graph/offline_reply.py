@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from .offline_answers import INTRODUCTION, answer, error, missing, noted, told
 from .offline_requests import Call, Clause, clauses
-from .offline_sentences import Efforts, efforts, sentences, turn_start
+from .offline_sentences import Efforts, efforts, is_memory, sentences, turn_start
 from .offline_summary import filled, summarised
 from .offline_words import words
 
@@ -126,7 +126,8 @@ def _forced(
 def _said(prompt: Prompt, parts: Sequence[Clause]) -> str:
     done = [told(result) for result in prompt.results]
     questions = [part.text for part in parts if part.asks]
-    found = sentences([*prompt.before, *prompt.results]) if questions else ()
+    logs = filter(is_memory, prompt.turn)
+    found = sentences([*prompt.before, *prompt.results, *logs]) if questions else ()
     answers = [(question, answer(question, found)) for question in questions]
     if answers and all(text for _, text in answers) and not any(part.call for part in parts):
         done = []

@@ -134,11 +134,10 @@ def _call(text: str, efforts: Efforts) -> Call | None:
 def _filled(tool: str, said: Mapping[str, str | None], efforts: Efforts) -> Call | None:
     if "name" in said:
         return Call(tool, _to_open(said["name"] or ""))
-    if "goal" in said:
-        goal, _, why = (said["goal"] or "").partition(" because ")
-        return Call(tool, {"goal": goal} | ({"rationale": why} if why else {}))
-    if "turn" in said:
-        return Call(tool, {"turn": int(said["turn"] or 0)})
+    if tool == "update_goal":
+        return Call(tool, _to_update(said))
+    if "turns" in said:
+        return Call(tool, {"turns": said["turns"]})
     if "query" in said:
         return Call(tool, {"query": said["query"]})
     return _on_effort(tool, said, efforts) if said else Call(tool, {})
@@ -162,6 +161,13 @@ def _to_open(said: str) -> dict[str, str]:
     short = " ".join(bare(name).split()[:_NAME_WORDS])
     unsaid = "" if short == bare(name) else bare(name)
     return {"name": short, "goal": goal[0] if goal else unsaid}
+
+
+def _to_update(said: Mapping[str, str | None]) -> dict[str, Any]:
+    if said.get("rule"):
+        return {"drop_constraints" if said["drop"] else "add_constraints": [said["rule"]]}
+    goal, _, why = (said["goal"] or "").partition(" because ")
+    return {"goal": goal} | ({"rationale": why} if why else {})
 
 
 def _named(match: re.Match[str], tools: Mapping[str, Any]) -> Call:

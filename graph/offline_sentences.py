@@ -26,7 +26,7 @@ _NAMED = re.compile(r'\[.*\beffort "(?P<id>[^"]+)"')
 
 _OWN = re.compile(
     r"(?:Noted:|I do not find|From (?:the |[^:]{1,80}:)|You said:|I said:|"
-    r"(?:Opened|Concluded|Switched|Reopened|Expanded|Collapsed) )"
+    r"(?:Opened|Concluded|Switched|Paused|Reopened|Expanded|Collapsed) )"
 )
 
 
@@ -186,23 +186,24 @@ def _of_result(message: ToolMessage) -> Iterator[Sentence]:
     elif "results" in body:
         for entry in body["results"]:
             yield from _of_entry(entry)
-    elif "turn" in body and "text" in body:
-        yield from _of_log(body)
+    elif isinstance(body.get("turns"), list):
+        for part in body["turns"]:
+            yield from _of_log(part)
 
 
 def _of_entry(entry: Any) -> Iterator[Sentence]:
     effort, turn = str(entry.get("id") or ""), str(entry.get("turn") or "")
     summary, excerpt = str(entry.get("summary") or ""), str(entry.get("excerpt") or "")
     yield from _each(Sentence(summary, "memory", effort, source="the summary"))
-    if entry.get("session"):
+    if entry.get("session") and effort:
         yield from _each(Sentence(excerpt, "memory", effort, source="the summary"))
     else:
         yield from _each(Sentence(excerpt, "memory", effort, turn, source="the log"))
 
 
-def _of_log(body: Any) -> Iterator[Sentence]:
-    effort = next(iter(body.get("efforts") or ()), "")
-    place = Sentence("", "memory", str(effort), str(body["turn"]), source="the log")
-    for line in str(body["text"]).splitlines():
+def _of_log(part: Any) -> Iterator[Sentence]:
+    effort = next(iter(part.get("efforts") or ()), "")
+    place = Sentence("", "memory", str(effort), str(part["turn"]), source="the log")
+    for line in str(part["text"]).splitlines():
         place = _logged(line, place)
         yield from _each(place)

@@ -49,7 +49,7 @@ def rebuild_anchor(
     thread = opened(agent, config, agent.get_state(config), context).at_rest()
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
-    records = thread.view.turns(visible(shown(thread, config, None, context).tiers))
+    records = thread.view.turns(visible(shown(thread, config, None, context).parts))
     answer = None
     if model and records:
         try:
@@ -82,4 +82,4 @@ def _rebuilt(
         return {}, Rebuilt(thread.state.get("anchor", {}), "none")
     limit, count = thread.settings.anchor_max_tokens, thread.collaborators.count
     anchor = limited(fields, limit, count)
-    return repacked({"anchor": anchor}), Rebuilt(anchor, "model" if said else "block")
+    return repacked({"anchor": anchor, "view": None}), Rebuilt(anchor, "model" if said else "block")

@@ -8,6 +8,7 @@ from langgraph.types import Send
 
 from ..nodes.state import AgentState
 
+AfterPersist = Literal["compress", "__end__"]
 Route = Literal["run_tools", "detect_references"]
 Router = Callable[[AgentState], list[Send | Route]]
 
@@ -31,3 +32,8 @@ def route_calls(application: Collection[str]) -> Router:
         return ["run_tools", *sends] if ours else sends
 
     return route
+
+
+def route_pass(state: AgentState) -> AfterPersist:
+    """Return where a turn goes after it was committed: on only if an effort is to be compressed."""
+    return "compress" if state["memory"]["position"].get("due") else "__end__"

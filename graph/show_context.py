@@ -1,6 +1,6 @@
 """What the next call would send, found out without writing anything."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -9,8 +9,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
+from ..memory.context.timeline import Part
 from ..memory.settings import Settings
-from ..memory.tiers import Tier
 from ..nodes.assemble_context import working_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.collaborators import Collaborators
@@ -22,30 +22,30 @@ from .threads import Agent, Thread, collaborators_of, newest, on_a_thread, opene
 
 @dataclass(frozen=True, slots=True)
 class ShownContext:
-    """A working context: the tiers in the order in which they are sent, and the tool schemas.
+    """A working context: its parts in the order in which they are sent, and the tool schemas.
 
     `turn` is the turn of the call. `unfinished` tells that it has begun already: then this is what
     resuming sends, without the results of tools that are still to run.
     """
 
     turn: int
-    tiers: tuple[Tier, ...]
+    parts: tuple[Part, ...]
     tools: tuple[dict[str, Any], ...]
     unfinished: bool
 
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, as the model is given them."""
-        return real([message for tier in self.tiers for message in tier.messages])
+        return real([message for part in self.parts for message in part.messages])
 
     @property
     def total(self) -> int:
         """The size of it all in tokens."""
-        return sum(tier.tokens for tier in self.tiers)
+        return sum(part.tokens for part in self.parts)
 
 
 class _Looking(AgentState, total=False):
-    tiers: tuple[Tier, ...]
+    parts: tuple[Part, ...]
 
 
 def show_context(
@@ -87,10 +87,10 @@ def shown(
         values["messages"] = [*values.get("messages", []), said]
     graph = _looking(thread.collaborators, begins=begins)
     found = graph.invoke(values, newest(config), context=cast("Any", context))
-    tiers = found["tiers"]
+    parts = found["parts"]
     if message is None and not resumed:
-        tiers = tuple(tier for tier in tiers if tier.name != "turn")
-    return ShownContext(found["memory"]["turn"], tiers, thread.collaborators.schemas, resumed)
+        parts = tuple(part for part in parts if part.name != "turn")
+    return ShownContext(found["memory"]["turn"], parts, thread.collaborators.schemas, resumed)
 
 
 def _looking(collaborators: Collaborators, *, begins: bool) -> Any:
@@ -106,5 +106,4 @@ def _looking(collaborators: Collaborators, *, begins: bool) -> Any:
 def _look(
     state: _Looking, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
-    tiers = working_context(unpacked(state), runtime, collaborators).tiers
-    return {"tiers": tuple(replace(tier, shrink=None) for tier in tiers)}
+    return {"parts": working_context(unpacked(state), runtime, collaborators).parts}

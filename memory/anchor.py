@@ -7,12 +7,10 @@ from typing import Any, TypeAlias
 
 from ..prompts.loader import text as prompt
 from .messages import Message
-from .quotes import fenced
 from .record import Record
 from .settings import Settings
 from .state_blocks import FIELDS, blocks, cut_content
 from .tokens import TokenCounter, cut_at_sentence
-from .wellformed import note
 
 Anchor: TypeAlias = Mapping[str, str]
 """Field -> text, in the order in which the model wrote them; "" is what stood before the first."""
@@ -84,12 +82,6 @@ def limited(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
     number = bisect_right(numbers, limit, key=lambda number: size(number, _LEAST))
     tokens = bisect_right(lengths, limit, key=lambda tokens: size(number, tokens))
     return first(number, _LEAST + tokens)
-
-
-def anchor_note(anchor: Anchor, settings: Settings) -> Iterator[Message]:
-    """Yield the note that shows the anchor to the model, quoted; nothing if there is none."""
-    if anchor and settings.anchor != "off":
-        yield note(prompt("anchor_note", quote=fenced("state", rendered(anchor))))
 
 
 def keeping(settings: Settings) -> str:

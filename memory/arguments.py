@@ -18,7 +18,13 @@ def _as_turns(value: Any) -> Any:
     return str(listed).strip().strip("[]")
 
 
+def _as_number(value: Any) -> Any:
+    return 0 if value is None else value
+
+
+Number = Annotated[int, BeforeValidator(_as_number)]
 Text = Annotated[str, BeforeValidator(_as_text)]
+Texts = Annotated[list[str], BeforeValidator(_as_list)]
 Turns = Annotated[str, BeforeValidator(_as_turns)]
 
 
@@ -37,26 +43,35 @@ class Open(Arguments):
 
     name: str
     goal: Text = ""
-    constraints: Annotated[list[str], BeforeValidator(_as_list)] = []
+    constraints: Texts = []
 
 
-class Close(Arguments):
-    """Arguments of `close_effort`; none is the active effort."""
+class Active(Arguments):
+    """Arguments of `close_effort` (none: the active effort) and `switch_effort` (none: pause)."""
 
-    effort_id: str | None = None
+    effort_id: Text = ""
 
 
-class EffortId(Arguments):
-    """Arguments of the tools that take just an effort."""
+class Reopen(Arguments):
+    """Arguments of `reopen_effort`; a goal takes the place of the finished one."""
 
     effort_id: str
+    goal: Text = ""
 
 
 class UpdateGoal(Arguments):
-    """Arguments of `update_goal`."""
+    """Arguments of `update_goal`; what is empty stays as it is."""
 
-    goal: str
+    goal: Text = ""
     rationale: Text = ""
+    add_constraints: Texts = []
+    drop_constraints: Texts = []
+
+
+class Collapse(Arguments):
+    """Arguments of `collapse_effort`."""
+
+    effort_id: str
 
 
 class Expand(Arguments):
@@ -68,14 +83,15 @@ class Expand(Arguments):
 
 
 class ReadLog(Arguments):
-    """Arguments of `read_log`; the offset counts characters, no session is the present one."""
+    """Arguments of `read_log`; the offset counts in the first turn, no session is this one."""
 
-    turn: int
-    offset: int = 0
+    turns: Turns
+    offset: Number = 0
     session: Text = ""
 
 
 class Search(Arguments):
-    """Arguments of `search_efforts`; words to look for, or a question."""
+    """Arguments of `search_efforts`; words or a question; without a limit the setting's holds."""
 
     query: Text
+    limit: Number = 0

@@ -4,10 +4,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from ..prompts.loader import text as prompt
+from .context.preview import Limits, previewed
 from .efforts import Effort
 from .errors import SalienceError
 from .extraction import MOST_PARTS, fenced_quotes, heading, readable
-from .preview import Limits, previewed
 from .quotes import fenced
 from .record import Group
 from .salience import Compression
@@ -18,6 +18,10 @@ from .transcript import Logged
 
 WORDS = 90
 """Words that a model is asked for at most: two or three sentences."""
+
+
+_PREVIEW = 150
+"""Tokens that a long content of the log has for a call that writes the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ def background(
     instructions = prompt("background", words=WORDS)
     known = fenced_quotes(old.items, settings.salience_max_tokens, count)
     taken = count(instructions) + count(known) + 2 * settings.background_max_tokens
-    logs = _logs(turns, readable(settings, taken), settings, count)
+    logs = _logs(turns, readable(settings, taken), count)
     made = old.background
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
@@ -64,15 +68,14 @@ def background(
     return made
 
 
-def _logs(
-    turns: Sequence[Logged], limit: int, settings: Settings, count: TokenCounter
-) -> list[str]:
-    short = settings.preview_tokens
-    limits = Limits(results=short, arguments=short)
+def _logs(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
+    limits = Limits(results=_PREVIEW, arguments=_PREVIEW)
     whole = parts(_in_short(turns, limits, count), limit, count)
     if len(whole) <= MOST_PARTS:
         return whole
-    return parts(_in_short(turns, replace(limits, texts=short), count), limit, count)[-MOST_PARTS:]
+    return parts(_in_short(turns, replace(limits, texts=_PREVIEW), count), limit, count)[
+        -MOST_PARTS:
+    ]
 
 
 def _in_short(turns: Sequence[Logged], limits: Limits, count: TokenCounter) -> list[Group]:

@@ -40,6 +40,11 @@ def switched(effort_id: str) -> str:
     return f"--- Switched to effort: {effort_id} ---"
 
 
+def paused(effort_id: str) -> str:
+    """Return the banner of an effort that stays open and is active no longer."""
+    return f"--- Paused effort: {effort_id} ---"
+
+
 def reopened(effort_id: str) -> str:
     """Return the banner of a concluded effort that goes on."""
     return f"--- Reopened effort: {effort_id} ---"
@@ -115,3 +120,8 @@ def wordless() -> str:
 def goal_updated(effort_id: str) -> str:
     """Return the banner of an effort whose goal changed."""
     return f"--- Updated goal of effort: {effort_id} ---"
+
+
+def constraints_updated(effort_id: str) -> str:
+    """Return the banner of an effort whose constraints changed."""
+    return f"--- Updated constraints of effort: {effort_id} ---"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from .background import BackgroundRequest, background
 from .capping import capped
-from .compression_quote import line_tokens
+from .context.compression_quote import line_tokens
 from .deduplicating import Merge, merged
 from .desk import Desk
 from .due import Due, item_limit

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from dataclasses import replace
 
 from . import banners
-from .arguments import Close
+from .arguments import Active
 from .desk import Desk, Outcome
 from .efforts import Effort, snapshot
 from .errors import SummaryError, ToolError
@@ -14,7 +14,7 @@ from .transitions import happened, within_limit
 from .workspace import Workspace
 
 
-def close_effort(desk: Desk, args: Close) -> Generator[SummaryRequest, EffortSummary, Outcome]:
+def close_effort(desk: Desk, args: Active) -> Generator[SummaryRequest, EffortSummary, Outcome]:
     """Conclude an effort, the active one by default; a failed summary leaves it open."""
     effort = _to_close(desk, args)
     log = desk.view.log(effort.id, running=True)
@@ -33,16 +33,13 @@ def close_effort(desk: Desk, args: Close) -> Generator[SummaryRequest, EffortSum
         tokens=desk.count(transcript(log)),
         stale=False,
     )
-    space = _concluded(desk, concluded)
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
-    if space.active not in (None, desk.space.active):
-        result["now_active"] = space.active
-    return desk.put(space), result
+    return desk.put(_concluded(desk, concluded)), result
 
 
-def _to_close(desk: Desk, args: Close) -> Effort:
-    effort_id = args.effort_id or desk.space.active
-    if effort_id is None:
+def _to_close(desk: Desk, args: Active) -> Effort:
+    effort_id = args.effort_id.strip() or desk.space.active
+    if not effort_id:
         listed = ", ".join(desk.space.open) or "none"
         raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
     return desk.find_open(effort_id)

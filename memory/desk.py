@@ -2,12 +2,14 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from .context.timeline import Timeline
 from .efforts import Effort
 from .errors import ToolError
 from .meaning import Embedder
+from .messages import Message
 from .names import slug
 from .qualified import is_qualified, parted, session_called
 from .settings import Settings
@@ -23,9 +25,10 @@ class Desk:
     """The workspace as the tool before left it, and what is around it.
 
     `room` is what the budget leaves beside instructions and tool schemas, `free` what it leaves for
-    recalled text, both in tokens; `cuts` is what the state remembers of cuts. With an `embedder`
-    searches go by meaning too. `related` returns the qualified ids of what the user's other
-    sessions have on a subject, the most related first.
+    recalled text, both in tokens; `line` is what the context shows, None before it was first built.
+    With an `embedder` searches go by meaning too. `related` returns the qualified ids of what the
+    user's other sessions have on a subject, the most related first. `results` are those of
+    the calls before it in the same message.
     """
 
     space: Workspace
@@ -34,9 +37,10 @@ class Desk:
     count: TokenCounter
     room: int
     free: int
-    cuts: Mapping[str, Any] = field(default_factory=dict)
+    line: Timeline | None = None
     embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None
+    results: tuple[Message, ...] = ()
 
     def put(self, space: Workspace) -> "Desk":
         """Return the desk with another workspace."""

@@ -4,22 +4,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from .compression_quote import quote
+from .context.budget import effort_share
+from .context.compression_quote import quote
+from .context.turns import whole_tokens
 from .desk import Desk
 from .efforts import Effort
 from .extraction import readable_at_once
-from .group_tiers import whole_tokens
 from .record import Record
 from .salience import Compression
-from .shares import shares
 from .tokens import count_message
 from .workspace import without
 
+LOW = 0.35
+"""What an effort is compressed to, a fraction of its share; found by simulation."""
+
+LEAST = 1.0
+"""What leaves at least, a fraction of the share, so that a pass is worth its calls.
+
+On *long* of `benchmarks/context_cost.py`, 250 turns, 0.3, 0.65 and 1.0 cost 3,291, 3,157 and 3,071
+tokens a turn with a budget of 4,000, and 2,691, 2,612 and 2,658 with 16,000.
+"""
+
+LEAST_HIDDEN = 0.75
+"""The same where turns that nothing stands for had to leave the context.
+
+On *long* with a budget of 4,000, 600 turns, 0.6, 0.75 and 0.9 cost 2,863, 2,792 and 2,732 a turn.
+"""
+
 QUOTED_SHARE = 0.5
-"""What the salient items of an effort may have of what its tier is cut to, a fraction."""
+"""What the salient items of an effort may have of what it is compressed to, a fraction."""
 
 _LOOKED_AT = 3
-"""Shares of an effort's tier that one pass looks at: more than it ever has, unless passes fail."""
+"""Shares of an effort that one pass looks at: more than it ever has, unless passes fail."""
 
 _CHUNK = 50
 
@@ -59,6 +75,12 @@ def adoptable(desk: Desk, kept: Mapping[str, Compression]) -> Compression | None
     return next((one for one in kept.values() if one.turn > named.get(one.effort, 0)), None)
 
 
+def is_due(desk: Desk) -> bool:
+    """Tell whether an open effort is to be compressed, or was and the state does not say so."""
+    kept = stored(desk)
+    return adoptable(desk, kept) is not None or due(desk, kept) is not None
+
+
 def due(desk: Desk, kept: Mapping[str, Compression]) -> Due | None:
     """Return the open effort to be compressed now, the active one first; None if there is none."""
     if desk.settings.compression == "off":
@@ -71,8 +93,12 @@ def due(desk: Desk, kept: Mapping[str, Compression]) -> Due | None:
 
 def item_limit(desk: Desk) -> int:
     """Return how many tokens the salient items of one effort may have."""
-    tier = shares(desk.settings)["active"] * desk.room * desk.settings.low_water
-    return min(desk.settings.salience_max_tokens, int(QUOTED_SHARE * tier))
+    return min(desk.settings.salience_max_tokens, int(QUOTED_SHARE * LOW * share_of(desk)))
+
+
+def share_of(desk: Desk) -> float:
+    """Return how many tokens the active effort may have; another one may have half of it."""
+    return effort_share(desk.settings.context_budget) * desk.room
 
 
 def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
@@ -113,13 +139,14 @@ def standing(desk: Desk, made: Compression | None) -> int:
 def _due(desk: Desk, effort: Effort, old: Compression | None) -> Due | None:
     log = desk.view.log_turns(effort.id)
     settings, stands = desk.settings, standing(desk, old)
-    share = shares(settings)["active" if effort.id == desk.space.active else "open"] * desk.room
+    share = share_of(desk) if effort.id == desk.space.active else share_of(desk) / 2
     turns = [turn for turn in log if old is None or turn > old.through]
     records, sizes = _oldest(desk, turns, _LOOKED_AT * share)
     live, gone, more = stands + sum(sizes), 0, len(turns) - len(records)
-    if live > share:
-        low = 0 if more else settings.low_water * share - max(stands, item_limit(desk))
-        least = (1 - settings.low_water) * share
+    hidden = desk.line is not None and turns[:1] != [] and turns[0] < desk.line.first
+    if live > share or hidden:
+        low = 0 if more or hidden else LOW * share - max(stands, item_limit(desk))
+        least = (LEAST_HIDDEN if hidden else LEAST) * share
         gone = leaving(sizes, max(0, settings.recent_turns - more), low, least)
         gone = within(sizes[:gone], readable_at_once(settings))
     if not gone and not (old and old.stale):

@@ -11,6 +11,7 @@ EffortStatus: TypeAlias = Literal["open", "concluded"]
 STATUS: Mapping[str, EffortStatus] = {
     "opened": "open",
     "goal_updated": "open",
+    "constraints_updated": "open",
     "reopened": "open",
     "concluded": "concluded",
 }

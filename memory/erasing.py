@@ -130,9 +130,13 @@ class Target:
     def _given(self) -> Iterator[tuple[str, ...]]:
         """Yield what the turn's events say anew of each effort, as later events may repeat it."""
         for event in self.record.events:
+            name = event.get("effort", "")
             for key in text_fields(event):
-                if self.is_new(event, key):
-                    yield (event.get("effort", ""), key, *_leaves(event[key]))
+                if key == "constraints":
+                    known = getattr(self.before(name), key, ())
+                    yield from ((name, key, one) for one in event[key] if one not in known)
+                elif self.is_new(event, key):
+                    yield (name, key, *_leaves(event[key]))
 
 
 def sentences(texts: Iterable[str]) -> Sought:
@@ -170,13 +174,11 @@ def quoted(record: Record, sought: Sought) -> bool:
 
 def tombstone(record: Record, target: Target) -> Record:
     """Return what stays of the turn: its place, its digest, and events without their texts."""
-    events = tuple(
-        _blanked(
-            event, {key for key in text_fields(event) if _goes(event, key, target)}, target.anchor
-        )
-        for event in record.events
-    )
-    return replace(record, messages=(), events=events, status="erased")
+    events = []
+    for event in record.events:
+        gone = {key for key in text_fields(event) if _goes(event, key, target)}
+        events.append(_blanked(event, _rest(event, gone, target), target.anchor))
+    return replace(record, messages=(), events=tuple(events), status="erased")
 
 
 def without(record: Record, target: Target) -> tuple[Record, frozenset[Told]]:
@@ -190,9 +192,13 @@ def without(record: Record, target: Target) -> tuple[Record, frozenset[Told]]:
     told: set[Told] = set()
     events = []
     for event in record.events:
-        gone = _made(event, record, target)
-        told |= {(event["effort"], text) for key in gone for text in _leaves(event[key])}
-        events.append(_blanked(event, gone, partial(target.anchor_of, record, own)))
+        rest = _rest(event, _made(event, record, target), target)
+        told |= {
+            (event["effort"], text)
+            for key, left in rest.items()
+            for text in {*_leaves(event[key])} - {*_leaves(left)}
+        }
+        events.append(_blanked(event, rest, partial(target.anchor_of, record, own)))
     return replace(record, events=tuple(events)), frozenset(told)
 
 
@@ -212,7 +218,8 @@ def without_summaries(record: Record, efforts: Iterable[str]) -> tuple[Record, f
         fields = text_fields(event)
         if event.get("effort") in named and "summary" in fields and not event.get("stale"):
             told.add((event["effort"], event["summary"]))
-            events.append(_blanked(event, _SUMMARY & fields, dict))
+            emptied = {key: type(event[key])() for key in _SUMMARY & fields}
+            events.append(_blanked(event, emptied, dict))
         else:
             events.append(event)
     return replace(record, events=tuple(events)), frozenset(told)
@@ -239,20 +246,33 @@ def _made(event: Event, record: Record, target: Target) -> set[str]:
     if "effort" not in event or not target.sees(record.branch, record.turn):
         return set()
     gone = {key for key in fields if (name, key, *_leaves(event[key])) in target.given}
+    if any((name, "constraints", one) in target.given for one in event.get("constraints", ())):
+        gone.add("constraints")
     if name in target.record.efforts and "summary" in fields and target.is_new(event, "summary"):
         gone.add("summary")
     return gone | (_SUMMARY & fields if "summary" in gone else set())
 
 
+def _rest(event: Event, gone: Iterable[str], target: Target) -> dict[str, Any]:
+    """Return what stays of fields that go: of the constraints those that the turn did not add."""
+    rest = {key: type(event[key])() for key in gone}
+    if "constraints" in rest:
+        name = event.get("effort", "")
+        known = (
+            one for one in event["constraints"] if (name, "constraints", one) not in target.given
+        )
+        rest["constraints"] = [*known]
+    return rest
+
+
 def _blanked(
-    event: Event, gone: Iterable[str], left: Callable[[Mapping[str, str]], dict[str, str]]
+    event: Event, rest: Mapping[str, Any], left: Callable[[Mapping[str, str]], dict[str, str]]
 ) -> Event:
-    """Return an event without the text of these fields; a summary says that it was erased."""
-    listed = frozenset(gone)
-    emptied = {**event, **{key: type(event[key])() for key in listed}}
+    """Return an event with what stays of these fields; a summary says that it was erased."""
+    emptied = {**event, **rest}
     if "anchor" in emptied:
         emptied["anchor"] = left(emptied["anchor"])
-    if "summary" in listed:
+    if "summary" in rest:
         return {**emptied, "summary": prompt("erased_summary"), "stale": True}
     return emptied
 

@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 
 from .terms import terms
 
-_PIECE = re.compile(r"[^\n.!?。！？]{1,400}[\n.!?。！？]*|[\n.!?。！？]+")
+_PIECE = re.compile(r"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){1,400}[\n.!?。！？]*|[\n.!?。！？]+")
+"""A sentence; a point within a number, a version or a file's name ends none."""
 _BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")
 _LONGEST = 400
 

@@ -1,12 +1,13 @@
 """Bringing the raw log of a concluded effort back into the context, and taking it out again."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..prompts.loader import text as prompt
 from . import banners
-from .arguments import EffortId, Expand
+from .arguments import Collapse, Expand
+from .context.turns import log_limit, log_quote
 from .desk import Desk, Outcome
-from .effort_quote import quote, share
 from .efforts import Effort
 from .errors import ToolError
 from .numbers import numbers, ranges
@@ -27,20 +28,22 @@ def expand_effort(desk: Desk, args: Expand) -> Outcome:
             f"no earlier turn of {effort.id!r} is stored; what was said in this turn is in view"
         )
     shown = _chosen(desk, effort, log, args)
-    tokens = desk.count(quote(effort, shown, share(desk), desk.count))
-    space, turns = desk.space, [turn.turn for turn in shown]
+    loaded = brought_back(desk, effort, log, shown)
+    space, turns, tokens = desk.space, [turn.turn for turn in shown], loaded["tokens_loaded"]
     event = {"type": "expanded", "effort": effort.id, "turns": turns, "tokens": tokens}
+    again = _in_view(desk, effort.id, turns)
+    if again:
+        event["again"] = True
     if effort.id not in space.summaries:
-        again = {"type": "returned", "effort": effort.id}
-        space = happened(space, again, banners.returned(effort.id))
+        returned = {"type": "returned", "effort": effort.id}
+        space = happened(space, returned, banners.returned(effort.id))
     space = happened(space, event, banners.expanded(effort.id, tokens))
     space = within_limit(space, desk.settings.summaries_limit)
-    result = {"status": "expanded", "effort_id": effort.id, "tokens_loaded": tokens}
-    result |= {"turns": ranges(turns)}
-    return desk.put(space), result | _rest(effort, log, turns)
+    loaded |= {"tokens_loaded": 0} if again else {}
+    return desk.put(space), {"status": "expanded", "effort_id": effort.id, **loaded}
 
 
-def collapse_effort(desk: Desk, args: EffortId) -> Outcome:
+def collapse_effort(desk: Desk, args: Collapse) -> Outcome:
     """Take the raw log of an expanded effort out of the context; its summary stays."""
     effort, space = desk.find(args.effort_id), desk.space
     if effort.id not in space.expanded:
@@ -59,26 +62,38 @@ def _chosen(desk: Desk, effort: Effort, log: Sequence[Logged], args: Expand) -> 
             f"turns {ranges(sorted(missing))[:_SHOWN]!r} are not in effort {effort.id!r}; "
             f"it has {ranges([turn.turn for turn in log])!r}"
         )
-    if not asked and desk.count(transcript(log)) <= share(desk):
+    chosen = [turn for turn in log if turn.turn in asked] or _matching(log, args.query)
+    if not chosen and desk.count(transcript(log)) <= log_limit(desk.room):
         return list(log)
-    return _within_share(
-        desk, [turn for turn in log if turn.turn in asked] or _ranked(log, args.query)
-    )
+    return fitting(desk, chosen or _ends(log))
 
 
-def _ranked(log: Sequence[Logged], query: str) -> list[Logged]:
-    """Order a log by how many terms of the query a turn holds, else first, last, second, …."""
+def _in_view(desk: Desk, effort_id: str, turns: Sequence[int]) -> bool:
+    """Tell whether these turns of an effort stand in the context as a log already."""
+    entry, line = desk.space.expanded.get(effort_id), desk.line
+    if entry is None or not {*turns} <= {*entry["turns"]}:
+        return False
+    at = entry["expanded_turn"]
+    if line is None or at > line.built:
+        return line is None or at not in line.short
+    return line.logs.get(effort_id) == at and at in line.turns and at not in line.short
+
+
+def _matching(log: Sequence[Logged], query: str) -> list[Logged]:
+    """Return the turns that hold a term of the query, those with most of them first."""
     wanted = frozenset(asked(query))
     held = {turn.turn: len(wanted.intersection(terms(transcript([turn])))) for turn in log}
-    found = [turn for turn in log if held[turn.turn]]
-    if found:
-        return sorted(found, key=lambda turn: -held[turn.turn])
-    ends = [*zip(log, reversed(log), strict=True)]
-    return [turn for pair in ends for turn in pair]
+    return sorted((turn for turn in log if held[turn.turn]), key=lambda turn: -held[turn.turn])
 
 
-def _within_share(desk: Desk, ordered: Sequence[Logged]) -> list[Logged]:
-    free = share(desk)
+def _ends(log: Sequence[Logged]) -> list[Logged]:
+    """Return a log as first, last, second, last but one, and so on."""
+    return [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
+
+
+def fitting(desk: Desk, ordered: Sequence[Logged]) -> list[Logged]:
+    """Return the first of these turns, one at least, that a log may show together, ascending."""
+    free = log_limit(desk.room)
     chosen: dict[int, Logged] = {}
     for turn in ordered:
         tokens = desk.count(transcript([turn]))
@@ -86,6 +101,15 @@ def _within_share(desk: Desk, ordered: Sequence[Logged]) -> list[Logged]:
             chosen[turn.turn] = turn
             free -= tokens
     return [chosen[number] for number in sorted(chosen)]
+
+
+def brought_back(
+    desk: Desk, effort: Effort, log: Sequence[Logged], shown: Sequence[Logged]
+) -> dict[str, Any]:
+    """Return what a result says of the turns of a log that it brings into the context."""
+    quote = log_quote(effort.id, effort.status, shown, log_limit(desk.room), desk.count)
+    turns = [turn.turn for turn in shown]
+    return {"tokens_loaded": desk.count(quote), "turns": ranges(turns)} | _rest(effort, log, turns)
 
 
 def _rest(effort: Effort, log: Sequence[Logged], shown: Sequence[int]) -> dict[str, str]:

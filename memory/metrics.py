@@ -1,11 +1,11 @@
 """What the events of a session say of its memory, as figures."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from .messages import Message
+from .messages import Message, calls, speaks
 from .record import Event, Record
 from .tokens import TokenCounter, count_messages
 
@@ -34,10 +34,11 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class TurnTokens:
-    """The context of a turn's last call in tokens, by tier, beside the two baselines.
+    """What a turn's last call sent in tokens, by tier, beside the two baselines.
 
-    `always_expanded` has the log of every concluded effort in it, `full_history` is all that was
-    said up to this turn.
+    `always_expanded` is the same context with the whole log of every concluded effort in it.
+    `full_history` is what the application would send at this point without a memory: its own
+    instructions and tool schemas, and every message so far but the memory's calls and results.
     """
 
     turn: int
@@ -47,18 +48,22 @@ class TurnTokens:
 
     @property
     def total(self) -> int:
-        """The tokens of the whole context."""
+        """The tokens of the whole context, instructions and tool schemas included."""
         return sum(self.tiers.values())
 
     @property
     def savings(self) -> float | None:
-        """The share of the full history that was not sent."""
+        """The share of the full history that was not sent; below 0 where more was sent."""
         return ratio(self.full_history - self.total, self.full_history)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The metrics of a session; a ratio with nothing below the line is None."""
+    """The metrics of a session; a ratio with nothing below the line is None.
+
+    `sent` and `full_history` are the tokens of the last calls of all turns together, ours and those
+    of an agent that sends everything; `savings_vs_full_history` is about the last turn.
+    """
 
     auto_collapses: int
     manual_collapses: int
@@ -68,6 +73,8 @@ class Report:
     tokens_saved_by_decay: int
     expansion_overhead: float | None
     savings_vs_full_history: float | None
+    sent: int
+    full_history: int
     evictions: int
     returns: int
     compressions: int
@@ -96,10 +103,12 @@ def report(records: Sequence[Record]) -> Report:
         avg_expansion_duration=_mean((one.end or last) - one.start for one in expansions),
         false_decay_rate=ratio(sum(_soon(one, turn) for one, turn in again), len(auto)),
         tokens_saved_by_decay=sum(
-            one.tokens * ((turn or last) - (one.end or last)) for one, turn in again
+            one.tokens * ((turn or last + 1) - (one.end or last) - 1) for one, turn in again
         ),
         expansion_overhead=_mean(one.tiers.get("expanded", 0) / one.total for one in turns),
         savings_vs_full_history=turns[-1].savings if turns else None,
+        sent=sum(one.total for one in turns),
+        full_history=sum(one.full_history for one in turns),
         evictions=_count(events, "evicted"),
         returns=_count(events, "returned"),
         compressions=_count(events, "compressed"),
@@ -112,18 +121,44 @@ def report(records: Sequence[Record]) -> Report:
     )
 
 
-def cost(tiers: Mapping[str, int], said: Sequence[Message], count: TokenCounter) -> Event:
+def cost(
+    tiers: Mapping[str, int], messages: Sequence[Message], alone: int, count: TokenCounter
+) -> Event:
     """Return the event that says what a turn cost: its context by tier, and what was said in it.
 
-    >>> cost({"turn": 6, "notes": 0}, [], len)
-    {'type': 'context', 'tokens': {'turn': 6}, 'said': 0}
+    `messages` are those of the turn, the memory's calls left out; `answer` is the last of them,
+    which no call of this turn was sent. `alone` is what the application has in front of them: its
+    own instructions and tool schemas.
+
+    >>> cost({"turn": 6, "notes": 0}, [{"type": "ai", "data": {"content": "Yes."}}], 20, len)
+    {'type': 'context', 'tokens': {'turn': 6}, 'said': 8, 'answer': 8, 'alone': 20}
     """
     tokens = {tier: size for tier, size in tiers.items() if size}
-    return {
-        "type": "context",
-        "tokens": tokens,
-        "said": count_messages(said, count),
-    }
+    answer = [one for one in messages[-1:] if one["type"] == "ai"]
+    said, last = (count_messages(part, count) for part in (messages, answer))
+    return {"type": "context", "tokens": tokens, "said": said, "answer": last, "alone": alone}
+
+
+def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterator[Message]:
+    """Yield messages without the calls of some tools and their results.
+
+    >>> message = {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "a", "id": "1"}]}}
+    >>> [*without_calls([message], {"a"})], [*without_calls([message], {"b"})] == [message]
+    ([], True)
+    """
+    gone: set[Any] = set()
+    for message in messages:
+        made = calls(message)
+        if message["type"] == "ai":  # ids may repeat between rounds
+            gone = {call.get("id") for call in made if call.get("name") in names}
+        if gone and message["data"].get("tool_call_id") in gone:
+            continue
+        kept = [call for call in made if call.get("name") not in names]
+        if len(kept) == len(made):
+            yield message
+        elif kept or speaks(message["data"].get("content")):
+            data = {**message["data"], "tool_calls": kept, "invalid_tool_calls": []}
+            yield {**message, "data": data}
 
 
 def ratio(part: float, whole: float) -> float | None:
@@ -159,17 +194,31 @@ def _soon(ended: Expansion, again: int | None) -> bool:
 
 
 def _turns(events: Iterable[Happening]) -> Iterator[TurnTokens]:
+    """Yield the turns that have a context; what faded in a turn was still in that context."""
     logs: dict[str, int] = {}
-    said = 0
+    shown: dict[str, int] = {}
+    faded: list[str] = []
+    said = before = 0
     for turn, event in events:
+        name = event.get("effort", "")
+        if turn != before:
+            shown = {one: size for one, size in shown.items() if one not in faded}
+            before, faded = turn, []
         if event["type"] == "concluded":
-            logs[event["effort"]] = event["tokens"]
-        elif event["type"] == "reopened":
-            logs.pop(event["effort"], None)
-        elif event["type"] == "context":
+            logs[name] = event["tokens"]
+        elif event["type"] == "expanded":
+            shown[name] = event["tokens"]
+        elif event["type"] == "evicted" or event.get("auto"):
+            faded.append(name)
+        elif event["type"] in {"collapsed", "reopened"}:
+            shown.pop(name, None)
+        if event["type"] == "reopened":
+            logs.pop(name, None)
+        if event["type"] == "context":
             tiers, said = event["tokens"], said + event["said"]
-            collapsed = sum(tiers.values()) - tiers.get("expanded", 0)
-            yield TurnTokens(turn, tiers, collapsed + sum(logs.values()), said)
+            more = sum(max(0, size - shown.get(one, 0)) for one, size in logs.items())
+            full = event.get("alone", 0) + said - event.get("answer", 0)
+            yield TurnTokens(turn, tiers, sum(tiers.values()) + more, full)
 
 
 def _searches(events: Sequence[Happening]) -> Iterator[bool]:

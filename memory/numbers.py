@@ -38,3 +38,14 @@ def ranges(turns: Sequence[int]) -> str:
         else:
             runs.append([turn])
     return ",".join("-".join(str(end) for end in run) for run in runs)
+
+
+def ranges_between(turns: Sequence[int], last: int) -> str:
+    """Write the numbers from 1 to `last` that are not among ascending `turns`.
+
+    >>> ranges_between([3, 7, 8], 9), ranges_between([1, 2], 2)
+    ('1-2,4-6,9', '')
+    """
+    ends = zip([0, *turns], [*turns, last + 1], strict=True)
+    gaps = ((before + 1, after - 1) for before, after in ends if after - before > 1)
+    return ",".join(str(first) if first == end else f"{first}-{end}" for first, end in gaps)

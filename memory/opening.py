@@ -1,15 +1,19 @@
 """Opening, switching, reopening efforts, and changing their goal."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from . import banners
-from .arguments import EffortId, Open, UpdateGoal
+from .arguments import Active, Open, Reopen, UpdateGoal
 from .desk import Desk, Outcome
 from .efforts import Effort, snapshot
 from .errors import ToolError
+from .expanding import brought_back, fitting
 from .names import slug
 from .qualified import is_qualified
 from .transitions import happened
+from .workspace import Workspace
 
 
 def open_effort(desk: Desk, args: Open) -> Outcome:
@@ -23,18 +27,20 @@ def open_effort(desk: Desk, args: Open) -> Outcome:
     return desk.put(space), {"status": "opened", "effort_id": name}
 
 
-def switch_effort(desk: Desk, args: EffortId) -> Outcome:
-    """Make another open effort the active one."""
+def switch_effort(desk: Desk, args: Active) -> Outcome:
+    """Make another open effort the active one; without a name none is, and all stay open."""
+    if not args.effort_id.strip():
+        return _paused(desk)
     effort = desk.find_open(args.effort_id)
     space = desk.space
     if space.active != effort.id:
         event = {"type": "switched", "effort": effort.id}
         space = happened(space, event, banners.switched(effort.id))
-    return desk.put(space), {"status": "switched", "effort_id": effort.id}
+    return desk.put(space), {"status": "switched", "effort_id": effort.id, **_aims(effort)}
 
 
-def reopen_effort(desk: Desk, args: EffortId) -> Outcome:
-    """Go on with a concluded effort; its log continues."""
+def reopen_effort(desk: Desk, args: Reopen) -> Outcome:
+    """Go on with a concluded effort; its log continues, a goal takes the place of the old one."""
     effort = desk.find_own(args.effort_id)
     if effort.status == "open":
         raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
@@ -44,20 +50,79 @@ def reopen_effort(desk: Desk, args: EffortId) -> Outcome:
     if made is not None:
         event["compressed"] = made.turn
     space = happened(desk.space, event, banners.reopened(effort.id))
+    aimed = _aimed(effort, args.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
-    return desk.put(space), result
+    result |= _aims(aimed) | _log(desk, effort)
+    return desk.put(_updated(space, effort, aimed)), result
 
 
 def update_goal(desk: Desk, args: UpdateGoal) -> Outcome:
-    """Change the goal of the active effort; the change is recorded with its turn."""
+    """Change goal and constraints of the active effort; the change is recorded with its turn."""
     if desk.space.active is None:
-        raise ToolError("no effort is active, so there is no goal to update; use open_effort first")
-    if not args.goal.strip():
-        raise ToolError(f"the goal {args.goal!r} is empty; say in one sentence what is wanted")
-    effort = replace(desk.find(desk.space.active), goal=args.goal)
-    event = {"type": "goal_updated", **snapshot(effort), "rationale": args.rationale}
-    space = happened(desk.space, event, banners.goal_updated(effort.id))
-    return desk.put(space), {"status": "updated", "effort_id": effort.id, "goal": effort.goal}
+        listed = ", ".join(desk.space.open) or "none"
+        raise ToolError(
+            "no effort is active, so there is no goal to update; "
+            f"use switch_effort or open_effort first; open: {listed}"
+        )
+    added, dropped = _worded(args.add_constraints), _worded(args.drop_constraints)
+    if not (args.goal.strip() or added or dropped):
+        raise ToolError("nothing to update: goal, add_constraints and drop_constraints are empty")
+    effort = desk.find(desk.space.active)
+    changed = replace(_aimed(effort, args.goal), constraints=_constraints(effort, added, dropped))
+    space = _updated(desk.space, effort, changed, args.rationale)
+    return desk.put(space), {"status": "updated", "effort_id": effort.id, **_aims(changed)}
+
+
+def _log(desk: Desk, effort: Effort) -> dict[str, Any]:
+    """Return what is said of the log that stands in the context again, its newest turns."""
+    log = desk.view.log(effort.id)
+    return brought_back(desk, effort, log, fitting(desk, log[::-1])) if log else {}
+
+
+def _paused(desk: Desk) -> Outcome:
+    active = desk.space.active
+    if active is None:
+        return desk, {"status": "paused"}
+    event = {"type": "paused", "effort": active}
+    space = happened(desk.space, event, banners.paused(active))
+    return desk.put(space), {"status": "paused", "effort_id": active}
+
+
+def _aims(effort: Effort) -> dict[str, Any]:
+    """Return what holds while an effort is open."""
+    return {"goal": effort.goal, "constraints": [*effort.constraints]}
+
+
+def _aimed(effort: Effort, goal: str) -> Effort:
+    return replace(effort, goal=goal) if goal.strip() else effort
+
+
+def _worded(constraints: Sequence[str]) -> list[str]:
+    return [said for one in constraints if (said := one.strip())]
+
+
+def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
+    """Return the constraints of an effort without some and with others, word for word."""
+    for one in dropped:
+        if one not in effort.constraints:
+            listed = "; ".join(map(repr, effort.constraints)) or "none"
+            raise ToolError(
+                f"no constraint {one!r} of {effort.id!r} to drop; those that hold: {listed}"
+            )
+    left = [one for one in effort.constraints if one not in dropped]
+    return tuple(dict.fromkeys([*left, *added]))
+
+
+def _updated(space: Workspace, before: Effort, after: Effort, why: str = "") -> Workspace:
+    """Return the workspace with what changed between two states of an effort, if anything did."""
+    told = {**snapshot(after), "rationale": why}
+    if after.goal != before.goal:
+        event = {"type": "goal_updated", **told}
+        space = happened(space, event, banners.goal_updated(after.id))
+    if after.constraints != before.constraints:
+        event = {"type": "constraints_updated", **told}
+        space = happened(space, event, banners.constraints_updated(after.id))
+    return space
 
 
 def _related(desk: Desk, effort: Effort) -> dict[str, list[str]]:

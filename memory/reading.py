@@ -1,23 +1,30 @@
 """Looking at efforts and logs without changing anything."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..prompts.loader import text as prompt
 from .arguments import Nothing, ReadLog
-from .clock import day_of
+from .clock import day_of, minute_of
 from .desk import Desk, Outcome
 from .efforts import Effort
 from .errors import ToolError
-from .numbers import ranges
+from .numbers import numbers, ranges
 from .qualified import is_qualified, qualified, session_name
-from .recall import Recalled
-from .record import memberships
+from .recall import Recalled, compact
+from .record import Group, Record, memberships
 from .slices import fit
-from .transcript import transcript
+from .transcript import rendered, transcript
 from .view import View
 
 _SHOWN = 160
+
+_AT_ONCE = 50
+"""Turns that one call reads at most; the result says how to go on."""
+
+_LEAST = 100
+"""A turn behind others is cut only if so many tokens of it can be shown."""
 
 _EARLIER = 20
 """Efforts of other sessions that `effort_status` names."""
@@ -61,36 +68,81 @@ def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:
     }
 
 
-def read_log(desk: Desk, args: ReadLog) -> tuple[Desk, Mapping[str, Any], Recalled]:
-    """Return the text of a visible turn from an offset on, as much as the free budget allows.
+def read_log(desk: Desk, args: ReadLog) -> tuple[Any, ...]:
+    """Return the text of visible turns from an offset on, as much as the free budget allows.
 
-    With a session it is a turn of its newest branch; what is quoted is the record as it is there.
+    What is not there is named, an error if nothing is. With a session they are turns of its newest
+    branch; what is quoted is the record as it is there.
     """
-    view = _view(desk, args.session)
-    log = view.render(args.turn)
-    if not log:
-        raise ToolError(_gone(desk, view, args.turn))
-    if not 0 <= args.offset < len(log):
-        raise ToolError(f"offset {args.offset} is outside turn {args.turn}: 0-{len(log) - 1}")
-    end = args.offset + fit(log[args.offset :], desk.free, desk.count)
-    where = _where(desk, view, args.turn)
+    view, asked = _view(desk, args.session), sorted(numbers(args.turns))
+    if not asked:
+        raise ToolError('no turns are named; write them like "3-5,8"')
+    there = [turn for turn in asked if 1 <= turn <= _newest(view)]
+    found = _found(desk, view, there[:_AT_ONCE])
+    gone = [turn for turn in asked if turn not in found and turn not in there[_AT_ONCE:]]
+    missing = _gone(desk, view, gone) if gone else ""
+    if not found:
+        raise ToolError(missing)
+    parts, end = _texts(desk, view, list(found.values()), args.offset)
+    last = parts[-1][1]
+    left = [turn for turn in there if turn > last.turn or (turn == last.turn and end)]
+    named = {} if view is desk.view else {"session": session_name(view.owner)}
     result = {
-        "turn": args.turn,
-        **({"session": where["session"]} if where else {}),
-        "efforts": list(_efforts(desk, view, args.turn)),
-        "text": log[args.offset : end],
-        "next_offset": end if end < len(log) else None,
-        "length": len(log),
+        **named,
+        "turns": [part for part, _ in parts],
+        **({"missing": missing} if missing else {}),
+        "next": {"turns": ranges(left), **({"offset": end} if end else {}), **named}
+        if left
+        else None,
     }
-    return desk, result, Recalled(args.turn, args.offset, end, **where)
+    return desk, result, *(quoted for _, quoted in parts)
 
 
-def _where(desk: Desk, view: View, turn: int) -> dict[str, str]:
+def _texts(
+    desk: Desk, view: View, turns: Sequence[Group | Record], offset: int
+) -> tuple[list[tuple[Mapping[str, Any], Recalled]], int]:
+    """Return the turns that there is room for, and where the last one is cut, 0 if it is whole."""
+    parts: list[tuple[Mapping[str, Any], Recalled]] = []
+    free = desk.free
+    for turn in turns:
+        log = rendered(turn.messages)
+        if not 0 <= offset < len(log):
+            raise ToolError(f"offset {offset} is outside turn {turn.turn}: 0-{len(log) - 1}")
+        head = _head(desk, view, turn)
+        free -= desk.count(compact(head))
+        end = offset + fit(log[offset:], max(1, free), desk.count)
+        if parts and end < len(log) and free < _LEAST:
+            break
+        free -= desk.count(log[offset:end])
+        quoted = Recalled(turn.turn, offset, end, **_where(desk, view, turn))
+        parts.append(({**head, "text": log[offset:end]}, quoted))
+        if end < len(log):
+            return parts, end
+        offset = 0
+    return parts, 0
+
+
+def _found(desk: Desk, view: View, turns: Sequence[int]) -> dict[int, Group | Record]:
+    """Return the turns among these that can be read, the running one included."""
+    now = view.running
+    found: list[Group | Record] = [*view.turns(turns)]
+    if now.turn in turns:
+        efforts = memberships(desk.space.active, desk.space.events)
+        found = [*(one for one in found if one.turn != now.turn), replace(now, efforts=efforts)]
+    return {one.turn: one for one in found if one.messages}
+
+
+def _head(desk: Desk, view: View, turn: Group | Record) -> dict[str, Any]:
+    own = view is desk.view
+    names = [name if own else qualified(view.owner, name) for name in turn.efforts]
+    return {"turn": turn.turn, "at": minute_of(turn.at) or "now", "efforts": names}
+
+
+def _where(desk: Desk, view: View, turn: Group | Record) -> dict[str, Any]:
     """Name the record of another session: the session, and the branch that the turn is on."""
-    if view is desk.view:
+    if view is desk.view or isinstance(turn, Group):
         return {}
-    branch = next((record.branch for record in view.turns([turn])), view.tip.branch)
-    return {"session": session_name(view.owner), "branch": branch}
+    return {"session": session_name(view.owner), "branch": turn.branch}
 
 
 def _view(desk: Desk, session: str) -> View:
@@ -104,16 +156,25 @@ def _view(desk: Desk, session: str) -> View:
     return found
 
 
-def _gone(desk: Desk, view: View, turn: int) -> str:
+def _gone(desk: Desk, view: View, turns: Sequence[int]) -> str:
+    """Say which turns were erased, and which are not there."""
     where = "" if view is desk.view else f" of session {session_name(view.owner)!r}"
-    if view.erased(turn):
-        return f"turn {turn}{where} was erased: its text cannot be read any more"
-    newest = max(view.running.turn, view.tip.turn)
-    return f"turn {turn}{where} is not there; the turns are 1-{newest}"
+    erased = [one.turn for one in view.turns(turns[:_AT_ONCE]) if one.status == "erased"]
+    absent = [turn for turn in turns if turn not in erased]
+    said = []
+    if erased:
+        was = "was erased: its" if len(erased) == 1 else "were erased: their"
+        said.append(f"{_numbered(erased)}{where} {was} text cannot be read any more")
+    if absent:
+        verb = "is" if len(absent) == 1 else "are"
+        there = f"the turns are 1-{_newest(view)}"
+        said.append(f"{_numbered(absent)}{where} {verb} not there; {there}")
+    return "; ".join(said)
 
 
-def _efforts(desk: Desk, view: View, turn: int) -> tuple[str, ...]:
-    if view is desk.view and turn == view.running.turn:
-        return memberships(desk.space.active, desk.space.events)
-    names = next((record.efforts for record in view.turns([turn])), ())
-    return names if view is desk.view else tuple(qualified(view.owner, name) for name in names)
+def _numbered(turns: Sequence[int]) -> str:
+    return f"turn{'s' * (len(turns) > 1)} {ranges(turns)[:_SHOWN]}"
+
+
+def _newest(view: View) -> int:
+    return max(view.running.turn, view.tip.turn)

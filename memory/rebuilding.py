@@ -3,23 +3,22 @@
 from collections.abc import Sequence
 
 from .anchor import newest
+from .context.timeline import Part
 from .quotes import fenced
 from .record import Record
 from .slices import fit_end
-from .tiers import Tier
 from .tokens import TokenCounter
 from .transcript import transcript
 
-_HISTORY = frozenset({"open", "ambient", "active"})
 
-
-def visible(tiers: Sequence[Tier]) -> list[int]:
+def visible(parts: Sequence[Part]) -> list[int]:
     """Return the turns that stand in a context as real messages, ascending.
 
-    >>> visible([Tier("active", (), 0, turns=(4,)), Tier("ambient", (), 0, turns=(1, 2))])
-    [1, 2, 4]
+    >>> visible([Part("turns", (), 0, turn) for turn in (1, 1, 2)])
+    [1, 2]
     """
-    return sorted({turn for tier in tiers if tier.name in _HISTORY for turn in tier.turns})
+    turns = {part.turn for part in parts if part.name == "turns"}
+    return sorted(turn for turn in turns if turn is not None)
 
 
 def newest_block(records: Sequence[Record]) -> dict[str, str] | None:

@@ -1,14 +1,15 @@
 """Recalled text: a result that quotes the log is stored as references to it, not as a copy.
 
 The artifact of such a tool result says `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`,
-characters of rendered turns, one range for each text that it quotes. For a text of an earlier
-session of the user it names the session and the branch of the record too, and for the summary of an
-effort there the effort. Erasing a turn therefore reaches what was read from it. Only `read_log` and
-`search_efforts` quote the log; no tool of the application can have their names.
+characters of rendered turns, one range for each text that it quotes; what a search found has its
+score too. For a text of an earlier session of the user it names the session and the branch of the
+record too, and for the summary of an effort there the effort. Erasing a turn therefore reaches what
+was read from it. Only `read_log` and `search_efforts` quote the log; no tool of the application can
+have their names.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,15 +17,26 @@ from .messages import Message
 from .slices import fit
 from .tokens import TokenCounter
 
+LINE = 20
+"""Tokens of a recalled text that is shrunk to one line: enough to see what it is about."""
+
+_SPARE = 4
+"""Tokens over that which are not worth an ellipsis."""
+
+_TEXTS = ("summary", "excerpt", "text")
 _FIELDS = frozenset({"turn", "offset", "end"})
 _ELSEWHERE = frozenset({"session", "branch"})
+_QUOTING = {"read_log": ("turns", "text"), "search_efforts": ("results", "excerpt")}
+"""Which list of a tool's result has the parts that quote, and where in a part the text stands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
     """A range of characters of one rendered turn, of an earlier session if one is named.
 
-    With an `effort` it is the summary that this effort had after the turn, the whole of it.
+    With an `effort` it is the summary that this effort had after the turn, the whole of it. The
+    `score` is that of the search which found it. Ranges of earlier versions count with the state
+    `blocks` of the model.
     """
 
     turn: int
@@ -33,6 +45,8 @@ class Recalled:
     session: str = ""
     branch: str = ""
     effort: str = ""
+    score: float | None = None
+    blocks: bool = False
 
     def __str__(self) -> str:
         """Name the range, for logs that show it instead of the text.
@@ -52,49 +66,91 @@ def reference(found: Recalled) -> dict[str, Any]:
     >>> reference(Recalled(5, 0, 40))
     {'turn': 5, 'offset': 0, 'end': 40}
     """
-    return {name: value for name, value in asdict(found).items() if name in _FIELDS or value}
+    said = asdict(found).items()
+    return {name: value for name, value in said if name != "blocks" and value not in {"", None}}
 
 
 def recalled(message: Message) -> tuple[Recalled, ...]:
     """Return the ranges that a tool result quotes, none for any other message."""
+    return tuple(found for _, found in quotations(message))
+
+
+def quotations(message: Message) -> list[tuple[Mapping[str, Any], Recalled]]:
+    """Return the parts of a tool result that quote a text each, with what they quote."""
     artifact = message["data"].get("artifact")
     if not isinstance(artifact, Mapping) or message["type"] != "tool":
-        return ()
+        return []
     listed = artifact.get("recalled")
     if not isinstance(listed, list) or not all(map(_is_range, listed)):
-        return ()
-    ranges = tuple(Recalled(**found) for found in listed)
-    return ranges if ranges and len(_quoting(message)) == len(ranges) else ()
+        return []
+    body, (_, name) = _body(message), _names(message)
+    parts = [part for part in _parts(message, body) if isinstance(part, Mapping) and name in part]
+    first_build = "turns" not in body
+    ranges = [Recalled(**one, blocks=first_build and "score" not in one) for one in listed]
+    return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
 
 
 def stored(message: Message) -> Message:
     """Return the message as the archive keeps it: without the text that it quotes."""
-    found = recalled(message)
-    return _with_texts(message, [""] * len(found)) if found else message
+    return restored(message, lambda _one: "")
 
 
 def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     """Return the message as it was sent; `read` returns what is quoted. The inverse of `stored`."""
-    found = recalled(message)
-    return _with_texts(message, [read(one) for one in found]) if found else message
+    _, name = _names(message)
+    return _with(message, [{**part, name: read(found)} for part, found in quotations(message)])
+
+
+def worst_first(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Return which parts of which messages quote, in the order in which they may give way.
+
+    What a search found comes before what was read, lower scores first, of equals the oldest.
+    """
+    ranked = [
+        (_names(message)[1] == "text", found.score or 0.0, at, number)
+        for at, message in enumerate(messages)
+        for number, (_, found) in enumerate(quotations(message))
+    ]
+    return [(at, number) for *_, at, number in sorted(ranked)]
+
+
+def in_lines(
+    messages: Sequence[Message], places: Collection[tuple[int, int]], count: TokenCounter
+) -> list[Message]:
+    """Return messages with these parts, as `worst_first` names them, shrunk to one line each."""
+
+    def parts(at: int, message: Message) -> list[Mapping[str, Any]]:
+        return [
+            _line(part, found, count) if (at, number) in places else part
+            for number, (part, found) in enumerate(quotations(message))
+        ]
+
+    touched = {at for at, _ in places}
+    return [
+        _with(message, parts(at, message)) if at in touched else message
+        for at, message in enumerate(messages)
+    ]
 
 
 def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
-    """Return a message that quotes the log with the heads of its quotes, `limit` tokens in all.
+    """Return a message that quotes the log with about `limit` tokens of recalled text.
 
-    What `read_log` returned says then where the rest begins; a search names the turn anyway.
+    Its parts shrink to one line each, the worst first; the best is cut to what is left, and says
+    where it goes on if it is the log of a turn.
     """
-    quoting, found = _quoting(message), recalled(message)
-    each = max(1, limit // max(1, len(found)))
-    texts = [str(item[_key(message)]) for item in quoting]
-    if sum(map(count, texts)) <= limit:
-        return message
-    heads = [text[: fit(text, each, count)] for text in texts]
-    short = _with_texts(message, heads)
-    if _key(message) == "excerpt":
-        return short
-    reads_on = {**_body(short), "next_offset": found[0].offset + len(heads[0])}
-    return {**short, "data": {**short["data"], "content": compact(reads_on)}}
+    _, name = _names(message)
+    *others, best = [number for _, number in worst_first([message])]
+    parts, found = map(list, zip(*quotations(message), strict=True))
+    sizes = [count(str(part[name])) for part in parts]
+    for number in others:
+        if sum(sizes) <= limit:
+            break
+        parts[number] = _line(parts[number], found[number], count)
+        sizes[number] = count(str(parts[number][name]))
+    if sum(sizes) > limit:
+        free = max(LINE, limit - sum(sizes) + sizes[best])
+        parts[best] = _cut(parts[best], name, found[best], free, count)
+    return _with(message, parts)
 
 
 def compact(value: Mapping[str, Any]) -> str:
@@ -102,39 +158,71 @@ def compact(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def _line(part: Mapping[str, Any], found: Recalled, count: TokenCounter) -> Mapping[str, Any]:
+    """Return a part with the beginnings of its texts; its turn, and its effort, are still named."""
+    texts = {name: str(part[name]) for name in _TEXTS if name in part}
+    long = {name: said for name, said in texts.items() if _long(said, count)}
+    heads = {name: f"{said[: fit(said, LINE, count)].rstrip()}…" for name, said in long.items()}
+    reads_on = _reads_on(found, len(heads["text"]) - 1) if "text" in heads else {}
+    return {**part, **heads, **reads_on}
+
+
+def _reads_on(found: Recalled, shown: int) -> dict[str, Any]:
+    """Return how the rest of a text is read of which so many characters are shown."""
+    place = {"session": found.session} if found.session else {}
+    return {"left_out": {"turns": str(found.turn), "offset": found.offset + shown, **place}}
+
+
+def _long(said: str, count: TokenCounter) -> bool:
+    """Tell whether a text is longer than a line and an ellipsis."""
+    return count(said) > LINE + _SPARE
+
+
+def _cut(
+    part: Mapping[str, Any], name: str, found: Recalled, limit: int, count: TokenCounter
+) -> Mapping[str, Any]:
+    """Return a part with the head of its text, if that makes it shorter."""
+    said = str(part[name])
+    end = fit(said, limit, count)
+    short = {**part, name: said[:end] + "…" * (name != "text")}
+    if name == "text":
+        short |= _reads_on(found, end)
+    return short if count(compact(short)) < count(compact(part)) else part
+
+
 def _is_range(found: Any) -> bool:
     """Tell whether an item of an artifact is a range; who names a session names a branch of it."""
     if not isinstance(found, Mapping) or not found.keys() >= _FIELDS:
         return False
-    where = found.keys() - _FIELDS
+    where = found.keys() - _FIELDS - {"score"}
     return (
         (not where or where - {"effort"} == _ELSEWHERE)
         and all(type(found[name]) is int for name in _FIELDS)
         and all(isinstance(found[name], str) and found[name] for name in where)
+        and type(found.get("score", 0)) in {int, float}
     )
 
 
-def _with_texts(message: Message, texts: Sequence[str]) -> Message:
-    body = _body(message)
-    filled = [
-        {**item, _key(message): text} for item, text in zip(_quoting(message), texts, strict=True)
-    ]
-    whole = {**body, "results": filled} if _key(message) == "excerpt" else filled[0]
+def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
+    """Return a result with other parts in place of those that quote; the same if there are none."""
+    if not quoting:
+        return message
+    body, (listed, name) = _body(message), _names(message)
+    left = iter(quoting)
+    parts = [next(left) if name in part else part for part in _parts(message, body)]
+    whole = {**body, listed: parts} if listed in body else parts[0]
     return {**message, "data": {**message["data"], "content": compact(whole)}}
 
 
-def _quoting(message: Message) -> list[Mapping[str, Any]]:
-    """Return the parts of a result that quote a text each: itself, or what a search found."""
-    body, key = _body(message), _key(message)
-    items = body.get("results") if key == "excerpt" else [body]
-    if not key or not isinstance(items, list):
-        return []
-    return items if all(isinstance(one, dict) and key in one for one in items) else []
+def _parts(message: Message, body: Mapping[str, Any]) -> list[Any]:
+    """Return what a result lists; `read_log` of earlier versions answered with one turn alone."""
+    listed, name = _names(message)
+    parts = body.get(listed, [body] if name == "text" else None)
+    return parts if isinstance(parts, list) else []
 
 
-def _key(message: Message) -> str:
-    name = message["data"].get("name")
-    return {"read_log": "text", "search_efforts": "excerpt"}.get(str(name), "")
+def _names(message: Message) -> tuple[str, str]:
+    return _QUOTING.get(str(message["data"].get("name")), ("", ""))
 
 
 def _body(message: Message) -> Mapping[str, Any]:

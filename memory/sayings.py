@@ -8,9 +8,14 @@ from typing import Any
 from .messages import Message
 from .state_blocks import cut_content
 
+DECIDING = frozenset(
+    {"open_effort", "close_effort", "switch_effort", "reopen_effort", "update_goal"}
+)
+"""The memory's tools after which something else holds, as their results say."""
+
 OWN_TOOLS = frozenset(
     {
-        *("open_effort", "close_effort", "switch_effort", "reopen_effort", "update_goal"),
+        *DECIDING,
         *("expand_effort", "collapse_effort", "effort_status", "search_efforts", "read_log"),
     }
 )

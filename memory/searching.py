@@ -6,7 +6,7 @@ kept in this one.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ..prompts.loader import text as prompt
@@ -19,15 +19,27 @@ from .errors import EmbeddingError
 from .excerpt import best_piece
 from .meaning import Meaning
 from .merging import Result, merged
+from .messages import Message
 from .qualified import qualified, session_name
-from .recall import Recalled, compact
+from .recall import Recalled, compact, quotations
+from .record import Record
+from .slices import fit
 from .terms import asked
+from .transcript import rendered
 from .transitions import happened
 from .view import past
 
 _log = logging.getLogger("ebbtide.embeddings")
 
 _ECHOED = 500
+
+_MOST = 20
+"""Results that the model can ask for."""
+
+_COUNTED = 50
+"""Further results are counted up to here."""
+
+_NAMING = ("id", "session", "turn")
 
 
 def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
@@ -39,39 +51,68 @@ def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
     if not wanted:
         why = prompt("nothing_to_search")
         return desk, {"query": args.query[:_ECHOED], "results": [], "why": why}
-    results, quoted = _within_budget(desk, _found(desk, args.query), wanted)
-    ids = dict.fromkeys(entry["id"] for entry in results if entry["id"])
+    limit = min(args.limit, _MOST) if args.limit > 0 else desk.settings.search_limit
+    found, total = _found(desk, args.query, limit)
+    results, quoted = _within_budget(desk, found, wanted)
+    ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     space = happened(desk.space, {"type": "searched", "efforts": [*ids]})
     result: dict[str, Any] = {"query": args.query[:_ECHOED], "results": results}
-    result |= {} if results else {"why": prompt("nothing_found")}
+    result |= {"more": total - len(results)} if results else {"why": prompt("nothing_found")}
     return desk.put(space), result, *quoted
 
 
-def _found(desk: Desk, query: str) -> tuple[Result, ...]:
-    limit = desk.settings.search_limit
-    own = desk.view.search(query, limit, _meaning(desk, query))
-    return merged(own, desk.view.search_sessions(query, limit), limit)
+def _found(desk: Desk, query: str, limit: int) -> tuple[tuple[Result, ...], int]:
+    """Return the best results, and how many there are."""
+    own = desk.view.search(query, _COUNTED, _meaning(desk, query))
+    others = desk.view.search_sessions(query, _COUNTED)
+    return merged(own[:limit], others[:limit], limit), len(own) + len(others)
 
 
 def _within_budget(
     desk: Desk, found: Sequence[Result], wanted: Collection[str]
 ) -> tuple[list[Mapping[str, Any]], list[Recalled]]:
-    """Return the results that there is room for, one at least, and what each of them quotes."""
-    own = [one.effort for one in found if isinstance(one, Found) and one.effort]
-    efforts = {effort.id: effort for effort in desk.known(own)}
+    """Return the results that there is room for, one at least, and what each of them quotes.
+
+    What an earlier call of this turn has found is only named: its text stands above.
+    """
+    given = {_identity(part) for message in _above(desk) for part, _ in quotations(message)}
     results: list[Mapping[str, Any]] = []
     quoted: list[Recalled] = []
     free = desk.free
+    for entry, recalled in _entries(desk, found, wanted):
+        known = _identity(entry) in given
+        named = {name: entry[name] for name in _NAMING if name in entry}
+        shown = named | {"above": True} if known else entry
+        free -= desk.count(compact(shown))
+        if free >= 0 or not results:
+            results.append(shown)
+            quoted += [] if known else [recalled]
+    return results, quoted
+
+
+def _entries(
+    desk: Desk, found: Sequence[Result], wanted: Collection[str]
+) -> Iterator[tuple[Mapping[str, Any], Recalled]]:
+    """Yield what was found as the model is told it, each with what it quotes."""
+    own = [one for one in found if isinstance(one, Found)]
+    efforts = {one.id: one for one in desk.known([one.effort for one in own if one.effort])}
+    records = {record.turn: record for record in desk.view.turns([one.turn for one in own])}
     for one in found:
         if isinstance(one, Elsewhere):
-            entry, recalled = _elsewhere(one) if one.effort else _said(desk, one, wanted)
-        else:
-            entry, recalled = _entry(desk, one, efforts.get(one.effort or ""), wanted)
-        free -= desk.count(compact(entry))
-        if free >= 0 or not results:
-            results.append(entry)
-            quoted.append(recalled)
-    return results, quoted
+            yield _elsewhere(one) if one.effort else _said(desk, one, wanted)
+        elif one.turn in records:
+            yield _entry(desk, one, efforts.get(one.effort or ""), records[one.turn], wanted)
+
+
+def _above(desk: Desk) -> Iterator[Message]:
+    """Yield the results of searches in this turn, those of the same message included."""
+    for message in (*desk.view.running.messages, *desk.results):
+        if message["data"].get("name") == "search_efforts":
+            yield message
+
+
+def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(entry.get(name) for name in (*_NAMING, "excerpt"))
 
 
 def _meaning(desk: Desk, query: str) -> Meaning | None:
@@ -86,20 +127,21 @@ def _meaning(desk: Desk, query: str) -> Meaning | None:
 
 
 def _entry(
-    desk: Desk, found: Found, effort: Effort | None, wanted: Collection[str]
+    desk: Desk, found: Found, effort: Effort | None, record: Record, wanted: Collection[str]
 ) -> tuple[Mapping[str, Any], Recalled]:
-    log = desk.view.render(found.turn)
+    """Return the best piece of a turn; its offset if one call of `read_log` stops before it."""
+    log = rendered(record.messages)
     begin, end = best_piece(log, wanted)
+    summary = (effort.summary or effort.goal) if effort else ""
     entry = {
-        "id": found.effort,
-        "status": effort.status if effort else None,
-        "summary": effort.summary if effort else "",
-        "excerpt": log[begin:end],
+        **({"id": found.effort} if found.effort else {}),
+        **({"summary": summary} if summary else {}),
         "turn": found.turn,
-        "offset": begin,
-        "score": round(found.score, 2),
+        "at": day_of(record.at),
+        **({"offset": begin} if fit(log, desk.free, desk.count) < end else {}),
+        "excerpt": log[begin:end],
     }
-    return entry, Recalled(found.turn, begin, end)
+    return entry, Recalled(found.turn, begin, end, score=round(found.score, 2))
 
 
 def _elsewhere(found: Elsewhere) -> tuple[Mapping[str, Any], Recalled]:
@@ -107,29 +149,22 @@ def _elsewhere(found: Elsewhere) -> tuple[Mapping[str, Any], Recalled]:
     effort, session = cast("Effort", found.effort), session_name(found.owner)
     entry = {
         "id": qualified(found.owner, effort.id),
-        "status": effort.status,
         "session": session,
-        "concluded": day_of(found.at),
+        "turn": found.tip.turn,
+        "at": day_of(found.at),
         "excerpt": effort.summary,
-        "score": round(found.score, 2),
     }
-    end, branch = len(effort.summary), found.tip.branch
-    return entry, Recalled(found.tip.turn, 0, end, session, branch, effort.id)
+    place, score = (session, found.tip.branch, effort.id), round(found.score, 2)
+    return entry, Recalled(found.tip.turn, 0, len(effort.summary), *place, score=score)
 
 
 def _said(
     desk: Desk, found: Elsewhere, wanted: Collection[str]
 ) -> tuple[Mapping[str, Any], Recalled]:
     """Return the best piece of a turn of another session, and the reference to it."""
-    session = session_name(found.owner)
-    log = past(desk.view.archive, found.owner, found.tip).render(found.tip.turn)
+    session, tip, score = session_name(found.owner), found.tip, round(found.score, 2)
+    log = past(desk.view.archive, found.owner, tip).render(tip.turn)
     begin, end = best_piece(log, wanted)
-    entry = {
-        "id": None,
-        "session": session,
-        "turn": found.tip.turn,
-        "at": day_of(found.at),
-        "excerpt": log[begin:end],
-        "score": round(found.score, 2),
-    }
-    return entry, Recalled(found.tip.turn, begin, end, session, found.tip.branch)
+    at = day_of(found.at)
+    entry = {"session": session, "turn": tip.turn, "at": at, "excerpt": log[begin:end]}
+    return entry, Recalled(tip.turn, begin, end, session, tip.branch, score=score)

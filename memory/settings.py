@@ -17,35 +17,11 @@ class Settings(BaseModel):
     context_budget: int = Field(
         16_000, ge=2_000, le=2_000_000, description="Tokens of the working context at most"
     )
-    active_share: float = Field(
-        0.30, gt=0, le=1, description="Share of the room for the active effort, a fraction"
-    )
-    ambient_share: float = Field(
-        0.20, gt=0, le=1, description="Share of the room for recent conversation, a fraction"
-    )
-    expanded_share: float = Field(
-        0.25, gt=0, le=1, description="Share of the room for expanded efforts, a fraction"
-    )
-    open_share: float = Field(
-        0.10, gt=0, le=1, description="Share of the room for the other open efforts, a fraction"
-    )
-    summaries_share: float = Field(
-        0.15, gt=0, le=1, description="Share of the room for summaries, a fraction"
-    )
-    turn_share: float = Field(
-        0.5, ge=0.2, le=1, description="Share of the room that the current turn may always have"
-    )
-    low_water: float = Field(
-        0.7, gt=0, le=1, description="What a tier is cut to, a fraction of its share"
-    )
-    preview_tokens: int = Field(
-        150, ge=32, le=100_000, description="Length of a preview in an older turn, in tokens"
-    )
     ambient_window: int = Field(
         10, ge=0, le=10_000, description="Ambient turns kept in the context at least; 0 = all"
     )
-    window_step: int = Field(
-        5, ge=1, le=1_000, description="The ambient window is cut every so many turns"
+    rebuild: Literal["lazy", "every-turn"] = Field(
+        "lazy", description="When what is finished leaves the context: at break-even, or at once"
     )
     messages_window: int = Field(
         2, ge=0, le=100, description="Earlier turns kept in `messages`, for chat UIs"
@@ -100,10 +76,7 @@ class Settings(BaseModel):
     )
     nudges: bool = Field(
         default=True,
-        description="Say once that talk looks like an effort, or that one is left open",
-    )
-    nudge_after: int = Field(
-        4, ge=2, le=50, description="Turns outside of efforts on one topic that make a nudge"
+        description="Say once that the active effort is open and was not mentioned for some turns",
     )
     summary_max_tokens: int = Field(
         120, ge=20, le=4_000, description="Length of an effort's summary at most, in tokens"

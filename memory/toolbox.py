@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias, cast
 
@@ -10,13 +10,14 @@ from pydantic import ValidationError
 
 from ..prompts.loader import text as prompt
 from .arguments import (
+    Active,
     Arguments,
-    Close,
-    EffortId,
+    Collapse,
     Expand,
     Nothing,
     Open,
     ReadLog,
+    Reopen,
     Search,
     UpdateGoal,
 )
@@ -54,12 +55,12 @@ Running: TypeAlias = Generator[Step, EffortSummary | None, Done]
 
 _TOOLS: Mapping[str, tuple[type[Arguments], Callable[[Desk, Any], Any]]] = {
     "open_effort": (Open, open_effort),
-    "close_effort": (Close, close_effort),
-    "switch_effort": (EffortId, switch_effort),
-    "reopen_effort": (EffortId, reopen_effort),
+    "close_effort": (Active, close_effort),
+    "switch_effort": (Active, switch_effort),
+    "reopen_effort": (Reopen, reopen_effort),
     "update_goal": (UpdateGoal, update_goal),
     "expand_effort": (Expand, expand_effort),
-    "collapse_effort": (EffortId, collapse_effort),
+    "collapse_effort": (Collapse, collapse_effort),
     "effort_status": (Nothing, effort_status),
     "search_efforts": (Search, search_efforts),
     "read_log": (ReadLog, read_log),
@@ -80,9 +81,10 @@ def run(desk: Desk, calls: Sequence[Mapping[str, Any]], others: frozenset[str]) 
     `others` are the names of the application's tools, for the error about an unknown name.
     A call that fails leaves the desk as it was.
     """
-    results = []
+    results: list[Message] = []
     for call in calls:
         before = desk.space
+        desk = replace(desk, results=tuple(results))
         try:
             desk, result, artifact = yield from _run_one(desk, call, others)
         except ToolError as error:

@@ -9,6 +9,7 @@ from ..prompts.loader import text as prompt
 from .messages import Message, calls, text
 from .recall import recalled
 from .record import Status
+from .state_blocks import cut_content
 
 _SPEAKERS = {"human": "user", "ai": "assistant"}
 
@@ -58,16 +59,18 @@ def transcript(turns: Iterable[Logged]) -> str:
     return "\n\n".join(f"[turn {turn.turn}]\n{_shown(turn)}" for turn in turns)
 
 
-def rendered(messages: Sequence[Message]) -> str:
+def rendered(messages: Sequence[Message], *, blocks: bool = False) -> str:
     r"""Render the messages of one turn as text; contents stand unchanged.
 
-    Text that was recalled from the archive stands as a reference, so that logs do not grow by
-    reading them. Appending messages appends text, so offsets stay valid while a turn runs.
+    State blocks of the model are left out, since only the newest holds; `blocks` keeps them. Text
+    that was recalled from the archive stands as a reference, so that logs do not grow by reading
+    them. Appending messages appends text, so offsets stay valid while a turn runs.
 
     >>> rendered([{"type": "human", "data": {"content": "Which port?"}}])
     'user: Which port?'
     """
-    return "\n".join(str(line) for message in messages for line in _lines(message))
+    said = text if blocks else spoken
+    return "\n".join(str(line) for message in messages for line in _lines(message, said(message)))
 
 
 def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
@@ -79,7 +82,7 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
     found, at = [], 0
     for message in messages:
         said, asked = at, []
-        for line in _lines(message):
+        for line in _lines(message, spoken(message)):
             begin = at + len(line.speaker)
             if line.call is None:
                 said = begin
@@ -90,11 +93,23 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
     return tuple(found)
 
 
+def spoken(message: Message) -> str:
+    r"""Return the text of a message without the state blocks that the model wrote.
+
+    >>> spoken({"type": "ai", "data": {"content": "Yes.\n---STATE---\nGoal: x\n---END STATE---"}})
+    'Yes.'
+    """
+    content = message["data"].get("content")
+    if message["type"] != "ai" or not content:
+        return text(message)
+    return text({"data": {"content": cut_content(content)}})
+
+
 def _shown(turn: Logged) -> str:
     return prompt("erased_turn") if turn.status == "erased" else rendered(turn.messages)
 
 
-def _lines(message: Message) -> list[Line]:
+def _lines(message: Message, said: str) -> list[Line]:
     references = recalled(message)
     if references:
         named = "; ".join(map(str, references))
@@ -102,7 +117,6 @@ def _lines(message: Message) -> list[Line]:
     speaker = _SPEAKERS.get(message["type"], message["type"])
     if message["type"] == "tool":
         speaker = f"tool {message['data'].get('name') or ''}".rstrip()
-    said = text(message)
     lines = [Line(f"{speaker}: ", said)] if said or not calls(message) else []
     return lines + [
         Line(f"{speaker} calls {call['name']} ", _arguments(call), at)

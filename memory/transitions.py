@@ -47,6 +47,10 @@ def _activated(space: Workspace, event: Event) -> Workspace:
     return space.activated(event["effort"])
 
 
+def _paused(space: Workspace, _event: Event) -> Workspace:
+    return replace(space, active=None)
+
+
 def _reopened(space: Workspace, event: Event) -> Workspace:
     space = _hidden(space, event).activated(event["effort"])
     return _compressed(space, event["effort"], event.get("compressed", 0))
@@ -92,8 +96,9 @@ def _hidden(space: Workspace, event: Event) -> Workspace:
 
 def _expanded(space: Workspace, event: Event) -> Workspace:
     name = event["effort"]
-    entry = {"expanded_turn": space.turn, **space.expanded.get(name, {})}
-    entry |= {"last_referenced_turn": space.turn, "turns": list(event["turns"])}
+    before = space.expanded.get(name, {}) if event.get("again") else {}
+    entry = {"expanded_turn": space.turn, "turns": list(event["turns"]), **before}
+    entry["last_referenced_turn"] = space.turn
     return replace(
         space,
         expanded={**space.expanded, name: entry},
@@ -125,6 +130,7 @@ def _renewed(entries: Mapping[str, Any], name: str, turn: int) -> dict[str, Any]
 _TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
     "opened": _activated,
     "switched": _activated,
+    "paused": _paused,
     "reopened": _reopened,
     "concluded": _concluded,
     "expanded": _expanded,

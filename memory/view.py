@@ -43,13 +43,15 @@ class View:
         Of another session it is read from the very record, whatever became of its branch.
         """
         if not quoted.session:
-            return self.render(quoted.turn)[quoted.offset : quoted.end]
+            said = self.render(quoted.turn, blocks=quoted.blocks)
+            return said[quoted.offset : quoted.end]
         there = self.session(quoted.session)
         if there is None:
             return ""
         there = past(self.archive, there.owner, Tip(quoted.branch, quoted.turn))
         if not quoted.effort:
-            return there.render(quoted.turn)[quoted.offset : quoted.end]
+            said = there.render(quoted.turn, blocks=quoted.blocks)
+            return said[quoted.offset : quoted.end]
         effort = there.effort(quoted.effort, ())
         return effort.summary if effort else ""
 
@@ -67,11 +69,12 @@ class View:
         tip = None if owner is None else self.archive.newest(owner)
         return past(self.archive, owner, tip) if owner and tip else None
 
-    def render(self, turn: int) -> str:
+    def render(self, turn: int, *, blocks: bool = False) -> str:
         """Return a visible turn as text, the running one included; empty if it is gone."""
         if turn == self.running.turn:
-            return rendered(self.running.messages)
-        return "".join(rendered(record.messages) for record in self.turns([turn]))
+            return rendered(self.running.messages, blocks=blocks)
+        found = self.turns([turn])
+        return "".join(rendered(record.messages, blocks=blocks) for record in found)
 
     def erased(self, turn: int) -> bool:
         """Tell whether a visible turn was erased."""
@@ -157,10 +160,6 @@ class View:
     def ambient_turns(self, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest ambient turns, ascending."""
         return self.archive.ambient(self.owner, self.tip, last)
-
-    def ambient(self, last: int) -> tuple[Record, ...]:
-        """Return the `last` newest ambient turns, ascending."""
-        return self.turns(self.ambient_turns(last))
 
     def ambient_count(self) -> int:
         """Count the committed ambient turns."""

@@ -7,6 +7,8 @@ from typing import Any
 from ..prompts.loader import text as prompt
 from .messages import CALL_BLOCKS, Message, calls, speaks, text
 from .quotes import fenced
+from .slices import fit
+from .tokens import TokenCounter, count_message
 
 NAME = "ebbtide"
 
@@ -21,6 +23,15 @@ Anthropic and Google take these and some more.
 def note(content: str) -> Message:
     """Return a message of the memory itself: user role, named `ebbtide`."""
     return {"type": "human", "data": {"content": content, "name": NAME}}
+
+
+def note_within(message: Message, limit: int, count: TokenCounter) -> Message:
+    """Return a note within `limit` tokens: its head and an ellipsis if it is longer."""
+    if count_message(message, count) <= limit:
+        return message
+    said = text(message)
+    around = count_message(note("…]"), count)
+    return note(f"{said[: fit(said, max(1, limit - around - 2), count)]}…]")
 
 
 def wellformed(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -41,15 +41,9 @@ class Workspace:
         )
 
     def closed(self, effort_id: str) -> "Workspace":
-        """Return the workspace without this open effort; the last active one becomes active."""
-        rest = without(self.open, effort_id)
-        active = self.active
-        if active == effort_id:
-            newest_first = reversed(list(rest))
-            active = max(
-                newest_first, key=lambda name: rest[name]["last_active_turn"], default=None
-            )
-        return replace(self, open=rest, active=active)
+        """Return the workspace without this open effort; if it was active, none is."""
+        active = None if self.active == effort_id else self.active
+        return replace(self, open=without(self.open, effort_id), active=active)
 
 
 def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:

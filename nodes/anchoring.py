@@ -8,6 +8,8 @@ from langgraph.runtime import Runtime
 
 from ..memory import banners
 from ..memory.anchor import limited, newest, rendered
+from ..memory.context.timeline import packed as packed_line
+from ..memory.context.timeline import unpacked, with_anchor
 from ..memory.messages import speaks
 from ..memory.settings import Settings, resolve
 from ..memory.state_blocks import cut_content
@@ -46,6 +48,9 @@ def anchored(
         runtime.stream_writer({"banner": banner})
     if space is not before:
         update |= packed(space)
+    line = unpacked(state.get("view"))
+    if line is not None and space.anchor != before.anchor:
+        update["view"] = packed_line(with_anchor(line, before.anchor))
     return answer.model_copy(update={"content": seen}), update
 
 

@@ -4,10 +4,9 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.context import assemble, instructions
-from ..memory.prefix import prefix_tokens, sent, shared
+from ..memory.context.assemble import assemble, instructions, prefix_tokens, sent, shared
+from ..memory.context.timeline import WorkingContext, packed
 from ..memory.settings import Settings, resolve
-from ..memory.tiers import WorkingContext
 from .collaborators import Collaborators
 from .plain import real
 from .session import desk
@@ -28,7 +27,7 @@ def assemble_context(
     return {
         "context": {"messages": real(context.messages)},
         "context_report": report,
-        "cuts": dict(context.cuts),
+        "view": packed(context.timeline),
         "sent": now,
     }
 
@@ -36,7 +35,7 @@ def assemble_context(
 def working_context(
     state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
 ) -> WorkingContext:
-    """Return what the next model call is sent, tier by tier."""
+    """Return what the next model call is sent, part by part."""
     here = desk(state, runtime, collaborators)
     system = instructions(collaborators.system, here.settings)
     with collaborators.archive.together():

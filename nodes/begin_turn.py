@@ -2,18 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ..memory import banners
+from ..memory.clock import stamp
+from ..memory.context.budget import checked
+from ..memory.context.hints import hints
+from ..memory.context.nudges import nudge
+from ..memory.context.rebuild import begun
+from ..memory.context.timeline import packed as packed_line
 from ..memory.desk import banners_since
 from ..memory.messages import text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
-from ..memory.shares import checked
 from ..memory.view import past
 from ..memory.workspace import Workspace
 from .arrivals import arrivals, kept_turns
@@ -21,7 +26,7 @@ from .attending import surface
 from .collaborators import Collaborators, sizes
 from .plain import plain
 from .recovery import recovered
-from .session import owner_of, packed, sealed, workspace
+from .session import desk, owner_of, packed, sealed, workspace
 from .settling import settle
 from .state import OF_THE_RUN, TurnState
 
@@ -45,27 +50,39 @@ def begin_turn(
         arrived = arrivals(known, owner, archive)
         settled = settle(known, owner, arrived, archive)
     turns = [*kept_turns(arrived, settings.messages_window), arrived.new]
-    space = replace(
-        workspace(known),
-        turn=settled["persisted"] + 1,
-        events=tuple(settled["events"]),
-        banners=(),
-    )
-    space = _told(space, known, runtime)
+    turn, events = settled["persisted"] + 1, tuple(settled["events"])
+    space = _told(replace(workspace(known), turn=turn, events=events, banners=()), known, runtime)
     if space.active is not None:
         space = space.activated(space.active)
     if space.turn == 1 + known.get("adopted", 0):
         space = _surfaced(space, owner, arrived.new, runtime, collaborators)
-    return {
+    messages = [message for turn in turns for message in turn]
+    update = {
         **{k: v for k, v in known.items() if known is not state and k not in OF_THE_RUN},
         **settled,
         **packed(space),
-        "messages": Overwrite([message for turn in turns for message in turn]),
+        "messages": messages,
         **sealed(owner, archive),
         "turn": space.turn,
         "turn_starts": [turn[0].id for turn in turns],
         "accepted": arrived.new[-1].id,
     }
+    begun_ = cast("TurnState", {**known, **update})
+    return {**update, **_view(begun_, runtime, collaborators), "messages": Overwrite(messages)}
+
+
+def _view(
+    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
+) -> dict[str, Any]:
+    """Return the update of what the context shows, and of what is said beside the question."""
+    here = desk(state, runtime, collaborators)
+    with collaborators.archive.together():
+        line = begun(here, stamp())
+        given, said = hints(here, line), nudge(here)
+    events = [*state["events"]]
+    events += [{"type": "hinted", "hints": given}] if given else []
+    events += [{"type": "nudged", "said": said}] if said else []
+    return {"view": packed_line(line), "events": events}
 
 
 def _told(space: Workspace, known: TurnState, runtime: Runtime[Settings]) -> Workspace:

@@ -36,7 +36,7 @@ def calling(order: Order) -> AIMessage:
 
 def answering(result: dict[str, Any]) -> AIMessage:
     """Return the answer that ends the turn: what was done to which effort."""
-    said = prompt("by_hand", status=result["status"], effort=result["effort_id"])
+    said = prompt("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
     return AIMessage(said, response_metadata=_MARK, id=str(uuid4()))
 
 

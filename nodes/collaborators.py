@@ -9,7 +9,7 @@ from langchain_core.tools import BaseTool
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention import Attention
-from ..memory.context import fixed_tiers, instructions
+from ..memory.context.assemble import fixed_parts, instructions
 from ..memory.keywords import KeywordCache
 from ..memory.likeness import Likeness
 from ..memory.meaning import Embedder
@@ -44,5 +44,5 @@ class Collaborators:
 def sizes(collaborators: Collaborators, settings: Settings) -> tuple[int, int]:
     """Return the tokens of the system message and of the tool schemas."""
     said = instructions(collaborators.system, settings)
-    system, tools = fixed_tiers(said, collaborators.schemas, collaborators.count)
+    system, tools = fixed_parts(said, collaborators.schemas, collaborators.count)
     return system.tokens, tools.tokens

@@ -1,4 +1,4 @@
-"""Shorten an open effort that has outgrown its share; usually there is nothing to do."""
+"""Shorten an open effort that has outgrown its share of the context."""
 
 import asyncio
 from typing import Any
@@ -37,4 +37,4 @@ async def acompress(
 def _told(passed: Passed, runtime: Runtime[Settings]) -> dict[str, Any]:
     if passed.banner:
         runtime.stream_writer({"banner": passed.banner})
-    return passed.update
+    return {**passed.update, "due": False}

@@ -11,6 +11,8 @@ from langgraph.runtime import Runtime
 from ..memory import banners
 from ..memory.clock import stamp
 from ..memory.compressing import Compressed, Reply, Request, advance, compress
+from ..memory.context.rebuild import rebuilt
+from ..memory.context.timeline import packed as packed_line
 from ..memory.desk import Desk
 from ..memory.due import Due, adoptable, due, standing, stored
 from ..memory.errors import ArchiveError, SalienceError
@@ -18,10 +20,9 @@ from ..memory.extraction import ExtractionRequest
 from ..memory.salience import Compression, ExtractionEntry
 from ..memory.settings import Settings
 from ..memory.transitions import happened
-from .by_hand import by_hand
 from .collaborators import Collaborators
 from .extracting import Ask, background, extraction
-from .session import desk_at_rest, packed, running
+from .session import desk_at_rest, packed, running, view_after
 from .state import TurnState
 
 _log = logging.getLogger("ebbtide.compression")
@@ -44,22 +45,29 @@ Passing: TypeAlias = Generator[Ask, Reply | SalienceError | None, Passed]
 def passing(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators) -> Passing:
     """Compress the effort that is due, if one is, and keep what was made in the archive.
 
-    The turn is committed by now, so whatever the archive raises is logged, and nothing changes.
+    The turn is committed by now, so whatever the archive raises is logged, and nothing changes. The
+    context goes on as after any other turn if nothing was made.
     """
-    if by_hand(running(state)):
-        return Passed()
     try:
         desk = desk_at_rest(state, runtime, collaborators)
+        passed = yield from _compressed(desk, collaborators)
+        if passed.update:
+            return passed
         with collaborators.archive.together():
-            kept = stored(desk)
-            made = adoptable(desk, kept)
-            if made is not None:
-                return _shown(desk, made, {})
-            found = due(desk, kept)
-        return (yield from _passed(desk, found, collaborators)) if found else Passed()
+            return Passed(view_after(desk, running(state)))
     except (OSError, ArchiveError) as error:
         _log.warning("nothing was compressed: %s: %s", type(error).__name__, error)
         return Passed()
+
+
+def _compressed(desk: Desk, collaborators: Collaborators) -> Passing:
+    with collaborators.archive.together():
+        kept = stored(desk)
+        made = adoptable(desk, kept)
+        if made is not None:
+            return _shown(desk, made, {})
+        found = due(desk, kept)
+    return (yield from _passed(desk, found, collaborators)) if found else Passed()
 
 
 def taken(steps: Passing, reply: Reply | SalienceError | None) -> Ask | Passed:
@@ -150,5 +158,6 @@ def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> Passed:
     first = desk.view.log_turns(made.effort)[:1]
     turns = "-".join(str(turn) for turn in dict.fromkeys([*first, made.through]))
     banner = banners.compressed(made.effort, turns)
-    update = packed(happened(desk.space, event, banner))
-    return Passed({key: update[key] for key in _KEYS}, banner)
+    desk = desk.put(happened(desk.space, event, banner))
+    update, line = packed(desk.space), rebuilt(desk, "compressed", desk.line)
+    return Passed({key: update[key] for key in _KEYS} | {"view": packed_line(line)}, banner)

@@ -1,27 +1,34 @@
 """Commit the turn and its events to the archive, once."""
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from langgraph.runtime import Runtime
 
+from ..memory.anchor import shown
 from ..memory.archive.memories import accessed
 from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
+from ..memory.context.assemble import fixed_parts
+from ..memory.due import is_due
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.meaning import Embedder
-from ..memory.metrics import cost
-from ..memory.record import Owner
+from ..memory.messages import Message
+from ..memory.metrics import cost, without_calls
+from ..memory.record import Event, Owner
 from ..memory.settings import Settings, resolve
+from ..memory.toolbox import NAMES
 from .attending import changed
 from .by_hand import by_hand
 from .collaborators import Collaborators
-from .session import committed, group, owner_of, running, tip_of
+from .session import committed, desk_at_rest, group, owner_of, running, tip_of, view_after
 from .settling import commit, commit_again
 from .state import TurnState
 
 _log = logging.getLogger("ebbtide.embeddings")
+_context_log = logging.getLogger("ebbtide.context")
 
 
 def persist(
@@ -36,7 +43,7 @@ def persist(
     owner = owner_of(state, runtime, settings, collaborators.archive)
     turn, tip = group(state, messages), tip_of(state)
     if "context_report" in state and not by_hand(messages):
-        spent = cost(state["context_report"]["tokens"], turn.messages, collaborators.count)
+        spent = _spent(state["context_report"]["tokens"], turn.messages, collaborators)
         turn = replace(turn, events=(*turn.events, spent))
     if turn.turn > tip.turn:
         record = commit(collaborators.archive, owner, tip, turn, collaborators.embedder)
@@ -46,7 +53,36 @@ def persist(
         _embed(collaborators.archive, owner, collaborators.embedder, settings.embedded_turns)
     if left_by(record) or accessed(record.events) or record.origin is not None:
         changed(owner, collaborators)
-    return committed(record, str(messages[-1].id))
+    after = committed(record, str(messages[-1].id))
+    return {**after, **_view(cast("TurnState", {**state, **after}), runtime, collaborators)}
+
+
+def _view(
+    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
+) -> dict[str, Any]:
+    """Return what the context shows from now on, or that an effort is to be compressed first.
+
+    The turn is committed by now, so what the archive raises is logged, and nothing changes.
+    """
+    try:
+        desk = desk_at_rest(state, runtime, collaborators)
+        with collaborators.archive.together():
+            if not by_hand(running(state)) and is_due(desk):
+                return {"due": True}
+            return view_after(desk, running(state))
+    except (OSError, ArchiveError) as error:
+        _context_log.warning("it stays as it is: %s: %s", type(error).__name__, error)
+        return {}
+
+
+def _spent(
+    parts: Mapping[str, int], messages: Sequence[Message], collaborators: Collaborators
+) -> Event:
+    """Return what the turn cost, beside what the application would send without a memory."""
+    count, schemas = collaborators.count, collaborators.schemas
+    own = [one for one in schemas if one.get("function", one).get("name") not in NAMES]
+    alone = sum(part.tokens for part in fixed_parts(collaborators.system, own, count))
+    return cost(parts, [*without_calls(shown(messages), NAMES)], alone, count)
 
 
 def _embed(archive: Archive, owner: Owner, embedder: Embedder, limit: int) -> None:

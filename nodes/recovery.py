@@ -22,7 +22,7 @@ from ..memory.view import every_turn, past
 from .answers import with_ids
 from .arrivals import closed
 from .plain import cleaned, plain, real
-from .session import packed, saved, sealed, tip_of, workspace
+from .session import known_now, packed, saved, sealed, tip_of, workspace
 from .settling import commit
 from .state import TurnState, unpacked
 
@@ -285,7 +285,7 @@ def _memory(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     found = archive.saved(owner, tip)
     if found is None:
         return packed(replay(every_turn(archive, owner, tip)))
-    known = unpacked({"memory": found.state})
+    known = unpacked({"memory": known_now(found.state)})
     return {**known, **packed(workspace(known))}
 
 

@@ -6,21 +6,23 @@ from hmac import compare_digest
 from typing import Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ..memory.anchor import with_blocks
 from ..memory.archive.protocol import Archive
 from ..memory.clock import stamp
+from ..memory.context.budget import TURN_SHARE, effective_budget, room
+from ..memory.context.rebuild import after_turn
+from ..memory.context.timeline import packed as packed_line
+from ..memory.context.timeline import unpacked
 from ..memory.desk import Desk
 from ..memory.errors import InputError, SessionNotFoundError, TipNotFoundError
 from ..memory.messages import Message, answered, clean
 from ..memory.recall import stored
 from ..memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
-from ..memory.safety import effective_budget
 from ..memory.settings import Settings, resolve, user_named
-from ..memory.shares import room
 from ..memory.view import View, past
 from ..memory.workspace import Workspace
 from .collaborators import Collaborators, sizes
@@ -32,7 +34,7 @@ _LEAST_FREE = 256
 _SAVED = frozenset(
     {
         *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor"),
-        *("cuts", "safety_factor", "window", "compressed"),
+        *("safety_factor", "window", "compressed"),
     }
 )
 """What of the state is saved with a turn; the rest is in its row, or of one turn alone."""
@@ -142,6 +144,16 @@ def saved(state: Mapping[str, Any]) -> dict[str, Any]:
     return memory
 
 
+def known_now(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a saved memory without what only an earlier version knew.
+
+    >>> known_now({"turn": 2, "position": {"window": 3, "cuts": {"key": "ab"}}})
+    {'turn': 2, 'position': {'window': 3}}
+    """
+    position = {key: v for key, v in memory.get("position", {}).items() if key in _SAVED}
+    return {**memory, "position": position}
+
+
 def committed(record: Record, last: str) -> dict[str, Any]:
     """Return the update that says what is in the archive; `last` is the id of its last message."""
     tip = {"branch": record.branch, "persisted": record.turn, "tip": record.digest}
@@ -193,11 +205,17 @@ def desk(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborat
 def desk_at_rest(
     state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
 ) -> Desk:
-    """Return what a pass that compresses works on: the state after its turn was committed."""
+    """Return what the end of a turn works on: the state after the turn was committed."""
     settings = run_settings(state, runtime, collaborators)
     owner = owner_of(state, runtime, settings, collaborators.archive)
     view = past(collaborators.archive, owner, tip_of(state))
     return _desk(state, collaborators, view, settings)
+
+
+def view_after(desk: Desk, messages: Sequence[BaseMessage]) -> dict[str, Any]:
+    """Return the update of what the context shows after a turn of these messages."""
+    calls = sum(isinstance(message, AIMessage) for message in messages)
+    return {} if desk.line is None else {"view": packed_line(after_turn(desk, desk.line, calls))}
 
 
 def run_settings(
@@ -214,7 +232,7 @@ def _desk(state: TurnState, collaborators: Collaborators, view: View, settings: 
     free = max(
         _LEAST_FREE,
         settings.context_budget - report.get("total", 0),
-        int(settings.turn_share * space_left) // 2,
+        int(TURN_SHARE * space_left) // 2,
     )
     return Desk(
         workspace(state),
@@ -223,7 +241,7 @@ def _desk(state: TurnState, collaborators: Collaborators, view: View, settings: 
         collaborators.count,
         room=space_left,
         free=free,
-        cuts=state.get("cuts", {}),
+        line=unpacked(state.get("view")),
         embedder=collaborators.embedder,
     )
 

@@ -1,7 +1,7 @@
 """The graph's state: plain data and messages, small, so that checkpoints stay small."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, Required, TypeAlias, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels import UntrackedValue
@@ -18,9 +18,11 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from ..memory.errors import StateError
+from ..memory.context.budget import MOST_FACTOR
+from ..memory.context.timeline import Why
+from ..memory.errors import StateError, ToolError
+from ..memory.numbers import numbers
 from ..memory.record import Tip
-from ..memory.safety import MOST
 
 Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(JsonValue))]
 """What JSON can hold."""
@@ -40,16 +42,16 @@ def _report(given: dict[str, Any]) -> dict[str, Any]:
     raise ValueError("Input should be a report with an integer as its total")
 
 
-def _cut(given: list[Any]) -> list[Any]:
-    match given:
-        case [int(), int(), list(), int() | None]:
-            return given
-    raise ValueError("Input should be the cut of a tier")
+def _listed(given: str) -> str:
+    try:
+        numbers(given)
+    except ToolError as error:
+        raise ValueError(str(error)) from error
+    return given
 
 
 _Turn: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 31)]
-_Pair: TypeAlias = Annotated[list[int], Field(min_length=2, max_length=2)]
-_Cut: TypeAlias = Annotated[list[int | list[_Pair] | None], AfterValidator(_cut)]
+_Pair: TypeAlias = Annotated[list[_Turn], Field(min_length=2, max_length=2)]
 
 
 @with_config(_STRICT)
@@ -80,15 +82,25 @@ class ExpandedEffort(TypedDict):
 
 
 @with_config(_STRICT)
-class Cuts(TypedDict, total=False):
-    """How the tiers of the context were cut, and `key`, which says for what context."""
+class View(TypedDict, total=False):
+    """What the context shows until it is rebuilt, as `timeline.packed` writes it."""
 
+    built: Required[_Turn]
+    turns: Annotated[str, AfterValidator(_listed)]
+    previews: _Turn
+    short: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], _Pair]
+    first: _Turn
+    summaries: list[str]
+    older: Annotated[int, Field(ge=0)]
+    open: list[str]
+    quotes: dict[str, _Turn]
+    logs: dict[str, _Turn]
+    anchor: dict[str, str]
+    size: Annotated[int, Field(ge=0)]
+    hold: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     key: str
-    memory: list[str]
-    expanded: dict[str, _Pair]
-    open: _Cut
-    ambient: _Cut
-    active: _Cut
+    why: Why
+    within: _Turn
 
 
 @with_config(_STRICT)
@@ -96,7 +108,8 @@ class Position(TypedDict, total=False):
     """Where the memory stands: bookkeeping of the nodes.
 
     `seal` is what the archive says of the session; `window` is the ambient window of this thread,
-    None for what the settings say.
+    None for what the settings say. `view` is what the context shows, None if it is to be built
+    anew; `due` tells that an open effort is to be compressed.
     """
 
     session: Session
@@ -104,9 +117,10 @@ class Position(TypedDict, total=False):
     branch: str
     persisted: _Turn
     tip: str
-    cuts: Cuts
+    view: View | None
+    due: bool
     sent: str
-    safety_factor: Annotated[float, Field(ge=1, le=MOST)]
+    safety_factor: Annotated[float, Field(ge=1, le=MOST_FACTOR)]
     window: Annotated[int, Field(ge=0)] | None
     compressed: dict[str, _Turn]
     events: list[Annotated[dict[str, Plain], AfterValidator(_event)]]

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
-from ..memory.safety import below_floor, safety_factor
+from ..memory.context.budget import below_floor, safety_factor
 from .state import TurnState
 
 _log = logging.getLogger("ebbtide.tokens")

@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
 from ebbtide import DiskArchive, create_memory_agent
+from ebbtide.graph.show_context import ShownContext
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Record, Tip
 from ebbtide.nodes.session import tip_of
@@ -68,6 +69,15 @@ def talk(root: Path, answers: Any, structured: Any = None, **options: Any) -> Ta
     quiet = ScriptedModel(answers=lambda _: "They talked.", structured=lambda _: {"items": []})
     options = {"extraction_model": quiet, "compression_model": quiet, **options}
     return Talk(create_memory_agent(model, archive=archive, **options), model, archive)
+
+
+def shown_turns(shown: ShownContext) -> dict[str, tuple[int, ...]]:
+    """Return by part of a context the turns that stand in it, in their order."""
+    found: dict[str, dict[int, None]] = {}
+    for part in shown.parts:
+        if part.turn is not None:
+            found.setdefault(part.name, {})[part.turn] = None
+    return {name: tuple(turns) for name, turns in found.items()}
 
 
 def tip_in(values: dict[str, Any]) -> Tip:

@@ -79,7 +79,7 @@ def test_pairs_stay_whole_in_the_window(tmp_path: Path) -> None:
     here = talk(
         tmp_path,
         [answer for _ in range(12) for answer in (twice, "seen")],
-        settings=Settings(ambient_window=2, window_step=1),
+        settings=Settings(ambient_window=2, rebuild="every-turn"),
     )
 
     [here.say(f"look {number}") for number in range(12)]
@@ -104,11 +104,11 @@ def test_checkpoints_do_not_grow_with_the_turns(tmp_path: Path) -> None:
         here = talk(tmp_path, lambda _: "answer " * 20, checkpointer=saver)
         size = "SELECT sum(length(checkpoint) + length(metadata)) FROM checkpoints"
         sizes: list[int] = []
-        for number in range(60):
+        for number in range(90):
             here.say(f"question {number:03}")
             sizes += saver.conn.execute(size).fetchone()
 
-    early, late = sizes[19] - sizes[9], sizes[59] - sizes[49]
+    early, late = sizes[59] - sizes[29], sizes[89] - sizes[59]
     assert late <= 1.02 * early
 
 
@@ -250,7 +250,7 @@ def test_what_happens_is_told(tmp_path: Path) -> None:
     events = [event["type"] for record in here.records(states[-1]) for event in record.events]
     assert events == ["opened", "context", "concluded", "context"]
     assert [len(state["memory"]["banners"]) for state in states] == [1, 1]
-    assert set(states[-1]["memory"]["context_report"]["tokens"]) >= {"memory", "active", "turn"}
+    assert set(states[-1]["memory"]["context_report"]["tokens"]) >= {"turns", "turn"}
 
 
 def test_time_travel_takes_the_archive_along(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_state_is_serialisable_inside_tool_loops(tmp_path: Path) -> None:
 
 def test_recalled_text_is_stored_once(tmp_path: Path) -> None:
     """Row 22: text that was read from the log is stored as a reference, not again."""
-    here = talk(tmp_path, ["x", call("read_log", turn=1), "read"])
+    here = talk(tmp_path, ["x", call("read_log", turns=1), "read"])
     here.say("a sentence that stands once")
 
     here.say("read turn 1")
@@ -320,7 +320,9 @@ def test_an_expanded_log_is_there_to_be_used(tmp_path: Path) -> None:
     shown = call("expand_effort", effort_id="auth")
     looks = [call("effort_status"), "z"]
     here = talk(
-        tmp_path, [*script, shown, *looks, *looks, "bye"], settings=Settings(decay_threshold=1)
+        tmp_path,
+        [*script, shown, *looks, *looks, "bye"],
+        settings=Settings(decay_threshold=1, rebuild="every-turn"),
     )
 
     [here.say(words) for words in (LONG, "done", "show", "and so?", "well")]
@@ -333,12 +335,13 @@ def test_topics_do_not_mix(tmp_path: Path) -> None:
     """Row 25: the log of a concluded effort is its own turns and no others."""
     here = talk(
         tmp_path,
-        ["hi", call("open_effort", name="a"), "x", call("close_effort"), "y", "bye"],
+        ["hi", call("open_effort", name="a"), "x", call("close_effort"), "y", *["bye"] * 4],
+        settings=Settings(rebuild="every-turn"),
     )
-    states = [here.say(words) for words in ("small talk", LONG, "done", "more talk")]
+    states = [here.say(words) for words in ("small talk", LONG, "done", *["more talk"] * 4)]
 
     records = here.records(states[-1])
-    assert [record.efforts for record in records] == [(), ("a",), ("a",), ()]
+    assert [record.efforts for record in records] == [(), ("a",), ("a",), *[()] * 4]
     tip = records[-1].tip
     archive = DiskArchive(tmp_path)
     assert archive.effort_turns(Owner("default", "t"), tip, "a") == (2, 3)

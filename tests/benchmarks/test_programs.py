@@ -92,18 +92,20 @@ def test_search_sessions(tmp_path: Path) -> None:
     assert [row["found first %"] for row in rows] == [100, 100]
 
 
-def test_context_cost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("talk", ["scripted", "day", "long"])
+def test_context_cost(tmp_path: Path, talk: str) -> None:
     """No context is over the budget, and the same talk stands beside it whole and summarised.
 
     A peer that is not installed has a row that says so.
     """
-    agents = ["ebbtide", "create_agent", "SummarizationMiddleware", "deepagents"]
-    rows = results("context_cost", tmp_path, "30", "--agents", *agents)["rows"]
+    peers = ["create_agent", "SummarizationMiddleware, 4,000", "deepagents"]
+    chosen = ["--talks", talk, "--turns", "30", "--budgets", "4000", "--agents", "ebbtide", *peers]
+    rows = results("context_cost", tmp_path, *chosen)["rows"]
     ours, plain, summarising, deep = rows
 
-    assert [row["agent"] for row in rows[:3]] == agents[:3]
-    assert [row["over it"] for row in (ours, plain)] == [0, "no bound"]
-    assert summarising["told to keep"] == 4_000
+    assert [row["agent"] for row in rows[:3]] == ["ebbtide, 4,000", *peers[:2]]
+    assert [row["over"] for row in (ours, plain)] == [0, "no bound"]
+    assert summarising["budget"] == 4_000
     assert ours["worst call"] < plain["worst call"]
     assert ours["calls without the question"] == 0
     assert all(0 < row["cached %"] < 100 for row in rows[:3])

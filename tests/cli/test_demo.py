@@ -25,6 +25,13 @@ def page(folder: Path) -> str:
     return result.stdout
 
 
+def number(text: str, pattern: str) -> int:
+    """Return the number that a pattern finds."""
+    found = re.search(pattern, text, re.MULTILINE)
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
 @pytest.mark.parametrize(
     "shown",
     [
@@ -57,14 +64,38 @@ def test_the_demonstration_shows_each_mechanism(page: str, shown: str) -> None:
     assert shown in page
 
 
-def test_the_context_stays_far_below_what_was_said(page: str) -> None:
-    """At the end the context holds less than half of all that was said."""
-    said = re.search(r"Said in all +([\d,]+) tokens", page)
-    held = re.search(r"In the context at the end +([\d,]+) tokens", page)
+def test_less_is_sent_than_the_full_history(page: str) -> None:
+    """Everything included, at least a quarter less in all, and half of it in the last turn."""
+    sent, full = (number(page, rf"{name} +([\d,]+) tokens") for name in ("Sent", "Full history"))
+    last = number(page, r"sent ([\d,]+) tokens, full history")
+    all_said = number(page, r"sent [\d,]+ tokens, full history ([\d,]+)")
 
-    assert said is not None
-    assert held is not None
-    assert int(held[1].replace(",", "")) * 2 < int(said[1].replace(",", ""))
+    assert sent < 0.75 * full
+    assert last < 0.5 * all_said
+
+
+def test_stats_say_the_same(page: str, folder: Path) -> None:
+    """`ebbtide stats` has the totals of the demonstration, and its last turn."""
+    thread = re.search(r"--thread (\S+)", page)
+    assert thread is not None
+
+    said = CliRunner().invoke(app, ["stats", thread[1], "--root", str(folder / "kept")]).stdout
+
+    pairs = {"Sent": "sent", "Full history": "full history"}
+    for name, metric in pairs.items():
+        shown = number(page, rf"{name} +([\d,]+) tokens")
+        assert shown == number(said, rf"│ {metric} +│ ([\d,]+) ")
+    assert number(page, r"sent ([\d,]+) tokens, full") == number(said, r"│ 123 +│ ([\d,]+) ")
+
+
+def test_turns_in_which_nothing_happens_are_one(page: str) -> None:
+    """Of eighteen letters a day one line is shown, and each turn stands in one place."""
+    runs = re.findall(r"turns? (\d+)(?:-(\d+))?: nothing comes", page)
+    shown = [int(turn) for turn in re.findall(r"^ *(\d+) you ", page, re.MULTILINE)]
+
+    quiet = [turn for a, z in runs for turn in range(int(a), int(z or a) + 1)]
+    assert sorted(quiet + shown) == [*range(1, 124)]
+    assert len(shown) < 50
 
 
 def test_the_page_fits_a_terminal_of_100_columns(page: str) -> None:

@@ -67,12 +67,12 @@ def test_what_is_small_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_goal_and_constraints_are_those_of_an_effort(tmp_path: Path) -> None:
-    """The effort is opened with goal and constraints, and a change of the goal is shown."""
+    """The effort is opened with goal and constraints, and a change of the goal is in view."""
     first, second = (transcript(one.messages) for one in lived(tmp_path, shed())[0])
 
-    assert "Goal: Paint the shed before the rain comes." in first
-    assert "Constraints: Use no more than two tins." in first
-    assert "Goal: Paint the fence." in second
+    assert "'goal': 'Paint the shed before the rain comes.'" in first
+    assert "'constraints': ['Use no more than two tins.']" in first
+    assert "'goal': 'Paint the fence.'" in second
 
 
 def turns(*roles: str) -> Sequence[TemplateTurn]:

@@ -15,10 +15,10 @@ def test_it_ends_well(ran: Run) -> None:
 
 
 def test_there_is_a_row_for_each_turn(ran: Run) -> None:
-    """The table shows the ten turns of the effort and the one after it."""
+    """The table shows the ten turns of the effort and the four after it."""
     turns = re.findall(r"^│ (\d+) ", ran.printed, re.MULTILINE)
 
-    assert turns == [str(turn) for turn in range(1, 12)]
+    assert turns == [str(turn) for turn in range(1, 15)]
 
 
 def test_concluding_saves_four_fifths(ran: Run) -> None:
@@ -29,6 +29,15 @@ def test_concluding_saves_four_fifths(ran: Run) -> None:
 
     assert float(saved) >= 80
     assert float(saved) == pytest.approx(100 * (1 - int(summary) / int(log)), abs=0.1)
+
+
+def test_the_raw_log_leaves(ran: Run) -> None:
+    """Once three other turns were said nothing of it is shown any more."""
+    rows = re.findall(r"^│ \d+ +│ ([\d,]+) +│ ([\d,]+) ", ran.printed, re.MULTILINE)
+    cells = [[int(cell.replace(",", "")) for cell in row] for row in rows]
+
+    assert [summary > 0 for summary, _ in cells] == [False] * 10 + [True] * 4
+    assert cells[-1][1] < 0.2 * cells[9][1]
 
 
 def test_it_saves_a_plot(ran: Run) -> None:

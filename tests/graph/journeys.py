@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
+from ebbtide import Settings
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Scripted, call
 
@@ -24,6 +26,9 @@ PAGES = (
 
 CEILING = 3_000
 """Tokens that no context reaches with a window of ten, however long the session."""
+
+EXACT = Settings(rebuild="every-turn")
+"""With these the context shows in each turn what the state says, as the tables of the runs do."""
 
 TRAINS = "# Which train leaves platform"
 """How exchanges begin that are about none of them."""
@@ -63,9 +68,8 @@ class After:
 
     @property
     def tokens(self) -> dict[str, int]:
-        """The tokens that were sent last, by tier."""
-        found: dict[str, int] = self.state["memory"]["context_report"]["tokens"]
-        return found
+        """The tokens that were sent last, by part; none where there is no such part."""
+        return Counter(self.state["memory"]["context_report"]["tokens"])
 
     @property
     def summaries_sent(self) -> list[str]:
@@ -75,7 +79,7 @@ class After:
     @property
     def ambient_sent(self) -> int:
         """How many ambient exchanges were sent last, the running one aside."""
-        asked = [m.text for m in self.sent if m.type == "human"]
+        asked = [m.text for m in self.sent if m.type == "human" and m.name != "ebbtide"]
         return sum(text.startswith("#") for text in asked) - asked[-1].startswith("#")
 
     @property
@@ -85,7 +89,8 @@ class After:
 
     @property
     def _asked(self) -> int:
-        return max(at for at, message in enumerate(self.sent) if message.type == "human")
+        users = [m.type == "human" and m.name != "ebbtide" for m in self.sent]
+        return max(at for at, is_users in enumerate(users) if is_users)
 
 
 def summarised(sent: Sequence[BaseMessage]) -> list[str]:

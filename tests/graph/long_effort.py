@@ -13,8 +13,8 @@ from tests.agents import Talk, talk, tip_in
 from tests.doubles import ScriptedModel, call
 from tests.graph.planted import CONSTRAINTS, DECISIONS, REVISED
 
-FILLER = "We looked at the shop for a while, and talked about this and that without a result. " * 8
-SMALL = Settings(context_budget=6_000)
+FILLER = "We looked at the shop for a while, and talked about this and that without a result. " * 24
+SMALL = Settings(context_budget=5_600)
 GOAL = "Bring the shop to the new platform"
 
 

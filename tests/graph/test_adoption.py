@@ -82,7 +82,7 @@ def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
     other: Any = create_agent(ScriptedModel(answers=answers), [look_up], checkpointer=saver)
     [other.invoke({"messages": words}, THREAD) for words in ("Hi.", "How long?")]
     script = ["So be it.", call("search_efforts", query="refresh token"), "Found.",
-              call("read_log", turn=2), "Read."]  # fmt: skip
+              call("read_log", turns=2), "Read."]  # fmt: skip
     here = talk(tmp_path, script, checkpointer=saver, tools=[look_up])
 
     first = here.say("And now?")

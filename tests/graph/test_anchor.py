@@ -13,6 +13,7 @@ from ebbtide.memory.record import Owner
 from ebbtide.memory.state_blocks import END, START
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, malformed, together
+from tests.graph.journeys import EXACT
 
 NODES = ["run_tools", "assemble_context", "detect_references", "decay", "persist", "compress"]
 FIRST, SECOND = {"Goal": "ship 1.2"}, {"Goal": "ship 1.2", "Technical Anchors": "port 8443"}
@@ -52,14 +53,27 @@ def test_the_block_is_kept_and_not_shown(tmp_path: Path) -> None:
 
 
 def test_the_next_call_gets_the_anchor_once(tmp_path: Path) -> None:
-    """The notes show it, the real messages do not, and it stays until another block comes."""
-    here = talk(tmp_path, [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND), "End."])
+    """A note shows it, the real messages do not, and it stays until another block comes."""
+    answers = [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND), "End."]
+    here = talk(tmp_path, answers, settings=EXACT)
 
     [here.say(words) for words in ("one", "two", "three", "four")]
 
     assert [sent.text.count("Goal: ship 1.2\n") for sent in here.model.sent] == [0, 1, 1, 1]
     assert "\nTechnical Anchors: port 8443\n</state " in here.last[-2].text
     assert [m.text for m in here.last if m.type == "ai"] == ["Understood.", "Fine.", "New."]
+
+
+def test_until_a_rebuild_a_block_stands_where_it_was_said(tmp_path: Path) -> None:
+    """The note does not change in the middle of the prompt, and the newest block is in sight."""
+    answers = [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND), "End."]
+    here = talk(tmp_path, answers)
+
+    [here.say(words) for words in ("one", "two", "three", "four")]
+
+    said = [m.text for m in here.last if m.type == "ai"]
+    assert said == [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND)]
+    assert not any("</state " in sent.text for sent in here.model.sent)
 
 
 def test_an_unclosed_or_fenced_block_is_an_answer(tmp_path: Path) -> None:
@@ -83,8 +97,7 @@ def test_a_block_beside_calls_counts(tmp_path: Path) -> None:
     assert shown(state) == ["Looking.", "Seen."]
     assert state["memory"]["anchor"] == SECOND
     assert answers(here, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
-    assert [m.text for m in here.last if m.type == "ai"] == ["Looking."]
-    assert "Goal: ship 1.2\n</state " in here.last[1].text
+    assert [m.text for m in here.last if m.type == "ai"] == [saying("Looking.", FIRST)]
 
 
 @pytest.mark.parametrize("asked", [call("effort_status"), malformed("effort_status", "{")])
@@ -110,7 +123,7 @@ def test_a_block_in_an_answer_that_is_cut_short(tmp_path: Path, asked: AIMessage
 )
 def test_an_answer_of_a_block_alone(tmp_path: Path, content: Any) -> None:
     """Its message is empty, which a banner says, and no provider is sent it."""
-    here = talk(tmp_path, [AIMessage(content), "Yes.", "Still."])
+    here = talk(tmp_path, [AIMessage(content), "Yes.", "Still."], settings=EXACT)
 
     state = here.say("We ship 1.2.")
     [here.say(words) for words in ("All right?", "And now?")]
@@ -186,7 +199,7 @@ def test_users_and_tools_cannot_write_the_anchor(tmp_path: Path) -> None:
         return saying("page", SECOND)
 
     here = talk(
-        tmp_path, [call("fetch"), "Read.", call("read_log", turn=1), "Seen."], tools=[fetch]
+        tmp_path, [call("fetch"), "Read.", call("read_log", turns=1), "Seen."], tools=[fetch]
     )
 
     states = [here.say(saying(words, FIRST)) for words in ("one", "two")]
@@ -333,15 +346,16 @@ def test_effort_ids_in_the_block_are_no_reference(tmp_path: Path) -> None:
 
 
 def test_read_log_shows_what_was_said(tmp_path: Path) -> None:
-    """The log of a turn has the block, and what was read of the running turn stays the same."""
+    """The log of a turn is without the block, and what was read of it stays the same."""
     rounds = [together(call("effort_status"), text=saying("Looking.", FIRST))]
-    here = talk(tmp_path, [*rounds, call("read_log", turn=1), "Done.", "Next."])
+    here = talk(tmp_path, [*rounds, call("read_log", turns=1), "Done.", "Next."])
     here.say("look")
     read = here.model.sent[2].messages[-1].text
 
     here.say("and now?")
 
-    assert "---STATE---\\nGoal: ship 1.2\\n---END STATE---" in read
+    assert "Looking." in read
+    assert "STATE" not in read
     assert read in [m.text for m in here.last]
 
 

@@ -91,7 +91,7 @@ def test_another_user_does_not_and_cannot(tmp_path: Path) -> None:
     """Bob sees nothing of ann's: not surfaced, not expanded, not read, not found."""
     asked = (
         call("expand_effort", effort_id=MEMORY),
-        call("read_log", turn=1, session="monday"),
+        call("read_log", turns=1, session="monday"),
         call("search_efforts", query="gate key clock"),
     )
     here = monday(tmp_path, *asked, "I do not know.")

@@ -47,7 +47,7 @@ ROWS = {
     23: Turn("# Details, please.", using("expand_effort", effort_id="thumbnails")),
 }
 RUN = [ROWS.get(row, turn) for row, turn in enumerate(trains(27, first=100), start=1)]
-SETTINGS = Settings(ambient_window=10, window_step=1)
+SETTINGS = Settings(ambient_window=10, rebuild="every-turn")
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def test_a_huge_message_fits(tmp_path: Path, message: str, answer: str) -> None:
 
     assert largest(here) <= BUDGET
     assert here.said(state) == [message, "What did I say?"]
-    assert "read_log(turn=1, offset=" in here.model.sent[0].text
+    assert 'read_log(turns="1", offset=' in here.model.sent[0].text
 
 
 def test_huge_results_of_many_calls_fit(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_huge_results_of_many_calls_fit(tmp_path: Path) -> None:
 
     assert largest(here) <= BUDGET * 2
     assert len(results) == 64
-    assert all("read_log(turn=1, offset=" in str(result.content) for result in results)
+    assert all('read_log(turns="1", offset=' in str(result.content) for result in results)
     assert rendered(record.messages).count("0123 abcd") == sum(range(2_000, 2_064))
 
 
@@ -83,9 +83,9 @@ def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
     found: list[str] = []
 
     def reads_on(messages: list[BaseMessage]) -> AIMessage:
-        pointer = str(messages[-1].content).split("read_log(turn=1, offset=")[1]
+        pointer = str(messages[-1].content).split('read_log(turns="1", offset=')[1]
         found.append(pointer.split(")")[0])
-        return call("read_log", turn=1, offset=int(found[0]))
+        return call("read_log", turns=1, offset=int(found[0]))
 
     answers = [call("look_up", key="9000"), reads_on, "Done."]
     here = talk(
@@ -141,7 +141,7 @@ def test_the_floor_is_enough(tmp_path: Path) -> None:
 
 
 def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None:
-    """Old turns of an effort leave, the notes say which, and the report says it too."""
+    """Old turns of an effort leave, a line says which, and the report says it too."""
     chance = random.Random(1)  # noqa: S311 (a test's numbers)
     answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 300)] * 41]
     here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
@@ -149,10 +149,8 @@ def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None
     report = states[-1]["memory"]["context_report"]
 
     assert largest(here) <= BUDGET
-    assert report["left_out"]["active"]["turns"].startswith("1-")
-    assert "left out here for lack of room, and stored: of the active effort 'a', turns 1-" in (
-        here.model.sent[-1].text
-    )
+    assert report["left_out"]["turns"].startswith("1-")
+    assert "[Memory: out of view and stored: turns 1-" in here.model.sent[-1].text
 
 
 def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
@@ -175,7 +173,7 @@ def test_a_large_turn_does_not_wipe_the_rest(tmp_path: Path) -> None:
     here.say("What do you remember?")
 
     assert "Remember 5." in here.model.sent[-1].text
-    assert "read_log(turn=7, offset=" in here.model.sent[-1].text
+    assert 'read_log(turns="7", offset=' in here.model.sent[-1].text
 
 
 def test_a_turn_of_many_results_stays_in_view(tmp_path: Path) -> None:
@@ -207,7 +205,7 @@ def test_random_conversations_stay_within_the_budget(tmp_path: Path, seed: int) 
                 call("close_effort"),
                 call("reopen_effort", effort_id=name),
                 call("expand_effort", effort_id=name),
-                call("read_log", turn=chance.randint(1, 9)),
+                call("read_log", turns=chance.randint(1, 9)),
                 together(*(call("look_up", key=chance.choice(["1", "900"])) for _ in range(9))),
             ]
         )

@@ -103,7 +103,7 @@ def test_edge_cases_have_their_log_entry(tmp_path: Path, edge: str) -> None:
     assert [one["what"] for one in entry["told"]["calls"]][-1] == "background"
     report = here.agent.get_state(THREAD).values["memory"]["context_report"]
     assert report["total"] <= SMALL.context_budget
-    assert report["left_out"]["active"]["compressed"].startswith("shop: 1-")
+    assert report["left_out"]["compressed"]["shop"].startswith("1-")
 
 
 def test_an_empty_context_has_its_log_entry(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
-"""`context_report`: what was sent, what was left out and where it is, and what was as before."""
+"""`context_report`: what was sent, what was left out, what is as before, and why it is not."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,11 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide import Settings
+from ebbtide.memory.messages import Message, text
+from ebbtide.memory.numbers import numbers
 from ebbtide.memory.tokens import count_messages, count_tools
 from ebbtide.nodes.plain import plain
-from tests.agents import Talk, talk
+from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 
 BUDGET = 4_500
@@ -29,25 +33,51 @@ def shared(before: Sequence[BaseMessage], now: Sequence[BaseMessage]) -> Sequenc
     return now[:alike]
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of the model: what it was sent, and what the report says of it."""
+
+    messages: Sequence[Message]
+    tools: Sequence[dict[str, Any]]
+    report: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """All that was sent as one text."""
+        return "\n".join(text(message) for message in self.messages)
+
+
+def calls(here: Talk, words: str, **options: Any) -> list[Call]:
+    """Go through a turn, and return its calls."""
+    begin, message = len(here.model.sent), {"messages": words}
+    steps = [*here.agent.stream(message, THREAD, stream_mode="updates", **options)]
+    found = [step["assemble_context"]["memory"] for step in steps if "assemble_context" in step]
+    sent = here.model.sent[begin:]
+    return [
+        Call(plain(one.messages), one.tools, memory["context_report"])
+        for one, memory in zip(sent, found, strict=True)
+    ]
+
+
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[dict[str, Any]]]:
-    """Return an agent whose conversation filled every tier beyond its share, and its reports."""
+def lived(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
+    """Return the calls of a conversation that has more of everything than there is room for."""
     script: list[Any] = []
     for name in ("first", "second", "third"):
         script += [call("open_effort", name=name), *["Noted. " + LONG] * 3]
         script += [call("close_effort"), "Closed."]
     script += [call("expand_effort", effort_id="first"), "Shown.", *["Well. " + LONG] * 4]
-    script += [call("open_effort", name="left"), *["Yes. " + LONG] * 3]
+    script += [call("open_effort", name="left"), *["Yes. " + LONG] * 9]
     script += [call("open_effort", name="right"), *["No. " + LONG] * 3]
-    script += [together(*[call("look_up")] * 3), "Found."]
+    script += [together(*[call("look_up")] * 3), "Found.", *["So. " + LONG] * 9]
     settings = Settings(context_budget=BUDGET, ambient_window=0, decay_threshold=100)
     root = tmp_path_factory.mktemp("report")
-    talked = talk(root, script, [{"summary": LONG}] * 3, tools=[look_up], settings=settings)
-    reports: list[dict[str, Any]] = []
-    while len(talked.model.sent) < len(script):
-        said = f"Question {len(reports) + 1}. {LONG}"
-        reports.append(talked.say(said)["memory"]["context_report"])
-    return talked, reports
+    here = talk(root, script, [{"summary": LONG}] * 3, tools=[look_up], settings=settings)
+    found, turn = list[Call](), 0
+    while len(here.model.sent) < len(script):
+        turn += 1
+        found += calls(here, f"Question {turn}. {LONG}")
+    return found
 
 
 def test_the_prefix_is_what_the_request_before_began_with(tmp_path: Path) -> None:
@@ -68,34 +98,89 @@ def test_the_prefix_is_what_the_request_before_began_with(tmp_path: Path) -> Non
     assert begin > 20
 
 
-def test_what_was_left_out_is_named_with_its_place(
-    here: tuple[Talk, list[dict[str, Any]]],
-) -> None:
-    """Of each tier: summaries by effort, turns by number, previews by turn with their pointers."""
-    talked, reports = here
-    left, sent = reports[-1]["left_out"], talked.model.sent[-1].text
+def test_between_two_rebuilds_a_prompt_begins_with_the_one_before(lived: list[Call]) -> None:
+    """Invariant 7: where the report says the same of the last rebuild, no byte was changed."""
+    pairs = [
+        pair for pair in pairwise(lived) if pair[0].report["rebuilt"] == pair[1].report["rebuilt"]
+    ]
 
-    assert [*left] == ["memory", "expanded", "open", "ambient", "active", "turn"]
-    assert left["memory"] == {"summaries": 2, "efforts": ["second", "third"]}
-    assert left["expanded"] == {"first": "the end of the last turn"}
-    assert left["turn"] == {"previews": "results", "turn": 24}
-    assert [f"- {name}:" in sent for name in ("first", "second", "third")] == [True, False, False]
-    gone = {*range(13, 16), *range(18, 22)}
-    assert {turn for turn in range(13, 24) if f"Question {turn}." not in sent} == gone
-    assert (left["ambient"]["turns"], left["active"]["turns"]) == ("13-15", "21")
-    short = [left[name]["previews"] for name in ("open", "ambient", "active")]
-    assert short == ["18-20", "16-17", "22-23"]
-    assert all(f"read_log(turn={turn}, offset=" in sent for turn in (16, 17, 22, 23, 24))
-    assert all(f"is left out here. read_log(turn={turn}) reads it" in sent for turn in (18, 19, 20))
+    assert len(pairs) > len(lived) / 2
+    for before, after in pairs:
+        assert after.messages[: len(before.messages)] == before.messages
+        assert after.tools == before.tools
 
 
-def test_the_model_is_told_what_was_left_out(here: tuple[Talk, list[dict[str, Any]]]) -> None:
-    """One note names it in the words of the report."""
-    talked, _ = here
+def test_what_changed_is_told_as_a_rebuild(lived: list[Call]) -> None:
+    """The report names why the context was rebuilt, and after which turn."""
+    told = [one.report["rebuilt"] for one in lived]
+    rebuilt = [after for before, after in pairwise(told) if before != after]
 
-    (told,) = [m.text for m in talked.model.sent[-1].messages if "lack of room, and" in m.text]
+    assert told[0] == {"after_turn": 0, "why": "new"}
+    assert {one["why"] for one in rebuilt} >= {"high-water", "compressed"}
+    assert [one["after_turn"] for one in rebuilt] == sorted(one["after_turn"] for one in rebuilt)
 
-    assert told.startswith("[Memory: left out here for lack of room, and stored: 2 summaries of ")
-    assert "of logs of expanded efforts, first: the end of the last turn" in told
-    assert "of recent conversation, turns before 16" in told
-    assert "of the active effort 'right', turns 21" in told
+
+def test_why_it_was_rebuilt_is_the_newest_reason(tmp_path: Path) -> None:
+    """Every turn with `every-turn`, else a change of settings; a turn like the last has none."""
+    here = talk(tmp_path, ["Yes."] * 9)
+    exact = {"rebuild": "every-turn"}
+
+    told = [
+        calls(here, "hello", context=context)[0].report["rebuilt"]
+        for context in ({}, {}, exact, exact, {}, {})
+    ]
+
+    assert [(one["after_turn"], one["why"]) for one in told] == [
+        *[(0, "new")] * 2,
+        *[(2, "settings"), (3, "every-turn")],
+        *[(4, "settings")] * 2,
+    ]
+
+
+def test_a_rebuild_that_pays_is_told(tmp_path: Path) -> None:
+    """What is out of the window leaves at break-even, and until then the prompt only grows."""
+    here = talk(tmp_path, ["Yes."] * 20, settings=Settings(ambient_window=3))
+
+    found = [calls(here, f"Question {turn}. {LONG}")[0] for turn in range(1, 21)]
+
+    first = next(one for one in found if one.report["rebuilt"]["why"] == "break-even")
+    after = first.report["rebuilt"]["after_turn"]
+    assert [one.report["rebuilt"] for one in found[:after]] == [
+        {"after_turn": 0, "why": "new"}
+    ] * after
+    assert first.report["left_out"]["turns"] == f"1-{after - 3}"
+    assert first.report["prefix"] < found[after - 1].report["prefix"]
+
+
+def test_each_cut_in_the_middle_of_a_turn_is_told(tmp_path: Path) -> None:
+    """Where every round of tools is larger than the room, each call says that it was cut anew."""
+    script = [*[together(*[call("look_up")] * 3)] * 4, "Found."]
+    here = talk(tmp_path, script, tools=[look_up], settings=Settings(context_budget=BUDGET))
+
+    found = calls(here, "Look.")
+
+    told = [one.report["rebuilt"] for one in found]
+    cuts = [{"after_turn": 0, "why": "high-water", "within": at} for at in (5, 9, 13, 17)]
+    assert told == [{"after_turn": 0, "why": "new"}, *cuts]
+
+
+def test_what_was_left_out_is_named_with_its_place(lived: list[Call]) -> None:
+    """Turns by number, none of which is in the prompt; what stands for them, and previews."""
+    for one in lived:
+        left, built = one.report["left_out"], one.report["rebuilt"]["after_turn"]
+        gone = {turn for turn in range(1, built + 1) if f"Question {turn}. " not in one.text}
+        shortened = numbers(left.get("shortened", ""))
+
+        assert gone - {*shortened} <= {*numbers(left.get("turns", ""))}
+    seen = {name for one in lived for name in one.report["left_out"]}
+    assert seen == {"efforts", "turns", "previews", "shortened", "compressed"}
+
+
+def test_the_model_is_told_what_was_left_out(lived: list[Call]) -> None:
+    """Two lines of the memory name it in the words of the report."""
+    last = next(one for one in reversed(lived) if "efforts" in one.report["left_out"])
+    left = last.report["left_out"]
+
+    told = [line for line in last.text.splitlines() if "out of view" in line]
+    assert any(f"turns {left['turns']}." in line for line in told)
+    assert any(f"search_efforts finds: {left['efforts']}." in line for line in told)

@@ -275,7 +275,7 @@ def test_an_image_in_any_form_is_never_counted_too_low(
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("look_up", {"word": "记忆"}),
     ("plan_trip", {"title": "Rome", "stops": [{"town": "Chur"}], "labels": {"a": 1}}),
-    ("read_log", {"turn": 1}),
+    ("read_log", {"turns": "1"}),
     ("effort_status", {}),
 ]
 

@@ -27,18 +27,18 @@ class KilledSaver(InMemorySaver):
     """A checkpointer that keeps what a node wrote and is killed before the checkpoint after it."""
 
     after = ""
-    _last = ""
+    last = ""
 
     def put_writes(
         self, config: RunnableConfig, writes: Any, task_id: str, task_path: str = ""
     ) -> None:
         """Keep what a node wrote, and remember which follows it."""
         super().put_writes(config, writes, task_id, task_path)
-        self._last = task_path or self._last
+        self.last = task_path or self.last
 
     def put(self, config: RunnableConfig, checkpoint: Any, *more: Any) -> RunnableConfig:
         """Keep a checkpoint, but for the one after the node."""
-        if self.after and self.after in self._last:
+        if self.after and self.after in self.last:
             raise Killed
         return super().put(config, checkpoint, *more)
 
@@ -49,7 +49,7 @@ def killed(root: Path, after: str, turns: int = 2) -> Talk:
     here = talk(root, ["yes"] * 9, checkpointer=saver)
     for turn in range(1, turns):
         here.say(f"number {turn}")
-    saver.after = after
+    saver.after, saver.last = after, ""
     with pytest.raises(Killed):
         here.say(f"number {turns}", durability="sync")
     saver.after = ""

@@ -10,6 +10,7 @@ from ebbtide.memory.metrics import report
 from tests.agents import THREAD, lasting, talk
 from tests.doubles import call, together
 from tests.graph.journeys import (
+    EXACT,
     PAGES,
     After,
     Turn,
@@ -45,7 +46,7 @@ COLLAPSED = "--- Auto-collapsed effort: auth-bug (inactive for 3 turns) ---"
 def run(tmp_path_factory: pytest.TempPathFactory) -> list[After]:
     """Go through the proof run of decay once; row 1 is at position 1."""
     setup = len(SETUP)
-    return play(tmp_path_factory.mktemp("decay"), [*SETUP, *RUN])[setup - 1 :]
+    return play(tmp_path_factory.mktemp("decay"), [*SETUP, *RUN], settings=EXACT)[setup - 1 :]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_the_metrics_of_the_proof_run(tmp_path: Path) -> None:
     found = report(records)
 
     assert (found.auto_collapses, found.false_decay_rate) == (1, 1.0)
-    assert found.tokens_saved_by_decay == 2 * first["tokens"]
+    assert found.tokens_saved_by_decay == first["tokens"]  # turn 6 alone was sent without it
     assert [turn.total for turn in found.turns] == [
         state["memory"]["context_report"]["total"] for state in states
     ]
@@ -132,7 +133,7 @@ def test_a_summary_is_evicted_at_its_threshold(
     tmp_path: Path, silent: int, left: dict[str, int]
 ) -> None:
     """Concluded at turn 2, it is in state after turn 21 and gone after turn 22."""
-    *_, after = play(tmp_path, [*effort("auth-bug", PAGES[0]), *trains(silent)])
+    *_, after = play(tmp_path, [*effort("auth-bug", PAGES[0]), *trains(silent)], settings=EXACT)
 
     assert after.state["memory"]["summaries"] == left
     assert after.summaries_sent == ["auth-bug"]
@@ -178,7 +179,7 @@ def test_an_effort_of_long_ago_comes_back_by_its_id(tmp_path: Path) -> None:
     ]
     turns = [*trains(18), *effort("auth-bug", PAGES[0]), *trains(60, first=30), *asked]
 
-    afters = play(tmp_path, turns)
+    afters = play(tmp_path, turns, settings=EXACT)
 
     assert afters[39].state["memory"]["summaries"] == afters[79].state["memory"]["summaries"] == {}
     assert afters[80].state["memory"]["summaries"] == {"auth-bug": 81}
@@ -190,7 +191,7 @@ def test_an_effort_of_long_ago_comes_back_by_its_id(tmp_path: Path) -> None:
 def test_an_expansion_lasts_until_the_next_turn_has_used_it(tmp_path: Path) -> None:
     """With thresholds of one turn a returned log is sent once more, and leaves after that."""
     turns = [*effort("auth-bug", PAGES[0]), *trains(3), RUN[0], *trains(2, first=10)]
-    settings = Settings(decay_threshold=1, summary_eviction_threshold=1)
+    settings = EXACT.model_copy(update={"decay_threshold": 1, "summary_eviction_threshold": 1})
 
     *_, before, one, two, three = play(tmp_path, turns, settings=settings)
 

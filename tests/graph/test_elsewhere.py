@@ -21,7 +21,7 @@ AUTH = "a/auth-bug"
 WORK = (call("open_effort", name="auth bug"), "Begun.", *using("close_effort"))
 LOOK = together(
     call("search_efforts", query="when do tokens expire"),
-    call("read_log", turn=1, session="a"),
+    call("read_log", turns=1, session="a"),
     call("expand_effort", effort_id=AUTH),
 )
 ASKED = "When do they expire?"

@@ -329,7 +329,7 @@ def test_what_stays_is_said(tmp_path: Path) -> None:
 
 def test_reading_the_turn_says_that_it_was_erased(tmp_path: Path) -> None:
     """The model is told that the turn was erased, and what it had read of it is gone."""
-    script = ["Well.", call("read_log", turn=1), "Read.", call("read_log", turn=1), "Gone."]
+    script = ["Well.", call("read_log", turns=1), "Read.", call("read_log", turns=1), "Gone."]
     here = talk(tmp_path, script)
     [here.say(words) for words in (ASKED, "read it")]
     erase(here.agent, THREAD, 1)
@@ -343,7 +343,7 @@ def test_reading_the_turn_says_that_it_was_erased(tmp_path: Path) -> None:
 
 def test_recalled_text_leaves_the_checkpoints(tmp_path: Path) -> None:
     """What a later turn had read of it is gone from the state as well; the later turn stays."""
-    script = ["Well.", call("read_log", turn=1), "Read.", "And on."]
+    script = ["Well.", call("read_log", turns=1), "Read.", "And on."]
     with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
         here = talk(tmp_path / "archive", script, checkpointer=saver)
         [here.say(words) for words in (ASKED, "read it")]

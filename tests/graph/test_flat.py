@@ -10,7 +10,7 @@ from tests.graph.journeys import Turn, begin, using
 from tests.graph.living import CountingArchive, Life
 
 SAID = "Another quarter of an hour has passed, and nothing has come to a stop yet. " * 5
-BUDGET = 4_000
+BUDGET = 3_600
 
 
 @pytest.mark.parametrize("last", [120, pytest.param(400, marks=pytest.mark.soak)])

@@ -235,5 +235,4 @@ def test_updates_say_what_changed(tmp_path: Path) -> None:
         "detect_references": [],
         "decay": [],
         "persist": ["position"],
-        "compress": [],
     }

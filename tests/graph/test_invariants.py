@@ -32,7 +32,7 @@ STEP = st.one_of(
     st.builds(lambda name: call("reopen_effort", effort_id=name), NAMES),
     st.builds(lambda name: call("switch_effort", effort_id=name), NAMES),
     st.builds(lambda name: call("expand_effort", effort_id=name), NAMES),
-    st.builds(lambda turn: call("read_log", turn=turn), st.integers(1, 6)),
+    st.builds(lambda turn: call("read_log", turns=turn), st.integers(1, 6)),
     st.just(call("close_effort")),
 )
 TURN = st.tuples(SAID, st.lists(STEP, max_size=3), SAID)

@@ -10,12 +10,12 @@ from tests.doubles import call
 from tests.graph.journeys import CEILING, Turn, after, begin, first_found, quoted, using
 from tests.graph.living import CountingArchive, Life
 
-SETTINGS = Settings(ambient_window=10, window_step=1)
+SETTINGS = Settings(ambient_window=10, rebuild="every-turn")
 MACHINES = "lathe press boiler crane drill grinder kiln loom mixer oven pump robot saw turbine weld"
 TROUBLES = (
     "noise smoke rust leak crack dust heat frost vibration sparks odour drift stutter jam flicker"
 )
-AGAIN = " It stands in the hall until a part of the right size arrives by rail." * 8
+AGAIN = " It stands in the hall until a part of the right size arrives by rail." * 9
 EFFORT_TURNS = 4
 TURNS = EFFORT_TURNS + 1
 """Turns that each effort makes, the ambient one after it included."""

@@ -9,12 +9,16 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.graph.offline_anchor import with_block
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.memory.anchor import anchor_note, keeping
+from ebbtide.memory.anchor import keeping, rendered
+from ebbtide.memory.quotes import fenced
 from ebbtide.memory.settings import Settings
+from ebbtide.memory.wellformed import note
+from ebbtide.prompts.loader import text as prompt
 from tests.agents import THREAD
 
 TOLD = SystemMessage(keeping(Settings()))
-NOTE = next(anchor_note({"Goal": "ship", "Technical Anchors": "port 8443"}, Settings()))["data"]
+ANCHOR = {"Goal": "ship", "Technical Anchors": "port 8443"}
+NOTE = note(prompt("anchor_note", quote=fenced("state", rendered(ANCHOR))))["data"]
 
 
 def asked(words: str) -> list[BaseMessage]:
@@ -69,7 +73,7 @@ def test_it_answers_from_the_anchor(tmp_path: Path) -> None:
         archive=DiskArchive(tmp_path, durable=False),
         checkpointer=InMemorySaver(),
     )
-    near = {"ambient_window": 1, "window_step": 1, "recall_hints": 0}
+    near = {"ambient_window": 1, "rebuild": "every-turn", "recall_hints": 0}
     told = agent.invoke({"messages": "The gateway has port 8443."}, THREAD)
     agent.invoke({"messages": "Bread is baked at night."}, THREAD)
 

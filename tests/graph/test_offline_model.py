@@ -140,13 +140,27 @@ def result(name: str, body: object, number: int = 1) -> ToolMessage:
         ("collapse rate limits", "collapse_effort", {"effort_id": "rate-limits"}),
         ("what are we working on?", "effort_status", {}),
         ("status", "effort_status", {}),
+        ("let's pause this for now", "switch_effort", {}),
+        ("Pause.", "switch_effort", {}),
+        ("OK, put it on hold", "switch_effort", {}),
+        (
+            "New constraint: no downtime",
+            "update_goal",
+            {"add_constraints": ["no downtime"]},
+        ),
+        (
+            "lift the constraint: no downtime",
+            "update_goal",
+            {"drop_constraints": ["no downtime"]},
+        ),
         ("the goal is now speed", "update_goal", {"goal": "speed"}),
         (
             "change the goal to speed because users wait",
             "update_goal",
             {"goal": "speed", "rationale": "users wait"},
         ),
-        ("read turn 5", "read_log", {"turn": 5}),
+        ("read turn 5", "read_log", {"turns": "5"}),
+        ("show me turns 5-9", "read_log", {"turns": "5-9"}),
         ("search for backups", "search_efforts", {"query": "backups"}),
     ],
 )
@@ -275,6 +289,8 @@ def test_unknown_tools() -> None:
             "Concluded x: It works.",
         ),
         ("switch_effort", {"status": "switched", "effort_id": "x"}, "Switched to x."),
+        ("switch_effort", {"status": "paused", "effort_id": "x"}, "Paused x."),
+        ("switch_effort", {"status": "paused"}, "Paused nothing: no effort was active."),
         (
             "reopen_effort",
             {"status": "reopened", "effort_id": "x", "prior_summary": "It worked."},
@@ -282,8 +298,13 @@ def test_unknown_tools() -> None:
         ),
         (
             "update_goal",
-            {"status": "updated", "effort_id": "x", "goal": "speed"},
-            "The goal of x is now: speed",
+            {"status": "updated", "effort_id": "x", "goal": "speed", "constraints": []},
+            "The goal of x is now: speed (constraints: none)",
+        ),
+        (
+            "update_goal",
+            {"status": "updated", "effort_id": "x", "goal": "", "constraints": ["a", "b"]},
+            "The goal of x is now: not stated (constraints: a; b)",
         ),
         (
             "expand_effort",
@@ -305,12 +326,12 @@ def test_unknown_tools() -> None:
         ),
         (
             "search_efforts",
-            {"query": "q", "results": [{"id": None, "turn": 2, "excerpt": "user: hello"}]},
+            {"query": "q", "results": [{"turn": 2, "excerpt": "user: hello"}]},
             "Found turn 2: user: hello",
         ),
         (
             "read_log",
-            {"turn": 5, "efforts": [], "text": "user: hello", "next_offset": None},
+            {"turns": [{"turn": 5, "efforts": [], "text": "user: hello"}], "next": None},
             "read_log answered: turn 5: user: hello",
         ),
         (
@@ -439,7 +460,7 @@ def test_a_summary_that_does_not_say_enough_is_expanded() -> None:
 
 
 def test_an_expanded_log_answers() -> None:
-    """After expanding, the answer quotes the log if it says more."""
+    """The log stands after the result that brought it, later before the turn; it is quoted."""
     log = HumanMessage(
         '<effort id="auth-bug" key="bb22">\n[turn 2]\nuser: The stack trace ends in verify().\n'
         "</effort bb22>",
@@ -448,9 +469,10 @@ def test_an_expanded_log_answers() -> None:
     question = HumanMessage("What was the stack trace in the auth bug?")
     expanded = {"status": "expanded", "effort_id": "auth-bug", "tokens_loaded": 9}
     turn = [question, call("expand_effort"), result("expand_effort", expanded)]
-    answer = OfflineModel().invoke([*PROMPT, log, *turn])
+    answers = [OfflineModel().invoke([*PROMPT, *said]) for said in ([*turn, log], [log, *turn])]
 
-    assert answer.text == 'From the log of auth-bug, turn 2: "The stack trace ends in verify()."'
+    expected = 'From the log of auth-bug, turn 2: "The stack trace ends in verify()."'
+    assert [answer.text for answer in answers] == [expected] * 2
 
 
 def test_what_is_not_in_view_is_searched() -> None:
@@ -473,7 +495,7 @@ def test_found_text_answers() -> None:
 def test_a_log_that_was_read_answers() -> None:
     """After read_log the answer quotes the turn that was read."""
     log = "user: Pages are cached in Redis.\nassistant calls add {}\ntool add: done"
-    body = {"turn": 7, "efforts": ["cache"], "text": log, "next_offset": None}
+    body = {"turns": [{"turn": 7, "efforts": ["cache"], "text": log}], "next": None}
     answer = ask("Where are pages cached?", call("read_log"), result("read_log", body))
 
     assert answer.text == 'From the log of cache, turn 7: "Pages are cached in Redis."'
@@ -490,7 +512,7 @@ def test_a_result_that_is_no_json() -> None:
 
 def test_a_shortened_result() -> None:
     """A result that was cut to a preview is quoted as the text that is left of it."""
-    cut = '{"turn":5,"text":"user: The backup port is 5433.\\nassistant: Noted…'
+    cut = '{"turns":[{"turn":5,"text":"user: The backup port is 5433.\\nassistant: Noted…'
     left = ToolMessage(cut, name="read_log", tool_call_id="1")
     answer = OfflineModel().invoke([HumanMessage("show turn 5"), call("read_log"), left])
 

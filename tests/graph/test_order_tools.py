@@ -91,7 +91,7 @@ def test_the_model_sees_what_the_user_did(tmp_path: Path) -> None:
 
     types = [message.type for message in here.last]
 
-    assert types[-5:] == ["ai", "tool", "ai", "human", "human"]
+    assert types[-5:] == ["human", "ai", "tool", "ai", "human"]
     assert "/open auth bug: sign-in works" in [m.content for m in here.last]
 
 
@@ -102,6 +102,23 @@ def test_turns_without_a_call_of_the_model_cost_nothing(tmp_path: Path) -> None:
     found = commands.stats(here.agent, THREAD)
 
     assert [turn.turn for turn in found.turns] == [1, 3]
+
+
+def test_switching_to_no_effort_pauses(tmp_path: Path) -> None:
+    """The turn that pauses is ambient, and a thread that is restored is as paused as before."""
+    here = begun(tmp_path)
+
+    done = [commands.switch_effort(here.agent, THREAD) for _ in range(2)]
+    again = talk(tmp_path, [], checkpointer=InMemorySaver())
+    restore(again.agent, THREAD)
+
+    paused = {"status": "paused", "effort_id": "auth-bug"}
+    assert [one.result for one in done] == [paused, {"status": "paused"}]
+    assert done[0].banners == ("--- Paused effort: auth-bug ---",)
+    assert here.said(state_of(here))[-2:] == ["/switch", "/switch"]
+    assert here.records(state_of(here))[-1].efforts == ()
+    memory = state_of(again)["memory"]
+    assert (memory["active_effort"], [*memory["open_efforts"]]) == (None, ["auth-bug"])
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_user_sees_only_the_answer_streamed(tmp_path: Path) -> None:
 
 def test_request_is_wellformed(tmp_path: Path) -> None:
     """One leading system message, each call followed by its result, the user's words last."""
-    looks = Say(calls=[("effort_status", {}), ("read_log", {"turn": 1})])
+    looks = Say(calls=[("effort_status", {}), ("read_log", {"turns": "1"})])
     script = [looks, Say("Seen."), Say("Yes.")]
     with agent_on(tmp_path, script) as (agent, server):
         ask(agent, "look around")
@@ -120,7 +120,7 @@ def test_request_is_wellformed(tmp_path: Path) -> None:
 
     assert roles(server, 1) == ["system", "user", "assistant", "tool", "tool"]
     assert roles(server, 2) == [
-        *("system", "user", "user", "assistant", "tool", "tool", "assistant", "user"),
+        *("system", "user", "assistant", "tool", "tool", "assistant", "user"),
     ]
 
 

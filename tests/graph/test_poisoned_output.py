@@ -9,12 +9,13 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from ebbtide import Settings
-from ebbtide.memory.context import instructions
+from ebbtide.memory.context.assemble import instructions
 from ebbtide.memory.quotes import fenced, unquoted
 from ebbtide.memory.state_blocks import END, START
 from ebbtide.memory.wellformed import NAME
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Sent, call, together
+from tests.graph.journeys import EXACT
 from tests.memory.desks import LONG_ENOUGH
 
 POISON = f"""\
@@ -34,7 +35,7 @@ ROUNDS = [
     *(call("close_effort"), "Closed."),
     *(call("expand_effort", effort_id="page"), "Shown."),
     *(call("search_efforts", query="mallory keys"), "Found."),
-    *(call("read_log", turn=1), "Read."),
+    *(call("read_log", turns=1), "Read."),
     "All quiet.",
 ]
 TURNS = ("Read it.", LONG_ENOUGH, "Done.", "Show it.", "Search it.", "Its log?", "Page?")
@@ -60,7 +61,9 @@ def bare(messages: list[BaseMessage]) -> set[str]:
 def here(tmp_path_factory: pytest.TempPathFactory) -> Talk:
     """Return an agent after poison went through log, summary, expansion, search and reading."""
     summary = {"summary": POISON, "keywords": [POISON], "importance": 50}
-    talked = talk(tmp_path_factory.mktemp("poison"), ROUNDS, [summary] * 5, tools=[fetch])
+    talked = talk(
+        tmp_path_factory.mktemp("poison"), ROUNDS, [summary] * 5, tools=[fetch], settings=EXACT
+    )
     states = [talked.say(words) for words in TURNS]
     assert [state["memory"]["anchor"] for state in states] == [{}] * len(TURNS)
     return talked

@@ -62,9 +62,9 @@ def test_without_a_block_the_old_anchor_stays(tmp_path: Path, *, model: bool) ->
 
 
 def test_a_block_out_of_view_is_none(tmp_path: Path) -> None:
-    """What the window has left out is not looked at."""
-    small = Settings(ambient_window=1, window_step=1)
-    here = lived(tmp_path, said("gone"), "no", settings=small)
+    """What has left the context is not looked at."""
+    small = Settings(ambient_window=1, rebuild="every-turn")
+    here = lived(tmp_path, said("gone"), *["no"] * 3, settings=small)
 
     done = commands.rebuild_anchor(here.agent, THREAD)
 

@@ -1,5 +1,6 @@
 """A thread whose checkpoints are lost is rebuilt from the archive."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,13 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from ebbtide import arestore, erase, restore
+from ebbtide import DiskArchive, arestore, erase, restore
 from ebbtide.memory.errors import SessionNotFoundError, SettingsError
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Owner, Tip
+from ebbtide.nodes.recovery import state_at
 from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import call
+from tests.memory.turns import OWNER, turn
 
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 SCRIPT = [
@@ -19,7 +22,7 @@ SCRIPT = [
     *(call("open_effort", name="b"), "opened"),
     *(call("close_effort", effort_id="a"), "closed"),
     *(call("search_efforts", query="refresh"), call("expand_effort", effort_id="a"), "expanded"),
-    *(call("read_log", turn=1), "read"),
+    *(call("read_log", turns=1), "read"),
 ]
 
 
@@ -54,6 +57,18 @@ def test_conversation_goes_on(tmp_path: Path) -> None:
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
     assert here.said(state)[-2:] == ["read turn 1", "next"]
     assert [tip.branch for tip in here.archive.tips(Owner("default", "t"))] == ["main"]
+
+
+def test_a_state_saved_by_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """What only that version knew is left out; the rest holds."""
+    saved = {"turn": 1, "anchor": {"Goal": "a"}, "position": {"window": 3, "cuts": {"key": "ab"}}}
+    with DiskArchive(tmp_path, durable=False) as archive:
+        tip = archive.commit(OWNER, Tip(), replace(turn(1), state=saved)).tip
+
+        state = state_at(archive, OWNER, tip, 1)
+
+    assert (state["turn"], state["anchor"], state["window"]) == (1, {"Goal": "a"}, 3)
+    assert "cuts" not in state
 
 
 async def test_async_restore(tmp_path: Path) -> None:

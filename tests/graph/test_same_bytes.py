@@ -31,7 +31,7 @@ with SqliteSaver.from_conn_string(sys.argv[1] + "/checkpoints.sqlite") as saver:
     )
     asked = HumanMessage("What of the token, the login and the host?", id="asked")
     found = commands.show_context(agent, {THREAD!r}, asked)
-    print([(tier.name, tier.messages, tier.left_out, tier.turns) for tier in found.tiers])
+    print([(part.name, part.messages, part.turn) for part in found.parts])
     print(found.tools)
 """
 
@@ -44,7 +44,7 @@ def shown(root: Path, seed: int) -> bytes:
 
 
 def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
-    """Sets in another order, or an index that is built again, change no byte of any tier."""
+    """Sets in another order, or an index that is built again, change no byte of any part."""
     with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
         settings = Settings(context_budget=BUDGET)
         agent = create_memory_agent(

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from langchain.chat_models import init_chat_model
@@ -20,8 +20,9 @@ from ebbtide import (
     create_memory_agent,
 )
 from ebbtide.memory.archive.transfer import read
+from ebbtide.memory.context.timeline import PartName
 from ebbtide.memory.record import Owner
-from tests.agents import SUMMARY, THREAD, talk
+from tests.agents import SUMMARY, THREAD, shown_turns, talk
 from tests.doubles import call, together
 from tests.openai_server import Answer, Body, Say, Structured, serving
 
@@ -33,8 +34,10 @@ LIVED = [
     "close_effort: that is done",
     "expand_effort auth: show me",
     *(f"number {number}: {PAGE}" for number in range(4)),
+    "Remember the port.",
     f"open_effort sidebar: {PAGE}",
     f"open_effort footer: {PAGE}",
+    *(f"number {number}: {PAGE}" for number in range(4)),
     "How long does a token live?",
 ]
 
@@ -49,18 +52,20 @@ def answer(body: Body) -> Answer:
     tool, _, name = str(last["content"]).partition(":")[0].partition(" ")
     arguments: dict[str, Body] = {
         "open_effort": {"name": name, "goal": "it works again"},
-        "read_log": {"turn": 1},
+        "read_log": {"turns": "1"},
         "close_effort": {},
         "expand_effort": {"effort_id": name},
     }
     if last["role"] == "user" and tool in arguments:
         return Say(calls=[(tool, arguments[tool])])
+    if "Remember" in str(last["content"]):
+        return Say("Noted.\n\n---STATE---\nTechnical Anchors: port 8443\n---END STATE---")
     return Say(f"Very well. {PAGE}")
 
 
-@pytest.mark.parametrize("budget", [5_000, 16_000])
-def test_it_is_what_the_server_receives(tmp_path: Path, budget: int) -> None:
-    """Over a conversation with each tier in use, cut or not, both requests have the same bytes."""
+@pytest.mark.parametrize(("budget", "unused"), [(3_000, ""), (16_000, "quotes")])
+def test_it_is_what_the_server_receives(tmp_path: Path, budget: int, unused: str) -> None:
+    """Over conversations with all parts, or all but one, both requests have the same bytes."""
     with serving(by=answer) as server:
         model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x")
         agent = create_memory_agent(
@@ -69,21 +74,21 @@ def test_it_is_what_the_server_receives(tmp_path: Path, budget: int) -> None:
             checkpointer=InMemorySaver(),
             settings=Settings(context_budget=budget, ambient_window=2),
         )
-        used, cut = {"open"}, False
+        used, cut = set[str](), False
         for words in LIVED:
             shown = commands.show_context(agent, THREAD, words)
             begin = len(server.requests)
-            agent.invoke({"messages": [("user", words)]}, THREAD)
+            state = agent.invoke({"messages": [("user", words)]}, THREAD)
             model.bind_tools([*shown.tools]).invoke(shown.messages)
 
             said, told = server.requests[begin], server.requests[-1]
-            cut = cut or any(tier.left_out for tier in shown.tiers)
-            used |= {tier.name for tier in shown.tiers if tier.tokens}
+            cut = cut or state["memory"]["context_report"]["rebuilt"]["why"] == "high-water"
+            used |= {part.name for part in shown.parts if part.tokens}
             assert json.dumps(said.body) == json.dumps(told.body)
             assert shown.total <= budget
 
-    assert used == {tier.name for tier in shown.tiers}
-    assert cut == (budget == 5_000)
+    assert used == {*get_args(PartName)} - {unused}
+    assert cut == (budget == 3_000)
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
@@ -99,8 +104,8 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     assert [message.content for message in shown.messages] == [m.content for m in here.last]
 
 
-def test_tiers_name_their_turns_and_tokens(tmp_path: Path) -> None:
-    """Each tier says how large it is and which turns stand in it; the sum is the report's."""
+def test_parts_name_their_turns_and_tokens(tmp_path: Path) -> None:
+    """Each part says how large it is and which turn stands in it; the sum is the report's."""
     here = talk(tmp_path, ["one", call("open_effort", name="a"), "two", "three"])
     here.say("hi")
     here.say("work")
@@ -108,14 +113,15 @@ def test_tiers_name_their_turns_and_tokens(tmp_path: Path) -> None:
     shown = commands.show_context(here.agent, THREAD, "go on")
 
     report = here.say("go on")["memory"]["context_report"]
-    assert {tier.name: tier.tokens for tier in shown.tiers} == report["tokens"]
+    names = {part.name for part in shown.parts}
+    sizes = {n: sum(part.tokens for part in shown.parts if part.name == n) for n in names}
+    assert sizes == report["tokens"]
     assert shown.total == report["total"]
-    turns = {tier.name: tier.turns for tier in shown.tiers if tier.turns}
-    assert turns == {"ambient": (1,), "active": (2,), "turn": (3,)}
+    assert shown_turns(shown) == {"turns": (1, 2), "turn": (3,)}
 
 
-def test_expanded_logs_name_their_turns(tmp_path: Path) -> None:
-    """The turns of an expanded log are those that are quoted."""
+def test_an_expanded_log_names_its_turn(tmp_path: Path) -> None:
+    """The turn of an expanded log is the one in which it was put."""
     script = [call("open_effort", name="a"), "o", call("close_effort"), "c"]
     here = talk(tmp_path, [*script, call("expand_effort", effort_id="a"), "e"])
     for words in ("work", "done", "show"):
@@ -123,19 +129,19 @@ def test_expanded_logs_name_their_turns(tmp_path: Path) -> None:
 
     shown = commands.show_context(here.agent, THREAD, "next")
 
-    assert {tier.name: tier.turns for tier in shown.tiers}["expanded"] == (1, 2)
+    assert shown_turns(shown)["expanded"] == (3,)
 
 
 def test_without_a_message_it_is_what_stands_before_one(tmp_path: Path) -> None:
-    """The tiers are the same, and the current turn is not there."""
+    """The parts are the same, and the current turn is not there."""
     here = talk(tmp_path, ["one"])
     here.say("hi")
 
     bare = commands.show_context(here.agent, THREAD)
     asked = commands.show_context(here.agent, THREAD, "well?")
 
-    assert bare.tiers == asked.tiers[:-1]
-    assert (asked.tiers[-1].name, bare.turn, bare.unfinished) == ("turn", 2, False)
+    assert bare.parts == asked.parts[:-1]
+    assert (asked.parts[-1].name, bare.turn, bare.unfinished) == ("turn", 2, False)
 
 
 def test_a_new_thread_can_be_shown(tmp_path: Path) -> None:
@@ -188,7 +194,7 @@ def test_what_was_said_beside_an_answer_counts_in_its_turn(tmp_path: Path) -> No
     shown = commands.show_context(here.agent, THREAD)
 
     here.agent.invoke(None, THREAD)
-    assert "read_log(turn=1, offset=" in shown.messages[-1].text
+    assert 'read_log(turns="1", offset=' in shown.messages[-1].text
     assert [m.content for m in shown.messages] == [m.content for m in here.last]
 
 
@@ -213,13 +219,13 @@ def test_a_turn_whose_message_is_not_in_the_state_is_refused(tmp_path: Path) -> 
 
 def test_the_context_of_a_run_counts(tmp_path: Path) -> None:
     """Settings of a run shape what is shown as they shape the run."""
-    here = talk(tmp_path, ["one", "two"], settings=Settings(window_step=1))
-    here.say("hi")
-    here.say("ho")
+    here = talk(tmp_path, ["yes"] * 5)
+    for turn in range(5):
+        here.say(f"number {turn}")
 
-    shown = commands.show_context(here.agent, THREAD, context={"ambient_window": 1})
+    shown = commands.show_context(here.agent, THREAD, context={"ambient_window": 4})
 
-    assert {tier.name: tier.turns for tier in shown.tiers}["ambient"] == (2,)
+    assert shown_turns(shown)["turns"] == (2, 3, 4, 5)
 
 
 def test_another_users_thread_is_not_found(tmp_path: Path) -> None:

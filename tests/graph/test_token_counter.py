@@ -65,7 +65,7 @@ def test_a_turn_costs_its_new_text(tmp_path: Path, opening: list[Any]) -> None:
 def test_a_turn_with_tools_costs_its_new_text(tmp_path: Path) -> None:
     """A tool loop counts its calls and results once, not again in each round."""
     recorder = Recorder()
-    rounds = [*[call("read_log", turn=1)] * 4, "read"]
+    rounds = [*[call("read_log", turns=1)] * 4, "read"]
     here = talk(tmp_path, ["x", *rounds, *rounds], token_counter=recorder)
     [here.say(said) for said in ("a fact " * 300, "read turn 1")]
     recorder.taken()

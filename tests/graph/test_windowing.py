@@ -7,25 +7,25 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ebbtide import Settings, SettingsError, TurnRunningError, commands, restore
-from tests.agents import THREAD, Talk, talk
+from tests.agents import THREAD, Talk, shown_turns, talk
 
 
 def ambient(here: Talk) -> tuple[int, ...]:
     """Return the ambient turns that the next call would be sent."""
     shown = commands.show_context(here.agent, THREAD)
-    return {tier.name: tier.turns for tier in shown.tiers}["ambient"]
+    return shown_turns(shown)["turns"]
 
 
 def lived(root: Path) -> Talk:
-    """Return an agent after six turns outside of efforts, of which two are in the window."""
-    here = talk(root, ["yes"] * 9, settings=Settings(ambient_window=2, window_step=1))
-    for turn in range(1, 7):
+    """Return an agent after seven turns outside of efforts, of which four are in the window."""
+    here = talk(root, ["yes"] * 10, settings=Settings(ambient_window=4, rebuild="every-turn"))
+    for turn in range(1, 8):
         here.say(f"number {turn}")
     return here
 
 
 @pytest.mark.parametrize(
-    ("window", "turns"), [(4, (3, 4, 5, 6)), (0, (1, 2, 3, 4, 5, 6)), (1, (6,)), (None, (5, 6))]
+    ("window", "turns"), [(5, (3, 4, 5, 6, 7)), (0, (*range(1, 8),)), (None, (4, 5, 6, 7))]
 )
 def test_the_window_of_the_thread_counts(
     tmp_path: Path, window: int | None, turns: tuple[int, ...]
@@ -39,29 +39,51 @@ def test_the_window_of_the_thread_counts(
     assert ambient(here) == turns
 
 
+def test_the_last_three_turns_are_shown_whatever_the_window(tmp_path: Path) -> None:
+    """A window of one hides nothing that was just said."""
+    here = lived(tmp_path)
+
+    commands.set_window(here.agent, THREAD, 1)
+
+    assert ambient(here) == (5, 6, 7)
+
+
+def test_a_new_window_is_why_the_context_is_rebuilt(tmp_path: Path) -> None:
+    """A change of settings takes effect at once, also where rebuilding waits."""
+    here = talk(tmp_path, ["yes"] * 9)
+    for turn in range(1, 8):
+        here.say(f"number {turn}")
+    commands.set_window(here.agent, THREAD, 4)
+
+    report = here.say("next")["memory"]["context_report"]
+
+    assert report["rebuilt"] == {"after_turn": 7, "why": "settings"}
+    assert report["left_out"]["turns"] == "1-3"
+
+
 def test_it_stays_and_is_the_threads_alone(tmp_path: Path) -> None:
     """The turns that follow have it, another thread does not."""
     here = lived(tmp_path)
-    commands.set_window(here.agent, THREAD, 1)
+    commands.set_window(here.agent, THREAD, 5)
 
     mine = here.say("next")
     other = here.say("other", {"configurable": {"thread_id": "u"}})
 
-    assert mine["memory"]["position"]["window"] == 1
-    assert "window" not in other
-    assert ambient(here) == (7,)
+    assert mine["memory"]["position"]["window"] == 5
+    assert "window" not in other["memory"]["position"]
+    assert ambient(here) == (4, 5, 6, 7, 8)
 
 
 def test_it_goes_back_with_time_travel(tmp_path: Path) -> None:
     """A state from before it was set has the setting's window."""
     here = lived(tmp_path)
-    commands.set_window(here.agent, THREAD, 4)
+    commands.set_window(here.agent, THREAD, 6)
     here.say("next")
 
     commands.undo(here.agent, THREAD)
     commands.undo(here.agent, THREAD)
 
-    assert ambient(here) == (4, 5)
+    assert ambient(here) == (3, 4, 5, 6)
 
 
 def test_a_thread_that_is_rebuilt_begins_without_it(tmp_path: Path) -> None:
@@ -72,7 +94,7 @@ def test_a_thread_that_is_rebuilt_begins_without_it(tmp_path: Path) -> None:
 
     restore(again.agent, THREAD)
 
-    assert "window" not in again.agent.get_state(THREAD).values
+    assert "window" not in again.agent.get_state(THREAD).values["memory"]["position"]
 
 
 def test_it_can_be_set_before_the_first_turn(tmp_path: Path) -> None:

@@ -23,10 +23,10 @@ WORK = (
     "All tests pass, so that's done. Please conclude it.",
 )
 OTHER = ("Count from one to ten.", "Say the alphabet.", "Put 'good morning' into Spanish.")
-SHOW = "Show me the full log of the login bug, word for word."
+SHOW = "Show me, word for word, the full log of the login bug."
 TOPIC = "What did we change so that the error 401 went away for our users?"
 DETAILS = "Show me the full log of that work, word for word."
-FORGETFUL = Settings(summary_eviction_threshold=len(OTHER), recall_hints=0)
+FORGETFUL = Settings(summary_eviction_threshold=len(OTHER), recall_hints=0, rebuild="every-turn")
 
 
 @dataclass
@@ -108,7 +108,7 @@ def expands_after_searching(model: BaseChatModel, root: Path) -> Claims:
     return {
         "searches": "search_efforts" in [*found, *called(details)],
         "expands what it found": [*details["memory"]["expanded"]] == concluded != [],
-        "sees the log": details["memory"]["context_report"]["tokens"]["expanded"] > 0,
+        "sees the log": details["memory"]["context_report"]["tokens"].get("expanded", 0) > 0,
     }
 
 

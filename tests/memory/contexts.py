@@ -5,15 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ebbtide.memory.leaving_out import LEFT_OUT_TOKENS
-from ebbtide.memory.messages import Message, calls, text
-from ebbtide.memory.tiers import WorkingContext
+from ebbtide.memory.context.budget import high_water
+from ebbtide.memory.context.rebuild import LAST_TURNS
+from ebbtide.memory.context.timeline import Timeline, WorkingContext, with_anchor
+from ebbtide.memory.context.turns import whole_tokens
+from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
-from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import Conversation, call, human, tool
-
-LEFT_OUT = prompt("left_out_note", said="|").partition("|")[0]
-"""How the note begins that says what was left out."""
 
 TOOLS: Mapping[str, tuple[str, str]] = {
     "open": ("open_effort", "name"),
@@ -23,7 +21,7 @@ TOOLS: Mapping[str, tuple[str, str]] = {
     "expand": ("expand_effort", "effort_id"),
     "collapse": ("collapse_effort", "effort_id"),
     "goal": ("update_goal", "goal"),
-    "read": ("read_log", "turn"),
+    "read": ("read_log", "turns"),
 }
 """The tool of a step, and what its argument is called, if it has one."""
 
@@ -49,20 +47,46 @@ def well_formed(messages: Sequence[Message]) -> bool:
     return not waiting
 
 
-def before_the_notes(context: WorkingContext) -> str:
-    """Return what stands before the notes, as text, without the end of the list."""
-    tiers = (one for one in context.tiers if one.name not in {"notes", "turn"})
-    messages = [message for one in tiers for message in one.messages]
-    return json.dumps(messages, ensure_ascii=False).removesuffix("]")
+def prompt_of(context: WorkingContext) -> str:
+    """Return all that is sent, as text, without the end of the list."""
+    return json.dumps(context.messages, ensure_ascii=False).removesuffix("]")
+
+
+def begins(context: WorkingContext, before: WorkingContext) -> bool:
+    """Tell whether a context begins with all bytes of the one before."""
+    return prompt_of(context).startswith(prompt_of(before))
+
+
+def layout(context: WorkingContext) -> Timeline:
+    """Return what stays the same between two rebuilds."""
+    return replace(context.timeline, hold=0.0, anchor=None)
+
+
+def in_order(context: WorkingContext) -> bool:
+    """Tell whether the turns stand in the order in which they were said."""
+    turns = [part.turn for part in context.parts if part.turn is not None]
+    return turns == sorted(turns)
+
+
+def has_last_turns(context: WorkingContext, talk: Conversation) -> bool:
+    """Tell whether the last turns are there whole, or do not fit below high water."""
+    view, line = talk.desk.view, context.timeline
+    last = view.turns(range(max(1, talk.tip.turn - LAST_TURNS + 1), talk.tip.turn + 1))
+    there = [one.turn for one in last if one.status != "erased"]
+    shown = {part.turn for part in context.parts}
+    if {*there} <= shown and not {*there} & {*line.short}:
+        return True
+    said = sum(whole_tokens(talk.desk, record) for record in last)
+    said += count_messages(talk.messages, talk.count)
+    parts = (part for part in context.parts if part.turn is None or part.name == "expanded")
+    return said + sum(part.tokens for part in parts) - talk.fixed > high_water(talk.room, 0)
 
 
 def room_left(talk: Conversation) -> int:
-    """Return how many tokens can still be said in this turn before something is cut for it."""
+    """Return how many tokens can still be said in this turn before the context is cut for it."""
     context = talk.context
-    left: int = talk.settings.context_budget - context.report["total"]
-    said = (message for tier in context.tiers for message in tier.messages)
-    noted = [message for message in said if text(message).startswith(LEFT_OUT)]
-    return left - (LEFT_OUT_TOKENS if context.cuts else 0) + count_messages(noted, talk.count)
+    said: int = context.report["total"] - talk.fixed
+    return high_water(talk.room, context.timeline.size) - said
 
 
 def fill(talk: Conversation, more: int, *, result: bool = False) -> None:
@@ -86,6 +110,7 @@ def take(talk: Conversation, kind: str, what: Any) -> None:
         results = tuple(tool(f"c{at}", said) for at, said in enumerate(what))
         talk.messages += ({"type": "ai", "data": {"content": "", "tool_calls": asked}}, *results)
     elif kind == "anchor":
+        talk.line = with_anchor(talk.line, talk.space.anchor) if talk.line else None
         talk.space = replace(talk.space, anchor={"Goal": what})
     elif kind.startswith("fill"):
         fill(talk, what, result=kind == "fill result")
@@ -96,13 +121,13 @@ def take(talk: Conversation, kind: str, what: Any) -> None:
 
 
 def everything(talk: Conversation, turn: int) -> str:
-    """Read a turn from its beginning, as long as there is a next offset."""
-    parts, offset = [], 0
-    while offset is not None:
-        result = talk.call("read_log", turn=turn, offset=offset)
-        parts.append(result["text"])
-        offset = result["next_offset"]
-    return "".join(parts)
+    """Read a turn from its beginning, as long as the result says how to go on."""
+    said, how = "", {"turns": str(turn)}
+    while how:
+        result = talk.call("read_log", **how)
+        said += result["turns"][0]["text"]
+        how = result["next"]
+    return said
 
 
 def _words(number: int) -> str:

@@ -1,7 +1,7 @@
 """Desks for tests: a conversation over a real archive, driven turn by turn as the nodes do it."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
@@ -10,7 +10,11 @@ from typing import Any
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.banners import surfaced
-from ebbtide.memory.context import assemble
+from ebbtide.memory.context.assemble import assemble
+from ebbtide.memory.context.hints import hints
+from ebbtide.memory.context.nudges import nudge
+from ebbtide.memory.context.rebuild import after_turn, begun
+from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.desk import Desk
 from ebbtide.memory.errors import SummaryError
@@ -23,7 +27,6 @@ from ebbtide.memory.references import referenced
 from ebbtide.memory.restoring import EMPTY
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.summary import EffortSummary, SummaryRequest
-from ebbtide.memory.tiers import WorkingContext
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.toolbox import Banner, Done, advance, run
 from ebbtide.memory.transitions import happened
@@ -90,7 +93,7 @@ class Conversation:
     replies: list[EffortSummary | SummaryError] = field(default_factory=list)
     requests: list[SummaryRequest] = field(default_factory=list)
     banners: list[str] = field(default_factory=list)
-    cuts: Mapping[str, Any] = field(default_factory=dict)
+    line: Timeline | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
     embedder: Embedder | None = None
     count: TokenCounter = count_words
@@ -111,7 +114,7 @@ class Conversation:
             self.count,
             room=self.room,
             free=self.free,
-            cuts=self.cuts,
+            line=self.line,
             embedder=self.embedder,
             related=self.related,
         )
@@ -128,9 +131,16 @@ class Conversation:
         return self.settings.context_budget - self.fixed
 
     @property
+    def at(self) -> str:
+        """The time of the running turn."""
+        return f"2026-11-{self.day:02}T12:00:00.000Z"
+
+    @property
     def context(self) -> WorkingContext:
-        """The working context of this moment."""
-        return assemble(self.desk, SYSTEM, SCHEMAS)
+        """The working context of this moment; the timeline is kept as the node keeps it."""
+        context = assemble(self.desk, SYSTEM, SCHEMAS)
+        self.line = context.timeline
+        return context
 
     def set(self, **chosen: Any) -> None:
         """Change settings."""
@@ -142,6 +152,11 @@ class Conversation:
         if self.space.active is not None:
             self.space = self.space.activated(self.space.active)
         self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)
+        self.line = begun(self.desk, self.at)
+        given, said = hints(self.desk, self.line), nudge(self.desk)
+        told = [{"type": "hinted", "hints": given}] if given else []
+        told += [{"type": "nudged", "said": said}] if said else []
+        self.space = replace(self.space, events=(*self.space.events, *told))
 
     def run(self, *calls: Message) -> list[dict[str, Any]]:
         """Let the assistant call memory tools in one message, and return what they answer."""
@@ -172,13 +187,16 @@ class Conversation:
         group = Group(
             turn=self.space.turn,
             messages=tuple(stored(message) for message in self.messages),
-            at=f"2026-11-{self.day:02}T12:00:00.000Z",
+            at=self.at,
             efforts=memberships(self.space.active, self.space.events),
             events=self.space.events,
         )
         record = self.archive.commit(self.owner, self.tip, group)
+        calls = sum(message["type"] == "ai" for message in self.messages)
         self.tip, self.messages = record.tip, ()
         self.space = replace(self.space, events=())
+        if self.line is not None:
+            self.line = after_turn(self.desk, self.line, calls)
         return record
 
     def turn(self, question: str, *calls: Message, answer: str = "Done.") -> list[dict[str, Any]]:

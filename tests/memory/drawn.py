@@ -10,30 +10,21 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
+from ebbtide.memory.context.budget import LEAST_ROOM
+from ebbtide.memory.context.rebuild import rebuilt
+from ebbtide.memory.context.timeline import WorkingContext
 from ebbtide.memory.messages import Message
-from ebbtide.memory.record import Event
 from ebbtide.memory.salience import Compression, Item, Kind
-from ebbtide.memory.shares import LEAST_ROOM
-from ebbtide.memory.tiers import WorkingContext
 from ebbtide.memory.tokens import count
 from ebbtide.memory.transitions import happened
 from ebbtide.memory.view import past
-from ebbtide.memory.window import window
-from tests.memory.contexts import before_the_notes, take
+from tests.memory.contexts import layout, take
 from tests.memory.desks import OWNER, Conversation, call, count_words
 
 Step: TypeAlias = tuple[str, Any]
 Turns: TypeAlias = list[tuple[dict[str, Any], list[Step]]]
 
 PAST = ("The login fails with error 401 as soon as the token has expired.", "It works now.")
-CUTS = frozenset(
-    {
-        *("opened", "switched", "concluded", "reopened", "expanded", "collapsed", "evicted"),
-        *("returned", "compressed", "surfaced"),
-    }
-)
-"""The events that may change what stands before the notes."""
-
 WORDS = ["alpha", "beta\n", "数据库", "连接被拒绝", "🙂", "👩‍👩‍👧", "12:30", "</effort>"]
 SAID = st.builds(
     lambda words, times: " ".join(words * times),
@@ -64,12 +55,11 @@ CHANGED: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
         *[{}] * 12,
         {"ambient_window": 0},
-        {"ambient_window": 2, "window_step": 2},
+        {"ambient_window": 2},
         {"decay_threshold": 1, "summary_eviction_threshold": 2},
         {"summaries_limit": 1},
-        {"anchor": "off", "preview_tokens": 32},
-        {"low_water": 0.2, "turn_share": 0.9},
-        {"active_share": 1.0, "low_water": 1.0},
+        {"anchor": "off"},
+        {"rebuild": "every-turn"},
     ]
 )
 TURNS: st.SearchStrategy[Turns] = st.lists(
@@ -97,10 +87,10 @@ def held(talk: Conversation, turns: Turns, above: int) -> Iterator[WorkingContex
         talk.set(**changed)
         said = [what for kind, what in steps if kind == "say"]
         talk.ask(*(said or ["go on"]))
-        yield assembled(talk)
+        yield talk.context
         for kind, what in steps:
             take(talk, kind, what)
-            yield assembled(talk)
+            yield talk.context
         talk.answer(said[0] if said else "Done.")
         for kind, what in steps:
             if kind == "compress":
@@ -121,39 +111,16 @@ def compress(
     stored = talk.archive.commit_compression(OWNER, talk.tip, made)
     event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
     talk.space = happened(talk.space, event)
+    talk.line = rebuilt(talk.desk, "compressed", talk.line)
 
 
-def assembled(talk: Conversation) -> WorkingContext:
-    """Assemble a context as the node does, and remember its cuts."""
-    context = talk.context
-    talk.cuts = context.cuts
-    return context
-
-
-def uncut(talk: Conversation, turns: Turns, above: int) -> Iterator[tuple[str, str]]:
-    """Hold a conversation, and yield what stands before the notes in two contexts in a row.
-
-    Only such pairs are yielded between which there is no cut.
-    """
-    seen = [
-        (_cuts(talk, context), before_the_notes(context)) for context in held(talk, turns, above)
-    ]
-    for (cuts, prefix), (next_cuts, next_prefix) in pairwise(seen):
-        if cuts == next_cuts:
-            yield prefix, next_prefix
-
-
-def _cuts(talk: Conversation, context: WorkingContext) -> list[Any]:
-    """Return what changes with each cut: the events, the window, what was left out, settings."""
-    before = talk.desk.view.turns(range(1, talk.tip.turn + 1))
-    events = [event for record in before for event in record.events] + [*talk.space.events]
-    count, settings = talk.desk.view.ambient_count(), talk.settings
-    begin = count - window(count, settings.ambient_window, settings.window_step)
-    return [_cutting(events), begin, dict(context.cuts), settings.model_dump()]
-
-
-def _cutting(events: Sequence[Event]) -> int:
-    return sum(event["type"] in CUTS for event in events)
+def in_a_row(
+    talk: Conversation, turns: Turns, above: int
+) -> Iterator[tuple[WorkingContext, WorkingContext]]:
+    """Hold a conversation, and yield every two contexts between which nothing was rebuilt."""
+    for before, now in pairwise(held(talk, turns, above)):
+        if layout(before) == layout(now):
+            yield before, now
 
 
 def accepted(talk: Conversation, turns: Turns, above: int) -> list[tuple[Message, ...]]:

@@ -1,25 +1,35 @@
 """A long run of random conversations: every context that they assemble is checked.
 
 `soak(seed, contexts)` counts those that break an invariant: `over` the budget, `miscounted` in the
-report, `torn` (a call without its result, or a result alone), `moved` (no cut, and yet what stands
-before the notes is not a byte prefix of the next context). `full` counts those that fill the budget
-to the last token, `edge` the questions that were made as long as fits, or a token more or less,
-`cut` those of which something was left out, `uncut` those that follow another one without a cut.
+report, `torn` (a call without its result, or a result alone), `moved` (not rebuilt, and yet it does
+not begin with all of the context before), `shuffled` (turns out of order), `lost` (one of the last
+three turns is missing or shortened after a rebuild, though there is room). `full` counts those that
+are as large as they may be before they are cut, `edge` the questions that were made as long as
+fits, or a token more or less, `cut` those of which turns had to leave, `grown` those that follow
+another one without a rebuild.
 """
 
-import json
 import random
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ebbtide.memory.shares import LEAST_ROOM
+from ebbtide.memory.context.budget import LEAST_ROOM, high_water
+from ebbtide.memory.context.timeline import WorkingContext
 from ebbtide.memory.tokens import TokenCounter
-from ebbtide.memory.window import window
-from tests.memory.contexts import before_the_notes, fill, take, tokens, well_formed
+from tests.memory.contexts import (
+    begins,
+    fill,
+    has_last_turns,
+    in_order,
+    layout,
+    take,
+    tokens,
+    well_formed,
+)
 from tests.memory.desks import Conversation, conversation, count_words
 
-VIOLATIONS = ("over", "miscounted", "torn", "moved")
+VIOLATIONS = ("over", "miscounted", "torn", "moved", "shuffled", "lost")
 SCRIPTS = (
     "the port of the service is 8080 refused again 12:30 x\n",
     "数据库 连接 被拒绝 端口 八千 服务 重启 了",
@@ -35,11 +45,9 @@ TURNS = 40
 EFFORTS = "abcdef"
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"ambient_window": 0},
-    {"ambient_window": 3, "window_step": 1},
-    {"ambient_window": 10, "window_step": 5, "recall_hints": 3},
-    {"anchor": "off", "preview_tokens": 32},
-    {"low_water": 0.2, "turn_share": 0.9},
-    {"active_share": 1.0, "low_water": 1.0},
+    {"ambient_window": 3, "rebuild": "every-turn"},
+    {"ambient_window": 10, "recall_hints": 3},
+    {"anchor": "off", "rebuild": "lazy"},
 )
 
 
@@ -49,7 +57,7 @@ class Soak:
     def __init__(self, talk: Conversation, chance: random.Random, found: Counter[str]) -> None:
         """Begin with a budget between the floor and 50,000, mostly a small one."""
         self.talk, self.chance, self.found = talk, chance, found
-        self.before = ("", "")
+        self.before: WorkingContext | None = None
         self.redraw()
 
     def redraw(self) -> None:
@@ -102,33 +110,25 @@ class Soak:
         self.found["edge"] += self.talk.messages != before
 
     def check(self) -> None:
-        """Assemble as the node does, remember the cuts, and count what is wrong."""
-        context = self.talk.context
-        self.talk.cuts = context.cuts
-        budget, counted = self.talk.settings.context_budget, tokens(context, self.talk)
-        layout, prefix = self.layout(), before_the_notes(context)
-        uncut = layout == self.before[0]
-        self.talk.free = max(LEAST_FREE, budget - counted)
+        """Assemble as the node does, and count what is wrong."""
+        talk, before = self.talk, self.before
+        context = talk.context
+        budget, counted = talk.settings.context_budget, tokens(context, talk)
+        grown = before is not None and layout(before) == layout(context)
+        talk.free = max(LEAST_FREE, budget - counted)
         self.found.update(
             contexts=1,
-            full=counted == budget,
-            cut=bool(context.cuts),
-            uncut=uncut,
+            full=counted - talk.fixed == high_water(talk.room, context.timeline.size),
+            cut=bool(context.timeline.first),
+            grown=grown,
             over=counted > budget,
             miscounted=counted != context.report["total"],
             torn=not well_formed(context.messages),
-            moved=uncut and not prefix.startswith(self.before[1]),
+            moved=grown and before is not None and not begins(context, before),
+            shuffled=not in_order(context),
+            lost=not grown and not has_last_turns(context, talk),
         )
-        self.before = layout, prefix
-
-    def layout(self) -> str:
-        """Return what is the same as long as there is no cut (invariant 7), and only so long."""
-        space, settings = self.talk.space, self.talk.settings
-        shown = {name: entry["turns"] for name, entry in space.expanded.items()}
-        ambient = self.talk.desk.view.ambient_count()
-        begin = ambient - window(ambient, settings.ambient_window, settings.window_step)
-        efforts = (space.active, sorted(space.open), shown, sorted(space.summaries))
-        return json.dumps([efforts, begin, self.talk.cuts, settings.model_dump()])
+        self.before = context
 
 
 def soak(seed: int, contexts: int, count: TokenCounter = count_words) -> dict[str, int]:

@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ebbtide.memory.arguments import Close, EffortId, Expand, Nothing, Open, ReadLog, UpdateGoal
+from ebbtide.memory.arguments import (
+    Active,
+    Collapse,
+    Expand,
+    Nothing,
+    Open,
+    ReadLog,
+    Reopen,
+    Search,
+    UpdateGoal,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,9 +61,13 @@ def test_turns_may_come_as_a_list_or_a_number(sent: Any, turns: str) -> None:
     ("arguments", "sent"),
     [
         (Open, {"name": "a", "goal": None}),
-        (Close, {"effort_id": None}),
+        (Active, {"effort_id": None}),
+        (Reopen, {"effort_id": "a", "goal": None}),
         (UpdateGoal, {"goal": "b", "rationale": None}),
+        (UpdateGoal, {"goal": None, "add_constraints": None, "drop_constraints": None}),
         (Expand, {"effort_id": "a", "turns": None, "query": None}),
+        (ReadLog, {"turns": "3", "offset": None, "session": None}),
+        (Search, {"query": "a", "limit": None}),
     ],
 )
 def test_null_stands_for_what_was_left_out(
@@ -66,10 +80,10 @@ def test_null_stands_for_what_was_left_out(
 
 
 def test_a_number_may_come_as_text() -> None:
-    """Digits in quotes are the number."""
-    arguments = ReadLog.model_validate({"turn": "3", "offset": "10"})
+    """Digits in quotes are the number, and a number is a range of one turn."""
+    arguments = ReadLog.model_validate({"turns": 3, "offset": "10"})
 
-    assert (arguments.turn, arguments.offset) == (3, 10)
+    assert (arguments.turns, arguments.offset) == ("3", 10)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +94,11 @@ def test_a_number_may_come_as_text() -> None:
         (Open, {"name": 5}),
         (Open, {"name": "a", "constraints": [1]}),
         (Open, {"name": "a", "constraints": {"rule": "b"}}),
-        (Close, {"effort": "a"}),
-        (EffortId, {}),
-        (EffortId, {"effort_id": ["a"]}),
-        (UpdateGoal, {"rationale": "b"}),
+        (Active, {"effort": "a"}),
+        (Active, {"effort_id": ["a"]}),
+        (Reopen, {"goal": "b"}),
+        (Collapse, {}),
+        (UpdateGoal, {"add_constraints": [1]}),
         (Expand, {"turns": "3"}),
         (ReadLog, {"turn": "last"}),
         (ReadLog, {"turn": 1.5}),

@@ -53,10 +53,10 @@ def test_a_huge_log_is_described_in_bounded_parts() -> None:
     many = [Group(n, (human(f"{n} " * 400),), "") for n in range(1, 101)]
 
     requests, made = asked(huge, ["Short."], summary_input_tokens=500)
-    newest, _ = asked(many, ["So far."] * 50, summary_input_tokens=500, preview_tokens=400)
+    newest, _ = asked(many, ["So far."] * 50, summary_input_tokens=500)
 
     assert (len(requests), made) == (1, "Short.")
-    assert "read_log(turn=1, offset=" in requests[0].log
+    assert 'read_log(turns="1", offset=' in requests[0].log
     assert len(newest) == MOST_PARTS
     assert "[turn 100]" in newest[-1].log
 

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -10,24 +9,22 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.tokens import TokenCounter
 from ebbtide.memory.transcript import rendered
 from tests.draws import examples
-from tests.memory.contexts import everything, tokens, well_formed
-from tests.memory.desks import Conversation, call, conversation
-from tests.memory.drawn import (
-    ABOVE_THE_FLOOR,
-    COUNTERS,
-    TURNS,
-    Turns,
-    accepted,
-    assembled,
-    held,
-    uncut,
+from tests.memory.contexts import (
+    begins,
+    everything,
+    has_last_turns,
+    in_order,
+    layout,
+    tokens,
+    well_formed,
 )
+from tests.memory.desks import Conversation, call, conversation
+from tests.memory.drawn import ABOVE_THE_FLOOR, COUNTERS, TURNS, Turns, accepted, held, in_a_row
 
 
 def within_budget(talk: Conversation) -> list[Message]:
-    """Assemble as the node does, remember the cuts, and check what holds for every context."""
+    """Assemble as the node does, and check what holds for every context."""
     context = talk.context
-    talk.cuts = context.cuts
 
     assert tokens(context, talk) == context.report["total"] <= talk.settings.context_budget
     assert talk.context.messages == context.messages
@@ -44,16 +41,28 @@ def test_no_context_exceeds_the_budget(turns: Turns, above: int, counter: TokenC
             assert tokens(context, talk) == context.report["total"]
             assert context.report["total"] <= talk.settings.context_budget
             assert well_formed(context.messages)
-            assert assembled(talk).messages == context.messages
+            assert talk.context.messages == context.messages
 
 
 @settings(max_examples=examples(8))
 @given(TURNS, ABOVE_THE_FLOOR)
-def test_nothing_but_a_cut_changes_the_prefix(turns: Turns, above: int) -> None:
-    """Invariant 7: between two cuts what stands before the notes is a byte prefix of the next."""
+def test_the_turns_stand_in_their_order(turns: Turns, above: int) -> None:
+    """The context reads as the conversation was, and has the last three turns if they fit."""
     with conversation() as talk:
-        for prefix, next_prefix in uncut(talk, turns, above):
-            assert next_prefix.startswith(prefix)
+        before = None
+        for context in held(talk, turns, above):
+            assert in_order(context)
+            assert layout(context) == before or has_last_turns(context, talk)
+            before = layout(context)
+
+
+@settings(max_examples=examples(8))
+@given(TURNS, ABOVE_THE_FLOOR)
+def test_between_two_rebuilds_the_prompt_only_grows(turns: Turns, above: int) -> None:
+    """Invariant 7: each call's prompt is a byte prefix of the next one's."""
+    with conversation() as talk:
+        for before, now in in_a_row(talk, turns, above):
+            assert begins(now, before)
 
 
 @settings(max_examples=examples(8))
@@ -74,42 +83,43 @@ def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> 
 
 
 def test_cuts_are_rare(talk: Conversation) -> None:
-    """Complaint row 6: a tier is cut to low water, so that many turns fit before the next cut."""
+    """Complaint row 6: the context is cut to low water, so that many turns fit before the next."""
     talk.set(context_budget=3_000, ambient_window=0)
-    cuts = []
+    cuts = set()
     for _ in range(100):
         talk.turn("word " * 30, answer="word " * 30)
         within_budget(talk)
-        cuts.append(json.dumps(talk.cuts))
+        cuts.add(talk.context.timeline.built)
 
-    assert 2 <= len({*cuts}) <= 15
+    assert 2 <= len(cuts) <= 15
 
 
-def test_what_no_longer_matters_comes_back(talk: Conversation) -> None:
-    """When an effort is concluded, the turns that had to leave for it are shown again."""
+def test_what_had_to_leave_stays_away(talk: Conversation) -> None:
+    """A cut never resets: when an effort is concluded, turns from before the cut do not return."""
     talk.set(context_budget=1_200, ambient_window=0)
     for number in range(20):
         talk.turn(f"ambient {number} " + "word " * 20)
     talk.turn("Begin. " + "word " * 400, call("open_effort", name="a"))
     talk.turn("Go on. " + "word " * 400)
-    talk.ask("Is there room?")
     messages = json.dumps(within_budget(talk))
-    talk.answer()
     talk.turn("Close it.", call("close_effort"))
-    talk.ask("And now?")
+    for _ in range(5):
+        talk.turn("And now?")
 
     assert "ambient 0" not in messages
-    assert "ambient 0" in json.dumps(within_budget(talk))
+    assert "ambient 0" not in json.dumps(within_budget(talk))
 
 
-@pytest.mark.parametrize("shares", [{"expanded_share": 1.0}, {"active_share": 1e-9}])
-def test_any_shares_keep_the_budget(talk: Conversation, shares: dict[str, float]) -> None:
-    """Shares that add up to more than everything are scaled down, tiny ones are kept."""
-    talk.set(context_budget=1_200, **shares)
-    talk.effort("a", *["word " * 100] * 5)
-    talk.turn("word " * 300, call("open_effort", name="b"))
-    talk.turn("word " * 300)
-    talk.ask("Show it.")
-    talk.call("expand_effort", effort_id="a")
+def test_a_larger_budget_brings_them_back(talk: Conversation) -> None:
+    """With other settings it is laid out anew."""
+    talk.set(context_budget=1_200, ambient_window=0)
+    for number in range(40):
+        talk.turn(f"ambient {number} " + "word " * 20)
+    before = json.dumps(within_budget(talk))
+    talk.set(context_budget=9_000)
+    talk.ask("And now?")
+    context = talk.context
 
-    assert well_formed(within_budget(talk))
+    assert "ambient 0" not in before
+    assert "ambient 0" in json.dumps(context.messages)
+    assert context.report["rebuilt"] == {"after_turn": 40, "why": "settings"}

@@ -133,6 +133,18 @@ def test_goals_that_changed_are_quoted(shop: Conversation) -> None:
     ]
 
 
+def test_a_goal_of_reopening_is_a_change_and_a_constraint_is_none(shop: Conversation) -> None:
+    """What `reopen_effort` gives is quoted as a later goal; added constraints leave the goals."""
+    shop.turn("Done.", call("close_effort"))
+    shop.turn("Again.", call("reopen_effort", effort_id="shop", goal="Close it."))
+    shop.turn("One rule.", call("update_goal", add_constraints=["By May."]))
+    _, done = passed(shop, [found(RULE), "They began."])
+
+    assert done.made is not None
+    goals = [(item.quote, item.turn) for item in done.made.items if item.kind is Kind.GOAL]
+    assert goals == [("Move it.", 1), ("Close it.", 6)]
+
+
 def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
     """However much is quoted; one quote has a quarter of it at most."""
     shop.set(context_budget=12_000, salience_max_tokens=200)

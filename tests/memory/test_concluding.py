@@ -36,7 +36,7 @@ def test_a_closed_effort_is_concluded_with_its_summary(talk: Conversation) -> No
     assert talk.banners[-1] == "--- Concluded effort: a ---\nIt works now."
 
 
-@pytest.mark.parametrize("effort_id", [None, ""])
+@pytest.mark.parametrize("effort_id", [None, "", " "])
 def test_without_a_name_the_active_effort_is_closed(
     talk: Conversation, effort_id: str | None
 ) -> None:
@@ -67,23 +67,25 @@ def test_the_size_of_the_log_is_kept(talk: Conversation) -> None:
     assert talk.desk.find("a").tokens == count_words(log)
 
 
-@pytest.mark.parametrize(("closed", "active"), [("b", "a"), ("a", "b")])
-def test_the_most_recently_active_open_effort_becomes_active(
-    talk: Conversation, closed: str, active: str
+@pytest.mark.parametrize(("closed", "left", "active"), [("b", "a", None), ("a", "b", "b")])
+def test_no_effort_becomes_active_by_itself(
+    talk: Conversation, closed: str, left: str, active: str | None
 ) -> None:
-    """Closing the active effort passes on; closing another leaves it active."""
-    talk.call("close_effort", effort_id=closed)
+    """After the active effort none is active; closing another leaves it active."""
+    result = talk.call("close_effort", effort_id=closed)
 
     assert talk.space.active == active
-    assert list(talk.space.open) == [active]
+    assert list(talk.space.open) == [left]
+    assert set(result) == {"status", "effort_id", "summary"}
 
 
-def test_after_the_last_effort_none_is_active(talk: Conversation) -> None:
-    """With all efforts closed, what follows is ambient."""
-    talk.run(call("close_effort"), call("close_effort"))
+def test_what_follows_a_closed_effort_is_ambient(talk: Conversation) -> None:
+    """The small talk after it belongs to no effort, although another one is open."""
+    talk.call("close_effort")
+    closing = talk.answer()
+    talk.ask("And how is the weather?")
 
-    assert talk.space.active is None
-    assert [event["effort"] for event in talk.space.events] == ["b", "a"]
+    assert (closing.efforts, talk.answer().efforts) == (("b",), ())
 
 
 def test_a_turn_that_closes_and_opens_belongs_to_both(talk: Conversation) -> None:

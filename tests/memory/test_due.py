@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.due import Due, adoptable, due, item_limit, leaving, stored
+from ebbtide.memory.due import LOW, Due, adoptable, due, item_limit, leaving, share_of, stored
 from ebbtide.memory.extraction import readable_at_once
 from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.desks import OWNER, Conversation, call
@@ -53,14 +53,14 @@ def test_an_effort_in_its_share_is_not_due(shop: Conversation) -> None:
 
 def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation) -> None:
     """The oldest turns leave, the newest three never."""
-    talk = grown(shop, 12)
+    talk = grown(shop, 20)
     found = overdue(talk)
 
     assert found is not None
     assert found.effort.id == "shop"
     assert [record.turn for record in found.leaving] == [*range(1, found.through + 1)]
     assert found.through <= talk.tip.turn - talk.settings.recent_turns
-    assert found.live > talk.settings.active_share * talk.room
+    assert found.live > share_of(talk.desk)
 
 
 def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
@@ -80,7 +80,7 @@ def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
 
 def test_switched_off_nothing_is_due(shop: Conversation) -> None:
     """With `off` the hard budget alone cuts."""
-    talk = grown(shop, 12)
+    talk = grown(shop, 20)
     talk.set(compression="off")
 
     assert overdue(talk) is None
@@ -90,19 +90,18 @@ def test_what_is_compressed_already_is_not_read_again(shop: Conversation) -> Non
     """Only later turns leave."""
     talk = grown(shop, 14)
     compressed(talk, 9)
-    talk = grown(talk, 6)
+    talk = grown(talk, 14)
     found = overdue(talk)
 
     assert found is not None
     assert found.leaving[0].turn == 10
 
 
-def test_an_open_effort_that_is_not_active_has_the_smaller_share(shop: Conversation) -> None:
+def test_an_open_effort_that_is_not_active_has_half_the_share(shop: Conversation) -> None:
     """Left for another one, it is compressed where it was not while it was active."""
-    talk = grown(shop, 4)
+    talk = grown(shop, 12)
     assert overdue(talk) is None
     talk.turn("Another.", call("open_effort", name="other"))
-    talk.set(open_share=0.05)
     found = overdue(talk)
 
     assert found is not None
@@ -141,9 +140,9 @@ def test_one_that_the_state_does_not_name_is_adopted(shop: Conversation) -> None
 
 def test_items_have_half_of_low_water_at_most(shop: Conversation) -> None:
     """And never more than the setting says."""
-    tier = shop.settings.active_share * shop.room * shop.settings.low_water
+    low = LOW * share_of(shop.desk)
 
-    assert item_limit(shop.desk) == int(tier / 2) < shop.settings.salience_max_tokens
+    assert item_limit(shop.desk) == int(low / 2) < shop.settings.salience_max_tokens
     shop.set(salience_max_tokens=100)
     assert item_limit(shop.desk) == 100
 

@@ -73,7 +73,7 @@ def test_another_user_sees_nothing(talk: Conversation, user: str) -> None:
     assert view.effort(AUTH, ()) is None
     assert view.search_sessions("401 interceptor", 5) == ()
     assert "error" in other.call("expand_effort", effort_id=AUTH)
-    assert "error" in other.call("read_log", turn=1, session="t1")
+    assert "error" in other.call("read_log", turns=1, session="t1")
 
 
 def test_each_user_sees_their_own(talk: Conversation) -> None:
@@ -159,7 +159,7 @@ def test_a_name_of_nothing_is_not_there(talk: Conversation, name: str) -> None:
 
     assert talk.desk.view.effort(name, ()) is None
     assert len(result["error"]) < 500
-    assert "error" in talk.call("read_log", turn=1, session=name or "-")
+    assert "error" in talk.call("read_log", turns=1, session=name or "-")
 
 
 def test_a_session_that_is_gone_is_not_there(talk: Conversation) -> None:

@@ -5,6 +5,7 @@ import pytest
 from ebbtide.memory.messages import text
 from ebbtide.memory.recall import Recalled, recalled, stored
 from ebbtide.memory.sources import parts, sources
+from ebbtide.memory.wellformed import NAME
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
@@ -18,12 +19,13 @@ def here(talk: Conversation) -> Conversation:
     earlier(talk)
     talk.ask("Hello again.")
     talk.surface(AUTH)
+    talk.line = None
     return talk
 
 
 def shown(talk: Conversation) -> str:
-    """Return the context before the running turn, as one text."""
-    return "\n".join(text(m) for tier in talk.context.tiers[:-1] for m in tier.messages)
+    """Return what the memory shows in the context, as one text."""
+    return "\n".join(text(m) for m in talk.context.messages if m["data"].get("name") == NAME)
 
 
 def test_it_is_expanded(here: Conversation) -> None:
@@ -47,8 +49,7 @@ def test_only_the_turns_asked_for_are_shown(here: Conversation) -> None:
 
 
 def test_a_query_chooses_the_turns(here: Conversation) -> None:
-    """Of a log that is longer than the share the turns that match are shown."""
-    here.set(expanded_share=0.001)
+    """Only the turns that match are shown."""
     result = here.call("expand_effort", effort_id=AUTH, query="Where does the interceptor belong?")
 
     assert result["turns"] == "3"
@@ -56,14 +57,14 @@ def test_a_query_chooses_the_turns(here: Conversation) -> None:
 
 def test_a_turn_that_is_too_long_points_into_its_session(here: Conversation) -> None:
     """The call that reads on names the session, and it resolves."""
-    here.set(expanded_share=0.001)
-    here.call("expand_effort", effort_id=AUTH, turns="2")
-    (_, tail) = shown(here).split("read_log(turn=2, offset=")
+    here.beside("t2").effort("long", "word " * 9_000)
+    here.call("expand_effort", effort_id="t2/long")
+    (_, tail) = shown(here).split('read_log(turns="1", offset=')
     offset = int(tail.partition(",")[0])
-    read = here.call("read_log", turn=2, offset=offset, session="t1")
+    read = here.call("read_log", turns=1, offset=offset, session="t2")
 
-    assert 'session="t1") reads on]' in tail
-    assert here.desk.view.recall(recalled(here.messages[-1])[0]) == read["text"] != ""
+    assert 'session="t2") reads on]' in tail
+    assert here.desk.view.recall(recalled(here.messages[-1])[0]) == read["turns"][0]["text"] != ""
 
 
 def test_turns_that_it_has_not_are_refused(here: Conversation) -> None:
@@ -74,14 +75,21 @@ def test_turns_that_it_has_not_are_refused(here: Conversation) -> None:
 
 
 def test_it_is_collapsed(here: Conversation) -> None:
-    """The log leaves the context, the summary stays; again it is an error."""
+    """The log leaves with the next rebuild, the summary stays; again it is an error."""
+    here.set(rebuild="every-turn")
     here.call("expand_effort", effort_id=AUTH)
+    here.answer()
+    here.ask("Enough of it.")
+    before = shown(here)
     result = here.call("collapse_effort", effort_id=AUTH)
+    again = here.call("collapse_effort", effort_id=AUTH)
+    here.answer()
+    here.ask("And now?")
 
     assert result == {"status": "collapsed", "effort_id": AUTH}
-    assert FIX in shown(here)
-    assert LOG[0] not in shown(here)
-    assert "not expanded" in here.call("collapse_effort", effort_id=AUTH)["error"]
+    assert "not expanded" in again["error"]
+    assert LOG[0] in before
+    assert (FIX in shown(here), LOG[0] in shown(here)) == (True, False)
 
 
 def test_what_was_not_surfaced_is_expanded_too(talk: Conversation) -> None:
@@ -129,22 +137,23 @@ def test_the_own_effort_of_that_name_is_another(here: Conversation) -> None:
 
 def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
     """The result names the session and the efforts there; the artifact pins the record."""
-    result = here.call("read_log", turn=2, session="t1")
+    result = here.call("read_log", turns=2, session="t1")
+    (read,) = result["turns"]
 
-    assert (result["turn"], result["session"], result["efforts"]) == (2, "t1", [AUTH])
-    assert result["text"].startswith(f"user: {LOG[0]}")
-    assert recalled(here.messages[-1]) == (Recalled(2, 0, result["length"], "t1", "main"),)
+    assert (result["session"], read["turn"], read["efforts"]) == ("t1", 2, [AUTH])
+    assert read["text"].startswith(f"user: {LOG[0]}")
+    assert recalled(here.messages[-1]) == (Recalled(2, 0, len(read["text"]), "t1", "main"),)
     assert LOG[0] not in stored(here.messages[-1])["data"]["content"]
 
 
 def test_it_is_read_on(here: Conversation) -> None:
     """A text that is too long goes on at the offset that the result says."""
     here.free = 8
-    parts, offset = [], 0
-    while offset is not None:
-        result = here.call("read_log", turn=2, offset=offset, session="t1")
-        parts.append(result["text"])
-        offset = result["next_offset"]
+    parts, how = [], {"turns": "2", "session": "t1"}
+    while how:
+        result = here.call("read_log", **how)
+        parts.append(result["turns"][0]["text"])
+        how = result["next"]
 
     assert len(parts) > 1
     assert "".join(parts) == here.desk.view.recall(Recalled(2, 0, 9_999, "t1", "main"))
@@ -152,7 +161,8 @@ def test_it_is_read_on(here: Conversation) -> None:
 
 def test_without_a_session_it_is_this_one(here: Conversation) -> None:
     """No session, an empty one, null and this one's name are the same."""
-    said = [here.call("read_log", turn=1, session=name)["text"] for name in ("", None, "thread")]
+    read = [here.call("read_log", turns=1, session=name) for name in ("", None, "thread")]
+    said = [one["turns"][0]["text"] for one in read]
 
     assert [one.startswith("user: Hello again.") for one in said] == [True] * 3
     assert recalled(here.messages[-1])[0].session == ""
@@ -161,11 +171,11 @@ def test_without_a_session_it_is_this_one(here: Conversation) -> None:
 @pytest.mark.parametrize(
     ("args", "error"),
     [
-        ({"turn": 4}, "turn 4 of session 't1' is not there; the turns are 1-3"),
-        ({"turn": 0}, "turn 0 of session 't1' is not there; the turns are 1-3"),
-        ({"turn": 2, "offset": 9_999}, "offset 9999 is outside turn 2: 0-"),
-        ({"turn": 2, "session": "t2"}, "no earlier session 't2'; a session is the part before"),
-        ({"turn": 2, "session": AUTH}, f"no earlier session {AUTH!r}; a session is the part"),
+        ({"turns": 4}, "turn 4 of session 't1' is not there; the turns are 1-3"),
+        ({"turns": 0}, "turn 0 of session 't1' is not there; the turns are 1-3"),
+        ({"turns": 2, "offset": 9_999}, "offset 9999 is outside turn 2: 0-"),
+        ({"turns": 2, "session": "t2"}, "no earlier session 't2'; a session is the part before"),
+        ({"turns": 2, "session": AUTH}, f"no earlier session {AUTH!r}; a session is the part"),
     ],
 )
 def test_what_cannot_be_read_says_why(
@@ -184,7 +194,7 @@ def test_an_erased_turn_says_so(here: Conversation) -> None:
     assert tip is not None
     here.archive.erase(before.owner, tip, 2)
 
-    assert here.call("read_log", turn=2, session="t1")["error"] == (
+    assert here.call("read_log", turns=2, session="t1")["error"] == (
         "turn 2 of session 't1' was erased: its text cannot be read any more"
     )
 
@@ -218,7 +228,7 @@ def test_opening_under_its_name_is_allowed(here: Conversation) -> None:
 def test_nothing_of_it_is_extracted(here: Conversation) -> None:
     """What a pass that compresses reads of an own effort holds no text of another session."""
     here.call("open_effort", name="mine")
-    here.call("read_log", turn=2, session="t1")
+    here.call("read_log", turns=2, session="t1")
     here.call("search_efforts", query="interceptor")
     here.answer(LONG_ENOUGH)
     log = here.desk.view.log("mine")
@@ -232,7 +242,7 @@ def test_nothing_of_it_is_extracted(here: Conversation) -> None:
 def test_closing_summarises_what_was_read_as_a_reference(here: Conversation) -> None:
     """The summariser of an own effort is not sent the text of another session."""
     here.call("open_effort", name="mine")
-    here.call("read_log", turn=2, session="t1")
+    here.call("read_log", turns=2, session="t1")
     here.call("search_efforts", query="interceptor")
     here.look_up(LONG_ENOUGH)
     here.call("close_effort")
@@ -267,7 +277,7 @@ def test_a_session_may_be_written_as_its_thread(here: Conversation, written: str
     """An id that the model decoded names the same session."""
     earlier(here, "planning 2026/11", "move")
     expanded = here.call("expand_effort", effort_id=f"{written}/move")
-    read = here.call("read_log", turn=1, session=written)
+    read = here.call("read_log", turns=1, session=written)
 
     assert expanded["effort_id"] == "planning%202026%2F11/move"
-    assert "Minka" in read["text"]
+    assert "Minka" in read["turns"][0]["text"]

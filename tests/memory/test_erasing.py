@@ -98,6 +98,19 @@ def test_lists_are_emptied_as_lists() -> None:
     assert left == {**event, "constraints": []}
 
 
+def test_constraints_go_one_by_one() -> None:
+    """Those that the turn added go, from it and from later events; the others stay in force."""
+    known = {"a": Effort("a", "open", constraints=("in May", "no downtime"))}
+    event = {"type": "constraints_updated", "effort": "a", "constraints": ["in May", SAID]}
+    later = record(turn(2, "", ["a"], [{**event, "constraints": ["in May", SAID, "be quick"]}]))
+    of = target(turn(1, SAID, ["a"], [event]), known)
+    after, told = without(later, of)
+
+    assert tombstone(of.record, of).events == ({**event, "constraints": ["in May"]},)
+    assert after.events == ({**event, "constraints": ["in May", "be quick"]},)
+    assert told == {("a", SAID)}
+
+
 def test_anchors_of_later_turns_lose_the_fields_that_tell() -> None:
     """Fields that hold a sentence of the turn go; what merely resembles it stays."""
     of = target(turn(3, f"{SAID} Please use port 8080 for it."))

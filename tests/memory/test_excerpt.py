@@ -29,6 +29,15 @@ def test_the_piece_that_says_most_is_chosen(text: str, query: str, piece: str) -
     assert text[begin:end].startswith(piece)
 
 
+@pytest.mark.parametrize("said", ["It rose by 8.1 % in v1.2.", "See api.ts, line 3.", "1.2.3"])
+def test_a_point_within_a_word_ends_no_sentence(said: str) -> None:
+    """What matches is quoted from its first word on, numbers, versions and file names whole."""
+    text = f"{FILLER}\n{said} {FILLER}"
+    begin, end = best_piece(text, asked("8.1 % v1.2 line 3 1.2.3"))
+
+    assert text[begin:end].startswith(said)
+
+
 @given(st.text(), st.lists(st.sampled_from(["a1", "b2"])))
 def test_a_piece_is_a_part_of_the_text(text: str, wanted: list[str]) -> None:
     """Whatever the text, the piece lies in it and is no longer than 400 characters."""

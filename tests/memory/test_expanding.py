@@ -1,9 +1,13 @@
 """Bringing raw logs back into the context, and taking them out again."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ebbtide.memory.context.budget import LOG_SHARE
+from ebbtide.memory.context.rebuild import rebuilt
+from ebbtide.memory.messages import text
 from tests.memory.desks import Conversation, call
 
 QUESTIONS = ("the login fails", "the token expired", "the cache is cold", "all is well")
@@ -21,8 +25,14 @@ def talk(talk: Conversation) -> Conversation:
 @pytest.fixture
 def tight(talk: Conversation) -> Conversation:
     """Return the conversation with room for 35 of the 50 words of the log."""
-    talk.set(context_budget=2_000, expanded_share=0.0175)
+    talk.set(context_budget=talk.fixed + int(35 / LOG_SHARE))
     return talk
+
+
+def logs(talk: Conversation) -> list[str]:
+    """Return the logs that the context shows."""
+    parts = (part for part in talk.context.parts if part.name == "expanded")
+    return [text(message) for part in parts for message in part.messages]
 
 
 def test_a_log_that_fits_is_shown_whole(talk: Conversation) -> None:
@@ -40,8 +50,7 @@ def test_a_log_that_fits_is_shown_whole(talk: Conversation) -> None:
 def test_the_size_is_that_of_what_enters_the_context(talk: Conversation) -> None:
     """`tokens_loaded` counts the quote with its fences."""
     result = talk.call("expand_effort", effort_id="a")
-    (message,) = next(tier.messages for tier in talk.context.tiers if tier.name == "expanded")
-    heading, quote = message["data"]["content"].split("\n", 1)
+    heading, quote = logs(talk)[0].split("\n", 1)
 
     assert len(quote.split()) == result["tokens_loaded"]
     assert heading.startswith("[Memory:")
@@ -64,7 +73,7 @@ def test_the_answer_says_what_is_not_shown_and_how_to_get_it(talk: Conversation)
     result = talk.call("expand_effort", effort_id="a", turns="2-3")
 
     assert result["not_shown"] == "1,4"
-    assert result["how"] == 'expand_effort with turns="N-M", or read_log(turn=N)'
+    assert result["how"] == 'expand_effort with turns="N-M", or read_log(turns="N-M")'
 
 
 def test_turns_of_another_effort_are_refused(talk: Conversation) -> None:
@@ -113,6 +122,16 @@ def test_of_a_long_log_the_matching_turns_are_shown(
     assert result["turns"] == shown
 
 
+@pytest.mark.parametrize(("query", "shown"), [("cold cache", "3"), ("something else", "1-4")])
+def test_of_a_log_that_fits_only_the_matching_turns_are_shown(
+    talk: Conversation, query: str, shown: str
+) -> None:
+    """A query that matches nothing shows all of it."""
+    result = talk.call("expand_effort", effort_id="a", query=query)
+
+    assert result["turns"] == shown
+
+
 def test_turns_come_before_a_query(tight: Conversation) -> None:
     """If both are given, the turns decide."""
     result = tight.call("expand_effort", effort_id="a", turns="2", query="cold cache")
@@ -130,27 +149,62 @@ def test_more_turns_than_fit_are_shown_in_part(tight: Conversation) -> None:
 
 def test_one_turn_is_shown_even_if_it_is_too_large(talk: Conversation) -> None:
     """A turn over the share alone is shown by its head, with the call that reads on."""
-    talk.set(context_budget=2_000, expanded_share=0.003)
-    result = talk.call("expand_effort", effort_id="a", turns="2")
-    text = talk.context.messages[2]["data"]["content"]
+    talk.answer()
+    talk.set(context_budget=2_000)
+    talk.effort("long", "word " * 900)
+    talk.ask("Show it.")
+    result = talk.call("expand_effort", effort_id="long")
 
-    assert result["turns"] == "2"
-    assert "tokens left out; read_log(turn=2, offset=" in text
+    assert result["turns"] == "6"
+    assert 'tokens left out; read_log(turns="6", offset=' in logs(talk)[0]
 
 
-def test_expanding_again_renews(talk: Conversation) -> None:
-    """It is no error; the turn of the expansion stays, the reference is new."""
+@pytest.mark.parametrize("turns", ["", "2"])
+def test_expanding_again_renews(talk: Conversation, turns: str) -> None:
+    """What is in view is not put there twice; the reference is new."""
     talk.call("expand_effort", effort_id="a")
     talk.answer()
-    talk.ask("Show only the second.")
-    result = talk.call("expand_effort", effort_id="a", turns="2")
+    talk.ask("Show it again.")
+    result = talk.call("expand_effort", effort_id="a", turns=turns)
 
-    assert result["status"] == "expanded"
+    assert (result["status"], result["tokens_loaded"]) == ("expanded", 0)
+    assert talk.space.events[-1]["again"]
     assert talk.space.expanded["a"] == {
         "expanded_turn": 5,
         "last_referenced_turn": 6,
+        "turns": [1, 2, 3, 4],
+    }
+    assert len(logs(talk)) == 1
+
+
+def test_further_turns_are_put_into_the_context(talk: Conversation) -> None:
+    """What is not in view stands where it was asked for, and that turn is the expansion's."""
+    talk.call("expand_effort", effort_id="a", turns="1")
+    talk.answer()
+    talk.ask("And the second?")
+    result = talk.call("expand_effort", effort_id="a", turns="2")
+
+    assert result["tokens_loaded"] > 0
+    assert "again" not in talk.space.events[-1]
+    assert talk.space.expanded["a"] == {
+        "expanded_turn": 6,
+        "last_referenced_turn": 6,
         "turns": [2],
     }
+    assert len(logs(talk)) == 2
+
+
+def test_a_log_that_had_to_leave_is_put_there_again(talk: Conversation) -> None:
+    """A cut took it out of view, though the effort counts as expanded."""
+    talk.call("expand_effort", effort_id="a")
+    talk.answer()
+    talk.ask("Again.")
+    line = rebuilt(talk.desk, "break-even", talk.line)
+    talk.line = replace(line, logs={})
+    result = talk.call("expand_effort", effort_id="a")
+
+    assert result["tokens_loaded"] > 0
+    assert talk.space.expanded["a"]["expanded_turn"] == 6
 
 
 def test_an_open_effort_is_not_expanded(talk: Conversation) -> None:

@@ -50,6 +50,8 @@ def test_parts_of_words_mention_nothing(effort_id: str, text: str) -> None:
         banners.expanded("auth-bug", 12),
         banners.auto_collapsed("auth-bug", 3),
         banners.goal_updated("auth-bug"),
+        banners.constraints_updated("auth-bug"),
+        banners.paused("auth-bug"),
         fenced("effort", "[turn 1]\nuser: auth-bug", id="auth-bug", status="concluded"),
     ],
 )

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.metrics import Report, TurnTokens, report
+from ebbtide.memory.messages import Message
+from ebbtide.memory.metrics import Report, TurnTokens, cost, report, without_calls
 from ebbtide.memory.record import Event, Record
 
 
@@ -26,9 +27,20 @@ def collapsed(name: str = "a", *, auto: bool = True) -> Event:
     return {"type": "collapsed", "effort": name, "auto": auto}
 
 
-def context(said: int, **tokens: int) -> Event:
+def context(said: int, *, answer: int = 0, alone: int = 0, **tokens: int) -> Event:
     """Return the event of what a turn cost."""
-    return {"type": "context", "tokens": tokens, "said": said}
+    return {
+        "type": "context",
+        "tokens": tokens,
+        "said": said,
+        "answer": answer,
+        "alone": alone,
+    }
+
+
+def message(kind: str, content: str, **data: Any) -> Message:
+    """Return a message."""
+    return {"type": kind, "data": {"content": content, **data}}
 
 
 NOTHING = Report(
@@ -40,6 +52,8 @@ NOTHING = Report(
     tokens_saved_by_decay=0,
     expansion_overhead=None,
     savings_vs_full_history=None,
+    sent=0,
+    full_history=0,
     evictions=0,
     returns=0,
     compressions=0,
@@ -97,10 +111,20 @@ def test_an_expansion_of_another_effort_undoes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "saved"), [({}, 500), ({"t8": [expanded(tokens=70)]}, 300), ({"t10": []}, 500)]
+    ("later", "saved"),
+    [
+        ({}, 500),  # turns 6, 7, 8, 9, 10
+        ({"t8": [expanded(tokens=70)]}, 200),  # turns 6 and 7
+        ({"t6": [expanded()]}, 0),
+        ({"t7": [expanded()], "t9": [collapsed()]}, 200),  # turns 6 and 10
+        ({"t8": [expanded("b")]}, 500),
+    ],
 )
 def test_tokens_saved_by_decay(later: dict[str, Any], saved: int) -> None:
-    """The log's tokens count for each turn until the next expansion or the end."""
+    """The log's 100 tokens count for each turn that was sent without them.
+
+    The turn that expands again has them, and so has the turn at whose end they collapse.
+    """
     events = {"t2": [expanded()], "t5": [collapsed()], **later}
 
     assert report(records(10, **events)).tokens_saved_by_decay == saved
@@ -114,24 +138,105 @@ def test_what_is_collapsed_by_hand_is_not_saved_by_decay() -> None:
 
 
 def test_the_cost_of_the_context() -> None:
-    """Each turn stands beside its baselines; shares are means, or those of the last turn."""
+    """Each turn stands beside its baselines; shares are means, or those of the last turn.
+
+    Full history in turn 2: 20 in front, 100 of turn 1, 100 of turn 2 without the answer's 30.
+    """
     concluded = {"type": "concluded", "effort": "a", "tokens": 300}
     events: dict[str, list[Event]] = {
-        "t1": [concluded, context(100, system=40)],
-        "t2": [expanded(), context(100, system=40, expanded=60)],
-        "t3": [{"type": "reopened", "effort": "a"}, context(200, system=40)],
+        "t1": [concluded, context(100, answer=30, alone=20, system=40)],
+        "t2": [expanded(), context(100, answer=30, alone=20, system=40, expanded=55)],
+        "t3": [{"type": "reopened", "effort": "a"}, context(200, answer=10, alone=20, system=40)],
     }
 
     found = report(records(3, **events))
 
     assert found.turns == (
-        TurnTokens(1, {"system": 40}, 340, 100),
-        TurnTokens(2, {"system": 40, "expanded": 60}, 340, 200),
-        TurnTokens(3, {"system": 40}, 40, 400),
+        TurnTokens(1, {"system": 40}, 40 + 300, 20 + 70),
+        TurnTokens(2, {"system": 40, "expanded": 55}, 95 + 300 - 100, 20 + 100 + 70),
+        TurnTokens(3, {"system": 40}, 40, 20 + 200 + 190),
     )
-    assert [turn.savings for turn in found.turns] == [0.6, 0.5, 0.9]
-    assert found.savings_vs_full_history == 0.9
-    assert found.expansion_overhead == pytest.approx(0.2)
+    assert (found.sent, found.full_history) == (175, 690)
+    assert [turn.savings for turn in found.turns] == [50 / 90, 0.5, 370 / 410]
+    assert found.savings_vs_full_history == 370 / 410
+    assert found.expansion_overhead == pytest.approx(55 / 95 / 3)
+
+
+def test_more_than_the_full_history_is_below_zero() -> None:
+    """A first turn has instructions and tools in front of it, and saves nothing."""
+    found = report(records(1, t1=[context(60, answer=20, alone=10, system=150)]))
+
+    assert found.savings_vs_full_history == -2
+
+
+@pytest.mark.parametrize(
+    ("ends", "sent"),
+    [(collapsed(), 120), ({"type": "evicted", "effort": "a"}, 120), (collapsed(auto=False), 0)],
+)
+def test_always_expanded_has_each_log_once(ends: Event, sent: int) -> None:
+    """A log of 120 tokens stands in the context or beside it: always 500 together.
+
+    What fades was sent in its turn, what is collapsed by a tool had left before the last call.
+    """
+    concluded = {"type": "concluded", "effort": "a", "tokens": 120}
+    events: dict[str, list[Event]] = {
+        "t1": [concluded, expanded(tokens=120), context(9, system=380, expanded=120)],
+        "t2": [ends, context(9, system=380, expanded=sent)],
+        "t3": [context(9, system=380)],
+    }
+
+    found = report(records(3, **events))
+
+    assert [turn.always_expanded for turn in found.turns] == [500, 500, 500]
+
+
+def test_always_expanded_is_never_below_the_context() -> None:
+    """A log costs more as it is quoted than as it was counted, and one may be another session's."""
+    concluded = {"type": "concluded", "effort": "a", "tokens": 100}
+    both = [expanded("a", 140), expanded("s:b", 90)]
+    events = {"t1": [concluded, *both, context(9, system=40, expanded=230)]}
+
+    (turn,) = report(records(1, **events)).turns
+
+    assert turn.always_expanded == turn.total == 270
+
+
+def test_what_a_turn_cost() -> None:
+    """The event has the tiers that hold anything, what was said, and how much of it the answer."""
+    said = [message("human", "one two"), message("ai", "three")]
+
+    assert cost({"turn": 6, "notes": 0}, said, 20, lambda text: len(text.split())) == {
+        "type": "context",
+        "tokens": {"turn": 6},
+        "said": 6 + 5,
+        "answer": 5,
+        "alone": 20,
+    }
+
+
+def test_a_history_without_a_memory_has_none_of_its_calls() -> None:
+    """The calls of its tools and their results are left out, and messages that hold nothing else.
+
+    An id that comes again in a later round is another call.
+    """
+    ours, theirs = {"name": "open_effort", "id": "1"}, {"name": "look_up", "id": "2"}
+    talk = [
+        message("human", "Go on."),
+        message("ai", "", tool_calls=[ours]),
+        message("tool", "{}", tool_call_id="1"),
+        message("ai", "I look.", tool_calls=[ours, theirs]),
+        message("tool", "{}", tool_call_id="1"),
+        message("tool", "Found.", tool_call_id="2"),
+        message("ai", "", tool_calls=[{**theirs, "id": "1"}]),
+        message("tool", "Found.", tool_call_id="1"),
+        message("ai", "Done."),
+    ]
+
+    assert [*without_calls(talk, {"open_effort"})] == [
+        talk[0],
+        message("ai", "I look.", tool_calls=[theirs], invalid_tool_calls=[]),
+        *talk[5:],
+    ]
 
 
 def test_evictions_returns_and_searches_are_counted() -> None:

@@ -6,6 +6,10 @@ import pytest
 
 from tests.memory.desks import LONG_ENOUGH, Conversation, call
 
+INACTIVE = (
+    "no effort is active, so there is no goal to update; use switch_effort or open_effort first;"
+)
+
 
 @pytest.fixture
 def talk(talk: Conversation) -> Conversation:
@@ -121,10 +125,14 @@ def test_64_efforts_in_one_message(talk: Conversation) -> None:
 
 def test_switching_makes_another_open_effort_active(talk: Conversation) -> None:
     """The one that was active stays open, and the user is told."""
-    talk.run(call("open_effort", name="a"), call("open_effort", name="b"))
+    talk.run(
+        call("open_effort", name="a", goal="Log in", constraints=["no downtime"]),
+        call("open_effort", name="b"),
+    )
     result = talk.call("switch_effort", effort_id="A")
 
-    assert result == {"status": "switched", "effort_id": "a"}
+    holds = {"goal": "Log in", "constraints": ["no downtime"]}
+    assert result == {"status": "switched", "effort_id": "a", **holds}
     assert talk.space.active == "a"
     assert talk.banners[-1] == "--- Switched to effort: a ---"
     assert talk.space.events[-1] == {"type": "switched", "effort": "a"}
@@ -136,8 +144,40 @@ def test_switching_to_the_active_effort_changes_nothing(talk: Conversation) -> N
     before = talk.space
     result = talk.call("switch_effort", effort_id="a")
 
-    assert result == {"status": "switched", "effort_id": "a"}
+    assert result == {"status": "switched", "effort_id": "a", "goal": "", "constraints": []}
     assert talk.space == before
+
+
+@pytest.mark.parametrize("sent", [{}, {"effort_id": ""}, {"effort_id": " "}, {"effort_id": None}])
+def test_switching_to_nothing_pauses(talk: Conversation, sent: dict[str, Any]) -> None:
+    """No effort is active, all stay open, the user is told, and the turn is ambient."""
+    talk.run(call("open_effort", name="a"), call("open_effort", name="b"))
+    result = talk.call("switch_effort", **sent)
+
+    assert result == {"status": "paused", "effort_id": "b"}
+    assert (talk.space.active, list(talk.space.open)) == (None, ["a", "b"])
+    assert talk.banners[-1] == "--- Paused effort: b ---"
+    assert talk.space.events[-1] == {"type": "paused", "effort": "b"}
+    assert talk.answer().efforts == ()
+
+
+def test_a_pause_without_an_active_effort_changes_nothing(talk: Conversation) -> None:
+    """It is no error, and no event either."""
+    before = talk.space
+
+    assert talk.call("switch_effort") == {"status": "paused"}
+    assert talk.space == before
+
+
+def test_a_paused_effort_goes_on_when_it_is_switched_to(talk: Conversation) -> None:
+    """What was said meanwhile is not in its log."""
+    talk.call("open_effort", name="a")
+    talk.answer()
+    talk.turn("Let us pause.", call("switch_effort"))
+    talk.turn("How is the weather?")
+    talk.turn("Back to it.", call("switch_effort", effort_id="a"))
+
+    assert [turn.turn for turn in talk.desk.view.log("a")] == [1, 4]
 
 
 @pytest.mark.parametrize(
@@ -170,18 +210,49 @@ def test_switching_to_a_just_closed_effort_is_refused(talk: Conversation) -> Non
 
 
 def test_a_reopened_effort_goes_on(talk: Conversation) -> None:
-    """It is open and active, its summary is in the answer, and it leaves what is expanded."""
+    """It is open and active, its summary and its log are back, and it leaves what is expanded."""
     talk.answer()
     talk.effort("a", LONG_ENOUGH, "And on.")
     talk.ask("Look it up, then go on.")
     talk.call("expand_effort", effort_id="a")
     result = talk.call("reopen_effort", effort_id="a")
 
-    assert result == {"status": "reopened", "effort_id": "a", "prior_summary": "It works now."}
+    assert result == {
+        "status": "reopened",
+        "effort_id": "a",
+        "prior_summary": "It works now.",
+        "goal": "",
+        "constraints": [],
+        "tokens_loaded": 50,
+        "turns": "2-3",
+    }
     assert talk.space.active == "a"
     assert (talk.space.expanded, talk.space.summaries) == ({}, {})
     assert talk.space.open["a"]["opened_turn"] == 4
     assert talk.banners[-1] == "--- Reopened effort: a ---"
+
+
+def test_of_a_long_log_the_newest_turns_are_back(talk: Conversation) -> None:
+    """As many as fit into the share of a log, the rest is named with the call that shows it."""
+    talk.answer()
+    talk.effort("a", *["word " * 150] * 3)
+    talk.set(context_budget=talk.fixed + 1_600)
+    talk.ask("Go on with it.")
+    result = talk.call("reopen_effort", effort_id="a")
+
+    assert (result["turns"], result["not_shown"]) == ("3-4", "2")
+    assert "read_log" in result["how"]
+
+
+def test_an_effort_without_stored_turns_is_reopened_without_a_log(talk: Conversation) -> None:
+    """What was said of it in this turn is in view."""
+    *_, result = talk.run(
+        call("open_effort", name="a"),
+        call("close_effort", effort_id="a"),
+        call("reopen_effort", effort_id="a"),
+    )
+
+    assert "tokens_loaded" not in result
 
 
 def test_a_reopened_effort_keeps_its_log(talk: Conversation) -> None:
@@ -195,6 +266,23 @@ def test_a_reopened_effort_keeps_its_log(talk: Conversation) -> None:
 
     assert all(said in log for said in (LONG_ENOUGH, "First part", "Second part", "Closed again"))
     assert "Goal: Log in" in talk.requests[-1].log
+
+
+@pytest.mark.parametrize(("goal", "holds"), [("", "Log in"), ("Log out", "Log out")])
+def test_a_reopened_effort_may_have_a_new_goal(talk: Conversation, goal: str, holds: str) -> None:
+    """The goal takes the place of the finished one, and is recorded as a change."""
+    talk.run(
+        call("open_effort", name="a", goal="Log in", constraints=["no downtime"]),
+        call("close_effort"),
+    )
+    talk.answer()
+    talk.ask("Once more.")
+    result = talk.call("reopen_effort", effort_id="a", goal=goal)
+    changes = [event["goal"] for event in talk.space.events if event["type"] == "goal_updated"]
+
+    assert (result["goal"], result["constraints"]) == (holds, ["no downtime"])
+    assert talk.desk.find("a").goal == holds
+    assert changes == [goal] * bool(goal)
 
 
 def test_an_open_effort_cannot_be_reopened(talk: Conversation) -> None:
@@ -214,9 +302,66 @@ def test_the_goal_of_the_active_effort_is_updated(talk: Conversation) -> None:
     talk.answer()
     effort = talk.desk.find("a")
 
-    assert result == {"status": "updated", "effort_id": "a", "goal": "Log out"}
+    holds = {"goal": "Log out", "constraints": ["no downtime"]}
+    assert result == {"status": "updated", "effort_id": "a", **holds}
     assert (effort.goal, effort.constraints, effort.turn) == ("Log out", ("no downtime",), 2)
     assert talk.banners[-1] == "--- Updated goal of effort: a ---"
+
+
+def test_constraints_are_added_and_lifted(talk: Conversation) -> None:
+    """They stand word for word, each once, in the order they came, recorded with their turn."""
+    talk.call("open_effort", name="a", goal="Log in", constraints=["no downtime", "in May"])
+    talk.answer()
+    talk.ask("It may be down, but keep the API, and log it.")
+    result = talk.call(
+        "update_goal",
+        add_constraints=["Keep the API!", " log  it ", "in May", ""],
+        drop_constraints=["no downtime"],
+    )
+    talk.answer()
+    effort = talk.desk.find("a")
+
+    assert result["constraints"] == ["in May", "Keep the API!", "log  it"]
+    assert (effort.goal, effort.turn) == ("Log in", 2)
+    assert effort.constraints == ("in May", "Keep the API!", "log  it")
+    assert talk.banners[-1] == "--- Updated constraints of effort: a ---"
+
+
+def test_goal_and_constraints_change_together(talk: Conversation) -> None:
+    """Each change has its event and its banner, and both say all that holds."""
+    talk.call("open_effort", name="a")
+    talk.call("update_goal", goal="Log in", rationale="asked", add_constraints="in May")
+    goal, constraints = talk.space.events[-2:]
+
+    assert [goal["type"], constraints["type"]] == ["goal_updated", "constraints_updated"]
+    assert [event["rationale"] for event in (goal, constraints)] == ["asked", "asked"]
+    assert [event["constraints"] for event in (goal, constraints)] == [["in May"]] * 2
+
+
+def test_what_holds_already_is_no_change(talk: Conversation) -> None:
+    """The same goal and a constraint that is there are answered, and no event is written."""
+    talk.call("open_effort", name="a", goal="Log in", constraints=["in May"])
+    before = talk.space
+    result = talk.call("update_goal", goal="Log in", add_constraints=["in May"])
+
+    assert (result["goal"], result["constraints"]) == ("Log in", ["in May"])
+    assert talk.space == before
+
+
+@pytest.mark.parametrize(
+    ("holding", "listed"), [([], "none"), (["in May", "no downtime"], "'in May'; 'no downtime'")]
+)
+def test_a_constraint_that_is_not_there_cannot_be_dropped(
+    talk: Conversation, holding: list[str], listed: str
+) -> None:
+    """The error lists those that hold, and nothing is changed."""
+    talk.call("open_effort", name="a", constraints=holding)
+    before = talk.space
+    result = talk.call("update_goal", goal="b", drop_constraints=["downtime"])
+
+    why = f"no constraint 'downtime' of 'a' to drop; those that hold: {listed}"
+    assert result == {"error": why}
+    assert talk.space == before
 
 
 def test_the_reason_for_a_new_goal_is_in_the_event(talk: Conversation) -> None:
@@ -230,15 +375,20 @@ def test_the_reason_for_a_new_goal_is_in_the_event(talk: Conversation) -> None:
 @pytest.mark.parametrize(
     ("opening", "goal", "error"),
     [
-        ([], "b", "no effort is active, so there is no goal to update; use open_effort first"),
-        (["a"], " ", "the goal ' ' is empty; say in one sentence what is wanted"),
+        ([], "b", f"{INACTIVE} open: none"),
+        ([call("open_effort", name="a"), call("switch_effort")], "b", f"{INACTIVE} open: a"),
+        (
+            [call("open_effort", name="a")],
+            " ",
+            "nothing to update: goal, add_constraints and drop_constraints are empty",
+        ),
     ],
 )
-def test_a_goal_needs_words_and_an_active_effort(
+def test_an_update_needs_words_and_an_active_effort(
     talk: Conversation, opening: list[Any], goal: str, error: str
 ) -> None:
-    """Without an active effort or a goal, the error says what is missing."""
-    talk.run(*(call("open_effort", name=name) for name in opening))
+    """Without an active effort or anything to change, the error says what is missing."""
+    talk.run(*opening)
     result = talk.call("update_goal", goal=goal)
 
     assert result == {"error": error}

@@ -14,11 +14,12 @@ from tests.memory.drawn import ABOVE_THE_FLOOR, TURNS, Turns, held
 
 READS_ON = re.compile(
     r"(?P<head>[^\n]*)\n\[(?:… )?(?P<left>\d+) tokens left out; "
-    r"read_log\(turn=(?P<turn>\d+), offset=(?P<offset>\d+)\) reads on(?:\]| …\](?:\n(?P<tail>.+))?)"
+    r"read_log\(turns=\"(?P<turn>\d+)\", offset=(?P<offset>\d+)\) "
+    r"reads on(?:\]| …\](?:\n(?P<tail>.+))?)"
 )
 """A pointer: within a preview (with an ellipsis, and a tail below it), or where a log was cut."""
-READS_THEM = re.compile(r"read_log\(turn=(\d+), offset=(\d+)\) reads them and what they found")
-READS_IT = re.compile(r"is left out here\. read_log\(turn=(\d+)\) reads it")
+READS_THEM = re.compile(r"read_log\(turns=\"(\d+)\", offset=(\d+)\) reads them and what they found")
+READS_IT = re.compile(r"is left out here\. read_log\(turns=\"(\d+)\"\) reads it")
 
 
 def written(messages: tuple[Message, ...]) -> Iterator[str]:
@@ -63,8 +64,8 @@ def test_every_pointer_resolves(turns: Turns, above: int) -> None:
 
 
 def test_each_kind_of_pointer_resolves() -> None:
-    """A preview, its arguments, folded rounds and a turn without room all occur, and are right."""
-    kinds = {"reads on", "reads them", "reads it"}
+    """Previews and folded rounds both occur in a full turn, and are right."""
+    kinds = {"reads on", "reads them"}
     found = set()
     with conversation(context_budget=2_000) as talk:
         talk.set(context_budget=1_030)

@@ -18,11 +18,19 @@ LOG = 'user: "q" \\ é 中 🙂\n\ttool: {"text":"x"}\x00\x85'
 RANGE = {"turn": 2, "offset": 3, "end": 20}
 
 
-def quoting(text: str, offset: int) -> Message:
-    """Return the result of `read_log` that quotes a text from an offset on."""
-    result = {"turn": 2, "efforts": ["a"], "text": text, "next_offset": None}
-    artifact = {"recalled": [{"turn": 2, "offset": offset, "end": offset + len(text)}]}
-    return result_message(call("read_log", call_id="1", turn=2), result, artifact)
+def quoting(*texts: str, offset: int = 0) -> Message:
+    """Return the result of `read_log` that quotes texts of one turn each from an offset on."""
+    parts = [{"turn": 2, "efforts": ["a"], "text": text} for text in texts]
+    spans = [{"turn": 2, "offset": offset, "end": offset + len(text)} for text in texts]
+    body = {"turns": parts, "next": None}
+    return result_message(call("read_log", call_id="1"), body, {"recalled": spans})
+
+
+def quoted_once(text: str) -> Message:
+    """Return what `read_log` answered in earlier versions, which quotes a text."""
+    body = {"turn": 1, "efforts": ["a"], "text": text, "next_offset": None, "length": len(text)}
+    artifact = {"recalled": [{"turn": 1, "offset": 0, "end": len(text)}]}
+    return result_message(call("read_log", call_id="1"), body, artifact)
 
 
 def found(texts: Sequence[str], ranges: Sequence[Any]) -> Message:
@@ -37,9 +45,32 @@ def test_a_stored_result_is_restored_byte_for_byte(log: str, data: st.DataObject
     """Whatever part of whatever text is quoted, it comes back exactly."""
     offset = data.draw(st.integers(0, len(log)))
     end = data.draw(st.integers(offset, len(log)))
-    message = quoting(log[offset:end], offset)
+    message = quoting(log[offset:end], log[offset:end], offset=offset)
 
     assert restored(stored(message), lambda one: log[one.offset : one.end]) == message
+
+
+def test_a_result_of_an_earlier_version_is_restored() -> None:
+    """It quotes one turn, without a list; its range counts with the state blocks of the model."""
+    message = quoted_once(LOG)
+
+    assert restored(stored(message), lambda one: LOG[one.offset : one.end]) == message
+    assert '"text":""' in stored(message)["data"]["content"]
+    assert [one.blocks for one in recalled(message)] == [True]
+    assert [one.blocks for one in recalled(quoting(LOG))] == [False]
+    assert [one.blocks for one in recalled(found([LOG], [RANGE]))] == [True]
+    assert [one.blocks for one in recalled(found([LOG], [{**RANGE, "score": 0.0}]))] == [False]
+
+
+def test_its_text_is_read_with_the_blocks_that_stood_in_it(talk: Conversation) -> None:
+    """Ranges that were counted with a state block give the very text that was quoted."""
+    talk.turn("Which?", answer="8080.\n---STATE---\nGoal: x\n---END STATE---\nThat is all.")
+    view = past(talk.archive, OWNER, talk.tip)
+    message = view.turns([1])[0].messages[-1]
+    whole = f"user: Which?\nassistant: {message['data']['content']}"
+    read = quoted_once(whole)
+
+    assert restored(stored(read), view.recall) == read
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
@@ -54,9 +85,11 @@ def test_a_stored_search_is_restored_byte_for_byte(logs: list[str]) -> None:
 
 def test_the_stored_result_does_not_hold_the_text() -> None:
     """What the archive keeps of a quoting result is the range, not the text."""
-    kept = stored(quoting(LOG, 0))
+    kept = stored(quoting(LOG))
 
-    assert kept["data"]["content"] == '{"turn":2,"efforts":["a"],"text":"","next_offset":null}'
+    assert kept["data"]["content"] == (
+        '{"turns":[{"turn":2,"efforts":["a"],"text":""}],"next":null}'
+    )
     assert recalled(kept) == (Recalled(2, 0, len(LOG)),)
 
 
@@ -82,6 +115,9 @@ def test_the_stored_result_does_not_hold_the_text() -> None:
         found([LOG], []),
         found([LOG], [RANGE, RANGE]),
         found([LOG], [{**RANGE, "end": "20"}]),
+        found([LOG], [{**RANGE, "score": "high"}]),
+        tool("1", '{"turns":5}', "read_log", artifact={"recalled": [RANGE]}),
+        tool("1", '{"turns":[{"turn":2}]}', "read_log", artifact={"recalled": [RANGE]}),
         tool("1", LOG, "read_log", artifact="recalled"),
         human(LOG, name="read_log", artifact={"recalled": [RANGE]}),
     ],
@@ -106,7 +142,7 @@ def test_what_was_read_comes_back_from_the_archive(talk: Conversation) -> None:
     """A committed turn that read a log is seen again as the model saw it."""
     talk.turn(LOG)
     talk.ask("What did I say?")
-    talk.call("read_log", turn=1)
+    talk.call("read_log", turns=1)
     seen = talk.messages
     record = talk.answer()
 
@@ -117,18 +153,18 @@ def test_what_was_read_comes_back_from_the_archive(talk: Conversation) -> None:
 def test_reading_what_was_read_shows_a_reference(talk: Conversation) -> None:
     """A log that holds recalled text shows where it is, so that logs do not grow by reading."""
     talk.turn("The port is 8080.")
-    talk.turn("Read it.", call("read_log", turn=1))
+    talk.turn("Read it.", call("read_log", turns=1))
     talk.ask("And now read that.")
-    result = talk.call("read_log", turn=2)
+    (read,) = talk.call("read_log", turns=2)["turns"]
 
-    assert "tool read_log: (recalled turn 1, characters 0-" in result["text"]
-    assert "8080" not in result["text"]
+    assert "tool read_log: (recalled turn 1, characters 0-" in read["text"]
+    assert "8080" not in read["text"]
 
 
 def test_a_turn_that_read_itself_comes_back(talk: Conversation) -> None:
     """A result that quotes the running turn is restored from the committed one."""
     talk.ask("Read this very turn.")
-    talk.call("read_log", turn=1)
+    talk.call("read_log", turns=1)
     seen = talk.messages
     record = talk.answer()
     view = past(talk.archive, OWNER, talk.tip)

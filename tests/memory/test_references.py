@@ -121,7 +121,7 @@ def test_without_any_effort_nothing_is_mentioned() -> None:
     "calls",
     [
         [call("effort_status")],
-        [call("read_log", turn=1)],
+        [call("read_log", turns=1)],
         [call("expand_effort", effort_id="nothing")],
         [call("collapse_effort", effort_id="css")],
     ],

@@ -23,10 +23,11 @@ CALLS = st.one_of(
         st.sampled_from(["switch_effort", "reopen_effort", "expand_effort", "collapse_effort"]),
         NAMES,
     ),
+    st.just(call("switch_effort")),
     st.builds(
         lambda turns: call("expand_effort", effort_id="a", turns=turns), NAMES | st.just("1")
     ),
-    st.builds(lambda goal: call("update_goal", goal=goal), NAMES),
+    st.builds(lambda goal: call("update_goal", goal=goal, add_constraints=[goal]), NAMES),
     st.just(call("effort_status")),
 )
 SCRIPTS = st.lists(st.lists(CALLS, max_size=6), min_size=1, max_size=8)
@@ -78,7 +79,8 @@ BEFORE = replace(
     expanded={"x": {"expanded_turn": 3, "last_referenced_turn": 3, "turns": [1]}},
     summaries={"x": 3, "y": 4},
 )
-SHOWN = {"expanded_turn": 3, "last_referenced_turn": 7, "turns": [1, 2]}
+SHOWN = {"expanded_turn": 7, "last_referenced_turn": 7, "turns": [1, 2]}
+RENEWED = {"expanded_turn": 3, "last_referenced_turn": 7, "turns": [1]}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +92,10 @@ SHOWN = {"expanded_turn": 3, "last_referenced_turn": 7, "turns": [1, 2]}
         (
             {"type": "expanded", "effort": "x", "turns": [1, 2], "tokens": 9},
             {"expanded": {"x": SHOWN}, "summaries": {"x": 7, "y": 4}},
+        ),
+        (
+            {"type": "expanded", "effort": "x", "turns": [1], "tokens": 9, "again": True},
+            {"expanded": {"x": RENEWED}, "summaries": {"x": 7, "y": 4}},
         ),
         (
             {"type": "concluded", "effort": "a"},

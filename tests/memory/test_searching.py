@@ -24,18 +24,18 @@ def concluded(talk: Conversation) -> None:
 
 
 def test_an_effort_comes_with_an_excerpt(talk: Conversation) -> None:
-    """A result has id, status, summary, the best piece of the log with its turn, and a score."""
+    """A result has id, summary, the turn with its date, and the best piece of its log."""
     concluded(talk)
     talk.ask("Where does the interceptor belong?")
     answer = talk.call("search_efforts", query="Where does the interceptor belong?")
     (result,) = answer["results"]
 
     assert answer["query"] == "Where does the interceptor belong?"
-    assert list(result) == ["id", "status", "summary", "excerpt", "turn", "offset", "score"]
-    assert (result["id"], result["status"], result["turn"]) == ("auth-bug", "concluded", 2)
+    assert answer["more"] == 0
+    assert list(result) == ["id", "summary", "turn", "at", "excerpt"]
+    assert (result["id"], result["turn"], result["at"]) == ("auth-bug", 2, "2026-11-21")
     assert result["summary"] == FIX
-    assert result["excerpt"].startswith("user: The interceptor belongs in api.")
-    assert result["score"] > 0
+    assert result["excerpt"].startswith("user: The interceptor belongs in api.ts")
 
 
 def test_an_ambient_turn_has_no_id(talk: Conversation) -> None:
@@ -44,7 +44,8 @@ def test_an_ambient_turn_has_no_id(talk: Conversation) -> None:
     talk.ask("What is my cat called?")
     (result,) = talk.call("search_efforts", query="cat")["results"]
 
-    assert (result["id"], result["status"], result["turn"]) == (None, None, 3)
+    assert list(result) == ["turn", "at", "excerpt"]
+    assert result["turn"] == 3
     assert result["excerpt"] == "user: My cat is called Minka.\nassistant: A nice name."
 
 
@@ -106,14 +107,77 @@ def test_what_the_budget_left_out_is_not_in_the_event(talk: Conversation) -> Non
     assert events(talk) == [{"type": "searched", "efforts": [result["id"]]}]
 
 
-def test_the_status_is_that_of_this_moment(talk: Conversation) -> None:
-    """An effort that was reopened in the running turn is open."""
-    concluded(talk)
+def test_an_open_effort_is_told_by_its_goal(talk: Conversation) -> None:
+    """It has no summary yet."""
+    talk.turn("Where is it?", call("open_effort", name="a", goal="Find the interceptor."))
     talk.ask("Once more.")
-    talk.call("reopen_effort", effort_id="auth-bug")
-    (result,) = talk.call("search_efforts", query="axios")["results"]
+    (result,) = talk.call("search_efforts", query="interceptor")["results"]
 
-    assert (result["status"], result["summary"]) == ("open", FIX)
+    assert result["summary"] == "Find the interceptor."
+
+
+def test_what_was_found_before_is_only_named(talk: Conversation) -> None:
+    """In one turn an excerpt is given once, also by calls of one message; the next turn has it."""
+    concluded(talk)
+    talk.ask("Which interceptor, and what cat?")
+    search = call("search_efforts", query="cat interceptor")
+    first, second = talk.run(search, search)
+    third = talk.call("search_efforts", query="cat interceptor")
+    talk.answer()
+    talk.ask("Again?")
+    again = talk.call("search_efforts", query="cat interceptor")
+
+    assert [one["turn"] for one in first["results"]] == [3, 2]
+    assert second["results"] == [
+        {"turn": 3, "above": True},
+        {"id": "auth-bug", "turn": 2, "above": True},
+    ]
+    assert third == second
+    assert again["results"][0]["excerpt"]
+
+
+def test_another_piece_of_the_same_turn_is_given(talk: Conversation) -> None:
+    """Only what stands above already is left out."""
+    talk.turn(f"The cat is called Minka. {'Nothing else is said. ' * 30} The dog is called Rex.")
+    talk.ask("What are they called?")
+    cat, dog = talk.run(call("search_efforts", query="cat"), call("search_efforts", query="dog"))
+
+    assert "Minka" in cat["results"][0]["excerpt"]
+    assert "Rex" in dog["results"][0]["excerpt"]
+
+
+def test_results_that_repeat_are_restored(talk: Conversation) -> None:
+    """What is only named has no text in the archive, and needs none."""
+    concluded(talk)
+    talk.ask("Which interceptor?")
+    talk.run(call("search_efforts", query="interceptor"), call("search_efforts", query="axios cat"))
+    seen = talk.messages
+    record = talk.answer()
+
+    assert "Minka" not in record.messages[3]["data"]["content"]
+    assert talk.desk.view.messages(record)[:-1] == seen
+
+
+@pytest.mark.parametrize(("asked", "given"), [(1, 1), (3, 3), (0, 5), (None, 5), (99, 20), (-1, 5)])
+def test_the_model_may_ask_for_more(talk: Conversation, asked: int | None, given: int) -> None:
+    """At most 20 come back, without a number as many as the setting says; the rest is counted."""
+    talk.follow([[]] * 25)
+    talk.free = 10_000
+    talk.ask("What took time?")
+    answer = talk.call("search_efforts", query="time", limit=asked)
+
+    assert len(answer["results"]) == given
+    assert answer["more"] == 25 - given
+
+
+def test_a_piece_that_one_reading_does_not_reach_has_its_offset(talk: Conversation) -> None:
+    """So that `read_log` can begin there."""
+    talk.turn(f"{'Nothing else is said. ' * 300} The dog is called Rex.")
+    talk.ask("What is it called?")
+    (result,) = talk.call("search_efforts", query="dog")["results"]
+    read = talk.call("read_log", turns=result["turn"], offset=result["offset"])
+
+    assert read["turns"][0]["text"].startswith(result["excerpt"].partition(".")[0])
 
 
 def test_the_running_turn_is_not_found(talk: Conversation) -> None:
@@ -133,7 +197,7 @@ def test_a_synonym_is_found(talk: Conversation) -> None:
     talk.ask("What is my kitten's name?")
     (result,) = talk.call("search_efforts", query="a kitten")["results"]
 
-    assert (result["id"], result["turn"]) == (None, 3)
+    assert result["turn"] == 3
 
 
 def test_the_floor_is_a_setting(talk: Conversation) -> None:
@@ -225,7 +289,7 @@ def test_a_log_shows_where_excerpts_stand(talk: Conversation) -> None:
     concluded(talk)
     talk.turn("The cat?", call("search_efforts", query="cat"))
     talk.ask("What did you find?")
-    text = talk.call("read_log", turn=4)["text"]
+    text = talk.call("read_log", turns=4)["turns"][0]["text"]
 
     assert f"tool search_efforts: ({Recalled(3, 0, 53)})" in text
     assert "Minka" not in text

@@ -14,7 +14,7 @@ def test_eighty_contexts() -> None:
     found = soak(seed=1, contexts=80)
 
     assert found | NONE == found
-    assert all(found[kind] for kind in ("cut", "uncut", "edge", "full"))
+    assert all(found[kind] for kind in ("cut", "grown", "edge", "full"))
 
 
 @pytest.mark.soak

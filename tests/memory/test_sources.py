@@ -14,7 +14,7 @@ OWN = Group(
     2,
     (
         human("What was the port?"),
-        ai("", call("read_log", call_id="1", turn=1), call("ping", call_id="2", port=1)),
+        ai("", call("read_log", call_id="1", turns=1), call("ping", call_id="2", port=1)),
         tool("1", READ, "read_log", artifact=ARTIFACT),
         tool("2", "pong in 3 ms", "ping"),
         ai(f"It is 8443.\n\n{START}\nGoal: rule\n{END}"),

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from ebbtide.memory.anchor import keeping
 from ebbtide.memory.messages import Message
+from ebbtide.memory.settings import Settings
 from ebbtide.memory.summary import EffortSummary, SummaryRequest
+from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.toolbox import NAMES, Banner, Done, advance, result_message, run, schemas
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import LONG_ENOUGH, Conversation, call
@@ -14,14 +17,14 @@ from tests.memory.desks import LONG_ENOUGH, Conversation, call
 PARAMETERS = {
     "open_effort": (["name", "goal", "constraints"], ["name"]),
     "close_effort": (["effort_id"], []),
-    "switch_effort": (["effort_id"], ["effort_id"]),
-    "reopen_effort": (["effort_id"], ["effort_id"]),
-    "update_goal": (["goal", "rationale"], ["goal"]),
+    "switch_effort": (["effort_id"], []),
+    "reopen_effort": (["effort_id", "goal"], ["effort_id"]),
+    "update_goal": (["goal", "rationale", "add_constraints", "drop_constraints"], []),
     "expand_effort": (["effort_id", "turns", "query"], ["effort_id"]),
     "collapse_effort": (["effort_id"], ["effort_id"]),
     "effort_status": ([], []),
-    "search_efforts": (["query"], ["query"]),
-    "read_log": (["turn", "offset", "session"], ["turn"]),
+    "search_efforts": (["query", "limit"], ["query"]),
+    "read_log": (["turns", "offset", "session"], ["turns"]),
 }
 
 
@@ -55,6 +58,14 @@ def test_a_schema_is_what_every_provider_takes(schema: dict[str, Any]) -> None:
     assert "description" not in function["parameters"]
 
 
+def test_instructions_and_tools_are_short() -> None:
+    """Together 1,150 tokens at most, and enough for providers that cache from 1,024 on."""
+    told = f"{prompt('system')}\n\n{keeping(Settings())}"
+    system = count_message({"type": "system", "data": {"content": told}})
+
+    assert 1_064 <= system + count_tools(schemas()) <= 1_150
+
+
 def test_schemas_are_the_same_each_time() -> None:
     """The prefix of every prompt begins with them."""
     assert json.dumps(schemas()) == json.dumps(schemas())
@@ -86,12 +97,12 @@ def test_a_result_may_carry_an_artifact() -> None:
 
 def test_read_log_names_what_it_quotes(talk: Conversation) -> None:
     """Its result carries the range of characters, so that the archive need not copy them."""
-    talk.call("read_log", turn=1, offset=6)
+    talk.call("read_log", turns=1, offset=6)
     (_, _, result) = talk.messages
-    text = json.loads(result["data"]["content"])["text"]
+    (read,) = json.loads(result["data"]["content"])["turns"]
 
     assert result["data"]["artifact"] == {
-        "recalled": [{"turn": 1, "offset": 6, "end": 6 + len(text)}]
+        "recalled": [{"turn": 1, "offset": 6, "end": 6 + len(read["text"])}]
     }
 
 
@@ -117,8 +128,8 @@ def test_an_unknown_tool_is_an_error_that_lists_all(talk: Conversation) -> None:
             "effort_status: verbose: Extra inputs are not permitted (got True); it takes no arg",
         ),
         (
-            call("read_log", turn="last"),
-            "read_log: turn: Input should be a valid integer, unable to parse string as an integ",
+            call("read_log", turns="last"),
+            "turns 'last' cannot be read; write them like \"3-5,8\"",
         ),
         (
             {**call("open_effort"), "args": '{"name":'},
@@ -153,7 +164,7 @@ def test_wrong_arguments_are_errors_that_say_what_is_right(
         call("open_effort", name=["x" * 10_000]),
         call("switch_effort", effort_id="x" * 10_000),
         call("expand_effort", effort_id="x" * 10_000),
-        call("read_log", turn="9" * 10_000),
+        call("read_log", turns="9" * 10_000),
         {**call("open_effort"), "args": {"x" * 10_000: 1}},
     ],
 )
@@ -202,7 +213,7 @@ def test_64_parallel_calls_have_64_results(talk: Conversation) -> None:
         call("open_effort", name="a"),
         call("close_effort"),
         call("reopen_effort", effort_id="a"),
-        call("read_log", turn=1),
+        call("read_log", turns=1),
     ]
     talk.run(*(pattern * 16))
     results = talk.messages[-64:]

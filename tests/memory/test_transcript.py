@@ -12,6 +12,7 @@ from tests.memory.desks import ai, call, human, tool
 RECALLED = {"recalled": [{"turn": 2, "offset": 5, "end": 90}]}
 TWO = {"recalled": [*RECALLED["recalled"], {"turn": 4, "offset": 0, "end": 7}]}
 PLACES = "recalled turn 2, characters 5-90; recalled turn 4, characters 0-7"
+BLOCK = "---STATE---\nGoal: ship 1.2\n---END STATE---"
 MESSAGES = st.lists(
     st.sampled_from(
         [
@@ -19,6 +20,7 @@ MESSAGES = st.lists(
             human(""),
             human([{"type": "image", "url": "a.png"}]),
             ai("8080\n"),
+            ai(f"8081\n{BLOCK}"),
             ai(""),
             ai("", call("look_up", call_id="1", key="port"), call("look_up", call_id="2")),
             tool("1", "80\n80"),
@@ -38,6 +40,11 @@ MESSAGES = st.lists(
         (human([{"type": "text", "text": "see "}, {"type": "image"}]), "user: see [image]"),
         (ai("8080"), "assistant: 8080"),
         (ai(""), "assistant: "),
+        (ai(f"8080\n{BLOCK}"), "assistant: 8080"),
+        (ai([{"type": "text", "text": BLOCK}]), "assistant: "),
+        (ai(BLOCK, call("a", call_id="1")), "assistant calls a {}"),
+        (human(BLOCK), f"user: {BLOCK}"),
+        (tool("1", BLOCK), f"tool look_up: {BLOCK}"),
         ({"type": "system", "data": {"content": "Be brief."}}, "system: Be brief."),
         (tool("1", "80"), "tool look_up: 80"),
         ({"type": "tool", "data": {"content": "80", "tool_call_id": "1"}}, "tool: 80"),
@@ -66,7 +73,7 @@ MESSAGES = st.lists(
     ],
 )
 def test_a_message_as_text(message: Message, text: str) -> None:
-    """Contents stand unchanged after who spoke; calls, images and recalled text are named."""
+    """Contents follow who spoke, without the model's state blocks; calls and images are named."""
     assert rendered([message]) == text
 
 
@@ -74,6 +81,13 @@ def test_a_message_as_text(message: Message, text: str) -> None:
 def test_more_messages_only_append(before: list[Message], more: list[Message]) -> None:
     """The text of a running turn grows at its end, so that offsets into it stay valid."""
     assert rendered([*before, *more]).startswith(rendered(before))
+
+
+def test_the_blocks_can_be_kept() -> None:
+    """Results of earlier versions quote ranges of turns in which blocks stood."""
+    said = ai(f"8080\n{BLOCK}")
+
+    assert rendered([said], blocks=True) == f"assistant: 8080\n{BLOCK}"
 
 
 def test_turns_stand_under_their_numbers() -> None:

@@ -65,8 +65,8 @@ def test_ambient_turns_are_those_without_an_effort(talk: Conversation) -> None:
     talk.turn("five")
     view = talk.desk.view
 
-    assert [record.turn for record in view.ambient(2)] == [4, 5]
-    assert [record.turn for record in view.ambient(9)] == [1, 4, 5]
+    assert view.ambient_turns(2) == (4, 5)
+    assert view.ambient_turns(9) == (1, 4, 5)
     assert view.ambient_count() == 3
 
 
@@ -106,5 +106,5 @@ def test_before_the_first_turn_there_is_nothing(talk: Conversation) -> None:
     """A session that was never written to is empty, not an error."""
     view = View(talk.archive, OWNER, Tip(), talk.desk.view.running)
 
-    assert (view.turns([1]), view.ambient(5), view.ambient_count()) == ((), (), 0)
+    assert (view.turns([1]), view.ambient_turns(5), view.ambient_count()) == ((), (), 0)
     assert view.efforts(5).total == 0

@@ -43,21 +43,13 @@ def test_an_open_effort_keeps_when_it_was_opened_and_referenced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("closed", "active"),
-    [(["c"], "a"), (["c", "a"], "b"), (["c", "a", "b"], None), (["a"], "c"), (["a", "b"], "c")],
+    ("closed", "active"), [(["c"], None), (["c", "a"], None), (["a"], "c"), (["a", "b"], "c")]
 )
-def test_the_most_recently_active_effort_takes_over(closed: list[str], active: str | None) -> None:
-    """Closing the active effort passes on to the one that was active last, if one is open."""
+def test_no_effort_takes_over(closed: list[str], active: str | None) -> None:
+    """With the active effort closed none is active; closing others leaves it active."""
     space = reduce(Workspace.closed, closed, BUSY)
 
     assert space.active == active
-
-
-def test_of_efforts_active_in_the_same_turn_the_later_one_takes_over() -> None:
-    """Within a turn the order of the switches decides."""
-    space = EMPTY.activated("a").activated("b").activated("c")
-
-    assert space.activated("a").closed("a").active == "c"
 
 
 def test_events_and_banners_are_kept_in_order() -> None:

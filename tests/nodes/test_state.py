@@ -37,9 +37,10 @@ WRONG: list[tuple[Any, str]] = [
     ({"position": {"safety_factor": NAN}}, r"^memory\.position\.safety_factor: .* \(got nan\)"),
     ({"position": {"window": -3}}, r"^memory\.position\.window.*: .* \(got -3\)"),
     ({"position": {"events": [{}]}}, r"^memory\.position\.events\.0: .* \(got {}\)"),
-    ({"position": {"cuts": {"a": 1}}}, r"^memory\.position\.cuts\.a: .* \(got 1\)"),
-    ({"position": {"cuts": {"open": [1]}}}, r"^memory\.position\.cuts\.open: .* \(got \[1\]\)"),
-    ({"position": {"cuts": {"expanded": {"a": [1]}}}}, r"\.cuts\.expanded\.a: .* \(got \[1\]\)"),
+    ({"position": {"view": {"turns": "1"}}}, r"^memory\.position\.view\.built: Field required"),
+    ({"position": {"view": {"built": 1, "turns": "x"}}}, r"\.view\.turns: .* \(got 'x'\)"),
+    ({"position": {"view": {"built": 1, "short": {"a": [1, 2]}}}}, r"\.view\.short\.a"),
+    ({"position": {"view": {"built": 1, "why": "x"}}}, r"\.view\.why: .* \(got 'x'\)"),
 ]
 
 

@@ -1,0 +1,1 @@
+"""What the model is sent: one timeline within a hard budget."""

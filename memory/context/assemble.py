@@ -1,0 +1,93 @@
+"""The working context: what is sent to the model, in its order and within the budget."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...prompts.loader import text as prompt
+from ..anchor import keeping
+from ..desk import Desk
+from ..messages import Message, digest
+from ..numbers import ranges, ranges_between
+from ..settings import Settings
+from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages, count_tools
+from .rebuild import fitted, rebuilt
+from .timeline import Part, Timeline, WorkingContext
+from .turns import has_long_results
+
+_LENGTH = 6
+
+
+def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> WorkingContext:
+    """Build the working context of the running turn; the same inputs give the same bytes.
+
+    It has at most as many tokens as the budget, of which `desk.room` is what instructions and tool
+    schemas leave. Between two rebuilds it only grows at its end.
+    """
+    line, found = fitted(desk, desk.line or rebuilt(desk, "new", None))
+    fixed = fixed_parts(system, schemas, desk.count)
+    return WorkingContext((*fixed, *found), line, _left_out(desk, line))
+
+
+def fixed_parts(
+    system: str, schemas: Sequence[Mapping[str, Any]], count: TokenCounter
+) -> tuple[Part, Part]:
+    """Return what is sent in any case: the system message, with the reply's overhead, and tools."""
+    opening: Message = {"type": "system", "data": {"content": system}}
+    said = Part("system", (opening,), REPLY_OVERHEAD + count_message(opening, count))
+    return said, Part("tools", (), count_tools(schemas, count))
+
+
+def instructions(application: str, settings: Settings) -> str:
+    """Return the system message: Ebbtide's instructions, then the application's own."""
+    return "\n\n".join(filter(None, (prompt("system"), keeping(settings), application.strip())))
+
+
+def sent(messages: Sequence[Message]) -> str:
+    """Return what is remembered of a prompt: six hex digits for each message.
+
+    >>> len(sent([{"type": "human", "data": {"content": "hi"}}] * 2))
+    12
+    """
+    return "".join(digest([message], _LENGTH) for message in messages)
+
+
+def shared(before: str, now: str) -> int:
+    """Return how many messages two prompts begin with alike, given what is remembered of them.
+
+    >>> shared("aaaaaabbbbbbcccccc", "aaaaaabbbbbbdddddd")
+    2
+    """
+    alike = 0
+    while alike < min(len(before), len(now)) and (
+        before[alike : alike + _LENGTH] == now[alike : alike + _LENGTH]
+    ):
+        alike += _LENGTH
+    return alike // _LENGTH
+
+
+def prefix_tokens(context: WorkingContext, alike: int, count: TokenCounter) -> int:
+    """Return the tokens of the tool schemas and of the first `alike` messages; 0 if none is."""
+    messages = context.messages[:alike]
+    tools = sum(part.tokens for part in context.parts if part.name == "tools")
+    return tools + count_messages(messages, count) if messages else 0
+
+
+def _left_out(desk: Desk, line: Timeline) -> dict[str, Any]:
+    """Say what is missing: efforts without a line, turns, and turns that are shown in part."""
+    gone = ranges_between(line.turns, line.built)
+    older = desk.view.turns([turn for turn in line.turns if turn <= line.previews])
+    previews = ranges([record.turn for record in older if has_long_results(desk, record)])
+    said = {
+        "efforts": line.older,
+        "turns": gone,
+        "previews": previews,
+        "shortened": ranges(sorted(line.short)),
+        "compressed": {name: _through(desk, name, made) for name, made in line.quotes.items()},
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def _through(desk: Desk, name: str, made_after: int) -> str:
+    """Return the turns of an effort that quotes stand for."""
+    made, turns = desk.view.compression(name, made_after), desk.view.log_turns(name)
+    return f"{turns[0]}-{made.through}" if made and turns else ""

@@ -1,0 +1,139 @@
+"""The hard budget: the least that it must be, what each part may have of it, the safety factor.
+
+The fixed parts are the system message and the tool schemas; what they leave is the *room*.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from math import log2
+
+from ..errors import SettingsError
+from ..settings import Settings
+
+LEAST_ROOM = 1_000
+"""Tokens that instructions and tool schemas must leave."""
+
+TURN_SHARE = 0.5
+"""Share of the room that the running turn may always have."""
+
+LOG_SHARE = 0.25
+"""Share of the room that one expanded or reopened log may have."""
+
+SHARES: Mapping[str, float] = {"memory": 0.12, "quotes": 0.15, "open": 0.07, "anchor": 0.13}
+"""Shares of the room that what stands beside the turns may have.
+
+With `TURN_SHARE` they come to `MOST`: so a cut always fits, if need be without any older turn.
+"""
+
+HIGH_WATER, GROWTH, MOST = 0.85, 0.12, 0.97
+"""Shares of the room at which it is cut, see `high_water`; found by simulation, as `LOW_WATER`."""
+
+LOW_WATER, LOW_WATER_SMALL, SMALL = 0.65, 0.5, 6_000
+"""What it is cut to, a share of the room; less with a budget below `SMALL`.
+
+A small context is soon full again, and each cut costs its cached prefix.
+"""
+
+_EFFORT_SHARES = ((12, 0.6), (14, 0.5), (16, 0.3))
+"""By the binary logarithm of the budget, the share of the room that a live effort may have.
+
+By simulation small passes at small budgets cost more than they save.
+"""
+
+MOST_FACTOR = 1.5
+"""The largest safety factor. What a provider reports beyond it is logged and not made room for."""
+
+
+def high_water(room: int, built: int) -> int:
+    """Return the tokens beyond which a context is cut; `built` had it when it was rebuilt last.
+
+    >>> high_water(10_000, 3_000), high_water(10_000, 8_000), high_water(10_000, 9_500)
+    (8500, 9200, 9700)
+    """
+    return int(min(MOST * room, max(HIGH_WATER * room, built + GROWTH * room)))
+
+
+def low_water(room: int, budget: int) -> int:
+    """Return the tokens that it is cut to.
+
+    >>> low_water(14_000, 16_000), low_water(3_000, 4_000)
+    (9100, 1500)
+    """
+    return int((LOW_WATER if budget >= SMALL else LOW_WATER_SMALL) * room)
+
+
+def effort_share(budget: int) -> float:
+    """Return the share of the room beyond which a live effort is compressed.
+
+    >>> [round(effort_share(budget), 2) for budget in (2_000, 4_096, 8_192, 16_384, 1_000_000)]
+    [0.6, 0.6, 0.55, 0.5, 0.3]
+    """
+    size = log2(budget)
+    for (low, share), (high, less) in pairwise(_EFFORT_SHARES):
+        if size <= high:
+            part = max(0.0, (size - low) / (high - low))
+            return share + part * (less - share)
+    return _EFFORT_SHARES[-1][1]
+
+
+def checked(settings: Settings, system: int, tools: int) -> None:
+    """Raise a `SettingsError` if the budget is below the floor, given what is sent in any case.
+
+    >>> checked(Settings(context_budget=2_000), 600, 300)
+    """
+    floor = system + tools + LEAST_ROOM
+    if settings.context_budget < floor:
+        raise SettingsError(
+            f"context_budget {settings.context_budget} is below the floor of {floor} tokens: "
+            f"{system} for the instructions, {tools} for the tool schemas and {LEAST_ROOM} for "
+            "the conversation; raise it, or give the agent fewer tools or a shorter system_prompt"
+        )
+
+
+def room(budget: int, fixed: int) -> int:
+    """Return what a budget leaves beside what is sent in any case, never less than the least.
+
+    >>> room(16_000, 2_500), room(3_000, 2_500)
+    (13500, 1000)
+    """
+    return max(LEAST_ROOM, budget - fixed)
+
+
+def safety_factor(now: float, counted: int, reported: object) -> float:
+    """Return the factor after a call: `reported / counted` in hundredths, rounded up, at most 1.5.
+
+    `now` is the factor so far, which never falls. `counted` are the tokens that were counted for
+    the call, `reported` is what its provider says it read; what is no number of tokens says
+    nothing.
+
+    >>> safety_factor(1.0, 1_000, 1_234), safety_factor(1.3, 1_000, 1_234)
+    (1.24, 1.3)
+    >>> safety_factor(1.0, 1_000, 3_000), safety_factor(1.0, 1_000, None)
+    (1.5, 1.0)
+    """
+    if type(reported) is not int or not 0 < counted < reported:
+        return now
+    hundredths = -(-100 * reported // counted)
+    return max(now, min(MOST_FACTOR, hundredths / 100))
+
+
+def effective_budget(context_budget: int, factor: float) -> int:
+    """Return the tokens, as counted here, that a provider reports as `context_budget` at most.
+
+    >>> effective_budget(16_000, 1.3), effective_budget(16_000, 1.0)
+    (12307, 16000)
+    """
+    return context_budget * 100 // round(factor * 100)
+
+
+def below_floor(context_budget: int, factor: float, fixed: int) -> dict[str, int]:
+    """Return the budget that the factor leaves, and the floor, if it is below it; else nothing.
+
+    `fixed` are the tokens of instructions and tool schemas. Contexts are built for the floor then,
+    which a provider may read as more than `context_budget`.
+
+    >>> below_floor(4_000, 1.5, 2_000), below_floor(16_000, 1.5, 2_000)
+    ({'effective': 2666, 'floor': 3000}, {})
+    """
+    effective, floor = effective_budget(context_budget, factor), fixed + LEAST_ROOM
+    return {"effective": effective, "floor": floor} if effective < floor else {}

@@ -1,0 +1,109 @@
+"""What stands in front of the turns, and between them: summaries, quotes, the state block."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+
+from ...prompts.loader import text as prompt
+from ..anchor import limited, rendered
+from ..clock import day_of
+from ..desk import Desk
+from ..efforts import Effort
+from ..messages import Message
+from ..qualified import is_qualified
+from ..quotes import fenced
+from ..tokens import count_message, count_messages
+from ..wellformed import note
+from .budget import SHARES
+from .compression_quote import quote
+from .timeline import Part, Timeline
+from .turns import as_of, one_line, part
+
+
+def front(desk: Desk, line: Timeline) -> Iterator[Part]:
+    """Yield the concluded efforts, a line each, then the quotes of compressed turns."""
+    memory = _memory(_lines(desk, line.built, line.summaries), line.older)
+    if memory:
+        yield part(desk, [("memory", message) for message in memory])
+    quotes = [*_quotes(desk, line)]
+    if quotes:
+        yield part(desk, [("quotes", message) for message in quotes])
+
+
+def anchor_part(desk: Desk, line: Timeline) -> Iterator[Part]:
+    """Yield the state block as it was when the context was rebuilt; nothing if there was none."""
+    anchor = desk.space.anchor if line.anchor is None else line.anchor
+    if not anchor or desk.settings.anchor == "off":
+        return
+    around = count_message(note(prompt("anchor_note", quote=fenced("state", ""))), desk.count)
+    limit = int(SHARES["anchor"] * line.room(desk.room)) - around
+    block = fenced("state", rendered(limited(anchor, max(1, limit), desk.count)))
+    yield part(desk, [("anchor", note(prompt("anchor_note", quote=block)))])
+
+
+def summaries_within(desk: Desk, built: int, older: int) -> tuple[str, ...]:
+    """Return which concluded efforts have a line, in their order; those referenced last if not all.
+
+    What was surfaced from earlier sessions stands first: it is there from the first turn on and
+    only becomes less, while this session's own efforts are added at the end.
+    """
+    lines = _lines(desk, built, [*desk.space.summaries])
+    newest = sorted(lines, key=lambda name: -desk.space.summaries[name])
+
+    def size(number: int) -> int:
+        kept = {*newest[:number]}
+        shown = {name: line for name, line in lines.items() if name in kept}
+        return count_messages(_memory(shown, older), desk.count)
+
+    limit = int(SHARES["memory"] * desk.room)
+    number = bisect_right(range(1, len(newest) + 1), limit, key=size)
+    kept = {*newest[:number]}
+    return tuple(name for name in lines if name in kept)
+
+
+def _memory(lines: Mapping[str, str], older: int) -> tuple[Message, ...]:
+    """Return the lines of concluded efforts, and how many more there are."""
+    earlier = [line for name, line in lines.items() if is_qualified(name)]
+    own = [line for name, line in lines.items() if not is_qualified(name)]
+    named = {"earlier_sessions": earlier, "memory": own}
+    said = [
+        prompt(name, quote=fenced("summaries", "\n".join(listed)))
+        for name, listed in named.items()
+        if listed
+    ]
+    missing = [prompt("older_efforts", efforts=older)] if older else []
+    return tuple(map(note, [*said[:-1], "\n".join([*said[-1:], *missing])] if missing else said))
+
+
+def _lines(desk: Desk, built: int, names: Sequence[str]) -> dict[str, str]:
+    """Return the line of each concluded effort as it was, in their order; open ones have none."""
+    there = as_of(desk.view, built).efforts_named(names, ())
+    efforts = [effort for effort in there if effort.status == "concluded"]
+    earlier = {one.id: _of_day(desk, one) for one in efforts if is_qualified(one.id)}
+    own = sorted((one for one in efforts if not is_qualified(one.id)), key=attrgetter("turn"))
+    return {**earlier, **{one.id: _line(one.id, one) for one in own}}
+
+
+def _of_day(desk: Desk, effort: Effort) -> str:
+    """Return the line of an effort of another session, with the day on which it was concluded."""
+    records = desk.view.turns_of(effort.id, [effort.turn])
+    day = day_of(records[0].at) if records else ""
+    return _line(f"{effort.id} ({day})" if day else effort.id, effort)
+
+
+def _line(name: str, effort: Effort) -> str:
+    return f"- {name}: {one_line(effort.summary)}"
+
+
+def _quotes(desk: Desk, line: Timeline) -> Iterator[Message]:
+    """Yield the quotes of each compressed effort; where they do not all fit, each gets its part."""
+    found = [(desk.view.compression(name, after), name) for name, after in line.quotes.items()]
+    made = [(one, next(iter(desk.view.log_turns(name)), 1)) for one, name in found if one]
+    whole = [quote(one, first, desk.count) for one, first in made]
+    sizes = [count_message(said, desk.count) for said in whole if said]
+    limit, total = int(SHARES["quotes"] * line.room(desk.room)), sum(sizes)
+    for (one, first), tokens in zip(made, sizes, strict=True):
+        part = tokens if total <= limit else limit * tokens // total
+        shown = quote(one, first, desk.count, part)
+        if shown is not None:
+            yield shown

@@ -1,0 +1,318 @@
+"""When the context is rebuilt, what it then shows, and how it is cut to fit."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TypeAlias
+
+from ..clock import seconds
+from ..desk import Desk
+from ..messages import fingerprint
+from ..qualified import is_qualified
+from ..record import Record
+from ..tokens import count_message
+from ..workspace import without
+from .budget import MOST, TURN_SHARE, high_water, low_water
+from .front import anchor_part, front, summaries_within
+from .timeline import Part, Timeline, Why
+from .turns import PREVIEW, as_of, newer_turns, out_of_view, past_turns, running, turn_parts
+
+LAST_TURNS = 3
+"""The newest turns, which are shown whatever they belong to; older ones have previews of results.
+
+So closing an effort hides nothing that was just said.
+"""
+
+CACHED, SAVED = 0.1, 0.9
+"""What a provider charges for a cached token, of one that is not, and what the cache saves.
+
+Anthropic charges 0.1 (prompt caching, pricing), OpenAI 0.1 to 0.5. At 0.25 rebuilding seldom gains
+less than a quarter of what it gains at 0.1, at 0.5 nothing, by simulation.
+"""
+
+KEPT = 300
+"""Seconds for which a provider keeps a prefix: Anthropic five minutes, OpenAI five to ten."""
+
+Parts: TypeAlias = tuple[Part, ...]
+"""All of the context but instructions and tool schemas, in its order."""
+
+_SMALLEST_TURN = 8
+"""Tokens of the smallest turn: no more turns are read than could fit."""
+
+_CHUNK = 50
+
+
+def parts(desk: Desk, line: Timeline) -> Parts:
+    """Return all of the context but instructions and tool schemas."""
+    return (
+        *front(desk, line),
+        *past_turns(desk, line),
+        *out_of_view(desk, line),
+        *anchor_part(desk, line),
+        *newer_turns(desk, line),
+    )
+
+
+def size(found: Sequence[Part]) -> int:
+    """Return the tokens of parts together."""
+    return sum(one.tokens for one in found)
+
+
+def begun(desk: Desk, now: str) -> Timeline:
+    """Return the timeline that a turn begins with; `now` is its time, ISO 8601 in UTC.
+
+    A rebuild is free where the provider has forgotten the prefix.
+    """
+    line = desk.line
+    if line is None:
+        return rebuilt(desk, "new", None)
+    if line.key != settings_key(desk):
+        return rebuilt(desk, "settings", line)
+    records = desk.view.turns([desk.view.tip.turn])
+    if any(seconds(record.at, now) > KEPT for record in records):
+        return rebuilt(desk, "cold-cache", line)
+    return line
+
+
+def rebuilt(desk: Desk, why: Why, before: Timeline | None) -> Timeline:
+    """Return what the context shows from now on; turns that had to leave before stay away.
+
+    That is: the uncompressed turns of open efforts, the last ambient turns, the last three turns,
+    the turns in which a log was put that is still to be seen; cut if it is too large.
+    """
+    return _rebuilt(desk, why, before)[0]
+
+
+def fitted(desk: Desk, line: Timeline) -> tuple[Timeline, Parts]:
+    """Return the timeline, cut if what it shows is above high water, and what it shows."""
+    found = parts(desk, line)
+    if size(found) <= high_water(desk.room, line.size):
+        return line, found
+    line, found = cut(desk, _laid_out(desk, "high-water", line)[0])
+    return replace(line, within=len(desk.view.running.messages)), found
+
+
+def after_turn(desk: Desk, line: Timeline, calls: int) -> Timeline:
+    """Return the timeline after a turn of so many calls of the model: the same or a rebuilt one.
+
+    What a rebuild would take away costs a tenth of its tokens with each call; the rebuild costs the
+    cached prefix of what it moves. When the one has reached the other it is time.
+    """
+    if desk.settings.rebuild == "every-turn":
+        return rebuilt(desk, "every-turn", line)
+    now = parts(desk, line)
+    if size(now) > high_water(desk.room, line.size):
+        return cut(desk, _laid_out(desk, "high-water", line)[0])[0]
+    fresh, then = _rebuilt(desk, "break-even", line)
+    hold = line.hold + CACHED * calls * max(0, size(now) - fresh.size)
+    if hold > 0 and hold >= SAVED * _behind(now, then):
+        return fresh
+    return replace(line, hold=hold)
+
+
+def cut(desk: Desk, line: Timeline) -> tuple[Timeline, Parts]:
+    """Cut what a timeline shows to low water, the running turn counted, which is shortened last.
+
+    Turns that are too large alone are shortened, then turns leave, oldest first, then long results
+    of the last three become previews, but not of the newest one. Logs leave, and the last three are
+    shortened and leave, only where they do not fit at all. A quarter is kept for what was before.
+    """
+    turn = size(turn_parts(desk, running(desk), line)) if desk.view.running.messages else 0
+    reserved = min(turn, int(TURN_SHARE * desk.room))
+    before = replace(desk, view=replace(desk.view, running=as_of(desk.view, 0).running))
+
+    def tokens(step: Timeline) -> int:
+        return reserved + size(parts(before, step))
+
+    most = int(MOST * desk.room)
+    low = min(most, max(low_water(desk.room, desk.settings.context_budget), reserved + most // 4))
+    line = _first_below(low, [*_gentle(before, line, low - reserved, most - reserved)], tokens)
+    if tokens(line) > most:
+        line = _first_below(most, [*_last(desk, line, most - reserved)], tokens)
+    shown = tokens(line) - reserved
+    if shown + turn > most:
+        limit = max(high_water(desk.room, 0) - shown, int(TURN_SHARE * desk.room))
+        form = (len(desk.view.running.messages), min(limit, desk.room - shown))
+        line = replace(line, short={**line.short, desk.view.running.turn: form})
+    found = parts(desk, line)
+    return replace(line, size=size(found)), found
+
+
+def settings_key(desk: Desk) -> str:
+    """Return what names the settings that a timeline was made with, and its room."""
+    chosen = desk.settings
+    named = fingerprint([chosen.ambient_window, chosen.anchor, chosen.rebuild], 8)
+    return f"{named}:{desk.room}"
+
+
+def _rebuilt(desk: Desk, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
+    line, found = _laid_out(desk, why, before)
+    return cut(desk, line) if line.size > high_water(desk.room, 0) else (line, found)
+
+
+def _holds(before: str, now: str) -> bool:
+    """Tell whether cuts stay: the settings are the same, and there is no more room.
+
+    >>> _holds("ab12cd34:900", "ab12cd34:800"), _holds("ab12cd34:900", "ab12cd34:1000")
+    (True, False)
+    """
+    (named, _, room), (named_now, _, room_now) = before.partition(":"), now.partition(":")
+    return named == named_now and int(room_now) <= int(room)
+
+
+def _laid_out(desk: Desk, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
+    """Return all that is to be shown, whether it fits or not."""
+    key = settings_key(desk)
+    kept = before if before and _holds(before.key, key) else Timeline(0)
+    line = Timeline(desk.view.tip.turn, first=kept.first, previews=kept.previews, key=key, why=why)
+    line = _wanted(desk, line)
+    found = parts(desk, line)
+    return replace(line, size=size(found)), found
+
+
+def _wanted(desk: Desk, line: Timeline) -> Timeline:
+    """Return the timeline with all that is to be shown, as far as it could fit."""
+    view, space = desk.view, desk.space
+    logs = dict(_logs(desk))
+    window = desk.settings.ambient_window or view.ambient_count()
+    last = range(max(1, line.built - LAST_TURNS + 1), line.built + 1)
+    own = (_uncompressed(desk, name) for name in space.open)
+    ambient = view.ambient_turns(min(window, _most(desk))) if window else ()
+    found = {*last, *ambient, *logs.values(), *chain.from_iterable(own)}
+    turns = sorted(turn for turn in found if line.first <= turn <= line.built)[-_most(desk) :]
+    kept = _read(desk, turns)
+    older = view.efforts(0).total - len(space.open) if line.built else 0
+    summaries = summaries_within(desk, line.built, older)
+    return replace(
+        line,
+        turns=tuple(kept),
+        previews=max([line.previews, *kept[:-LAST_TURNS]]),
+        summaries=summaries,
+        older=max(0, older - sum(not is_qualified(name) for name in summaries)),
+        open=tuple(space.open),
+        quotes=dict(space.compressed),
+        logs=logs,
+    )
+
+
+def _logs(desk: Desk) -> Iterator[tuple[str, int]]:
+    """Yield the efforts whose log was put into the context and still matters, with the turn."""
+    for name, entry in desk.space.expanded.items():
+        yield name, entry["expanded_turn"]
+    for name, entry in desk.space.open.items():
+        turns = desk.view.log_turns(name)
+        if turns and turns[0] < entry["opened_turn"] and not _through(desk, name):
+            yield name, entry["opened_turn"]
+
+
+def _uncompressed(desk: Desk, name: str) -> list[int]:
+    """Return the turns of an open effort that neither quotes nor a log stand for.
+
+    What was said before it was reopened stands as a log there, until it is compressed.
+    """
+    through = _through(desk, name)
+    begin = through + 1 if through else desk.space.open[name]["opened_turn"]
+    return [turn for turn in desk.view.log_turns(name) if turn >= begin]
+
+
+def _through(desk: Desk, name: str) -> int:
+    """Return up to which turn quotes stand for an effort, 0 if none do."""
+    made = desk.view.compression(name) if name in desk.space.compressed else None
+    return made.through if made else 0
+
+
+def _most(desk: Desk) -> int:
+    return max(1, desk.room // _SMALLEST_TURN)
+
+
+def _read(desk: Desk, turns: list[int]) -> list[int]:
+    """Return the newest of these turns, as many as could fit, the last ones in any case."""
+    free, kept = desk.room, turns[-LAST_TURNS:]
+    unread = turns[:-LAST_TURNS]
+    while unread:
+        for record in reversed(desk.view.turns(unread[-_CHUNK:])):
+            free -= _least(desk, record)
+            if free < 0:
+                return kept
+            kept = [record.turn, *kept]
+        unread = unread[:-_CHUNK]
+    return kept
+
+
+def _least(desk: Desk, record: Record) -> int:
+    """Return what an older turn takes at least: its results as previews, a huge one shortened."""
+    sizes = ((m["type"], count_message(m, desk.count)) for m in desk.view.messages(record))
+    tokens = sum(min(size, PREVIEW) if kind == "tool" else size for kind, size in sizes)
+    return min(tokens, desk.room // 2)
+
+
+def _behind(now: Parts, then: Parts) -> int:
+    """Return the tokens of a new context behind what it begins with like the present one."""
+    before = list(chain.from_iterable(one.messages for one in now))
+    at, behind = 0, 0
+    for one in then:
+        alike = at >= 0 and before[at : at + len(one.messages)] == list(one.messages)
+        at = at + len(one.messages) if alike else -1
+        behind += 0 if alike else one.tokens
+    return behind
+
+
+def _gentle(desk: Desk, line: Timeline, free: int, most: int) -> Iterator[Timeline]:
+    """Yield deeper and deeper cuts that leave the last three turns.
+
+    Those are shortened only if they do not fit into `most` together, others if alone not into
+    `free`.
+    """
+    yield line
+    sizes = Counter[int | None]()
+    for one in past_turns(desk, line):
+        sizes[one.turn] += one.tokens if one.name == "turns" else 0
+    last = [turn for turn in line.turns if turn > line.built - LAST_TURNS]
+    fit = sum(sizes[turn] for turn in last) + size([*front(desk, line)]) <= most
+    large = [turn for turn in line.turns if sizes[turn] > free and not (fit and turn in last)]
+    yield (line := _short(desk, line, dict.fromkeys(large, max(1, free // 2))))
+    for turn in [turn for turn in line.turns if turn not in last]:
+        yield (line := _without(line, turn))
+    for turn in line.turns[:-1]:
+        yield (line := replace(line, previews=max(line.previews, turn)))
+
+
+def _last(desk: Desk, line: Timeline, free: int) -> Iterator[Timeline]:
+    """Yield deeper and deeper cuts of logs and the last three turns; at last none is left."""
+    yield line
+    for name in sorted(line.logs, key=lambda one: line.logs[one]):
+        yield (line := replace(line, logs=without(line.logs, name)))
+    each = max(1, free // LAST_TURNS)
+    while each > 1:
+        yield (line := _short(desk, line, dict.fromkeys(line.turns, each)))
+        each //= 2
+    for turn in line.turns:
+        yield (line := _without(line, turn))
+
+
+def _short(desk: Desk, line: Timeline, limits: Mapping[int, int]) -> Timeline:
+    """Return the timeline with these turns, whole, shortened to so many tokens."""
+    records = desk.view.turns([*limits])
+    short = {record.turn: (len(record.messages), limits[record.turn]) for record in records}
+    return replace(line, short={**line.short, **short})
+
+
+def _without(line: Timeline, turn: int) -> Timeline:
+    """Return the timeline without a turn and those before it."""
+    return replace(
+        line,
+        first=turn + 1,
+        turns=tuple(one for one in line.turns if one > turn),
+        short={one: form for one, form in line.short.items() if one > turn},
+        logs={name: at for name, at in line.logs.items() if at > turn},
+    )
+
+
+def _first_below(
+    limit: int, steps: Sequence[Timeline], tokens: Callable[[Timeline], int]
+) -> Timeline:
+    """Return the first of deeper and deeper cuts with at most `limit` tokens, else the last."""
+    at = bisect_left(steps, -limit, key=lambda step: -tokens(step))
+    return steps[min(at, len(steps) - 1)]

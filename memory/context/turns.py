@@ -1,0 +1,348 @@
+"""The turns as the context shows them: real messages, with markers, hints and logs brought back."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from ...prompts.loader import text as prompt
+from ..anchor import shown
+from ..clock import day_of
+from ..desk import Desk
+from ..efforts import Effort
+from ..errors import ToolError
+from ..messages import Message, text
+from ..numbers import numbers, ranges, ranges_between
+from ..qualified import parted
+from ..quotes import fenced
+from ..record import Group, Record
+from ..slices import fit
+from ..tokens import TokenCounter, count_message, count_messages
+from ..transcript import Logged, rendered, transcript
+from ..view import View
+from ..wellformed import note, note_within, wellformed
+from .budget import LOG_SHARE, SHARES
+from .hints import hint_lines
+from .preview import Limits, previewed
+from .shortening import within
+from .timeline import Part, PartName, Timeline
+
+_LISTED = 60
+"""Characters of the list of turns that are out of view."""
+
+PREVIEW = 150
+"""Tokens that a result of a tool has in an older turn; a longer one is shown as its preview."""
+
+_PLACED = {"expand_effort": "expanded", "reopen_effort": "reopened"}
+"""The tools that put a log into the context, with the status of their results."""
+
+Piece: TypeAlias = tuple[PartName, Message]
+Call: TypeAlias = tuple[str, int]
+"""A call by its id, and how many later ones of its turn have the same: models repeat them."""
+
+Placed: TypeAlias = Mapping[Call, Piece]
+"""What was put into a turn after the result of a call."""
+
+
+def past_turns(desk: Desk, line: Timeline) -> Iterator[Part]:
+    """Yield the turns up to the last rebuild, each marked where its effort, or the day, changes."""
+    records = _shown(desk, line)
+    about = dict.fromkeys(filter(None, map(_about, records)))
+    there = as_of(desk.view, line.built).efforts_named([*about], ())
+    efforts = {effort.id: effort for effort in there}
+    before, day = "", day_of(records[0].at) if records else ""
+    status: dict[str, str] = {effort.id: effort.status for effort in there}
+    if records and status.get(_about(records[-1])) == "open":
+        status[_about(records[-1])] = "active"
+    for record in records:
+        pieces: list[Piece] = []
+        if (_about(record), day_of(record.at)) != (before, day):
+            effort = efforts.pop(_about(record), None)
+            said = status.get(_about(record), "concluded")
+            pieces.append(("turns", _marker(desk, record, said, effort, _open_limit(desk, line))))
+        before, day = _about(record), day_of(record.at)
+        yield from turn_parts(desk, as_said(desk, record), line, pieces)
+
+
+def newer_turns(desk: Desk, line: Timeline) -> Iterator[Part]:
+    """Yield the turns since the last rebuild, as they were said, and the running one if one is."""
+    for record in desk.view.turns(range(line.built + 1, desk.view.tip.turn + 1)):
+        yield from turn_parts(desk, as_said(desk, record), line)
+    if desk.view.running.messages:
+        yield from turn_parts(desk, running(desk), line)
+
+
+def out_of_view(desk: Desk, line: Timeline) -> Iterator[Part]:
+    """Yield what is not shown: which turns, and the goals of open efforts without any turn.
+
+    It changes with each rebuild, so it stands behind the turns, which the provider has cached.
+    """
+    gone = ranges_between(line.turns, line.built)
+    if gone:
+        listed = gone if len(gone) <= _LISTED else f"{gone[:_LISTED].rpartition(',')[0]},…"
+        yield part(desk, [("turns", note(prompt("out_of_view", turns=listed)))])
+    told = {*map(_about, _shown(desk, line))}
+    there = as_of(desk.view, line.built)
+    parked = there.efforts_named([name for name in line.open if name not in told], ())
+    parked = tuple(effort for effort in parked if effort.status == "open")
+    if parked:
+        yield part(desk, [("turns", _open_elsewhere(desk, parked, _open_limit(desk, line)))])
+
+
+def turn_parts(desk: Desk, said: Group, line: Timeline, before: Sequence[Piece] = ()) -> list[Part]:
+    """Return one turn in parts: what stands before it, its messages, the logs that it put there."""
+    name: PartName = "turn" if said.turn == desk.view.running.turn else "turns"
+    hinted = [*_hinted(desk, said, line)]
+    pieces = [*before, *((name, message) for message in hinted)]
+    pieces += _shortened(desk, said, line, name, count_messages(hinted, desk.count))
+    grouped = groupby(pieces, key=lambda piece: piece[0])
+    return [part(desk, [*group], said.turn) for _, group in grouped]
+
+
+def part(desk: Desk, pieces: Sequence[Piece], turn: int | None = None) -> Part:
+    """Return pieces of one name as a part of the context."""
+    messages = tuple(message for _, message in pieces)
+    return Part(pieces[0][0], messages, count_messages(messages, desk.count), turn)
+
+
+def as_said(desk: Desk, record: Record) -> Group:
+    """Return a committed turn with the messages as they were sent, recalled text included."""
+    return Group(
+        record.turn,
+        desk.view.messages(record),
+        record.at,
+        record.efforts,
+        record.events,
+        record.status,
+    )
+
+
+def running(desk: Desk) -> Group:
+    """Return the running turn with what happened in it so far."""
+    return replace(desk.view.running, events=desk.space.events)
+
+
+def as_of(view: View, turn: int) -> View:
+    """Return what was seen after an earlier turn: what changed since then changes nothing in it."""
+    return replace(view, tip=replace(view.tip, turn=turn), running=Group(0, (), ""))
+
+
+def log_limit(room: int) -> int:
+    """Return how many tokens of a log are brought back at most."""
+    return int(room * LOG_SHARE)
+
+
+def log_quote(
+    effort_id: str, status: str, turns: Sequence[Logged], limit: int, count: TokenCounter
+) -> str:
+    """Quote turns of an effort word for word; a single turn over `limit` tokens as its head."""
+    log = transcript(turns)
+    if len(turns) == 1 and count(log) > limit:
+        log = _head(turns[0], limit, count, parted(effort_id)[0])
+    return fenced("effort", log, id=effort_id, status=status, turns=ranges([t.turn for t in turns]))
+
+
+def whole_tokens(desk: Desk, record: Record) -> int:
+    """Return the size of a turn as it is sent when nothing is cut."""
+    return count_messages(wellformed(shown(desk.view.messages(record))), desk.count)
+
+
+def has_long_results(desk: Desk, record: Record) -> bool:
+    """Tell whether a result of a turn is shown by its preview once it is older."""
+    results = (message for message in desk.view.messages(record) if message["type"] == "tool")
+    return any(desk.count(text(message)) > PREVIEW for message in results)
+
+
+def purpose(effort: Effort) -> dict[str, str]:
+    """Return the goal and the constraints of an effort, each in one line."""
+    goal = one_line(effort.goal).rstrip(".") or "not stated"
+    constraints = "; ".join(one_line(one).rstrip(".") for one in effort.constraints) or "none"
+    return {"effort": effort.id, "goal": goal, "constraints": constraints}
+
+
+def one_line(written: str) -> str:
+    """Return text without line breaks, so that it cannot make up a line of ours."""
+    return " ".join(written.split())
+
+
+def _shown(desk: Desk, line: Timeline) -> list[Record]:
+    return [record for record in desk.view.turns(line.turns) if record.status != "erased"]
+
+
+def _about(record: Record) -> str:
+    """Return the effort that a turn is shown as part of, empty for none."""
+    return next(iter(record.efforts), "")
+
+
+def _open_limit(desk: Desk, line: Timeline) -> int:
+    return int(SHARES["open"] * line.room(desk.room))
+
+
+def _marker(desk: Desk, record: Record, status: str, effort: Effort | None, limit: int) -> Message:
+    """Return the line before a turn; before the first one of an open effort it says what holds."""
+    when = {"turn": record.turn, "day": day_of(record.at)}
+    if not _about(record):
+        return note(prompt("marker_ambient", **when))
+    if effort is None or effort.status != "open":
+        return note(prompt("marker", **when, effort=_about(record), status=status))
+    marker = prompt("marker_open", **when, status=status, since=effort.turn, **purpose(effort))
+    return note_within(note(marker), limit, desk.count)
+
+
+def _open_elsewhere(desk: Desk, efforts: Iterable[Effort], limit: int) -> Message:
+    lines = "\n".join(prompt("open_line", **purpose(effort)) for effort in efforts)
+    parked = note(prompt("open_efforts", quote=fenced("efforts", lines)))
+    return note_within(parked, limit, desk.count)
+
+
+def _hinted(desk: Desk, said: Group, line: Timeline) -> Iterator[Message]:
+    """Yield what stood before the user's words; a rebuild leaves it out, a full turn most of it."""
+    events = said.events if said.turn > line.built else ()
+    limit = line.short.get(said.turn, (0, 4 * line.room(desk.room)))[1] // 4
+    for event in events:
+        if event["type"] == "hinted":
+            notes = [*_hints(desk, said, event["hints"])]
+        else:
+            notes = [note(event["said"])] if event["type"] == "nudged" else []
+        limit -= count_messages(notes, desk.count)
+        yield from notes if limit >= 0 else ()
+
+
+def _hints(desk: Desk, said: Group, given: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
+    lines = hint_lines(as_of(desk.view, said.turn - 1), given)
+    if lines:
+        yield note(prompt("hints", quote=fenced("hints", "\n".join(lines))))
+
+
+def _shortened(
+    desk: Desk, said: Group, line: Timeline, name: PartName, hinted: int
+) -> Iterator[Piece]:
+    """Yield the messages of a turn and its logs; a first part is shortened if the timeline says."""
+    upto, limit = line.short.get(said.turn, (0, 0))
+    # Since the rebuild answers keep their state blocks: the one that stands there is older.
+    seen = shown(said.messages) if said.turn <= line.built else said.messages
+    if upto:
+        head = replace(said, messages=said.messages[:upto])
+        limit = max(1, limit - hinted)
+        placed = _within(_placed(desk, head, line, name), limit // 2, desk.count)
+        room = limit - sum(count_message(log, desk.count) for _, log in placed.values())
+        yield from _with(within(head, seen[:upto], room, desk.count).messages, placed, name)
+    if said.turn <= line.previews:
+        seen = previewed(said, seen, Limits(PREVIEW), desk.count)
+    rest = replace(said, messages=said.messages[upto:])
+    yield from _with(wellformed(seen[upto:]), _placed(desk, rest, line, name), name)
+
+
+def _with(messages: Sequence[Message], placed: Placed, name: PartName) -> Iterator[Piece]:
+    """Yield messages, and after the results of a round what they put into the context."""
+    waiting: list[Piece] = []
+    for message, call in _answered(messages):
+        if call is None:
+            yield from waiting
+            waiting = []
+        yield name, message
+        if call is not None and call in placed:
+            waiting.append(placed[call])
+    yield from waiting
+
+
+def _answered(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]:
+    """Return messages, results with the call that they answer."""
+    found: list[tuple[Message, Call | None]] = []
+    later: Counter[str] = Counter()
+    for message in reversed(messages):
+        call = str(message["data"].get("tool_call_id"))
+        found.append((message, (call, later[call]) if message["type"] == "tool" else None))
+        later[call] += 1
+    return found[::-1]
+
+
+def _placed(desk: Desk, said: Group, line: Timeline, name: PartName) -> Placed:
+    return {**_related(desk, said, line, name), **_logs(desk, said, line)}
+
+
+def _within(placed: Placed, limit: int, count: TokenCounter) -> Placed:
+    """Return what fits of what a turn put into the context, the newest first."""
+    kept: dict[Call, Piece] = {}
+    for call, (name, message) in reversed([*placed.items()]):
+        limit -= count_message(message, count)
+        if limit >= 0:
+            kept[call] = name, message
+    return kept
+
+
+def _related(desk: Desk, said: Group, line: Timeline, name: PartName) -> dict[Call, Piece]:
+    """Return the hints at what other sessions have on efforts that a turn opened."""
+    opened = {e["effort"]: e["related"] for e in said.events if "related" in e}
+    if said.turn <= line.built or not opened:
+        return {}
+    found: dict[Call, Piece] = {}
+    for call, result in _results(said.messages, "open_effort"):
+        related = opened.get(str(result.get("effort_id")), ())
+        given = [{"effort": one, "offset": 0} for one in related]
+        for message in _hints(desk, said, given):
+            found[call] = name, message
+    return found
+
+
+def _logs(desk: Desk, said: Group, line: Timeline) -> dict[Call, Piece]:
+    """Return the logs that a turn put into the context, by the call that did it.
+
+    In a turn from before the last rebuild that is the last one of each effort that is still shown.
+    """
+    found = [
+        (call, result)
+        for tool, status in _PLACED.items()
+        for call, result in _results(said.messages, tool)
+        if result.get("status") == status and result.get("tokens_loaded") and _names(result)
+    ]
+    if said.turn <= line.built:
+        last = {result["effort_id"]: call for call, result in found}
+        still = {
+            last[name] for name, turn in line.logs.items() if turn == said.turn and name in last
+        }
+        found = [(call, result) for call, result in found if call in still]
+    logs = ((call, _log(desk, line, result)) for call, result in found)
+    return {call: ("expanded", log) for call, log in logs if log is not None}
+
+
+def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[Call, Mapping[str, Any]]]:
+    """Yield what a memory tool answered, with its calls."""
+    for message, call in _answered(messages):
+        if call is not None and message["data"].get("name") == tool:
+            try:
+                result = json.loads(message["data"]["content"])
+            except (TypeError, ValueError):
+                continue
+            if isinstance(result, dict):
+                yield call, result
+
+
+def _names(result: Mapping[str, Any]) -> bool:
+    """Tell whether a result names an effort and turns: a client may have written anything in it."""
+    named = isinstance(result.get("effort_id"), str) and isinstance(result.get("turns"), str)
+    try:
+        return named and bool(numbers(result["turns"]))
+    except ToolError:
+        return False
+
+
+def _log(desk: Desk, line: Timeline, result: Mapping[str, Any]) -> Message | None:
+    turns = desk.view.turns_of(result["effort_id"], sorted(numbers(result["turns"])))
+    if not turns:
+        return None
+    status = "open" if result["status"] == "reopened" else "concluded"
+    limit = log_limit(line.room(desk.room))
+    quote = log_quote(result["effort_id"], status, turns, limit, desk.count)
+    return note(prompt("expanded", quote=quote))
+
+
+def _head(turn: Logged, limit: int, count: TokenCounter, session: str) -> str:
+    log = rendered(turn.messages)
+    end = fit(log, limit, count)
+    said = {"turn": turn.turn, "head": log[:end], "tokens": count(log[end:]), "offset": end}
+    if session:
+        return prompt("head_of_earlier_turn", session=session, **said)
+    return prompt("head_of_turn", **said)

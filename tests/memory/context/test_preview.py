@@ -1,0 +1,152 @@
+"""Previews: head, tail and a pointer that reads on exactly where the text was cut."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.context.preview import Limits, preview, previewed
+from ebbtide.memory.messages import Message, text
+from ebbtide.memory.record import Group
+from ebbtide.memory.tokens import count
+from ebbtide.memory.transcript import offsets, rendered
+from tests.memory.desks import Conversation, ai, call, count_words, human, tool
+
+POINTER = re.compile(
+    r'\n\[… (\d+) tokens left out; read_log\(turns="(\d+)", offset=(\d+)\) reads on …\]'
+)
+LONG = " ".join(f"word{number}" for number in range(400))
+
+
+def test_a_short_text_is_shown_whole() -> None:
+    """At the limit nothing is cut."""
+    assert preview("a b c d", 4, 1, 0, count_words) == "a b c d"
+
+
+@pytest.mark.parametrize("said", [LONG, "数据库" * 500, "🙂" * 500, "x" * 9_000, " \n" * 4_000])
+@pytest.mark.parametrize("limit", [32, 64, 333])
+def test_a_preview_has_about_the_tokens_it_may(said: str, limit: int) -> None:
+    """Head and tail have the limit together, the pointer comes on top."""
+    short = preview(said, limit, 12, 3_456, count)
+
+    assert count(short) <= limit + 45
+    assert POINTER.search(short)
+
+
+@given(st.text(max_size=3_000), st.integers(1, 60), st.integers(0, 99))
+def test_head_pointer_and_tail_are_of_the_text(said: str, limit: int, offset: int) -> None:
+    """What is shown stands in the text unchanged, and the pointer names where the head ends."""
+    short = preview(said, limit, 7, offset, count)
+    found = POINTER.search(short)
+
+    if found is None:
+        assert short == said
+    else:
+        head, tail = short[: found.start()], short[found.end() :].removeprefix("\n")
+        assert said.startswith(head)
+        assert said.rstrip("\n").endswith(tail)
+        assert int(found[3]) == offset + len(head)
+
+
+MESSAGES: list[Message] = [
+    human(LONG),
+    ai("Let me see.", call("look_up", call_id="1", key=LONG), call("look_up", call_id="2")),
+    tool("1", LONG),
+    tool("2", "short"),
+    ai(LONG),
+]
+
+
+def previews(messages: list[Message], limits: Limits) -> tuple[Message, ...]:
+    """Return the messages of turn 5 with previews."""
+    return previewed(Group(5, tuple(messages), ""), messages, limits, count)
+
+
+BLOCK = "---STATE---\nGoal: ship 1.2\n---END STATE---"
+
+
+def test_a_pointer_resolves_beside_a_state_block() -> None:
+    """A block that stands in the message is in neither of the two, so that they agree."""
+    messages = [human("hello"), ai(f"First.\n\n{BLOCK}\n\n{LONG}")]
+    shown = text(previews(messages, Limits(32, 32))[1])
+    found = POINTER.search(shown)
+
+    assert found
+    assert "STATE" not in shown
+    assert rendered(messages)[: int(found[3])].endswith(shown[: found.start()])
+
+
+@pytest.mark.parametrize("at", [0, 2, 4])
+def test_a_pointer_resolves_in_the_log(at: int) -> None:
+    """At the offset that a preview names, the log of the turn goes on with what was left out."""
+    shown = text(previews(MESSAGES, Limits(32, 32, 32))[at])
+    found = POINTER.search(shown)
+
+    assert found
+    assert rendered(MESSAGES)[int(found[3]) :].startswith(LONG[found.start() :])
+
+
+def test_a_pointer_of_arguments_resolves_in_the_log() -> None:
+    """Arguments stand in the log as JSON, and their preview points into it."""
+    asked = previews(MESSAGES, Limits(32, 32, 32))[1]["data"]["tool_calls"][0]
+    found = POINTER.search(asked["args"]["preview"])
+
+    assert found
+    written = json.dumps({"key": LONG})
+    assert rendered(MESSAGES)[int(found[3]) :].startswith(written[found.start() :])
+
+
+def test_places_are_where_texts_and_arguments_stand() -> None:
+    """The offset of a message's text, and of each call's arguments, is that in the log."""
+    log = rendered(MESSAGES)
+    found = offsets(MESSAGES)
+
+    for message, place in zip(MESSAGES, found, strict=True):
+        assert log[place.text :].startswith(text(message))
+    assert log[found[1].calls[0] :].startswith('{"key": "word0')
+    assert log[found[1].calls[1] :].startswith("{}")
+
+
+def test_results_are_shortened_alone() -> None:
+    """With a limit for results, what the user and the assistant said stays whole."""
+    shown = previews(MESSAGES, Limits(results=32))
+
+    assert [before == after for before, after in zip(MESSAGES, shown, strict=True)] == [
+        *(True, True, False, True, True)
+    ]
+
+
+def test_arguments_stay_valid() -> None:
+    """Shortened arguments are still an object, of invalid calls still a text."""
+    asked = ai("", call("look_up", call_id="1", key=LONG))
+    broken = ai("", invalid_tool_calls=[{"name": "look_up", "args": "{" + LONG, "id": "2"}])
+    shown = previews([asked, broken], Limits(arguments=32))
+
+    assert [*shown[0]["data"]["tool_calls"][0]["args"]] == ["preview"]
+    assert isinstance(shown[1]["data"]["invalid_tool_calls"][0]["args"], str)
+
+
+def test_images_become_placeholders() -> None:
+    """Where texts are limited, an image is named instead of sent."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    shown = previews([human([{"type": "text", "text": "See: "}, picture])], Limits(9, 9))
+
+    assert shown[0]["data"]["content"] == "See: [image_url]"
+
+
+def test_what_was_read_says_where_it_reads_on(talk: Conversation) -> None:
+    """A result of `read_log` keeps its form: a shorter text, and the offset where the rest is."""
+    talk.free = 4_000
+    talk.turn(LONG)
+    talk.ask("Read it.")
+    whole = talk.call("read_log", turns=1)
+    said = talk.desk.view.running
+    *_, shown = previewed(said, said.messages, Limits(results=40), count_words)
+    short = json.loads(text(shown))
+
+    (read,), (left,) = whole["turns"], short["turns"]
+    assert read["text"].startswith(left["text"])
+    assert len(left["text"]) < len(read["text"])
+    assert left["left_out"] == {"turns": "1", "offset": len(left["text"])}

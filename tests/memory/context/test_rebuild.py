@@ -1,0 +1,387 @@
+"""When the context is rebuilt, what it then shows, and how it is cut."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ebbtide.memory.context.budget import high_water, low_water
+from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, parts, rebuilt, size
+from ebbtide.memory.context.timeline import Timeline
+from ebbtide.memory.messages import text
+from ebbtide.memory.salience import Compression
+from ebbtide.memory.summary import EffortSummary
+from tests.memory.contexts import begins
+from tests.memory.desks import LONG_ENOUGH, Conversation, ai, call, tool
+
+RESULT = "word " * 400
+
+
+def line_of(talk: Conversation) -> Timeline:
+    """Return what the context shows."""
+    assert talk.line is not None
+    return talk.line
+
+
+def sent(talk: Conversation) -> str:
+    """Return the texts of the context."""
+    return "\n".join(map(text, talk.context.messages))
+
+
+def logs(talk: Conversation) -> list[tuple[int | None, str]]:
+    """Return the turns in which logs stand, and the turns that the logs are of."""
+    shown = [part for part in talk.context.parts if part.name == "expanded"]
+    said = [(part.turn, text(message)) for part in shown for message in part.messages]
+    return [(turn, log.split('turns="', 1)[1].split('"')[0]) for turn, log in said]
+
+
+def searching(talk: Conversation, why: str = "") -> None:
+    """Look things up, turn by turn, until the context was rebuilt for this reason."""
+    for _ in range(60):
+        talk.ask("Look.")
+        talk.look_up(RESULT)
+        talk.answer()
+        if line_of(talk).why == why:
+            return
+
+
+@pytest.fixture
+def crowded(talk: Conversation) -> Conversation:
+    """Return a conversation of which a rebuild would take away the first turn."""
+    talk.set(ambient_window=4)
+    for number in range(5):
+        talk.turn(f"{number} " + "word " * 30)
+    return talk
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_hold_grows_by_what_every_call_pays(crowded: Conversation, calls: int) -> None:
+    """That is a tenth of the tokens that a rebuild would take away, for each call of the turn."""
+    desk, line = crowded.desk, Timeline(0, hold=5.0, key=line_of(crowded).key)
+    gone = size(parts(desk, line)) - rebuilt(desk, "break-even", line).size
+
+    after = after_turn(desk, line, calls)
+
+    assert gone > 0
+    assert after == Timeline(0, hold=5.0 + CACHED * calls * gone, key=line.key)
+
+
+def test_at_break_even_it_is_rebuilt(crowded: Conversation) -> None:
+    """What was paid has reached what the rebuild costs, and begins anew at nothing."""
+    line = Timeline(0, hold=10_000, key=line_of(crowded).key)
+
+    after = after_turn(crowded.desk, line, 1)
+
+    assert (after.built, after.why, after.hold, after.turns) == (5, "break-even", 0, (2, 3, 4, 5))
+
+
+def test_without_anything_to_gain_nothing_is_rebuilt(talk: Conversation) -> None:
+    """While all that was said belongs into the context, it only grows."""
+    for _ in range(8):
+        talk.turn("word " * 30)
+
+    assert (line_of(talk).built, line_of(talk).hold) == (0, 0)
+
+
+def test_a_concluded_effort_leaves_within_a_few_turns(talk: Conversation) -> None:
+    """Its turns are in view when it is concluded, and are not three turns later."""
+    talk.effort("a", "The very first question.", *["word " * 60] * 20)
+    talk.ask("What else?")
+    before = sent(talk)
+    talk.answer()
+    for _ in range(2):
+        talk.turn("And then?")
+    talk.ask("Fine.")
+
+    assert "The very first question." in before
+    assert "The very first question." not in sent(talk)
+    assert line_of(talk).why == "break-even"
+    assert "- a: It works now." in sent(talk)
+
+
+@pytest.mark.parametrize(
+    ("now", "why"), [("12:05:00.000Z", "new"), ("12:05:01.000Z", "cold-cache")]
+)
+def test_when_the_cache_is_cold_a_rebuild_is_free(talk: Conversation, now: str, why: str) -> None:
+    """Five minutes after the turn before the provider has forgotten the prefix."""
+    talk.turn("one")
+    talk.space = talk.space.activated("a").closed("a")
+
+    assert begun(talk.desk, f"2026-11-21T{now}").why == why
+
+
+def test_the_next_day_begins_with_a_rebuild(talk: Conversation) -> None:
+    """It is done before the turn, and what was concluded is out of view."""
+    talk.effort("a", "The very first question.", "And on.", "And on.", "And on.")
+    talk.day += 1
+    talk.ask("Good morning.")
+
+    assert (line_of(talk).built, line_of(talk).why) == (4, "cold-cache")
+    assert "The very first question." not in sent(talk)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [{"ambient_window": 3}, {"anchor": "off"}, {"rebuild": "every-turn"}, {"context_budget": 9000}],
+)
+def test_other_settings_are_a_reason(talk: Conversation, chosen: dict[str, Any]) -> None:
+    """What they lay out otherwise is rebuilt before the next turn, once."""
+    talk.turn("one")
+    talk.set(**chosen)
+    talk.ask("two")
+    first = line_of(talk)
+    again = begun(talk.desk, talk.at)
+
+    assert (first.built, first.why) == (1, "settings")
+    assert again is first
+
+
+@pytest.mark.parametrize("chosen", [{"nudges": False}, {"search_limit": 3}])
+def test_settings_of_other_things_are_none(talk: Conversation, chosen: dict[str, Any]) -> None:
+    """They change nothing in what is shown."""
+    talk.turn("one")
+    talk.set(**chosen)
+    talk.ask("two")
+
+    assert line_of(talk).why == "new"
+
+
+def test_above_high_water_results_become_previews_first(talk: Conversation) -> None:
+    """All turns are still there, the last three whole, in less than low water."""
+    talk.set(context_budget=8_000, ambient_window=0)
+    searching(talk, "high-water")
+    line = line_of(talk)
+    shown = [part.tokens > 400 for part in parts(talk.desk, line) if part.turn]
+
+    assert line.turns == tuple(range(1, line.built + 1))
+    assert line.previews == line.built - 3
+    assert shown == [False] * (line.built - 3) + [True] * 3
+    assert line.size <= low_water(talk.room, 8_000)
+
+
+def test_then_whole_turns_leave_oldest_first(talk: Conversation) -> None:
+    """As many as it takes to come to low water, and they stay away."""
+    talk.set(context_budget=8_000, ambient_window=0)
+    searching(talk)
+    line = line_of(talk)
+
+    assert line.first > 1
+    assert line.turns == tuple(range(line.first, line.built + 1))
+    assert line.size <= low_water(talk.room, 8_000)
+    assert size(parts(talk.desk, line)) <= high_water(talk.room, line.size)
+
+
+def test_a_huge_result_takes_no_place_from_other_turns(talk: Conversation) -> None:
+    """While its turn is new it is shortened, later its preview is counted."""
+    talk.set(context_budget=8_000)
+    talk.turn("The very first question.")
+    talk.ask("Look.")
+    talk.look_up("word " * 20_000)
+    talk.answer()
+    talk.day += 1
+    talk.ask("What is in it?")
+    first = line_of(talk)
+    for _ in range(4):
+        talk.answer()
+        talk.ask("And?")
+    later = rebuilt(talk.desk, "cold-cache", first)
+
+    assert (first.turns, [*first.short]) == ((1, 2), [2])
+    assert (later.turns, later.previews, later.short) == ((1, 2, 3, 4, 5, 6), 3, {})
+    assert later.size < first.size / 2
+
+
+def test_the_last_three_turns_are_shown_whatever_they_are_of(talk: Conversation) -> None:
+    """An effort that was just concluded, and small talk beyond the window."""
+    talk.set(rebuild="every-turn", ambient_window=1)
+    talk.effort("a", "one", "two")
+    talk.turn("three")
+    talk.turn("four")
+
+    assert line_of(talk).turns == (2, 3, 4)
+
+
+@pytest.fixture
+def resumed(talk: Conversation) -> Conversation:
+    """Return a conversation in whose seventh turn an effort of two turns is reopened."""
+    talk.set(rebuild="every-turn", ambient_window=1, decay_threshold=100)
+    talk.effort("a", "The very first question.", "And on.")
+    for _ in range(4):
+        talk.turn("Something else.")
+    talk.turn("Back to it.", call("reopen_effort", effort_id="a"))
+    return talk
+
+
+def test_a_reopened_effort_stands_where_it_was_reopened(resumed: Conversation) -> None:
+    """Its earlier turns are a log there, through all rebuilds, and not turns in their old place."""
+    resumed.ask("Go on.")
+    before = logs(resumed)
+    resumed.answer()
+    for _ in range(5):
+        resumed.turn("Go on.")
+
+    assert before == logs(resumed) == [(7, "1-2")]
+    assert line_of(resumed).turns == tuple(range(6, 14))
+    assert sent(resumed).count("The very first question.") == 1
+
+
+def test_concluded_again_its_log_leaves(resumed: Conversation) -> None:
+    """Once the turn in which it was reopened is older than three it is gone with it."""
+    resumed.turn("Close it.", call("close_effort"))
+    for _ in range(3):
+        resumed.turn("Something else.")
+
+    assert logs(resumed) == []
+    assert 7 not in line_of(resumed).turns
+
+
+def test_an_expanded_log_stays_until_it_is_collapsed(talk: Conversation) -> None:
+    """It stands where it was expanded; after collapsing it leaves with the next rebuild."""
+    talk.set(rebuild="every-turn", ambient_window=1, decay_threshold=100)
+    talk.effort("a", "one", "two")
+    for _ in range(3):
+        talk.turn("Something else.")
+    talk.turn("Show it.", call("expand_effort", effort_id="a"))
+    for _ in range(4):
+        talk.turn("And?")
+    talk.ask("Enough of it.")
+    before = talk.context
+    talk.call("collapse_effort", effort_id="a")
+    during, there = talk.context, logs(talk)
+    talk.answer()
+
+    assert there == [(6, "1-2")]
+    assert begins(during, before)
+    assert logs(talk) == []
+    assert 6 not in line_of(talk).turns
+
+
+def test_calls_with_the_same_id_have_each_its_log(talk: Conversation) -> None:
+    """Models repeat ids: each log stands after the result of its own call, before and after."""
+    talk.set(rebuild="every-turn")
+    talk.effort("a", "This is of a.")
+    talk.effort("b", "This is of b.")
+    talk.ask("Show both.")
+    talk.run(call("expand_effort", effort_id="a", call_id="x"))
+    talk.run(call("expand_effort", effort_id="b", call_id="x"))
+    said = [text(message) for message in talk.context.messages[-6:]]
+    before = logs(talk)
+    talk.answer()
+
+    assert ['"status":"expanded"' in words for words in said] == [False, True, False] * 2
+    assert ["This is of a." in words for words in said] == [False, False, True, *[False] * 3]
+    assert before == logs(talk) == [(3, "1"), (3, "2")]
+
+
+def test_of_two_logs_of_an_effort_the_last_stays(talk: Conversation) -> None:
+    """After a rebuild what was expanded before it in that turn is not shown again."""
+    talk.set(rebuild="every-turn")
+    talk.effort("a", "one", "two")
+    talk.ask("Show it.")
+    talk.run(call("expand_effort", effort_id="a", turns="1", call_id="x"))
+    talk.run(call("expand_effort", effort_id="a", turns="2", call_id="x"))
+    before = logs(talk)
+    talk.answer()
+
+    assert before == [(3, "1"), (3, "2")]
+    assert logs(talk) == [(3, "2")]
+
+
+def test_a_result_over_the_room_takes_no_turn_away(talk: Conversation) -> None:
+    """Once it is a preview, all that was said before it stands there."""
+    talk.set(context_budget=2_000, ambient_window=10)
+    for number in range(6):
+        talk.turn(f"Fact {number}.")
+    talk.ask("Look.")
+    talk.look_up("word " * 5_000)
+    talk.answer()
+    for _ in range(3):
+        talk.turn("Thanks.")
+    talk.line = rebuilt(talk.desk, "cold-cache", talk.line)
+    talk.ask("And now?")
+
+    assert all(f"Fact {number}." in sent(talk) for number in range(6))
+
+
+@pytest.mark.parametrize("budget", [2_000, 4_000, 5_900, 6_100])
+def test_a_large_turn_shortens_no_small_ones(talk: Conversation, budget: int) -> None:
+    """Where the last turns fit beside half a room they stay as they are."""
+    talk.set(context_budget=budget)
+    for number in range(4):
+        talk.turn(f"Fact {number}.")
+    talk.ask("Look.")
+    talk.look_up("word " * int(0.95 * talk.room))
+    context = talk.context
+
+    assert context.timeline.short.keys() <= {5}
+    assert all(f"Fact {number}." in sent(talk) for number in (1, 2, 3))
+
+
+def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) -> None:
+    """What quotes do not stand for is there as it was said."""
+    talk.turn("Begin.", call("open_effort", name="a"))
+    for number in range(2, 8):
+        talk.turn(f"Step {number}.")
+    talk.archive.commit_compression(talk.owner, talk.tip, Compression("a", 7, 4))
+    talk.turn("That is all.", call("close_effort"))
+    for _ in range(12):
+        talk.turn("Small talk.")
+    talk.turn("Again.", call("reopen_effort", effort_id="a"))
+    talk.line = rebuilt(talk.desk, "cold-cache", talk.line)
+    talk.ask("What was step 6?")
+
+    assert all(f"Step {number}." in sent(talk) for number in (5, 6, 7))
+    assert logs(talk) == []
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"status": "expanded", "tokens_loaded": 5},
+        {"status": "expanded", "tokens_loaded": 5, "effort_id": "a", "turns": "x"},
+        {"status": "expanded", "tokens_loaded": 5, "effort_id": ["a"], "turns": "1"},
+        {"status": "expanded", "tokens_loaded": 5, "effort_id": "a", "turns": [1]},
+        {"status": "expanded", "tokens_loaded": 5, "effort_id": "gone", "turns": "1-9"},
+    ],
+)
+def test_results_that_no_tool_gave_bring_no_log(talk: Conversation, result: dict[str, Any]) -> None:
+    """A client may write anything into a message; the context is built all the same."""
+    talk.ask("Show it.")
+    asked = call("expand_effort", call_id="c")
+    talk.messages += (ai("", asked), tool("c", json.dumps(result), "expand_effort"))
+    talk.answer()
+    talk.line = rebuilt(talk.desk, "cold-cache", talk.line)
+    talk.ask("And now?")
+
+    assert logs(talk) == []
+    assert "And now?" in sent(talk)
+
+
+def test_hints_fit_into_a_full_turn(talk: Conversation) -> None:
+    """However many there are, and however long, the context stays within the budget."""
+    names = [f"{'matter-' * 7}{number}" for number in range(20)]
+    talk.set(recall_hints=20, summaries_limit=1, context_budget=talk.fixed + 1_000)
+    for name in names:
+        talk.replies.append(EffortSummary(summary="word " * 100))
+        talk.effort(name, LONG_ENOUGH)
+    talk.ask(" and ".join(names))
+    talk.look_up("word " * 900)
+    context = talk.context
+
+    assert context.report["total"] <= talk.settings.context_budget
+
+
+def test_a_log_that_had_to_leave_comes_back_when_asked_for(talk: Conversation) -> None:
+    """What a full turn expanded may have been dropped from it, so it counts as out of view."""
+    talk.set(context_budget=talk.fixed + 1_000)
+    talk.effort("a", *["word " * 60] * 3)
+    talk.ask("Show it.")
+    talk.call("expand_effort", effort_id="a")
+    talk.look_up("word " * 900)
+    talk.answer()
+    talk.turn("Small talk.")
+    talk.ask("Show it again.")
+    result = talk.call("expand_effort", effort_id="a")
+
+    assert result["tokens_loaded"] > 0
+    assert (6, "1-3") in logs(talk)
