@@ -26,6 +26,10 @@ _WIDTH, _HEIGHT = 3.0, 5.0
 """Of a panel with the names below it, in inches."""
 
 
+_NAMED = 32
+"""Characters of a text by which a bar is named."""
+
+
 def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows of one shape as `name.json`, as a table in `name.md` and as bars in `name.png`.
 
@@ -89,7 +93,7 @@ def plot(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
 
 def _named(row: Mapping[str, Any]) -> str:
     texts = takewhile(lambda value: isinstance(value, str), row.values())
-    return "\n".join(text for text in texts if text) or _cells(row)[0]
+    return "\n".join(text[:_NAMED] for text in texts if text) or _cells(row)[0]
 
 
 def _is_number(value: Any) -> bool:
