@@ -218,7 +218,7 @@ def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -
     if now.kept and not same:
         raise TurnArrivedError(owner.thread, turn)
     before = now.state if now.kept else thread.state
-    chosen = unpacked({"memory": saved({key: before.get(key) for key in ("window",)})})
+    chosen = unpacked({"memory": saved({"window": before.get("window")})})
     values = repacked(cast("TurnState", {**state, **chosen}))
     saver = cast("BaseCheckpointSaver[Any]", agent.checkpointer)
     parts.archive.reseed(owner, tip)

@@ -74,9 +74,10 @@ def _in_view(desk: Desk, effort_id: str, turns: Sequence[int]) -> bool:
     if entry is None or not {*turns} <= {*entry["turns"]}:
         return False
     at = entry["expanded_turn"]
-    if line is None or at > line.built:
-        return line is None or at not in line.short
-    return line.logs.get(effort_id) == at and at in line.turns and at not in line.short
+    if line is None:
+        return True
+    stands = at > line.built or (line.logs.get(effort_id) == at and at in line.turns)
+    return stands and at not in line.short
 
 
 def _matching(log: Sequence[Logged], query: str) -> list[Logged]:

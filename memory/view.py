@@ -76,10 +76,6 @@ class View:
         found = self.turns([turn])
         return "".join(rendered(record.messages, blocks=blocks) for record in found)
 
-    def erased(self, turn: int) -> bool:
-        """Tell whether a visible turn was erased."""
-        return any(record.status == "erased" for record in self.turns([turn]))
-
     def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
         """Return an effort as `events` of the running turn, or the archive, left it.
 

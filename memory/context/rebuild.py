@@ -129,9 +129,11 @@ def cut(desk: Desk, line: Timeline) -> tuple[Timeline, Parts]:
     most = int(MOST * desk.room)
     low = min(most, max(low_water(desk.room, desk.settings.context_budget), reserved + most // 4))
     line = _first_below(low, [*_gentle(before, line, low - reserved, most - reserved)], tokens)
-    if tokens(line) > most:
+    total = tokens(line)
+    if total > most:
         line = _first_below(most, [*_last(desk, line, most - reserved)], tokens)
-    shown = tokens(line) - reserved
+        total = tokens(line)
+    shown = total - reserved
     if shown + turn > most:
         limit = max(high_water(desk.room, 0) - shown, int(TURN_SHARE * desk.room))
         form = (len(desk.view.running.messages), min(limit, desk.room - shown))

@@ -296,7 +296,7 @@ def _logs(desk: Desk, said: Group, line: Timeline) -> dict[Call, Piece]:
         (call, result)
         for tool, status in _PLACED.items()
         for call, result in _results(said.messages, tool)
-        if result.get("status") == status and result.get("tokens_loaded") and _names(result)
+        if result.get("status") == status and result.get("tokens_loaded") and _turns_of(result)
     ]
     if said.turn <= line.built:
         last = {result["effort_id"]: call for call, result in found}
@@ -320,17 +320,18 @@ def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[Call, Map
                 yield call, result
 
 
-def _names(result: Mapping[str, Any]) -> bool:
-    """Tell whether a result names an effort and turns: a client may have written anything in it."""
-    named = isinstance(result.get("effort_id"), str) and isinstance(result.get("turns"), str)
+def _turns_of(result: Mapping[str, Any]) -> list[int]:
+    """Return the turns of the effort that a result names; a client may have written anything."""
+    if not all(isinstance(result.get(name), str) for name in ("effort_id", "turns")):
+        return []
     try:
-        return named and bool(numbers(result["turns"]))
+        return sorted(numbers(result["turns"]))
     except ToolError:
-        return False
+        return []
 
 
 def _log(desk: Desk, line: Timeline, result: Mapping[str, Any]) -> Message | None:
-    turns = desk.view.turns_of(result["effort_id"], sorted(numbers(result["turns"])))
+    turns = desk.view.turns_of(result["effort_id"], _turns_of(result))
     if not turns:
         return None
     status = "open" if result["status"] == "reopened" else "concluded"
