@@ -48,4 +48,13 @@ def ranges_between(turns: Sequence[int], last: int) -> str:
     """
     ends = zip([0, *turns], [*turns, last + 1], strict=True)
     gaps = ((before + 1, after - 1) for before, after in ends if after - before > 1)
-    return ",".join(str(first) if first == end else f"{first}-{end}" for first, end in gaps)
+    return ",".join(span(first, end) for first, end in gaps)
+
+
+def span(first: int, last: int) -> str:
+    """Write all numbers from one to another.
+
+    >>> span(2, 2), span(2, 9)
+    ('2', '2-9')
+    """
+    return str(first) if first == last else f"{first}-{last}"

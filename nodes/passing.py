@@ -17,6 +17,7 @@ from ..memory.desk import Desk
 from ..memory.due import Due, adoptable, due, standing, stored
 from ..memory.errors import ArchiveError, SalienceError
 from ..memory.extraction import ExtractionRequest
+from ..memory.numbers import span
 from ..memory.salience import Compression, ExtractionEntry
 from ..memory.settings import Settings
 from ..memory.transitions import happened
@@ -155,9 +156,8 @@ def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> Passed:
         "method": made.method,
         **more,
     }
-    first = desk.view.log_turns(made.effort)[:1]
-    turns = "-".join(str(turn) for turn in dict.fromkeys([*first, made.through]))
-    banner = banners.compressed(made.effort, turns)
+    first = next(iter(desk.view.log_turns(made.effort)), made.through)
+    banner = banners.compressed(made.effort, span(first, made.through))
     desk = desk.put(happened(desk.space, event, banner))
     update, line = packed(desk.space), rebuilt(desk, "compressed", desk.line)
     return Passed({key: update[key] for key in _KEYS} | {"view": packed_line(line)}, banner)

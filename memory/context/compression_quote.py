@@ -6,6 +6,7 @@ from functools import partial
 from ...prompts.loader import text as prompt
 from ..capping import capped
 from ..messages import Message
+from ..numbers import span
 from ..quotes import fenced
 from ..salience import Compression, Item, Kind
 from ..source_text import folded
@@ -49,7 +50,7 @@ def line_tokens(count: TokenCounter, quote: str) -> int:
 
 def _note(made: Compression, first: int, items: Sequence[Item], background: str) -> Message:
     said = "\n".join([*map(_line, _ordered(items)), *_background(background)])
-    turns = str(first) if first == made.through else f"{first}-{made.through}"
+    turns = span(first, made.through)
     fence = fenced("compressed", said, effort=made.effort, turns=turns)
     return note(prompt("compressed", effort=made.effort, turns=turns, quote=fence))
 
