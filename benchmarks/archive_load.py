@@ -131,7 +131,7 @@ def work(load: Load) -> None:
 def resumed(agent: Any, thread: str) -> int:
     """Let a thread end its last turn, and return the number of the next one."""
     state = agent.get_state(config(thread))
-    if state.next:
+    if state.tasks:  # `next` leaves out a step whose writes are there, but no checkpoint after it
         invoked(agent, thread, None)
         state = agent.get_state(config(thread))
     return max(map(asked, state.values.get("messages", ())), default=0) + 1

@@ -49,7 +49,7 @@ class Conversation:
     def unfinished(self) -> str | None:
         """Return what the user said in a turn that was left in the middle, None if none was."""
         state = self._state()
-        if not state.next:
+        if not state.tasks:  # `next` leaves out a step whose writes are there, but no checkpoint
             return None
         said = [m for m in state.values.get("messages", []) if isinstance(m, HumanMessage)]
         return said[-1].text if said else ""

@@ -3,6 +3,7 @@
 LangGraph then says that no node follows, although the turn is not in the archive.
 """
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, TurnRunningError, aerase, commands, erase
+from ebbtide.cli.conversation import Conversation
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
@@ -62,6 +64,20 @@ def stored(archive: DiskArchive) -> set[str]:
     tips = archive.tips(OWNER)
     records = [r for tip in tips for r in archive.turns(OWNER, tip, range(1, tip.turn + 1))]
     return {text(m) for r in records for m in r.messages if m["type"] == "human"}
+
+
+@pytest.mark.parametrize("after", ["__start__", *NODES])
+def test_a_chat_says_what_is_unfinished(tmp_path: Path, after: str) -> None:
+    """Who opens the thread again is told the question, also of a turn that no node had begun."""
+    here = killed(tmp_path, after)
+    with asyncio.Runner() as runner:
+        opened = Conversation(runner, here.agent, OWNER, tmp_path / "history")
+        assert opened.unfinished() == "number 2"
+
+        opened.run(None, lambda *_: None)
+
+        assert opened.unfinished() is None
+    assert stored(here.archive) == {"number 1", "number 2"}
 
 
 @pytest.mark.parametrize("after", NODES[:-1])
