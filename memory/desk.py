@@ -25,7 +25,8 @@ class Desk:
     """The workspace as the tool before left it, and what is around it.
 
     `room` is what the budget leaves beside instructions and tool schemas, `free` what it leaves for
-    recalled text, both in tokens; `line` is what the context shows, None before it was first built.
+    recalled text, `used` what the last call had of it, all in tokens; `line` is what the context
+    shows, None before it was first built.
     With an `embedder` searches go by meaning too. `related` returns the qualified ids of what the
     user's other sessions have on a subject, the most related first. `results` are those of
     the calls before it in the same message.
@@ -37,6 +38,7 @@ class Desk:
     count: TokenCounter
     room: int
     free: int
+    used: int = 0
     line: Timeline | None = None
     embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from .context.budget import effort_share
+from .context.budget import effort_share, high_water, low_water
 from .context.compression_quote import quote
 from .context.turns import whole_tokens
 from .desk import Desk
@@ -31,11 +31,20 @@ LEAST_HIDDEN = 0.75
 On *long* with a budget of 4,000, 600 turns, 0.6, 0.75 and 0.9 cost 2,863, 2,792 and 2,732 a turn.
 """
 
+LEAST_PRESSING = 0.5
+"""The same where they would have to leave in the next turn.
+
+There 0.3, 0.5, 0.65 and 0.75 cost 2,864, 2,818, 2,789 and 2,794 a turn.
+"""
+
 QUOTED_SHARE = 0.5
 """What the salient items of an effort may have of what it is compressed to, a fraction."""
 
 _LOOKED_AT = 3
 """Shares of an effort that one pass looks at: more than it ever has, unless passes fail."""
+
+_LAST = 3
+"""Turns by whose mean the size of the next one is guessed."""
 
 _CHUNK = 50
 
@@ -87,7 +96,8 @@ def due(desk: Desk, kept: Mapping[str, Compression]) -> Due | None:
         return None
     others = reversed([*without(desk.space.open, desk.space.active or "")])
     names = [*([desk.space.active] if desk.space.active else []), *others]
-    found = (_due(desk, effort, kept.get(effort.id)) for effort in desk.known(names))
+    coming = _coming(desk)
+    found = (_due(desk, effort, kept.get(effort.id), coming) for effort in desk.known(names))
     return next(filter(None, found), None)
 
 
@@ -136,7 +146,14 @@ def standing(desk: Desk, made: Compression | None) -> int:
     return count_message(shown, desk.count) if shown else 0
 
 
-def _due(desk: Desk, effort: Effort, old: Compression | None) -> Due | None:
+def _coming(desk: Desk) -> int:
+    """Return the tokens of the next turn, if it is as large as the last ones."""
+    tip = desk.view.tip.turn
+    last = desk.view.turns(range(max(1, tip - _LAST + 1), tip + 1))
+    return sum(whole_tokens(desk, record) for record in last) // max(1, len(last))
+
+
+def _due(desk: Desk, effort: Effort, old: Compression | None, coming: int) -> Due | None:
     log = desk.view.log_turns(effort.id)
     settings, stands = desk.settings, standing(desk, old)
     share = share_of(desk) if effort.id == desk.space.active else share_of(desk) / 2
@@ -144,14 +161,22 @@ def _due(desk: Desk, effort: Effort, old: Compression | None) -> Due | None:
     records, sizes = _oldest(desk, turns, _LOOKED_AT * share)
     live, gone, more = stands + sum(sizes), 0, len(turns) - len(records)
     hidden = desk.line is not None and turns[:1] != [] and turns[0] < desk.line.first
-    if live > share or hidden:
-        low = 0 if more or hidden else LOW * share - max(stands, item_limit(desk))
-        least = (LEAST_HIDDEN if hidden else LEAST) * share
+    pressing = not hidden and _cut_next(desk, live, coming)
+    if live > share or hidden or pressing:
+        low = 0 if more or hidden or pressing else LOW * share - max(stands, item_limit(desk))
+        least = (LEAST_HIDDEN if hidden else LEAST_PRESSING if pressing else LEAST) * share
         gone = leaving(sizes, max(0, settings.recent_turns - more), low, least)
         gone = within(sizes[:gone], readable_at_once(settings))
     if not gone and not (old and old.stale):
         return None
     return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
+
+
+def _cut_next(desk: Desk, live: int, coming: int) -> bool:
+    """Tell whether a turn of `coming` tokens makes a cut that takes turns of a live effort."""
+    if desk.line is None or desk.used + coming <= high_water(desk.room, desk.line.size):
+        return False
+    return live + coming > low_water(desk.room, desk.settings.context_budget)
 
 
 def _oldest(

@@ -241,6 +241,7 @@ def _desk(state: TurnState, collaborators: Collaborators, view: View, settings: 
         collaborators.count,
         room=space_left,
         free=free,
+        used=max(0, report.get("total", 0) - fixed),
         line=unpacked(state.get("view")),
         embedder=collaborators.embedder,
     )

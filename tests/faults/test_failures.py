@@ -142,7 +142,7 @@ def test_two_processes_on_one_thread(place: Place) -> None:
     assert [one.what[:11] for one in findings] == ["leaf branch"]
 
 
-@pytest.mark.parametrize(("full", "kept"), [("compression", {}), ("log", {"shop": 9})])
+@pytest.mark.parametrize(("full", "kept"), [("compression", {}), ("log", {"shop": 8})])
 def test_an_archive_that_fails_in_a_pass_is_logged(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,

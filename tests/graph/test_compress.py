@@ -371,7 +371,7 @@ def test_a_goal_that_changed_after_a_pass_leaves_the_first_one_quoted(tmp_path: 
     before = talked(here, 11, {2: "It is 8443."})[-1]
     [here.say(f"{FILLER}{turn}") for turn in range(12, 25)]
 
-    assert before["memory"]["position"]["compressed"] == {"shop": 9}
+    assert before["memory"]["position"]["compressed"] == {"shop": 8}
     assert f"goal at the time, turn 1: {GOAL}\n" in shown(here)
     assert "goal at the time, turn 12: Close the shop\n" in shown(here)
 
@@ -379,13 +379,13 @@ def test_a_goal_that_changed_after_a_pass_leaves_the_first_one_quoted(tmp_path: 
 def test_conclude_and_reopen_keep_it(tmp_path: Path) -> None:
     """A reopened effort stands in the context as it was compressed before it was concluded."""
     answers = [
-        *["Seen."] * 14,
+        *["Seen."] * 12,
         call("close_effort"),
         "Done.",
         call("reopen_effort", effort_id="shop"),
     ]
     here = compressing(tmp_path, [*answers, "Open."], extraction=quoting("It is 8443."))
-    *_, before = talked(here, 15, {2: "It is 8443."})
+    *_, before = talked(here, 13, {2: "It is 8443."})
     closed = here.say("that's it")
 
     state = here.say("once more")

@@ -1,11 +1,13 @@
 """When an open effort is compressed, and how far."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.due import LOW, Due, adoptable, due, item_limit, leaving, share_of, stored
 from ebbtide.memory.extraction import readable_at_once
 from ebbtide.memory.salience import Compression, Item, Kind
@@ -61,6 +63,23 @@ def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation
     assert [record.turn for record in found.leaving] == [*range(1, found.through + 1)]
     assert found.through <= talk.tip.turn - talk.settings.recent_turns
     assert found.live > share_of(talk.desk)
+
+
+def test_what_the_next_turn_would_cut_is_compressed_before(shop: Conversation) -> None:
+    """An effort in its share is compressed where the next turn would cut turns of it away.
+
+    That is in a full context, and if the effort alone has more than is left of it.
+    """
+    desk = grown(shop, 14).desk
+    full = replace(desk, used=desk.room * 9 // 10, line=Timeline(desk.view.tip.turn))
+    empty, small = replace(full, used=desk.room // 2), replace(full, room=2 * desk.room)
+
+    found = due(full, stored(full))
+
+    assert found is not None
+    assert found.through == shop.tip.turn - shop.settings.recent_turns
+    assert found.live <= share_of(full)
+    assert [due(one, {}) for one in (desk, empty, replace(small, used=small.room))] == [None] * 3
 
 
 def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
