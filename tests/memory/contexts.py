@@ -77,7 +77,8 @@ def has_last_turns(context: WorkingContext, talk: Conversation) -> bool:
     if {*there} <= shown and not {*there} & {*line.short}:
         return True
     said = sum(whole_tokens(talk.desk, record) for record in last)
-    said += count_messages(talk.messages, talk.count)
+    now = sum(part.tokens for part in context.parts if part.turn == view.running.turn)
+    said += max(now, count_messages(talk.messages, talk.count))  # with its marker, or uncut
     parts = (part for part in context.parts if part.turn is None or part.name == "expanded")
     return said + sum(part.tokens for part in parts) - talk.fixed > high_water(talk.room, 0)
 
