@@ -1,11 +1,12 @@
 """What holds for every working context, and the steps of a turn that lead to one."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ebbtide.memory.context.budget import high_water
+from ebbtide.memory.context.budget import TURN_SHARE, high_water
 from ebbtide.memory.context.rebuild import LAST_TURNS
 from ebbtide.memory.context.timeline import Timeline, WorkingContext, with_anchor
 from ebbtide.memory.context.turns import whole_tokens
@@ -69,18 +70,23 @@ def in_order(context: WorkingContext) -> bool:
 
 
 def has_last_turns(context: WorkingContext, talk: Conversation) -> bool:
-    """Tell whether the last turns are there whole, or do not fit below high water."""
+    """Tell whether the last turns are there whole, or do not fit below high water.
+
+    Beside them the running turn may have half of the room, if it is so large that it is shortened.
+    """
     view, line = talk.desk.view, context.timeline
     last = view.turns(range(max(1, talk.tip.turn - LAST_TURNS + 1), talk.tip.turn + 1))
     there = [one.turn for one in last if one.status != "erased"]
-    shown = {part.turn for part in context.parts}
-    if {*there} <= shown and not {*there} & {*line.short}:
+    sizes = Counter[int | None]()  # with their markers
+    for part in context.parts:
+        sizes[None if part.name == "expanded" else part.turn] += part.tokens
+    if {*there} <= {part.turn for part in context.parts} and not {*there} & {*line.short}:
         return True
-    said = sum(whole_tokens(talk.desk, record) for record in last)
-    now = sum(part.tokens for part in context.parts if part.turn == view.running.turn)
-    said += max(now, count_messages(talk.messages, talk.count))  # with its marker, or uncut
-    parts = (part for part in context.parts if part.turn is None or part.name == "expanded")
-    return said + sum(part.tokens for part in parts) - talk.fixed > high_water(talk.room, 0)
+    now = view.running.turn
+    half = int(TURN_SHARE * talk.room) if now in line.short else 0
+    said = max(sizes[now], half, count_messages(talk.messages, talk.count))
+    said += sum(max(sizes[one.turn], whole_tokens(talk.desk, one)) for one in last)
+    return said + sizes[None] - talk.fixed > high_water(talk.room, 0)
 
 
 def room_left(talk: Conversation) -> int:
