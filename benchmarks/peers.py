@@ -16,7 +16,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from talks import look_up
 from typing_extensions import TypedDict
 
-from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide import DiskArchive, Settings, SqlArchive, create_memory_agent
 
 Saver: TypeAlias = BaseCheckpointSaver[Any]
 Maker: TypeAlias = Callable[[BaseChatModel, Saver, Path], Any]
@@ -26,14 +26,14 @@ PROMPT = "You are a helpful assistant."
 LANGMEM_TOKENS = 2_000
 
 
-def ours(**chosen: Any) -> Maker:
-    """Return the maker of our agent with these settings."""
+def ours(archive: SqlArchive | None = None, **chosen: Any) -> Maker:
+    """Return the maker of our agent with these settings, on an archive if it is given one."""
 
     def made(model: BaseChatModel, saver: Saver, folder: Path) -> Any:
         return create_memory_agent(
             model,
             tools=[look_up],
-            archive=DiskArchive(folder, durable=False),
+            archive=archive or DiskArchive(folder, durable=False),
             checkpointer=saver,
             settings=Settings(**chosen),
             system_prompt=PROMPT,

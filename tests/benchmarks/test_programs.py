@@ -187,6 +187,19 @@ def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
     assert made["rows"][0]["database"] == "SQLite"
 
 
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["SQLite", "PostgreSQL"])
+def test_turn_cost(tmp_path: Path, database: Database, *, asynchronous: bool) -> None:
+    """Each agent holds each turn, and what it stored is counted, wherever it is kept."""
+    elsewhere = ["--url", database.url, "--asynchronous", "--durability", "exit"]
+    options = ["--turns", "60", "--agents", "ebbtide", "create_agent"]
+    found = results("turn_cost", tmp_path, *options, *(elsewhere if asynchronous else []))
+    ours, plain = found["rows"]
+
+    assert [row["agent"] for row in (ours, plain)] == ["ebbtide", "create_agent"]
+    assert all(row["CPU ms, turns 10-60"] > 0 for row in (ours, plain))
+    assert 0 < ours["checkpoint bytes a turn"] < plain["checkpoint bytes a turn"]
+
+
 def test_archive_load(tmp_path: Path, database: Database) -> None:
     """A process that dies half-way loses nothing, and doubles nothing."""
     sizes = ["--threads", "4", "--turns", "6", "--processes", "2"]
