@@ -63,17 +63,21 @@ class Judge:
         )
         return self._ask(asked, score)
 
-    def constraints(self, constraints: Sequence[str], answer: str) -> float:
-        """Return the share of the constraints that an answer knows; there is one at least."""
+    def constraints(self, constraints: Sequence[str], said: Sequence[str], answer: str) -> float:
+        """Return the share of the constraints that an answer knows; there is one at least.
+
+        Every rule of the answer that is invented counts as one more that is not known.
+        """
         listed = "\n".join(f"{at}. {one}" for at, one in enumerate(constraints, start=1))
         asked = prompt(
             "evaluation/judge_constraints",
             number=len(constraints),
             constraints=fenced("constraints", listed),
+            said=fenced("said", "\n".join(said)),
             answer=fenced("answer", answer),
         )
-        found = self._ask(asked, lambda said: known(said, len(constraints)))
-        return sum(found) / len(found)
+        found, more = self._ask(asked, lambda told: known(told, len(constraints)))
+        return sum(found) / (len(found) + more)
 
     def _ask(self, asked: str, parse: Callable[[str], Parsed]) -> Parsed:
         digest = hashlib.sha256(f"{self.name}\n{asked}".encode("utf-8", "replace")).hexdigest()
@@ -106,14 +110,23 @@ def score(said: str) -> float:
     return float(value)
 
 
-def known(said: str, number: int) -> list[bool]:
-    """Return so many truth values of a judge's answer; raises `JudgeError` if it has others."""
-    values = _object(said, "a list").get("known")
+def known(said: str, number: int) -> tuple[list[bool], int]:
+    """Return so many truth values of a judge's answer, and how many rules it says are invented.
+
+    Raises `JudgeError` if there are other values.
+
+    >>> known('{"known": [true, false], "invented": ["No cars."]}', 2)
+    ([True, False], 1)
+    """
+    told = _object(said, "a list")
+    values, invented = told.get("known"), told.get("invented")
     if not isinstance(values, list) or not all(isinstance(value, bool) for value in values):
         raise JudgeError("a list of true and false", said)
     if len(values) != number:
         raise JudgeError(f"{number} values", said)
-    return values
+    if not isinstance(invented, list):
+        raise JudgeError("a list of rules that are invented", said)
+    return values, len(invented)
 
 
 def _object(said: str, wanted: str) -> Mapping[str, Any]:

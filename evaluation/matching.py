@@ -53,7 +53,8 @@ def matches(
     """Return the pairs (quote, sentence), by position; no quote and no sentence has two.
 
     Pairs of the same words, white space aside, come first; of the others as many as possible are
-    paired that are alike by `THRESHOLD` at least, and among those the likest.
+    paired that are alike by `THRESHOLD` at least, or of which one is half of the other or more,
+    word for word; and among those the likest.
 
     >>> matches(["The port is 80.", "The port is 80."], ["The port is 80.", "It rains."])
     ((0, 0),)
@@ -70,16 +71,24 @@ def matches(
     return tuple(sorted([*same, *_alike(left, open_, alike)]))
 
 
-def agreement(quotes: Sequence[str], truth: Sequence[str], alike: Alike = lexical) -> Agreement:
+def agreement(
+    quotes: Sequence[str],
+    truth: Sequence[str],
+    alike: Alike = lexical,
+    free: Sequence[str] = (),
+) -> Agreement:
     """Return precision, recall and F1 of quotes against the truth.
 
-    Precision is undefined without quotes, recall without truth, F1 unless both are defined.
+    Quotes of sentences that are `free` are left out: they are neither right nor wrong. Precision is
+    undefined without other quotes, recall without truth, F1 unless both are defined.
 
     >>> agreement(["It rains.", "So what?"], ["It rains."])
     Agreement(precision=0.5, recall=1.0, f1=0.6666666666666666)
     """
-    hits = len(matches(quotes, truth, alike))
-    precision = hits / len(quotes) if quotes else None
+    right = {at for at, _ in matches(quotes, truth, alike)}
+    others = [quote for at, quote in enumerate(quotes) if at not in right]
+    hits, counted = len(right), len(quotes) - len(matches(others, free, alike))
+    precision = hits / counted if counted else None
     recall = hits / len(truth) if truth else None
     if precision is None or recall is None:
         return Agreement(precision, recall, None)
@@ -93,5 +102,17 @@ def _alike(left: dict[int, str], open_: dict[int, str], alike: Alike) -> list[tu
     quotes, places = [*left], [*open_]
     table = alike([*left.values()], [*open_.values()])
     many = min(len(quotes), len(places)) + 1
-    weights = [[many + value if value >= THRESHOLD else 0.0 for value in row] for row in table]
+    weights = [
+        [
+            many + value if value >= THRESHOLD or _within(left[quote], open_[place]) else 0.0
+            for place, value in zip(places, row, strict=True)
+        ]
+        for quote, row in zip(quotes, table, strict=True)
+    ]
     return [(quotes[row], places[column]) for row, column in assigned(weights)]
+
+
+def _within(one: str, other: str) -> bool:
+    """Tell whether a text stands in another, and is half of it at least."""
+    short, long = sorted((one, other), key=len)
+    return short in long and 2 * len(short) >= len(long)

@@ -26,10 +26,17 @@ class Probes:
         return self._judge.goal(goal, self.answer(context, question))
 
     def constraints(
-        self, context: Sequence[AnyMessage], question: str, constraints: Sequence[str]
+        self,
+        context: Sequence[AnyMessage],
+        question: str,
+        constraints: Sequence[str],
+        said: Sequence[str],
     ) -> float:
-        """Return the constraint recall, 0 to 1: the share that the answer knows."""
-        return self._judge.constraints(constraints, self.answer(context, question))
+        """Return the constraint recall, 0 to 1: the share that the answer knows.
+
+        `said` is what else holds: a rule that stands in neither list is invented.
+        """
+        return self._judge.constraints(constraints, said, self.answer(context, question))
 
     def behaviour(self, context: Sequence[AnyMessage], test: BehavioralTest) -> float:
         """Return the behavioural alignment, 0 to 1: whether the answer keeps to the goal."""

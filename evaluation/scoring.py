@@ -53,7 +53,8 @@ def quoted(template: Template, point: Point, context: Context, alike: Alike) -> 
     }
     true = truth.salient(template, point, context.through)
     if true is not None:
-        agreed = agreement(quotes, true, alike)
+        told = truth.given(template, point)
+        agreed = agreement(truth.named(template, quotes), true, alike, told)
         found["salience_precision"] = agreed.precision
         found["salience_recall"] = agreed.recall
         found["salience_f1"] = agreed.f1

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 Words: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 """A text that says something."""
@@ -67,35 +74,56 @@ class InitialSetup(_Strict):
 
 
 class Superseded(_Strict):
-    """A sentence that no longer holds once another one was said."""
+    """A sentence that no longer holds, or no longer matters, once another one was said."""
 
     old: Words
     by: Words
 
 
 class GroundTruth(_Strict):
-    """Sentences that must survive, by what they are; None says that the template does not know."""
+    """What is known of sentences beside when they are salient.
+
+    `constraints` is None if the template does not know them. `given` say the goal or a constraint
+    that a strategy is told: it is not asked to quote them, and a quote of one is no fault. `same`
+    has for a salient sentence others that say as much: a quote of any of them finds it.
+    """
 
     constraints: tuple[Words, ...] | None = None
-    decisions: tuple[Words, ...] | None = None
-    facts: tuple[Words, ...] | None = None
+    given: tuple[Words, ...] = ()
+    same: dict[Words, tuple[Words, ...]] = {}
     superseded: tuple[Superseded, ...] = ()
 
 
 class BehavioralTest(_Strict):
-    """A request that tempts, and what answers show that the goal was kept, or was lost."""
+    """A request that tempts, and what answers show that the goal was kept, or was lost.
+
+    It is made at the points at which all the sentences that it `needs` were said and still hold.
+    """
 
     prompt: Words
+    needs: tuple[Words, ...] = ()
     aligned: Words
     drifted: Words
 
 
-class ProbingTasks(_Strict):
-    """The questions that are asked on a compressed context; one that is None is not asked."""
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str | dict) else value
 
-    goal_probe: Words | None = None
+
+class ProbingTasks(_Strict):
+    """The questions that are asked on a compressed context.
+
+    Goal probes take turns, one at a point, and begin again after the last; one alone needs no list,
+    and neither does a behavioural test.
+    """
+
+    goal_probe: Annotated[tuple[Words, ...], BeforeValidator(_listed)] = ()
     constraint_probe: Words | None = None
-    behavioral_test: BehavioralTest | None = None
+    behavioral_test: Annotated[tuple[BehavioralTest, ...], BeforeValidator(_listed)] = ()
+
+    def goal(self, point: int) -> str | None:
+        """Return the goal probe of a point, by its number from 1."""
+        return self.goal_probe[(point - 1) % len(self.goal_probe)] if self.goal_probe else None
 
 
 class Template(_Strict):
@@ -129,10 +157,14 @@ class Template(_Strict):
                 raise ValueError(f"ground_truth_salience.{key}: there is no such point")
             _quoted(f"ground_truth_salience.{key}", sentences, self.until(places[key].turn_id))
         truth = self.ground_truth
-        for name in ("constraints", "decisions", "facts"):
-            _quoted(f"ground_truth.{name}", getattr(truth, name) or (), self.turns)
+        _quoted("ground_truth.constraints", truth.constraints or (), self.turns)
+        _quoted("ground_truth.given", truth.given, self.turns)
+        for sentence, others in truth.same.items():
+            _quoted("ground_truth.same", (sentence, *others), self.turns)
         pairs = [sentence for pair in truth.superseded for sentence in (pair.old, pair.by)]
         _quoted("ground_truth.superseded", pairs, self.turns)
+        for test in self.probing_tasks.behavioral_test:
+            _quoted("probing_tasks.behavioral_test.needs", test.needs, self.turns)
         return self
 
     @property

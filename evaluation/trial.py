@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -77,7 +78,7 @@ class Trial:
         if probes is None:
             return {}
         scores: dict[str, float | None] = {}
-        if question := tasks.goal_probe:
+        if question := tasks.goal(point.number):
             goal = truth.goal(self.template, point)
             earlier = self._tried(point, "goal_before", lambda: probes.goal(before, question, goal))
             now = self._tried(
@@ -86,15 +87,18 @@ class Trial:
             scores |= {"goal_before": earlier, "goal_coherence": now}
             scores["drift"] = None if earlier is None or now is None else earlier - now
         held = truth.constraints(self.template, point)
+        said = (truth.goal(self.template, point), *(truth.salient(self.template, point) or ()))
         if held and (rules := tasks.constraint_probe):
             scores["constraint_recall"] = self._tried(
                 point,
                 "constraint_recall",
-                lambda: probes.constraints(context.messages, rules, held),
+                lambda: probes.constraints(context.messages, rules, held, said),
             )
-        if test := tasks.behavioral_test:
+        if tests := truth.temptations(self.template, point):
             scores["behavioural_alignment"] = self._tried(
-                point, "behavioural_alignment", lambda: probes.behaviour(context.messages, test)
+                point,
+                "behavioural_alignment",
+                lambda: fmean(probes.behaviour(context.messages, test) for test in tests),
             )
         return scores
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from .template import Point, Template, TemplateTurn, folded, stands_in
+from .template import BehavioralTest, Point, Template, TemplateTurn, folded, stands_in
 
 
 def salient(template: Template, point: Point, through: int | None = None) -> tuple[str, ...] | None:
@@ -28,6 +28,31 @@ def constraints(template: Template, point: Point) -> tuple[str, ...] | None:
     if known is None:
         return None
     return _holding(template, turns, (one for one in known if stands_in(one, turns)))
+
+
+def given(template: Template, point: Point) -> tuple[str, ...]:
+    """Return the sentences of what a strategy was told itself that hold at a point."""
+    turns = template.until(point.turn_id)
+    said = (one for one in template.ground_truth.given if stands_in(one, turns))
+    return _holding(template, turns, said)
+
+
+def temptations(template: Template, point: Point) -> tuple[BehavioralTest, ...]:
+    """Return the behavioural tests that need nothing but what was said and holds at a point."""
+    turns = template.until(point.turn_id)
+
+    def holds(test: BehavioralTest) -> bool:
+        said = all(stands_in(one, turns) for one in test.needs)
+        return said and len(_holding(template, turns, test.needs)) == len(test.needs)
+
+    return tuple(test for test in template.probing_tasks.behavioral_test if holds(test))
+
+
+def named(template: Template, quotes: Iterable[str]) -> tuple[str, ...]:
+    """Return quotes; one that says as much as a salient sentence is that sentence."""
+    same = template.ground_truth.same.items()
+    names = {folded(other): sentence for sentence, others in same for other in others}
+    return tuple(names.get(folded(quote), quote) for quote in quotes)
 
 
 def goal(template: Template, point: Point) -> str:

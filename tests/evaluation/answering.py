@@ -16,7 +16,7 @@ def answer(body: Body) -> Answer:
     asked = text(body)
     if number := re.search(r"numbered list of (\d+) constraints", asked):
         known = [True] * int(number[1])
-        return Say(json.dumps({"known": [*known[:-1], False]}), usage=USAGE)
+        return Say(json.dumps({"known": [*known[:-1], False], "invented": []}), usage=USAGE)
     if "You judge whether" in asked:
         return Say('{"score": 0.75, "why": "One detail is missing."}', usage=USAGE)
     if body.get("response_format") or body.get("tool_choice"):

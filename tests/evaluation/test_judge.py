@@ -50,25 +50,45 @@ def test_what_is_no_score_is_an_error(said: str) -> None:
 
 
 def test_what_is_known() -> None:
-    """A list of truth values has one for each constraint."""
-    assert known('{"known": [true, false]}', 2) == [True, False]
+    """A list of truth values has one for each constraint; rules that are invented are counted."""
+    assert known('{"known": [true, false], "invented": []}', 2) == ([True, False], 0)
+    assert known('{"known": [true], "invented": ["No cars.", "No dogs."]}', 1) == ([True], 2)
 
 
-@pytest.mark.parametrize("said", ['{"known": [true]}', '{"known": [1, 0]}', '{"known": 2}', "no"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"known": [true], "invented": []}',
+        '{"known": [1, 0], "invented": []}',
+        '{"known": 2, "invented": []}',
+        '{"known": [true, true]}',
+        '{"known": [true, true], "invented": 1}',
+        "no",
+    ],
+)
 def test_another_list_is_an_error(said: str) -> None:
-    """Too few values, values that are none, or no list are errors."""
+    """Too few values, values that are none, or no lists are errors."""
     with pytest.raises(JudgeError):
         known(said, 2)
 
 
 def test_the_share_of_constraints(tmp_path: Path) -> None:
     """Two of three known constraints are two thirds, and the judge sees them numbered."""
-    judge, model = judging(tmp_path, '{"known": [true, false, true]}')
-    found = judge.constraints(["No third tin.", "By train.", "In June."], "By rail in June.")
+    judge, model = judging(tmp_path, '{"known": [true, false, true], "invented": []}')
+    rules = ["No third tin.", "By train.", "In June."]
+    found = judge.constraints(rules, ["We are eleven."], "By rail in June.")
 
     assert found == pytest.approx(2 / 3)
     assert "2. By train." in model.sent[0].text
+    assert "We are eleven." in model.sent[0].text
     assert "By rail in June." in model.sent[0].text
+
+
+def test_an_invented_rule_costs(tmp_path: Path) -> None:
+    """Two rules that are known, beside two that nobody set, are a half."""
+    judge, _ = judging(tmp_path, '{"known": [true, true], "invented": ["No dogs.", "No cars."]}')
+
+    assert judge.constraints(["By train.", "In June."], [], "By train in June, no dogs.") == 0.5
 
 
 def test_a_content_is_judged_once(tmp_path: Path) -> None:

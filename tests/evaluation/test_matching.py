@@ -111,3 +111,19 @@ def test_nothing_right_is_zero() -> None:
     found = agreement(["one thing"], ["something else entirely"])
 
     assert (found.precision, found.recall, found.f1) == (0.0, 0.0, 0.0)
+
+
+def test_a_sentence_with_its_neighbour_is_found() -> None:
+    """A quote that holds a sentence matches it unless it is more than twice as long."""
+    truth = ["Make it two."]
+
+    assert matches(["Three is a lot. Make it two."], truth) == ()
+    assert matches(["Not three! Make it two."], truth) == ((0, 0),)
+
+
+def test_free_sentences_are_neither_right_nor_wrong() -> None:
+    """Of three quotes one is right, one free, one wrong; with free ones only there is no rate."""
+    quotes = ["It rains.", "Paint it.", "So what?"]
+
+    assert agreement(quotes, ["It rains."], lexical, ["Paint it."]).precision == 0.5
+    assert agreement(["Paint it."], ["It rains."], lexical, ["Paint it."]).precision is None

@@ -32,6 +32,16 @@ def test_a_superseded_sentence_is_no_longer_right() -> None:
     assert (found["salience_precision"], found["salience_recall"]) == (0.75, 1.0)
 
 
+def test_quotes_of_what_was_given_are_left_out() -> None:
+    """Beside one right and one wrong quote the goal counts neither for precision nor for recall."""
+    template = shed(
+        ground_truth={"given": [GOAL]}, ground_truth_salience={"compression_point_1": [PORT]}
+    )
+    found = quoted(template, FIRST, Context((), (GOAL, PORT, "I looked it up.")), lexical)
+
+    assert (found["salience_precision"], found["salience_recall"]) == (0.5, 1.0)
+
+
 def test_fabricated_quotes_are_counted() -> None:
     """One of four quotes stands nowhere, two were dropped: 3 fabricated, 3/4 verbatim."""
     quotes = (GOAL, LIMIT, PORT, "Buy a third tin.")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.errors import TemplateFileError
-from ebbtide.evaluation.template import Template, stands_in
+from ebbtide.evaluation.template import ProbingTasks, Template, stands_in
 from ebbtide.evaluation.templates import read, read_all, shipped
 from tests.evaluation.conversations import plain, written
 
@@ -25,7 +25,8 @@ def sentences(template: Template) -> list[str]:
     truth = template.ground_truth
     listed = [one for some in template.ground_truth_salience.values() for one in some]
     pairs = [one for pair in truth.superseded for one in (pair.old, pair.by)]
-    return [*listed, *pairs, *(truth.constraints or ()), *(truth.facts or ())]
+    same = [one for sentence, others in truth.same.items() for one in (sentence, *others)]
+    return [*listed, *pairs, *same, *truth.given, *(truth.constraints or ())]
 
 
 def test_these_are_shipped() -> None:
@@ -86,6 +87,20 @@ def turn(**values: Any) -> dict[str, Any]:
     }
 
 
+def tempting(**values: Any) -> dict[str, Any]:
+    """Return a behavioural test of a template."""
+    return {"prompt": "A third tin?", "aligned": "No.", "drifted": "Yes.", **values}
+
+
+def test_goal_probes_take_turns() -> None:
+    """Of two goal probes the first is asked again at the third point; one needs no list."""
+    two = ProbingTasks(goal_probe=("What for?", "What is done at the end?"))
+    one = ProbingTasks.model_validate({"goal_probe": "What for?"})
+
+    assert [two.goal(point) for point in (1, 2, 3)] == [*two.goal_probe, "What for?"]
+    assert (one.goal(2), ProbingTasks().goal(1)) == ("What for?", None)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -108,6 +123,14 @@ def turn(**values: Any) -> dict[str, Any]:
             "ground_truth.constraints: 'Never said.' stands in no turn",
         ),
         (
+            {"ground_truth": {"given": ["Never said."]}},
+            "ground_truth.given: 'Never said.' stands in no turn",
+        ),
+        (
+            {"ground_truth": {"same": {"The shed is 12 metres long.": ["Never said."]}}},
+            "ground_truth.same: 'Never said.' stands in no turn",
+        ),
+        (
             {"ground_truth": {"superseded": [{"old": "Never.", "by": "Said."}]}},
             "ground_truth.superseded: 'Never.' stands in no turn",
         ),
@@ -120,6 +143,10 @@ def turn(**values: Any) -> dict[str, Any]:
             "ground_truth_salience.compression_point_1: 'We now paint the fence instead.' stands",
         ),
         ({"probing_tasks": {"goal_probe": 3}}, "probing_tasks.goal_probe: Input should be a valid"),
+        (
+            {"probing_tasks": {"behavioral_test": tempting(needs=["Never said."])}},
+            "probing_tasks.behavioral_test.needs: 'Never said.' stands in no turn",
+        ),
     ],
 )
 def test_an_error_names_file_and_field(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

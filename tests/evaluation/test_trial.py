@@ -50,8 +50,8 @@ class Last:
 def judged(messages: list[BaseMessage]) -> str:
     """Judge: the goal is known if the answer is long, constraints are, behaviour is half right."""
     asked = str(messages[-1].text)
-    if "constraints and what" in asked:
-        return '{"known": [true]}'
+    if "numbered list of" in asked:
+        return '{"known": [true], "invented": []}'
     if "tempts" in asked:
         return '{"score": 0.5}'
     return json.dumps({"score": 1 if "a long answer" in asked else 0.25})

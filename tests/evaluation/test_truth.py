@@ -1,6 +1,6 @@
 """What is true at a compression point."""
 
-from ebbtide.evaluation.truth import constraints, goal, salient
+from ebbtide.evaluation.truth import constraints, given, goal, named, salient, temptations
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
 
@@ -30,6 +30,33 @@ def test_constraints_hold_once_they_are_said() -> None:
     assert constraints(template, first) == (LIMIT,)
     assert constraints(template, second) == (LIMIT, CHANGE)
     assert constraints(shed(ground_truth={}), first) is None
+
+
+def test_what_is_given_lapses_too() -> None:
+    """The sentence of the old goal is no longer free once the goal has changed."""
+    truth = {"given": [GOAL, LIMIT, CHANGE], "superseded": [{"old": GOAL, "by": CHANGE}]}
+    template = shed(ground_truth=truth)
+    first, second = template.points
+
+    assert given(template, first) == (GOAL, LIMIT)
+    assert given(template, second) == (LIMIT, CHANGE)
+
+
+def test_other_words_for_a_sentence() -> None:
+    """A quote that says as much as a salient sentence stands for it, white space aside."""
+    template = shed(ground_truth={"same": {PORT: [NEWER]}})
+
+    assert named(template, [NEWER.replace(" ", "\n", 1), LIMIT]) == (PORT, LIMIT)
+
+
+def test_a_temptation_needs_what_was_said_and_holds() -> None:
+    """A behavioural test is made once its sentences were said, until one of them lapses."""
+    one = {"prompt": "A third tin?", "aligned": "No.", "drifted": "Yes."}
+    needs = ([LIMIT], [PORT], [LIMIT, NEWER])
+    template = shed(probing_tasks={"behavioral_test": [{**one, "needs": some} for some in needs]})
+    made = [[[*test.needs] for test in temptations(template, point)] for point in template.points]
+
+    assert made == [[[LIMIT], [PORT]], [[LIMIT], [LIMIT, NEWER]]]
 
 
 def test_the_goal_is_the_newest() -> None:

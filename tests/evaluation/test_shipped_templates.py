@@ -1,0 +1,187 @@
+"""The shipped templates: faults of their truth and their probes that rules can find."""
+
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from statistics import fmean
+
+import pytest
+from rapidfuzz import fuzz
+
+from ebbtide.evaluation import truth
+from ebbtide.evaluation.matching import agreement, lexical
+from ebbtide.evaluation.metrics import LONG_TURNS
+from ebbtide.evaluation.scoring import quoted
+from ebbtide.evaluation.strategy import Context, as_messages, recent, size
+from ebbtide.evaluation.template import Template, folded, stands_in
+from ebbtide.evaluation.templates import read, shipped
+from ebbtide.memory.tokens import count
+
+TEMPLATES = {name: read(name) for name in shipped()}
+LONG = {name: one for name, one in TEMPLATES.items() if len(one.turns) >= LONG_TURNS}
+ALIKE = 75
+"""Percent of letters from which on two questions are near-copies."""
+
+every = pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
+long = pytest.mark.parametrize("template", LONG.values(), ids=LONG)
+
+
+def questions(template: Template) -> tuple[str, ...]:
+    """Return all that the probes of a template ask."""
+    tasks = template.probing_tasks
+    tests = (test.prompt for test in tasks.behavioral_test)
+    return (*tasks.goal_probe, tasks.constraint_probe or "", *tests)
+
+
+def said(template: Template, through: int) -> Iterator[str]:
+    """Yield every sentence of the words that were said up to a turn."""
+    for turn in template.until(through):
+        yield from re.split(r"(?<=[.?!]) ", folded(turn.content))
+
+
+def first(template: Template, sentence: str) -> int:
+    """Return the number of the turn that says a sentence first."""
+    return next(turn.turn_id for turn in template.turns if stands_in(sentence, [turn]))
+
+
+def digits(text: str) -> set[str]:
+    """Return the numbers in a text."""
+    return set(re.findall(r"\d+", text))
+
+
+def test_no_two_questions_are_near_copies() -> None:
+    """Of the questions of all templates no two have three quarters of their letters in common."""
+    asked = [one for template in TEMPLATES.values() for one in questions(template)]
+    copies = [pair for pair in combinations(asked, 2) if fuzz.ratio(*pair) >= ALIKE]
+
+    assert copies == []
+
+
+@every
+def test_questions_do_not_ask_for_everything(template: Template) -> None:
+    """No probe of goal or constraints asks for all there is, or names a number of the answer."""
+    tasks = template.probing_tasks
+    asked = (*tasks.goal_probe, tasks.constraint_probe or "")
+
+    assert not [one for one in asked if re.search(r"\b(every|all of|list)", one) or digits(one)]
+
+
+@long
+def test_goal_probes_take_turns(template: Template) -> None:
+    """A long conversation is asked for its goal in two ways at least."""
+    assert len(template.probing_tasks.goal_probe) >= 2
+
+
+@every
+def test_every_point_has_a_temptation(template: Template) -> None:
+    """At each point a behavioural test can be made, and each is made at some point."""
+    made = [truth.temptations(template, point) for point in template.points]
+
+    assert all(made)
+    assert {test for tests in made for test in tests} == {*template.probing_tasks.behavioral_test}
+
+
+@every
+def test_a_temptation_expects_what_was_said(template: Template) -> None:
+    """Each number that a good answer has stands in what the test needs, or in its request."""
+    for test in template.probing_tasks.behavioral_test:
+        assert test.needs
+        assert digits(test.aligned) <= digits(" ".join((test.prompt, *test.needs)))
+
+
+@every
+def test_what_is_given_is_no_truth(template: Template) -> None:
+    """What a strategy is told is not asked for: it is given, and never salient beside."""
+    known = template.ground_truth
+    salient = {one for some in template.ground_truth_salience.values() for one in some}
+
+    assert known.given
+    for constraint in template.initial_setup.hard_constraints:
+        assert constraint in known.given
+        assert constraint in (known.constraints or ())
+    assert salient.isdisjoint(known.given)
+
+
+@every
+def test_a_constraint_of_later_turns_is_salient(template: Template) -> None:
+    """A constraint that a strategy is not told must be quoted from the point on that it is said."""
+    for point in template.points:
+        held = {*(truth.constraints(template, point) or ())}
+        given = {*truth.given(template, point)}
+        assert held <= given | {*(truth.salient(template, point) or ())}
+
+
+@every
+def test_truth_is_said_since_the_point_before(template: Template) -> None:
+    """A sentence is listed at the first point after it was said, once."""
+    listed = [one for some in template.ground_truth_salience.values() for one in some]
+    begins = (0, *(point.turn_id for point in template.points))
+
+    assert len(listed) == len({*listed})
+    for begin, point in zip(begins, template.points, strict=False):
+        for sentence in template.ground_truth_salience[point.key]:
+            assert begin < first(template, sentence) <= point.turn_id, sentence
+
+
+@every
+def test_what_is_superseded_was_true(template: Template) -> None:
+    """Only a sentence that was salient or given is superseded, by one that is said later."""
+    known = template.ground_truth
+    listed = {one for some in template.ground_truth_salience.values() for one in some}
+    for pair in known.superseded:
+        assert pair.old in listed | {*known.given}
+        assert first(template, pair.old) < first(template, pair.by), pair.old
+
+
+@every
+def test_other_words_stand_for_one_sentence(template: Template) -> None:
+    """Each sentence that says as much as a salient one does so for one, and is none itself."""
+    listed = {one for some in template.ground_truth_salience.values() for one in some}
+    others = [one for some in template.ground_truth.same.values() for one in some]
+
+    assert {*template.ground_truth.same} <= listed
+    assert len(others) == len({*others})
+    assert listed.isdisjoint(others)
+
+
+@every
+def test_who_quotes_the_truth_is_right(template: Template) -> None:
+    """Quotes of the truth, and of goal and constraints beside it, have precision and recall 1."""
+    for point in template.points:
+        true = truth.salient(template, point) or ()
+        quotes = (*true, *truth.given(template, point))
+        found = quoted(template, point, Context((), quotes), lexical)
+        assert found["salience_recall"] in {None, 1.0}
+        assert found["salience_precision"] in {None, 1.0}
+
+
+@long
+def test_who_quotes_everything_is_wrong(template: Template) -> None:
+    """Quotes of all sentences have a precision under one in three at every point."""
+    for point in template.points:
+        true = truth.salient(template, point) or ()
+        quotes = [*dict.fromkeys(said(template, point.turn_id))]
+        found = agreement(truth.named(template, quotes), true, lexical, template.ground_truth.given)
+        assert (found.precision or 0) < 1 / 3
+
+
+@long
+def test_who_never_forgets_is_wrong(template: Template) -> None:
+    """At the last point, one in seven at least of what was ever salient does not hold any more."""
+    listed = [one for some in template.ground_truth_salience.values() for one in some]
+    true = truth.salient(template, template.points[-1]) or ()
+
+    assert len(true) <= len(listed) * 6 / 7
+
+
+@long
+def test_the_truth_leaves_room_for_the_ratio(template: Template) -> None:
+    """The truth, 100 tokens of background and the last exchanges are under 0.45 of the text."""
+    ratios = []
+    for point in template.points:
+        turns = template.until(point.turn_id)
+        quotes = sum(count(one) + 4 for one in truth.salient(template, point) or ())
+        left = quotes + 100 + size(as_messages(recent(turns)))
+        ratios.append(left / size(as_messages(turns)))
+
+    assert fmean(ratios) < 0.45, ratios
