@@ -12,6 +12,8 @@ from ebbtide.evaluation.templates import read, read_all, shipped
 from tests.evaluation.conversations import plain, written
 
 SIZES = {
+    "medical-eye-operation": (54, 3),
+    "purchase-cold-van": (60, 4),
     "coding-session": (40, 3),
     "long-support-case": (60, 4),
     "research-synthesis-001": (12, 2),
