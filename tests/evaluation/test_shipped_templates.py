@@ -91,7 +91,7 @@ def test_a_temptation_expects_what_was_said(template: Template) -> None:
 
 @every
 def test_what_is_given_is_no_truth(template: Template) -> None:
-    """What a strategy is told is not asked for: it is given, and never salient beside."""
+    """What a strategy is told is given, never salient beside, and told to the end."""
     known = template.ground_truth
     salient = {one for some in template.ground_truth_salience.values() for one in some}
 
@@ -99,6 +99,7 @@ def test_what_is_given_is_no_truth(template: Template) -> None:
     for constraint in template.initial_setup.hard_constraints:
         assert constraint in known.given
         assert constraint in (known.constraints or ())
+        assert constraint not in {pair.old for pair in known.superseded}
     assert salient.isdisjoint(known.given)
 
 

@@ -12,6 +12,7 @@ from ebbtide.evaluation.templates import read, read_all, shipped
 from tests.evaluation.conversations import plain, written
 
 SIZES = {
+    "incident-night-payments": (60, 4),
     "medical-eye-operation": (54, 3),
     "purchase-cold-van": (60, 4),
     "coding-session": (40, 3),
@@ -177,7 +178,7 @@ def test_a_file_that_is_no_template(tmp_path: Path, value: str) -> None:
 
 def test_a_file_that_is_not_there() -> None:
     """A name that is unknown is answered with the names that there are."""
-    with pytest.raises(TemplateFileError, match="coding-session, long-support-case"):
+    with pytest.raises(TemplateFileError, match="coding-session, incident-night-payments"):
         read("no-such-template")
 
 
