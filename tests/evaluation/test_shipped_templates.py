@@ -186,3 +186,12 @@ def test_the_truth_leaves_room_for_the_ratio(template: Template) -> None:
         ratios.append(left / size(as_messages(turns)))
 
     assert fmean(ratios) < 0.45, ratios
+
+
+@long
+def test_an_old_sentence_does_not_pass_for_a_new_one(template: Template) -> None:
+    """What does not hold at a point is no match, by its letters, for anything that does."""
+    known = {one for some in template.ground_truth_salience.values() for one in some}
+    for point in template.points:
+        true = truth.salient(template, point) or ()
+        assert agreement([*(known - {*true})], true, lexical).precision in {None, 0.0}
