@@ -39,6 +39,37 @@ yourself yourselves
 )
 """English words that say nothing of what a text is about, contractions without their apostrophe."""
 
+_SPELLINGS = tuple(
+    (re.compile(pattern), spelling)
+    for pattern, spelling in (
+        (r"^(od|\w{3,})our(s|ed|ing|ites?|able|al|ers?|ful|hoods?|less|ly)?$", r"\1or\2"),
+        # Not `revise`, `precise` and `concise`, whose nouns are not changed, and `paradise`.
+        (r"(?<=\w{3}[iy])(?<!.vi|eci|nci|adi)s(?=(e[ds]?|ers?|ing(ly)?|able|ation\w*)$)", "z"),
+        (r"(?<=log)ue(?=s?$)", ""),
+        (r"(cent|heat|met|lit|\bfib)re(s?)$", r"\1er\2"),
+        (r"^(lic|def|off|pret)enc(?=e|ing$)", r"\1ens"),
+        (r"^authori[sz].*", "auth"),  # its stem is that of `author`
+    )
+)
+"""British spellings and what they become, which need be no word: `surprise` becomes `surprize`."""
+
+_FAMILIES = """
+admin administration, advert advertisement, aging ageing, airplane aeroplane, aluminum aluminium,
+analyze analysis, app application, argument arg, async asynchronous, attribute attr, auth
+authentication, bike bicycle, certificate cert, command cmd, config configuration cfg, context
+ctx, cosy cozy, counselor counsellor, credential creds, database db dbs, dependency deps, dev
+development, dial diall, directory dir, doc document, donut doughnut, environment env, favorite
+fav, focus focussed, fuel fuell, function func, gray grey, image img, implementation impl, info
+information, infra infrastructure, intro introduction, jewelry jewellery, judgment judgement,
+kubernetes k8s, library lib, math maths, message msg, microphone mic, mom mum, mustache moustache,
+object obj, package pkg, pajamas pyjamas, param parameter, password pwd passwd, performance perf,
+photo photograph, picture pic, plow plough, postgres postgresql, practice practise, production
+prod, program programme, repo repository, request req, skeptical sceptical, skill skil, statistics
+stats, sync synchronize, technology tech, television tv, transaction txn, variable var, woolen
+woollen, yogurt yoghurt
+"""
+"""Short forms beside the long ones, and spellings that follow no rule."""
+
 _PHRASES = re.compile(rf"\b({'|'.join(STOP_PHRASES)})\b")
 
 
@@ -80,7 +111,7 @@ def terms(text: str) -> list[str]:
     >>> terms("修复登录")
     ['修复', '复登', '登录']
     """
-    return [word if _IDEOGRAPH.match(word) else stem(word) for word in words(text) if _tells(word)]
+    return [found for word in words(text) if (found := _term(word))]
 
 
 def content(text: str) -> list[str]:
@@ -107,14 +138,29 @@ def _words(piece: str) -> list[str]:
     return [piece[start : start + 2] for start in range(len(piece) - 1)]
 
 
-def _tells(word: str) -> bool:
-    """Tell whether a word is a term: no stop word, and no single letter of an alphabet."""
-    alone = len(word) == 1 and not word.isdigit() and not _IDEOGRAPH.match(word)
-    return not alone and word not in STOP_WORDS
+@lru_cache(maxsize=50_000)
+def _term(word: str) -> str:
+    """Return the term of a word, empty for a stop word or a single letter."""
+    if _IDEOGRAPH.match(word):
+        return word
+    if word in STOP_WORDS or (len(word) == 1 and not word.isdigit()):
+        return ""
+    found = stem(word)
+    return _SAME.get(found, found)
 
 
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
-    """Return the stem of an English word; other words stay, or lose an ending."""
+    """Return the stem of an English word, however it is spelt; others stay, or lose an ending.
+
+    >>> stem("favourites"), stem("organised"), stem("organizer")
+    ('favorit', 'organiz', 'organiz')
+    """
+    for pattern, spelling in _SPELLINGS:
+        word = pattern.sub(spelling, word)
     # A stemmer holds the word that it works on, so that threads must not share one.
     return str(snowballstemmer.stemmer("english").stemWord(word))
+
+
+_LISTED = [[stem(word) for word in family.split()] for family in _FAMILIES.split(",")]
+_SAME = {short: family[0] for family in _LISTED for short in family}

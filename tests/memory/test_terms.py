@@ -3,6 +3,7 @@
 import pytest
 
 from ebbtide.memory.terms import content, terms, words
+from tests.memory.desks import Conversation
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,98 @@ def test_words_are_whole(text: str, expected: list[str]) -> None:
 def test_short_terms_are_no_keywords(text: str, expected: list[str]) -> None:
     """Keywords have three characters and more, CJK pairs aside."""
     assert content(text) == expected
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        "favourite favorite favourites",
+        "colour color coloured",
+        "behavioural behavior",
+        "neighbourhood neighborhoods",
+        "odour odor",
+        "organise organize organising organisation organizational",
+        "customise customize customisation",
+        "analyse analyze analysing analysis",
+        "surprise surprising surprisingly",
+        "precise precision",
+        "revise revised revision",
+        "exercise exercises exercising",
+        "centre centers",
+        "kilometres kilometer",
+        "dialogue dialogs",
+        "licence license licensed",
+        "defence defense defences",
+        "practise practice practising",
+        "travelling traveling traveller traveled",
+        "cancelled canceled",
+        "modelling modeling",
+        "fuelled fueled",
+        "jewellery jewelry",
+        "programme programs",
+        "grey gray",
+    ],
+)
+def test_spellings_meet(spellings: str) -> None:
+    """British and American spellings of a word are one term, and so are its endings."""
+    assert len({*terms(spellings)}) == 1
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        "auth authentication authenticated authorization authorised authorize",
+        "config configuration configured",
+        "DB databases",
+        "repo repositories",
+        "perf performance",
+        "app applications",
+        "info information",
+        "admin administrator",
+        "docs documentation",
+        "env environments",
+        "params parameters",
+        "deps dependencies",
+        "k8s Kubernetes",
+    ],
+)
+def test_families_meet(family: str) -> None:
+    """A short form and what it stands for are one term, and one that can be a keyword."""
+    assert len({*terms(family)}) == 1
+    assert content(family) == terms(family)
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        "authority authorize",
+        "hour four tour our pour flour floor",
+        "score scour",
+        "organ organise",
+        "timber timbre",
+        "enter entre",
+        "parade paradise",
+        "absence absent",
+        "initial init",
+        "promise promote",
+        "director directory",
+        "catalog dialog",
+        "log logic",
+    ],
+)
+def test_look_alikes_stay_apart(different: str) -> None:
+    """What only looks like a spelling or a short form of a word is another term."""
+    found = terms(different)
+
+    assert len({*found}) == len(found)
+
+
+def test_a_question_in_other_words_finds(talk: Conversation) -> None:
+    """A search finds a short form by its long one, and one spelling by the other."""
+    talk.effort("auth-bug", "The login fails with a 401.", "It works now.")
+    talk.turn("My favourite colour is blue.", answer="Noted.")
+    talk.ask("What was it?")
+    (effort,) = talk.call("search_efforts", query="authentication problem")["results"]
+    (turn,) = talk.call("search_efforts", query="favorite color")["results"]
+
+    assert (effort["id"], turn["turn"]) == ("auth-bug", 3)
