@@ -240,7 +240,7 @@ SCRIPT = (
     Line(
         "Until when does our ferry run?",
         "Found again",
-        "The context did not know. The search found it in the log, word for word, with its turn.",
+        "The context did not know. The search found the effort, and its summary says it.",
     ),
     Line(
         "Expand the auth bug.",

@@ -1,9 +1,10 @@
 """A chat model without a model: every command and example runs with no key and no network.
 
 It reads only the messages it is given. It calls the memory tools on plain requests ("let's work
-on …", "that's done", "what did we decide about …"), an application's tools on "use tool NAME with
-key=value", and otherwise quotes the best matching sentence of its prompt. So what it can answer
-shows what the context holds. It keeps ports, versions and addresses in a state block if it is told
+on …", "I need to fix …", "that's all"), an application's tools on "use tool NAME with key=value",
+and otherwise quotes the best matching sentence of its prompt. A question that nothing there answers
+is searched for, once a turn, small talk aside. So what it can answer shows what the context holds
+and what the search finds. It keeps ports, versions and addresses in a state block if it is told
 of one. It understands nothing and invents nothing.
 """
 
@@ -26,10 +27,16 @@ from pydantic import BaseModel, Field
 
 from ..memory.messages import fingerprint
 from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count, count_message, count_tools
-from .offline_anchor import with_block
+from .offline_answers import with_block
 from .offline_reply import Reply, reply
-from .offline_salience import asks_background, background, extracted
-from .offline_summary import as_json, filled, summarised
+from .offline_summary import (
+    as_json,
+    asks_background,
+    background,
+    extracted,
+    filled,
+    summarised,
+)
 
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
 

@@ -7,17 +7,26 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from ..memory.chatter import telling
+from ..memory.terms import asked, words
 from .offline_answers import INTRODUCTION, answer, error, missing, noted, told
 from .offline_requests import Call, Clause, clauses
-from .offline_sentences import Efforts, efforts, is_memory, sentences, turn_start
+from .offline_sentences import (
+    Efforts,
+    Sentence,
+    efforts,
+    is_memory,
+    memory_result,
+    sentences,
+    turn_start,
+)
 from .offline_summary import filled, summarised
-from .offline_words import words
 
 _GREETING = re.compile(
     r"(?:hello|hi|hey|good (?:morning|evening|day))\b[^.?!,]{0,20}[.!]*", re.IGNORECASE
 )
 _SHARED = re.compile(
-    r"\b(?:we|our|us|i|my|you|remember|recall|earlier|before|previous\w*|last|decid\w+|agreed)\b",
+    r"\b(?:we|our|us|i|my|remember|recall|earlier|before|previous\w*|last|decid\w+|agreed)\b",
     re.IGNORECASE,
 )
 _HINT = re.compile(r"\buse (?P<tool>switch_effort|reopen_effort)\b")
@@ -52,9 +61,19 @@ class Prompt:
         return [message for message in self.turn if isinstance(message, ToolMessage)]
 
     @property
+    def found(self) -> tuple[Sentence, ...]:
+        """What stands in view, in the results and logs of this turn too."""
+        return sentences([*self.before, *self.results, *filter(is_memory, self.turn)])
+
+    @property
     def rounds(self) -> list[AIMessage]:
         """The messages of this turn that called tools."""
         return [one for one in self.turn if isinstance(one, AIMessage) and one.tool_calls]
+
+    def may_call(self, tool: str) -> bool:
+        """Tell whether a tool is bound and was not called in this turn."""
+        called = {call["name"] for one in self.rounds for call in one.tool_calls}
+        return tool in self.tools and tool not in called
 
 
 def reply(messages: Sequence[BaseMessage], tools: Mapping[str, Any], choice: str) -> Reply:
@@ -63,36 +82,31 @@ def reply(messages: Sequence[BaseMessage], tools: Mapping[str, Any], choice: str
     prompt = Prompt(messages[:start], messages[start:], {} if choice == "none" else tools)
     shown = efforts(prompt.before)
     parts = clauses(prompt.text, shown, tools)
-    calls = _followed(prompt) if prompt.results else _asked(prompt, parts, shown)
+    wanted = tuple(part.call for part in parts if part.call and prompt.tools)
+    calls = _followed(prompt) if prompt.results else wanted
+    calls = calls or _looked_up(prompt, parts, shown)
     if choice not in {"auto", "none"}:
         calls = _forced(messages, tools, choice, calls)
     return Reply(calls=calls) if calls else Reply(_said(prompt, parts))
 
 
-def _asked(prompt: Prompt, parts: Sequence[Clause], shown: Efforts) -> tuple[Call, ...]:
-    if not prompt.tools:
-        return ()
-    calls = tuple(part.call for part in parts if part.call)
-    return calls or _looked_up(prompt, parts, shown)
-
-
 def _looked_up(prompt: Prompt, parts: Sequence[Clause], shown: Efforts) -> tuple[Call, ...]:
-    """Expand or search for the first question that the context does not answer."""
-    found = sentences(prompt.before)
-    for part in parts:
-        if part.asks and not answer(part.text, found):
-            return _recalling(part.text, prompt, shown)
-    return ()
-
-
-def _recalling(question: str, prompt: Prompt, shown: Efforts) -> tuple[Call, ...]:
+    """Expand or search for the first question that nothing in view answers, each once a turn."""
+    found = prompt.found
+    unanswered = (part.text for part in parts if part.asks and not answer(part.text, found))
+    question = next(unanswered, "")
     hidden = (name for name in shown.concluded if name not in shown.expanded)
-    named = [name for name in hidden if words(name) <= words(question)]
-    if named and "expand_effort" in prompt.tools:
+    named = [name for name in hidden if {*words(name)} <= {*words(question)}]
+    if named and prompt.may_call("expand_effort"):
         return (Call("expand_effort", {"effort_id": named[-1], "query": question}),)
-    if "search_efforts" in prompt.tools and _SHARED.search(question):
+    if prompt.may_call("search_efforts") and _is_about_something(question):
         return (Call("search_efforts", {"query": question}),)
     return ()
+
+
+def _is_about_something(question: str) -> bool:
+    """Tell whether a search can answer a question: small talk has no words to search for."""
+    return bool(telling(question) or (_SHARED.search(question) and asked(question)))
 
 
 def _followed(prompt: Prompt) -> tuple[Call, ...]:
@@ -126,12 +140,14 @@ def _forced(
 def _said(prompt: Prompt, parts: Sequence[Clause]) -> str:
     done = [told(result) for result in prompt.results]
     questions = [part.text for part in parts if part.asks]
-    logs = filter(is_memory, prompt.turn)
-    found = sentences([*prompt.before, *prompt.results, *logs]) if questions else ()
+    found = prompt.found if questions else ()
     answers = [(question, answer(question, found)) for question in questions]
     if answers and all(text for _, text in answers) and not any(part.call for part in parts):
         done = []
-    said = [*done, *(text or missing(question) for question, text in answers)]
+    bodies = [memory_result(result) or {} for result in prompt.results]
+    told_of = {body.get("query") for body in bodies if body.get("results")}
+    left = [(question, text) for question, text in answers if text or question not in told_of]
+    said = [*done, *(text or missing(question) for question, text in left)]
     return " ".join(said) or _acknowledged(prompt)
 
 

@@ -6,9 +6,104 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .offline_patterns import RULES
+from ..memory.terms import words
 from .offline_sentences import Efforts, split
-from .offline_words import words
+
+_LEAD = (
+    r"(?:(?:ok|okay|so|now|and|then|well|great|good|perfect|thanks|thank you|please|also|next|yes|"
+    r"alright|right|hey|first|finally|can you|could you|would you|will you)\b[\s,:–-]*)*"
+)
+_WISH = (
+    r"(?:(?:let's|let us|i want to|i need to|i'd like to|i would like to|we should|we need to|"
+    r"i'll|we'll)\s+(?:now\s+)?)"
+)
+_NEED = r"(?:(?:(?:i|we) (?:need|want|have) to|(?:i|we)(?:'d| would) like to|help me(?: to)?) )"
+_WORK = (
+    r"(?:fix|debug|plan|build|design|write|implement|refactor|investigate|prepare|organi[sz]e|"
+    r"migrate|set up)"
+)
+_OVER = r"(?:done|fixed|finished|solved|sorted|settled|resolved|complete|completed|closed)"
+_SOON = r"(?:\s+(?:now|then|for now|for today|here))?"
+_THIS = r"(?:this|that|it|this effort|the effort)"
+_LOG = r"(?:full |whole |complete |entire |raw )?(?:log|logs|details?|history|transcript)"
+_ASPECT = r"(?:\s+(?:of|on|about|for|from|behind))"
+_TAKE = r"(?:(?:show|give|tell|bring|read|what are)\s+)?(?:me |us |back )?(?:all )?(?:the )?"
+_READ = r"(?:read|show)(?: me)?(?: the)?(?: full)?"
+_NEW = r"(?:an? )?(?:new )?effort:?(?: (?:for|on|called|named))?"
+
+_STATUS = (
+    r"what are we (?:working on|doing)(?: now)?",
+    r"what(?:'s| is) (?:open|active)",
+    r"(?:what(?:'s| is) )?(?:the |our |effort )?status(?: report)?",
+    r"where (?:are|were) we(?: now)?",
+    r"(?:list|show)(?: me)?(?: all)?(?: the| our| my)? efforts",
+    r"which efforts .+",
+)
+
+_REQUESTS: tuple[tuple[str, str], ...] = (
+    ("update_goal", r"(?:the|our|my) (?:goal is now|new goal is):?\s+(?P<goal>.+)"),
+    ("update_goal", r"(?:change|update|set) (?:the|our|my) goal to:?\s+(?P<goal>.+)"),
+    ("update_goal", r"new goal:\s*(?P<goal>.+)"),
+    ("close_effort", rf"(?:that|this|it)(?:'s| is)(?: all)? {_OVER}{_SOON}"),
+    ("close_effort", rf"(?:that|this)(?:'s| is|'ll be| will be) (?:all|everything){_SOON}"),
+    ("close_effort", rf"(?:we|i)(?:'re|'m| are| am) (?:all )?(?:done|finished|through){_SOON}"),
+    (
+        "close_effort",
+        r"(?:(?:we|i)(?:'re|'m| are| am) )?(?:all )?(?:done|finished|through) with (?P<id>.+)",
+    ),
+    ("close_effort", rf"{_WISH}?wrap (?:(?P<id>.+) )?up"),
+    ("close_effort", rf"{_WISH}?(?:wrap up|close|conclude)(?: (?P<id>.+))?"),
+    ("close_effort", rf"mark (?P<id>.+?) (?:as )?{_OVER}"),
+    ("close_effort", rf"(?P<known>.+?) is {_OVER}{_SOON}"),
+    ("effort_status", f"(?:{'|'.join(_STATUS)})"),
+    (
+        "open_effort",
+        rf"{_WISH}?(?:open|start|begin) {_NEW} (?P<name>.+)",
+    ),
+    ("open_effort", r"new effort:?\s+(?P<name>.+)"),
+    (
+        "open_effort",
+        rf"{_WISH}?(?:work|start (?:work|working)|begin (?:work|working)) on (?P<name>.+)",
+    ),
+    ("open_effort", rf"{_WISH}?(?:start|begin) (?:on|with) (?P<name>.+)"),
+    ("open_effort", rf"{_WISH}(?:start|begin|tackle) (?P<name>.+)"),
+    ("open_effort", rf"{_NEED}{_WORK} (?P<name>(?!(?:it|this|that|these|those|them)\b).+)"),
+    ("switch_effort", rf"{_WISH}?pause(?: {_THIS})?{_SOON}"),
+    ("switch_effort", rf"{_WISH}?put {_THIS} (?:aside|on hold){_SOON}"),
+    (
+        "update_goal",
+        r"(?:(?P<drop>drop|lift)|add|new)(?: an?| the)? constraint:?\s+(?P<rule>.+)",
+    ),
+    ("reopen_effort", rf"{_WISH}?(?:re-?open|take up) (?P<id>.+)"),
+    (
+        "switch_effort",
+        rf"{_WISH}?(?:(?:switch|go|get|jump)(?: over| back)?|back|return) to (?P<id>.+)",
+    ),
+    (
+        "switch_effort",
+        rf"{_WISH}?(?:continue|resume|go on|carry on)(?: with| on| working on)? (?P<known>.+)",
+    ),
+    (
+        "read_log",
+        rf"{_READ}(?: log)?(?: of| from)? turns? (?P<turns>\d+(?:-\d+)?)",
+    ),
+    ("expand_effort", rf"{_WISH}?expand (?P<id>.+)"),
+    (
+        "expand_effort",
+        rf"{_TAKE}{_LOG}{_ASPECT} (?P<id>.+)",
+    ),
+    ("collapse_effort", rf"{_WISH}?collapse (?P<id>.+)"),
+    (
+        "search_efforts",
+        r"(?:search|look)(?: the| your| our)?(?: memory| efforts| archive)? for (?P<query>.+)",
+    ),
+)
+"""The tool that a clause asks for, and what the whole clause says; the first that matches counts.
+
+The groups become arguments: `name` and `goal` of a new effort, `id` of an effort, `known` likewise
+if the prompt shows that effort.
+"""
+_RULES = tuple((tool, re.compile(_LEAD + rule, re.IGNORECASE)) for tool, rule in _REQUESTS)
 
 _PARTING = re.compile(r"(\s*,\s*|\s+(?:and|then|but)\s+|\s+[-–—]\s+)")
 _TOOL = re.compile(
@@ -18,7 +113,7 @@ _TOOL = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(r"""(\w+)\s*[=:]\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^\s,]+)""")
-_THIS = frozenset({"", "this", "that", "it", "effort", "current", "active", "things", "everything"})
+_HERE = frozenset({"", "this", "that", "it", "effort", "current", "active", "things", "everything"})
 _AROUND = re.compile(
     r"^(?:(?:the|a|an|our|my|that|this|effort)\s+)+(?=\S)|\s+(?:effort|again|now|please|for now)$",
     re.IGNORECASE,
@@ -30,6 +125,8 @@ _QUESTION = re.compile(
     re.IGNORECASE,
 )
 _GOAL = re.compile(r"\s*:\s+|\s+[-–—]\s+")
+_BREAK = re.compile(r"\s*[,;(]|\s+(?:because|since|so that|which|but)\s")
+_THANKS = re.compile(r"\s*[,–—-]\s*(?:thanks|thank you|cheers)\b[^,.]*$", re.IGNORECASE)
 _LONGEST = 400
 _FIRST, _LAST = 20, 10
 _NAME_WORDS = 6
@@ -76,9 +173,14 @@ def is_question(text: str) -> bool:
     return text.endswith(("?", "？")) or bool(_QUESTION.match(text))
 
 
+def request(text: str) -> Call | None:
+    """Return the call of a memory tool that a sentence asks for, whatever was said before."""
+    return _call(text, Efforts((), (), ()))
+
+
 def is_request(text: str) -> bool:
     """Tell whether a sentence only asks for a memory tool and says nothing worth quoting."""
-    call = _call(text, Efforts((), (), ()))
+    call = request(text)
     return call is not None and not call.args.get("goal")
 
 
@@ -100,9 +202,9 @@ def known(name: str, candidates: Sequence[str]) -> str | None:
     >>> known("the auth bug", ["rate-limits", "auth-bug"])
     'auth-bug'
     """
-    asked = words(name)
-    fits = [one for one in candidates if words(one) <= asked or asked <= words(one)]
-    return max(fits, key=lambda one: len(words(one) & asked), default=None) if asked else None
+    asked = {*words(name)}
+    fits = [one for one in candidates if asked <= {*words(one)} or asked >= {*words(one)}]
+    return max(fits, key=lambda one: len(asked.intersection(words(one))), default=None)
 
 
 def _parts(sentence: str, efforts: Efforts) -> Iterator[Clause]:
@@ -122,8 +224,8 @@ def _parts(sentence: str, efforts: Efforts) -> Iterator[Clause]:
 
 
 def _call(text: str, efforts: Efforts) -> Call | None:
-    asked = text.rstrip(" .!?;,")
-    for tool, rule in RULES:
+    asked = _THANKS.sub("", text.rstrip(" .!?;,"))
+    for tool, rule in _RULES:
         match = rule.fullmatch(asked)
         call = _filled(tool, match.groupdict(), efforts) if match else None
         if call:
@@ -147,7 +249,7 @@ def _on_effort(tool: str, said: Mapping[str, str | None], efforts: Efforts) -> C
     name = bare(said.get("known") or said.get("id") or "")
     everywhere = (*efforts.open, *efforts.concluded, *efforts.expanded)
     effort = known(name, everywhere)
-    if name.casefold() in _THIS:
+    if name.casefold() in _HERE:
         return Call(tool, {}) if tool == "close_effort" and "known" not in said else None
     if "known" in said and effort is None:
         return None
@@ -157,10 +259,15 @@ def _on_effort(tool: str, said: Mapping[str, str | None], efforts: Efforts) -> C
 
 
 def _to_open(said: str) -> dict[str, str]:
-    name, *goal = _GOAL.split(said, maxsplit=1)
-    short = " ".join(bare(name).split()[:_NAME_WORDS])
-    unsaid = "" if short == bare(name) else bare(name)
-    return {"name": short, "goal": goal[0] if goal else unsaid}
+    """Return name and goal: a name ends at a break of the sentence, and then all of it is the goal.
+
+    >>> _to_open("the login page, it hangs")
+    {'name': 'login page', 'goal': 'login page, it hangs'}
+    """
+    whole, *goal = _GOAL.split(said, maxsplit=1)
+    name = " ".join(bare(_BREAK.split(whole, maxsplit=1)[0]).split()[:_NAME_WORDS])
+    unsaid = "" if name == bare(whole) else bare(whole)
+    return {"name": name, "goal": goal[0] if goal else unsaid}
 
 
 def _to_update(said: Mapping[str, str | None]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from .offline_patterns import TOOLS
+from ..memory.sayings import OWN_TOOLS
 
 MEMORY = "ebbtide"
 """The name of user-role messages that the memory wrote."""
@@ -25,8 +25,8 @@ _STATED = re.compile(r"(?:Goal|Constraints?): .+")
 _NAMED = re.compile(r'\[.*\beffort "(?P<id>[^"]+)"')
 
 _OWN = re.compile(
-    r"(?:Noted:|I do not find|From (?:the |[^:]{1,80}:)|You said:|I said:|"
-    r"(?:Opened|Concluded|Switched|Paused|Reopened|Expanded|Collapsed) )"
+    r"(?:Noted:|I do not find|From (?:the |[^:]{1,80}:)|You said:|I said:|The search found|"
+    r"No effort is open|(?:Found|Opened|Concluded|Switched|Paused|Reopened|Expanded|Collapsed) )"
 )
 
 
@@ -72,7 +72,7 @@ def is_own(sentence: Sentence) -> bool:
 def memory_result(message: ToolMessage) -> Mapping[str, Any] | None:
     """Return what a memory tool answered; None for other tools and for shortened results."""
     try:
-        body = json.loads(str(message.text)) if message.name in TOOLS else None
+        body = json.loads(str(message.text)) if message.name in OWN_TOOLS else None
     except ValueError:
         return None
     return body if isinstance(body, dict) else None
@@ -198,12 +198,16 @@ def _of_entry(entry: Any) -> Iterator[Sentence]:
     if entry.get("session") and effort:
         yield from _each(Sentence(excerpt, "memory", effort, source="the summary"))
     else:
-        yield from _each(Sentence(excerpt, "memory", effort, turn, source="the log"))
+        yield from _lines(excerpt, Sentence("", "memory", effort, turn, source="the log"))
 
 
 def _of_log(part: Any) -> Iterator[Sentence]:
     effort = next(iter(part.get("efforts") or ()), "")
     place = Sentence("", "memory", str(effort), str(part["turn"]), source="the log")
-    for line in str(part["text"]).splitlines():
+    yield from _lines(str(part["text"]), place)
+
+
+def _lines(log: str, place: Sentence) -> Iterator[Sentence]:
+    for line in log.splitlines():
         place = _logged(line, place)
         yield from _each(place)

@@ -4,6 +4,7 @@ import json
 import operator
 from collections.abc import Sequence
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,12 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 
+from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.offline_model import OfflineModel
 from tests.doubles import call, together, words
 
@@ -32,6 +36,15 @@ MEMORY_TOOLS = (
     "effort_status",
     "read_log",
     "search_efforts",
+)
+
+TALK = (
+    "I need to fix the auth bug, users are logged out.",
+    "We found that the interceptor fixes it.",
+    "That's all, thanks.",
+    *("The tram was late.", "There is soup left.", "It rains.", "The lift is broken."),
+    "What was the fix for the auth thing?",
+    "What is the capital of France?",
 )
 
 PROMPT: list[BaseMessage] = [
@@ -122,7 +135,23 @@ def result(name: str, body: object, number: int = 1) -> ToolMessage:
         ("OK, start on the report.", "open_effort", {"name": "report", "goal": ""}),
         ("I want to work on UI and tests", "open_effort", {"name": "UI and tests", "goal": ""}),
         ("open a new effort for billing", "open_effort", {"name": "billing", "goal": ""}),
+        ("let's work on the auth fix, please", "open_effort", {"name": "auth fix", "goal": ""}),
+        ("I'd like to debug the parser.", "open_effort", {"name": "parser", "goal": ""}),
+        ("Help me plan a trip to Rome", "open_effort", {"name": "trip to Rome", "goal": ""}),
+        (
+            "I need to fix a bug in the login, users get 401 errors.",
+            "open_effort",
+            {"name": "bug in the login", "goal": "bug in the login, users get 401 errors"},
+        ),
+        (
+            "We have to migrate the orders because MySQL is slow: no downtime",
+            "open_effort",
+            {"name": "orders", "goal": "no downtime"},
+        ),
         ("that's done", "close_effort", {}),
+        ("That's all", "close_effort", {}),
+        ("that's all for now, thanks!", "close_effort", {}),
+        ("We're done, thank you very much.", "close_effort", {}),
         ("Great, this is fixed now!", "close_effort", {}),
         ("wrap up", "close_effort", {}),
         ("let's wrap this up", "close_effort", {}),
@@ -200,6 +229,12 @@ def test_a_long_name_becomes_the_goal() -> None:
         "let's not work on that",
         "The work is done by the server.",
         "I continue to be unsure about this",
+        "I need to fix it",
+        "We should write a test for that",
+        "That's all I know about caching.",
+        "How are you?",
+        "What's up?",
+        "Are you okay?",
         "expand it",
     ],
 )
@@ -427,11 +462,15 @@ def test_questions_are_answered_from_the_context(question: str, quoted: str) -> 
 
 
 def test_nothing_is_invented() -> None:
-    """What the context does not say is not answered."""
-    answer = ask("What is the capital of France?")
+    """What neither the context nor a search says is not answered."""
+    question = "What is the capital of France?"
+    vain = result("search_efforts", {"query": question, "results": []})
+    answer = ask(question, call("search_efforts"), vain)
 
+    assert calls(ask(question)) == [("search_efforts", {"query": question})]
+    assert answer.tool_calls == []
     assert answer.text == (
-        'I do not find an answer to "What is the capital of France?" in my context.'
+        f'The search found nothing. I do not find an answer to "{question}" in my context.'
     )
 
 
@@ -480,6 +519,63 @@ def test_what_is_not_in_view_is_searched() -> None:
     answer = ask("What did we decide about caching?")
 
     assert calls(answer) == [("search_efforts", {"query": "What did we decide about caching?"})]
+
+
+def test_a_question_beside_a_request_is_searched_after_it() -> None:
+    """Once the requests are done, the question that is left is searched for."""
+    after = (call("open_effort"), result("open_effort", {"status": "opened", "effort_id": "x"}))
+    answer = ask("Let's work on x. What did we decide about caching?", *after)
+
+    assert calls(answer) == [("search_efforts", {"query": "What did we decide about caching?"})]
+
+
+def test_a_turn_searches_once() -> None:
+    """A log that does not answer is followed by a search, and nothing after that."""
+    question = "What was the stack trace in the auth bug?"
+    expanded = {"status": "expanded", "effort_id": "auth-bug", "tokens_loaded": 9}
+    first = (call("expand_effort"), result("expand_effort", expanded))
+    vain = (call("search_efforts"), result("search_efforts", {"query": question, "results": []}))
+
+    assert calls(ask(question, *first)) == [("search_efforts", {"query": question})]
+    assert ask(question, *first, *vain).tool_calls == []
+
+
+def test_found_efforts_are_told_where_no_sentence_answers() -> None:
+    """A search that found something is the answer, even if nothing it found can be quoted."""
+    question = "What about the authentication problem?"
+    found = {"id": "sign-in", "summary": "Fixed 401 errors.", "turn": 7, "excerpt": "user: Hm."}
+    body = {"query": question, "results": [found]}
+    answer = ask(question, call("search_efforts"), result("search_efforts", body))
+
+    assert answer.text == "Found sign-in: Fixed 401 errors."
+
+
+def test_what_was_decided_comes_before_what_was_asked_for() -> None:
+    """The request that opened an effort says less than what was found, though in more words."""
+    question = "What was the fix for the auth thing?"
+    excerpt = "user: I need to fix the auth flow.\nuser: The interceptor fixes it."
+    body = {"query": question, "results": [{"id": "auth-flow", "turn": 7, "excerpt": excerpt}]}
+    answer = ask(question, call("search_efforts"), result("search_efforts", body))
+
+    assert answer.text == 'From the log of auth-flow, turn 7: "The interceptor fixes it."'
+
+
+def test_an_effort_that_left_is_found_and_tells(tmp_path: Path) -> None:
+    """In a whole conversation plain phrases open and close, and a vague question is answered."""
+    settings = Settings(summary_eviction_threshold=3, ambient_window=2, rebuild="every-turn")
+    archive, saver = DiskArchive(tmp_path), InMemorySaver()
+    agent = create_memory_agent(
+        OfflineModel(), archive=archive, checkpointer=saver, settings=settings
+    )
+    thread: RunnableConfig = {"configurable": {"thread_id": "t"}}
+    states = [agent.invoke({"messages": text}, thread) for text in TALK]
+    said = [state["messages"][-1].text for state in states]
+
+    assert "auth-bug" not in states[-3]["memory"]["summaries"]
+    assert said[0] == "Opened auth-bug."
+    assert said[2].startswith("Concluded auth-bug: ")
+    assert said[-2] == 'From the summary of auth-bug: "We found that the interceptor fixes it."'
+    assert said[-1].startswith("The search found nothing.")
 
 
 def test_found_text_answers() -> None:
