@@ -92,9 +92,9 @@ def reply(messages: Sequence[BaseMessage], tools: Mapping[str, Any], choice: str
 
 def _looked_up(prompt: Prompt, parts: Sequence[Clause], shown: Efforts) -> tuple[Call, ...]:
     """Expand or search for the first question that nothing in view answers, each once a turn."""
-    found = prompt.found
-    unanswered = (part.text for part in parts if part.asks and not answer(part.text, found))
-    question = next(unanswered, "")
+    questions = [part.text for part in parts if part.asks]
+    found = prompt.found if questions else ()
+    question = next((text for text in questions if not answer(text, found)), "")
     hidden = (name for name in shown.concluded if name not in shown.expanded)
     named = [name for name in hidden if {*words(name)} <= {*words(question)}]
     if named and prompt.may_call("expand_effort"):

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ..memory.terms import words
@@ -173,6 +174,7 @@ def is_question(text: str) -> bool:
     return text.endswith(("?", "？")) or bool(_QUESTION.match(text))
 
 
+@lru_cache(maxsize=4_000)
 def request(text: str) -> Call | None:
     """Return the call of a memory tool that a sentence asks for, whatever was said before."""
     return _call(text, Efforts((), (), ()))
