@@ -1,34 +1,52 @@
-"""The keywords of an effort: what its summary says, and what its log says most."""
+"""The keywords of an effort, those of its summary before those of its log, and of recent turns."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from threading import Lock
 from typing import TypeAlias
 
 from .desk import Desk
 from .efforts import Effort
+from .overlap import Keywords
 from .qualified import parted
 from .record import Owner
 from .summary import spoken
 from .terms import content
 
-Key: TypeAlias = tuple[Owner, str, Effort, int, tuple[int, int]]
-"""Owner, branch, effort as it changed last, last turn of its log, the settings that bound it."""
+Key: TypeAlias = tuple[Owner, str, Effort | None, int, tuple[int, int]]
+"""Owner, branch, effort as it changed last, last turn of its log, the settings that bound it.
+
+A turn has no effort.
+"""
+
+_LOGGED = 0.4
+"""What a keyword counts that only the log has.
+
+On the work dialogues 1 lets through 11 % of false references in place of 1 %; 0 finds 53 % of the
+mentions in place of 88 %, and LoCoMo's AUC falls from 0.913 to 0.856.
+"""
+
+_FULL = 25
+"""Keywords that count fully wherever they are from, should the summary say little.
+
+Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
+"""
 
 _READ = 4_000
 
 
 class KeywordCache:
-    """Keywords of efforts with a given log, which never change; those used last."""
+    """Keywords of efforts with a given log, and of turns, which never change; those used last."""
 
     def __init__(self, limit: int = 4_000) -> None:
-        """Hold the keywords of up to `limit` efforts, of any session and in any thread."""
+        """Hold the keywords of up to `limit` efforts and turns, of any session, in any thread."""
         self._limit = limit
-        self._held: OrderedDict[Key, frozenset[str]] = OrderedDict()
+        self._held: OrderedDict[Key, Keywords] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: Key, make: Callable[[], frozenset[str]]) -> frozenset[str]:
+    def get(self, key: Key, make: Callable[[], Keywords]) -> Keywords:
         """Return the keywords that are held, else make and hold them."""
         with self._lock:
             if key in self._held:
@@ -47,19 +65,24 @@ class KeywordCache:
             self._held.clear()
 
 
-def keywords(heading: Iterable[str], log: Iterable[str], limit: int) -> tuple[str, ...]:
+def keywords(
+    heading: Iterable[str], log: Iterable[str], limit: int, full: int = _FULL
+) -> dict[str, float]:
     """Return up to `limit` keywords: those of the heading, then of the log the most repeated.
 
-    >>> keywords(["auth-bug", "Fixed 401 errors"], ["axios fails", "fixed the axios code"], 7)
-    ('auth', 'bug', 'fix', '401', 'error', 'axio', 'fail')
+    Those of the log count less than 1 if there are `full` others.
+
+    >>> keywords(["auth-bug", "401"], ["axios fails", "the axios code"], 4)
+    {'auth': 1.0, 'bug': 1.0, '401': 1.0, 'axio': 1.0}
     """
     said = Counter(term for text in log for term in dict.fromkeys(content(text)))
-    repeated = sorted(said, key=lambda term: -said[term])
-    known = dict.fromkeys([*(term for text in heading for term in content(text)), *repeated])
-    return tuple(known)[:limit]
+    known = dict.fromkeys((term for text in heading for term in content(text)), 1.0)
+    for term, _ in said.most_common():
+        known.setdefault(term, 1.0 if len(known) < full else _LOGGED)
+    return dict(islice(known.items(), limit))
 
 
-def keywords_of(desk: Desk, effort: Effort, cache: KeywordCache) -> frozenset[str]:
+def keywords_of(desk: Desk, effort: Effort, cache: KeywordCache) -> Keywords:
     """Return the keywords of an effort without the running turn, at a bounded cost."""
     view, settings = desk.view, desk.settings
     last = effort.turn
@@ -71,10 +94,12 @@ def keywords_of(desk: Desk, effort: Effort, cache: KeywordCache) -> frozenset[st
     return cache.get(key, partial(_made, desk, effort))
 
 
-def _made(desk: Desk, effort: Effort) -> frozenset[str]:
+def _made(desk: Desk, effort: Effort) -> Keywords:
     turns = desk.view.log_turns(effort.id)[-desk.settings.keyword_turns :]
     records = desk.view.turns_of(effort.id, turns)
     messages = (message for record in records for message in record.messages)
     log = (text[:_READ] for message in messages for text in spoken(message))
     heading = (parted(effort.id)[1], effort.goal, effort.summary, *effort.keywords)
-    return frozenset(keywords(heading, log, desk.settings.keywords_limit))
+    # An open effort has no summary: its log is what it is about.
+    limit = desk.settings.keywords_limit
+    return keywords(heading, log, limit, limit if effort.status == "open" else _FULL)

@@ -47,9 +47,6 @@ class Settings(BaseModel):
     reference_share: float = Field(
         0.2, ge=0, le=1, description="Weight they must have in a message, a fraction of its terms"
     )
-    distinctive_share: float = Field(
-        0.5, gt=0, le=1, description="Efforts that may share a distinctive keyword, a fraction"
-    )
     keywords_limit: int = Field(
         200, ge=1, le=10_000, description="Keywords of one effort at most, a number"
     )

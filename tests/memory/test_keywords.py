@@ -6,6 +6,7 @@ import pytest
 
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.keywords import KeywordCache, keywords, keywords_of
+from ebbtide.memory.overlap import Keywords
 from tests.memory.desks import Conversation, conversation
 
 
@@ -21,14 +22,21 @@ def talk() -> Iterator[Conversation]:
 def of(talk: Conversation, name: str) -> frozenset[str]:
     """Return the keywords of an effort."""
     (effort,) = talk.desk.known([name])
-    return keywords_of(talk.desk, effort, talk.keywords)
+    return frozenset(keywords_of(talk.desk, effort, talk.keywords))
 
 
 def test_heading_comes_before_what_the_log_repeats() -> None:
     """Within the limit stand the heading's terms, then those of most messages."""
-    found = keywords(["css"], ["grid blue", "grid", "colour grid blue"], 3)
+    found = keywords(["css"], ["grid blue css", "grid", "colour grid blue"], 3)
 
-    assert found == ("css", "grid", "blue")
+    assert [*found] == ["css", "grid", "blue"]
+
+
+def test_what_only_the_log_says_counts_less() -> None:
+    """Beside a heading of 25 terms those of the log count less; with a shorter one it has more."""
+    said = [f"w{n}" for n in range(10, 35)]
+
+    assert keywords(said, ["grid"], 50)["grid"] < keywords(said[1:], ["grid"], 50)["grid"] == 1
 
 
 def test_id_summary_and_log_give_keywords(talk: Conversation) -> None:
@@ -67,9 +75,9 @@ def test_the_cache_holds_those_used_last(talk: Conversation) -> None:
     keys = {name: (talk.desk.view.owner, "main", Effort(name, "open"), 1, (1, 1)) for name in "abc"}
 
     def get(name: str) -> None:
-        def make() -> frozenset[str]:
+        def make() -> Keywords:
             made.append(name)
-            return frozenset(name)
+            return {name: 1.0}
 
         cache.get(keys[name], make)
 

@@ -1,5 +1,7 @@
 """Which efforts share enough distinctive keywords with a text."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,17 +10,19 @@ from ebbtide.memory.overlap import about
 from ebbtide.memory.settings import Settings
 
 KNOWN = {
-    "auth": frozenset({"token", "login", "refresh", "code"}),
-    "css": frozenset({"colour", "grid", "login", "code"}),
-    "db": frozenset({"index", "query", "code"}),
-    "ops": frozenset({"deploy", "server", "code"}),
+    "auth": dict.fromkeys(["token", "login", "refresh", "code"], 1.0),
+    "css": dict.fromkeys(["colour", "grid", "login", "code"], 1.0),
+    "db": dict.fromkeys(["index", "query", "code"], 1.0),
+    "ops": dict.fromkeys(["deploy", "server", "code"], 1.0),
 }
+OTHER = " w1 w2 w3 w4 w5 w6 w7 w8"
 
 
-def found(text: str, **chosen: float) -> set[str]:
-    """Return what a text is about."""
+def found(text: str, recent: Sequence[str] = (), **chosen: float) -> set[str]:
+    """Return what a text is about after recent turns."""
     settings = Settings().model_copy(update=chosen)
-    return set(about(text.split(), KNOWN, KNOWN, settings))
+    turns = [turn.split() for turn in recent]
+    return set(about(text.split(), KNOWN, KNOWN, settings, turns))
 
 
 @pytest.mark.parametrize(
@@ -29,19 +33,35 @@ def found(text: str, **chosen: float) -> set[str]:
         ("refresh code", set()),
         ("colour grid refresh token", {"auth", "css"}),
         ("colour grid" + " other" * 200, {"css"}),
+        ("colour grid" + OTHER[:-3], {"css"}),
+        ("colour grid" + OTHER, set()),
         ("", set()),
     ],
 )
 def test_two_distinctive_keywords_are_a_reference(text: str, expected: set[str]) -> None:
-    """A word that all efforts use counts for none; rare ones count in texts of any length."""
+    """A word that all efforts use counts for none; in a text of ten terms two are too few."""
     assert found(text) == expected
+
+
+def test_words_of_the_recent_talk_weigh_little() -> None:
+    """Keywords that stood in the turns before are weaker evidence, others are not."""
+    said = "colour grid" + OTHER[:-3]
+
+    assert found(said, ["the grid again", "a grid"]) == set()
+    assert found(said, ["the query", "an index"]) == {"css"}
+
+
+def test_a_keyword_counts_as_much_as_it_says() -> None:
+    """Keywords that only a log has count less, and make a reference in a shorter text."""
+    logged = {"auth": {"token": 0.5, "refresh": 0.5}}
+
+    assert about(["token", "refresh", "w1", "w2"], logged, logged, Settings()) == {"auth"}
+    assert about(["token", "refresh", *OTHER.split()], logged, logged, Settings()) == frozenset()
 
 
 def test_a_shared_word_goes_to_the_effort_that_matches_better() -> None:
     """What another effort explains better is weaker evidence."""
-    text = "token refresh login " + " ".join(f"w{n}" for n in range(20))
-
-    assert found(text) == {"auth"}
+    assert found("token refresh login" + OTHER) == {"auth"}
 
 
 @pytest.mark.parametrize(("overlap", "expected"), [(1, {"auth"}), (2, {"auth"}), (3, set())])
@@ -67,11 +87,15 @@ def test_without_efforts_nothing_is_found() -> None:
 def test_with_different_efforts_the_rule_is_the_plain_one(
     said: list[tuple[int, int]], noise: int
 ) -> None:
-    """If no word is shared between efforts, two shared words are a reference, and one is none."""
-    known = {f"e{n}": frozenset(f"e{n}w{word}" for word in range(6)) for n in range(5)}
+    """If no word is shared between efforts, two shared words are a reference, and one is none.
+
+    In a text of ten terms and more it takes a fifth of them.
+    """
+    known = {f"e{n}": {f"e{n}w{word}": 1.0 for word in range(6)} for n in range(5)}
     spoken = {f"e{effort}w{word}" for effort, word in said}
     text = [*spoken, *(f"noise{n}" for n in range(noise))]
+    enough = max(2, (len(text) + 1) / 5)
 
     assert about(text, known, known, Settings()) == {
-        name for name, words in known.items() if len(words & spoken) >= 2
+        name for name, words in known.items() if len(words.keys() & spoken) >= enough
     }

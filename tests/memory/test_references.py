@@ -164,6 +164,24 @@ def test_concluding_is_a_reference(talk: Conversation) -> None:
     assert talk.space.summaries["vienna"] == 6
 
 
+def test_a_long_talk_about_an_effort_keeps_it(talk: Conversation) -> None:
+    """However often the words of an effort were said, the turns that mention it do not count."""
+    talk.turn("The whole log.", call("expand_effort", effort_id="auth-bug"))
+    for _ in range(20):
+        talk.turn("Does the gateway take the certificate?")
+
+    assert [*talk.space.expanded] == ["auth-bug"]
+
+
+def test_words_that_all_of_the_talk_uses_are_no_mention(talk: Conversation) -> None:
+    """An effort is not kept by two words that each turn about something else has."""
+    said = "The gateway of platform {}: which certificate has the coach to Vienna, by number?"
+    for platform in range(9):
+        talk.turn(said.format(platform), answer="It leaves at nine.")
+
+    assert "auth-bug" not in talk.space.summaries
+
+
 def test_the_running_turn_does_not_refer_to_itself(talk: Conversation) -> None:
     """What is said in an open effort for the first time is no reference to it."""
     talk.turn("Now something else.", call("open_effort", name="trip"))
