@@ -316,9 +316,9 @@ class TalkingModel(BaseChatModel):
 
 def _asked(messages: Sequence[BaseMessage], fields: frozenset[str] | None) -> str:
     """Return what is asked for: quotes of the log, a summary in JSON, or a text without a form."""
-    if fields is not None and "items" in fields:
+    if fields is not None and "new" in fields:
         quotes = _SENTENCE.findall(messages[-1].text)[-_QUOTES:]
-        return json.dumps({"items": [{"quote": one, "kind": "decision"} for one in quotes]})
+        return json.dumps({"new": [{"quote": one, "kind": "decision"} for one in quotes]})
     chance = random.Random(0)
     halves = (_text(chance, words).capitalize() + "." for words in (SUMMARY // 2, SUMMARY // 2))
     said = " ".join(halves)

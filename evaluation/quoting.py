@@ -10,17 +10,16 @@ from langchain_core.messages import message_to_dict
 from ..memory import likeness
 from ..memory.background import background as describe
 from ..memory.capping import capped
+from ..memory.compressing import Chosen, choose
 from ..memory.context.compression_quote import line_tokens, quote
 from ..memory.deduplicating import merged
 from ..memory.efforts import Effort
 from ..memory.errors import SalienceError
-from ..memory.extraction import extract
 from ..memory.protected import Goals, core
 from ..memory.record import Group
 from ..memory.salience import Compression, Item
 from ..memory.settings import Settings
 from ..memory.tokens import count
-from ..memory.verifying import verify
 from ..memory.wellformed import note
 from ..nodes import extracting
 from ..nodes.plain import real
@@ -68,9 +67,8 @@ class ProtectedCore:
         """
         self._fabricated = self._fallbacks = 0
         new = exchanges(after(turns, self._seen))
-        found = merged(
-            self._items, self._chosen(new), self._alike, self._settings.similarity_threshold
-        )
+        threshold, chosen = self._settings.similarity_threshold, self._chosen(new)
+        found = merged(self._items, chosen.items, self._alike, threshold, chosen.gone)
         size = partial(line_tokens, count)
         items = capped(found.items, self._settings.salience_max_tokens, size)
         older = turns[: len(turns) - len(recent(turns))]
@@ -79,9 +77,9 @@ class ProtectedCore:
         self._described = older[-1].turn_id if older else 0
         return self._context(turns, older)
 
-    def _chosen(self, new: Sequence[Group]) -> tuple[Item, ...]:
+    def _chosen(self, new: Sequence[Group]) -> Chosen:
         """Return the items of new exchanges."""
-        return core(self._goals, new)
+        return Chosen(core(self._goals, new), "protected-core")
 
     def _written(self, _leaving: Sequence[Group], _items: Sequence[Item]) -> str:
         """Return the background, once these exchanges have left; by rules there is none."""
@@ -111,20 +109,19 @@ class SelectiveSalience(ProtectedCore):
 
     name = "selective-salience"
 
-    def _chosen(self, new: Sequence[Group]) -> tuple[Item, ...]:
+    def _chosen(self, new: Sequence[Group]) -> Chosen:
         settings = self._settings
         ask = partial(extracting.extraction, self._model, settings=settings)
         try:
-            quotes = _led(extract(self._effort(), new, self._items, settings, count), ask)
+            chosen = _led(choose(self._effort(), new, self._items, settings, count), ask)
         except SalienceError:
             return self._by_rules(new)
-        verdicts = verify(quotes, new)
-        self._fabricated = sum(one.verdict == "fabricated" for one in verdicts)
-        return tuple(one.item for one in verdicts if one.item) or self._by_rules(new)
+        self._fabricated = sum(one.verdict == "fabricated" for one in chosen.verdicts)
+        return self._by_rules(new) if chosen.fallback else chosen
 
-    def _by_rules(self, new: Sequence[Group]) -> tuple[Item, ...]:
+    def _by_rules(self, new: Sequence[Group]) -> Chosen:
         self._fallbacks += 1
-        return core(self._goals, new)
+        return super()._chosen(new)
 
     def _written(self, leaving: Sequence[Group], items: Sequence[Item]) -> str:
         settings = self._settings

@@ -71,8 +71,8 @@ class OfflineModel(BaseChatModel):
     ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
         """Return the model answering with an instance of `schema`, whatever the method.
 
-        `summary`, `keywords`, `importance` and `items` are taken from the prompt; other fields get
-        the least value of their type.
+        `summary`, `keywords`, `importance`, `new` and `done` are taken from the prompt; other
+        fields get the least value of their type.
         """
         described = convert_to_json_schema(schema)
         return self.bind(response_format={"json_schema": {"schema": described}}) | _parser(schema)

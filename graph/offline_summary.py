@@ -23,6 +23,8 @@ _BACKGROUND = re.compile(
     r'^<background key="(?P<key>\w+)">\n(?P<said>.*?)\n</background (?P=key)>$',
     re.DOTALL | re.MULTILINE,
 )
+_KEPT = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
+_VALUE = re.compile(r"\d[\d.,:]*|\bnow\b")
 _NOTHING = "nothing"
 _PICKED = 40
 _OUTPUTS = 10
@@ -72,14 +74,29 @@ def summarised(messages: Sequence[BaseMessage]) -> dict[str, Any]:
 
 
 def extracted(messages: Sequence[BaseMessage]) -> dict[str, Any]:
-    """Pick the sentences of a log that tell a goal, a constraint, a decision or a number."""
+    """Pick the sentences of a log that tell a goal, a constraint, a decision or a number.
+
+    With the word "now" one replaces a kept quote that has another number and the same words.
+    """
     found = sentences(messages)
-    quoted = {one.text.removeprefix("- ") for one in found if not one.turn}
+    known = _KEPT.findall(messages[-1].text.partition("<log")[0])
+    subjects = {_subject(quote): int(number) for number, quote in known}
+    quoted = {quote for _, quote in known} | {one.text for one in found if not one.turn}
     items = {one["quote"]: one for one in _picked(found) if one["quote"] not in quoted}
     outputs = [one for one in items.values() if one["kind"] == Kind.OUTPUT][:-_OUTPUTS]
     kept = [one for one in items.values() if one not in outputs]
     best = sorted(kept, key=lambda one: signals(one["quote"]), reverse=True)[:_PICKED]
-    return {"items": [one for one in kept if one in best]}
+    new = [one | {"replaces": _revised(one["quote"], subjects)} for one in kept if one in best]
+    return {"new": new, "done": []}
+
+
+def _revised(quote: str, subjects: Mapping[str, int]) -> list[int]:
+    said = _subject(quote)
+    return [subjects[said]] if "now" in quote.split() and said in subjects else []
+
+
+def _subject(quote: str) -> str:
+    return " ".join(_VALUE.sub(" ", quote).split())
 
 
 def asks_background(messages: Sequence[BaseMessage]) -> bool:

@@ -47,7 +47,7 @@ def background(
     read. Raises `SalienceError` if an answer is empty.
     """
     instructions = prompt("background", words=WORDS)
-    known = fenced_quotes(old.items, settings.salience_max_tokens, count)
+    known = fenced_quotes([item.quote for item in old.current], settings.salience_max_tokens, count)
     taken = count(instructions) + count(known) + 2 * settings.background_max_tokens
     logs = _logs(turns, readable(settings, taken), count)
     made = old.background

@@ -4,7 +4,7 @@ The steps are extract, verify, merge with what was quoted before, summarise, reb
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -16,13 +16,15 @@ from .desk import Desk
 from .due import Due, item_limit
 from .efforts import Effort
 from .errors import SalienceError
-from .extraction import Extraction, ExtractionRequest, extract
+from .extraction import Extraction, ExtractionRequest, Selection, extract
 from .likeness import Likeness
 from .protected import Goals, core
 from .record import Record
-from .salience import Compression, Item, Kind, Method
+from .salience import Compression, Item, Kind, Method, done_in
+from .settings import Settings
 from .source_text import folded
-from .tokens import cut_at_sentence
+from .tokens import TokenCounter, cut_at_sentence
+from .transcript import Logged
 from .verifying import Verdict, cut_quote, verify
 
 _LONGEST = 0.25
@@ -42,11 +44,15 @@ class Compressed:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Items of new turns, how they were found, what became of each quote, and why by rules."""
+    """Items of new turns, how they were found, what became of each quote, and why by rules.
+
+    `gone` are the keys of items that leave, and of what superseded them.
+    """
 
     items: tuple[Item, ...]
     method: Method
     verdicts: tuple[Verdict, ...] = ()
+    gone: Mapping[str, str] = field(default_factory=dict)
     fallback: str = ""
 
 
@@ -63,7 +69,8 @@ def compress(desk: Desk, due: Due, alike: Likeness) -> Passing:
     old = due.old or Compression(due.effort.id, 0, 0)
     by_rules = desk.settings.compression == "protected-core"
     chosen = _core(desk, due) if by_rules else (yield from _chosen(desk, due, old))
-    found = merged(old.items, chosen.items, alike, desk.settings.similarity_threshold)
+    threshold = desk.settings.similarity_threshold
+    found = merged(old.items, chosen.items, alike, threshold, chosen.gone)
     items = capped(found.items, item_limit(desk), partial(line_tokens, desk.count))
     made = replace(
         old,
@@ -106,20 +113,54 @@ def goals(desk: Desk, due: Due) -> Goals:
     )
 
 
+def choose(
+    effort: Effort,
+    turns: Sequence[Logged],
+    old: Sequence[Item],
+    settings: Settings,
+    count: TokenCounter,
+) -> Generator[ExtractionRequest, Extraction, Chosen]:
+    """Ask what matters in the new turns, and hold it against them; that may well be nothing.
+
+    Of an answer that quotes only what is not there nothing is believed: its `fallback` says so.
+    """
+    chosen = yield from extract(effort, turns, old, settings, count)
+    longest = int(_LONGEST * settings.salience_max_tokens)
+    verdicts = verify(chosen.new, turns, longest=longest, count=count)
+    items = tuple(verdict.item for verdict in verdicts if verdict.item)
+    if verdicts and not items:
+        why = f"none of {len(verdicts)} quotes is in the log"
+        return Chosen((), "salience", verdicts, fallback=why)
+    return Chosen(items, "salience", verdicts, _gone(chosen, verdicts, turns))
+
+
+def _gone(
+    chosen: Selection, verdicts: Sequence[Verdict], turns: Sequence[Logged]
+) -> Mapping[str, str]:
+    """Return what is superseded by what, by keys: quotes that are done or that a new one revises.
+
+    What was made up revises nothing.
+    """
+    named = [*chosen.kept, *(verdict.item for verdict in verdicts)]
+    over = done_in(turns[0].turn, turns[-1].turn) if turns else ""
+    pairs = [(named[number - 1], over) for number in chosen.done]
+    for one, verdict in zip(chosen.new, verdicts, strict=True):
+        if verdict.item:
+            pairs += [(named[number - 1], verdict.item.key) for number in one.replaces]
+    return {item.key: by for item, by in pairs if item}
+
+
 def _chosen(desk: Desk, due: Due, old: Compression) -> Generator[Request, Any, Chosen]:
-    """Ask what matters in the new turns; what no quote is taken from, rules look through."""
+    """Let a model choose; where it cannot, rules look through the turns."""
     limit = {"salience_max_tokens": item_limit(desk)}
     settings = desk.settings.model_copy(update=limit)
     try:
-        quotes = yield from extract(due.effort, due.leaving, old.items, settings, desk.count)
+        chosen = yield from choose(due.effort, due.leaving, old.items, settings, desk.count)
     except SalienceError as error:
         return _core(desk, due, str(error))
-    verdicts = verify(quotes, due.leaving, longest=_longest(desk), count=desk.count)
-    items = tuple(verdict.item for verdict in verdicts if verdict.item)
-    if not items and due.leaving:
-        why = "nothing was quoted" if not quotes else f"none of {len(quotes)} quotes is in the log"
-        return replace(_core(desk, due, why), verdicts=verdicts)
-    return Chosen((*_aims(desk, due, goals(desk, due)), *items), "salience", verdicts)
+    if chosen.fallback:
+        return replace(_core(desk, due, chosen.fallback), verdicts=chosen.verdicts)
+    return replace(chosen, items=(*_aims(desk, due, goals(desk, due)), *chosen.items))
 
 
 def _core(desk: Desk, due: Due, why: str = "") -> Chosen:

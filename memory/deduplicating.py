@@ -1,7 +1,8 @@
 """Merging salient items: what says the same stays once, what was revised leaves the context."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -10,15 +11,16 @@ from numpy.typing import NDArray
 from .claims import claim, gist
 from .likeness import Likeness, Matrix
 from .revising import same, supersedes
-from .salience import Item, Kind
+from .salience import Item, Kind, is_done
 
 RELATED = 0.4
 """The likeness from which on a newer item is looked at as a revision of an older one."""
 
-How: TypeAlias = Literal["same", "superseded"]
-"""Why an item is gone: another one says the same, or a newer one says otherwise."""
+How: TypeAlias = Literal["same", "superseded", "done"]
+"""Why an item is gone: another says the same, a newer one otherwise, or it matters no longer."""
 
 _STRENGTH = (Kind.OUTPUT, Kind.FACT, Kind.GOAL, Kind.DECISION, Kind.CONSTRAINT)
+_LOOKED_UP = {Kind.FACT, Kind.OUTPUT}
 _MAY_REVISE = {
     Kind.CONSTRAINT: {Kind.CONSTRAINT, Kind.DECISION, Kind.GOAL},
     Kind.DECISION: {Kind.CONSTRAINT, Kind.DECISION, Kind.GOAL, Kind.FACT},
@@ -33,7 +35,7 @@ class Merge:
     kept: str
     gone: str
     how: How
-    likeness: float
+    likeness: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,16 @@ class Merged:
     merges: tuple[Merge, ...]
 
 
-def merged(old: Sequence[Item], new: Sequence[Item], alike: Likeness, threshold: float) -> Merged:
+def merged(
+    old: Sequence[Item],
+    new: Sequence[Item],
+    alike: Likeness,
+    threshold: float,
+    gone: Mapping[str, str] = MappingProxyType({}),
+) -> Merged:
     """Merge new items into old ones; only the new are compared, with all that is current.
+
+    First leaves what a model named: `gone` has the keys of items, and of what superseded them.
 
     Of two that say the same and are more alike than `threshold` the shorter stays, the older of two
     equally long ones, with the stronger of their kinds. The other one is kept with `superseded_by`,
@@ -66,6 +76,7 @@ def merged(old: Sequence[Item], new: Sequence[Item], alike: Likeness, threshold:
     texts = [item.quote for item in (*old, *fresh)]
     likeness = alike(texts[len(old) :], texts) if fresh else np.zeros((0, len(texts)), np.float32)
     pool = _Pool([*old, *fresh], len(old), likeness, threshold)
+    pool.leave(gone)
     for at in range(len(old), len(texts)):
         pool.settle(at)
     return Merged(pool.items(), tuple(pool.merges))
@@ -85,6 +96,20 @@ class _Pool:
         self._current = np.zeros(len(items), np.bool_)
         self._current[:old] = [not item.superseded_by for item in items[:old]]
         self.merges: list[Merge] = []
+
+    def leave(self, gone: Mapping[str, str]) -> None:
+        """Take out what is superseded by an item that holds, or done; no output lifts a rule."""
+        for key, by in gone.items():
+            places = {one.key: at for at, one in enumerate(self._items) if not one.superseded_by}
+            heir = self._items[places[by]] if by in places else None
+            if key not in places or key == by or not (heir or is_done(by)):
+                continue
+            item = self._items[places[key]]
+            if heir and heir.kind is Kind.OUTPUT and item.kind not in _LOOKED_UP:
+                continue
+            self._items[places[key]] = replace(item, superseded_by=by)
+            self._current[places[key]] = False
+            self.merges.append(Merge(by, key, "superseded" if heir else "done"))
 
     def settle(self, at: int) -> None:
         """Put a new item among the others."""

@@ -1,5 +1,6 @@
-"""Extraction: a model is asked which sentences of a log must stay, word for word."""
+"""Extraction: a model chooses which sentences of a log must stay, and which kept ones need not."""
 
+import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -16,15 +17,26 @@ from .sources import parts
 from .tokens import TokenCounter
 from .transcript import Logged
 
-_FEWEST = 6
-_ITEM_TOKENS = 40
-"""Tokens of an item in the context as it is expected, for how many a model is asked."""
+_FEWEST, _MOST = 3, 12
+"""How many quotes a model is asked for at most, with little room for them and with much.
+
+The truth of our templates has 3 to 9 at a point; asked for 37, models collected all they saw.
+"""
+
+_QUOTE_TOKENS = 40
+"""Tokens of a quote in the context as it is expected, by which that number is chosen."""
 
 LEAST_READ = 500
 """Tokens of log that one call reads at least, however small the context budget is."""
 
 MOST_PARTS = 16
 """Parts of a log that one pass asks about at most, for quotes and again for the background."""
+
+
+_NUMBER = re.compile(
+    r"\s*(?:(?:quote|item|number|no\.?)\s*)?[#\[]?(\d{1,6})(?:\.0*)?\]?\s*", re.IGNORECASE
+)
+_NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 
 
 def _kind(value: Any) -> Any:
@@ -41,28 +53,62 @@ def _quote(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
+def _numbers(value: Any) -> list[int]:
+    """Return the numbers of quotes, in whatever form they were sent; what is none is left out.
+
+    >>> _numbers([3, "4", "quote 5", 6.0, None, "port 8443"]), _numbers("1, 2"), _numbers(7)
+    ([3, 4, 5, 6], [1, 2], [7])
+    """
+    given = value if isinstance(value, list | tuple) else str(value).split(",")
+    found = (_NUMBER.fullmatch(str(one)) for one in given)
+    return [int(one[1]) for one in found if one]
+
+
 class Extracted(BaseModel):
-    """A quote as a model gave it; it is an item only when its source was found."""
+    """A quote as a model gave it, and the numbers of the kept quotes that it revises."""
 
     quote: Annotated[str, BeforeValidator(_quote)] = ""
     kind: Annotated[Kind, BeforeValidator(_kind)] = Kind.FACT
     turn: Annotated[int | None, BeforeValidator(_turn)] = None
+    replaces: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 
 class Extraction(BaseModel):
-    """What a model picks out of one part of a log; nothing, if nothing matters."""
+    """What a model chooses: new quotes, and the numbers of kept ones that no longer matter."""
 
-    items: list[Extracted]
+    new: list[Extracted]
+    done: Annotated[list[int], BeforeValidator(_numbers)] = []
 
     @model_validator(mode="before")
     @classmethod
     def _lenient(cls, given: Any) -> Any:
-        """Take a bare list for the items, a bare text for a quote; drop what is neither."""
-        items = given.get("items") if isinstance(given, Mapping) else given
-        if not isinstance(items, list):
+        """Take a bare list, or what was called `items`, for `new`, and a bare text for a quote."""
+        said = {"new": given} if isinstance(given, list) else given
+        if not isinstance(said, Mapping) or not {"new", "items", "done"} & said.keys():
             return given
-        listed = ({"quote": item} if isinstance(item, str) else item for item in items)
-        return {"items": [item for item in listed if isinstance(item, Mapping | Extracted)]}
+        new = said.get("new", said.get("items"))
+        listed = new if isinstance(new, list) else [new]
+        quotes = ({"quote": one} if isinstance(one, str) else one for one in listed)
+        kept = [one for one in quotes if isinstance(one, Mapping | Extracted) and not _empty(one)]
+        return {"new": kept, "done": said.get("done", [])}
+
+
+def _empty(given: Mapping[str, Any] | Extracted) -> bool:
+    """Tell whether a quote is how some models say that there is none."""
+    quote = given.quote if isinstance(given, Extracted) else given.get("quote")
+    return str(quote).strip(" .").lower() in _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was chosen in all parts of a log, each quote once.
+
+    Quotes have numbers: from 1 on those that were `kept`, then the `new` ones.
+    """
+
+    kept: tuple[Item, ...]
+    new: tuple[Extracted, ...]
+    done: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +125,47 @@ def extract(
     quoted: Sequence[Item],
     settings: Settings,
     count: TokenCounter,
-) -> Generator[ExtractionRequest, Extraction, tuple[Extracted, ...]]:
-    """Ask what of `turns` must stay, in parts if they are long; `quoted` need not be found again.
+) -> Generator[ExtractionRequest, Extraction, Selection]:
+    """Ask what of `turns` must stay, in parts if they are long, and what of `quoted` need not.
 
-    Yields requests, is sent the answers, returns what they hold, each quote once. Nothing is
-    asked about turns in which nothing was said. Raises `SalienceError` if there are more than
-    `MOST_PARTS` parts.
+    Yields requests, is sent the answers. A later part is shown what was picked from earlier ones
+    among the kept quotes. Nothing is asked about turns in which nothing was said. Raises
+    `SalienceError` if there are more than `MOST_PARTS` parts.
     """
-    most = max(_FEWEST, settings.salience_max_tokens // _ITEM_TOKENS)
-    instructions = prompt("extract", most=most)
-    known = fenced_quotes(quoted, settings.salience_max_tokens, count)
-    taken = count(instructions) + count(known) + settings.extraction_max_tokens
+    instructions, limit = prompt("extract"), settings.salience_max_tokens
+    taken = count(instructions) + limit + settings.extraction_max_tokens
     logs = parts(turns, readable(settings, taken), count)
     if len(logs) > MOST_PARTS:
         raise SalienceError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
-    found: list[Extracted] = []
+    kept = tuple(item for item in quoted if not item.superseded_by)
+    new: dict[tuple[str, int | None], Extracted] = {}
+    done: list[int] = []
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
+        shown = [*(item.quote for item in kept), *(one.quote for one in new.values())]
         named = prompt(
             "extract_log",
             **heading(effort),
-            quoted=known,
+            quoted=fenced_quotes(shown, limit, count, numbered=True),
             part=part,
             log=fenced("log", log, part=part),
+            most=_most(limit - sum(map(count, shown))),
         )
-        found += (yield ExtractionRequest(instructions, named)).items
-    return tuple({(item.quote, item.turn): item for item in found}.values())
+        answer = yield ExtractionRequest(instructions, named)
+        for one in answer.new:
+            known = [n for n in one.replaces if 1 <= n <= len(shown)]
+            new.setdefault((one.quote, one.turn), one.model_copy(update={"replaces": known}))
+        done += [n for n in answer.done if 1 <= n <= len(shown)]
+    return Selection(kept, tuple(new.values()), tuple(done))
+
+
+def _most(left: int) -> int:
+    """Return how many quotes are asked for, with so many tokens left for them.
+
+    >>> _most(1_500), _most(240), _most(0)
+    (12, 6, 3)
+    """
+    return min(_MOST, max(_FEWEST, left // _QUOTE_TOKENS))
 
 
 def heading(effort: Effort) -> dict[str, str]:
@@ -120,12 +181,15 @@ def heading(effort: Effort) -> dict[str, str]:
     }
 
 
-def fenced_quotes(items: Sequence[Item], limit: int, count: TokenCounter) -> str:
-    """Return what is quoted already, a line for each item, the newest that fit into `limit`."""
+def fenced_quotes(
+    quotes: Sequence[str], limit: int, count: TokenCounter, *, numbered: bool = False
+) -> str:
+    """Return what is quoted already, a line for each, the newest that fit into `limit`."""
     lines: list[str] = []
     room = limit
-    for item in reversed([item for item in items if not item.superseded_by]):
-        line = f"- {' '.join(item.quote.split())}"
+    for number in range(len(quotes), 0, -1):
+        mark = f"{number}." if numbered else "-"
+        line = f"{mark} {' '.join(quotes[number - 1].split())}"
         room -= count(line)
         if room < 0:
             break

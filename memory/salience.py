@@ -1,11 +1,14 @@
 """Salient items: sentences quoted word for word because the goal of an effort depends on them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from .messages import fingerprint
+
+_DONE = re.compile(r"done (\d+)-(\d+)")
 
 Method: TypeAlias = Literal["salience", "protected-core"]
 """How a log was compressed: with items that a model chose, or with those that rules find."""
@@ -29,9 +32,9 @@ class Kind(StrEnum):
 class Item:
     """A quote in the words of the turn that it stands in.
 
-    `superseded_by` is the key of a newer item that contradicts it, or of one that says the same; it
-    has then left the context. `speaker` is who said it, "" if that is not known; two items are
-    compared without it.
+    `superseded_by` is the key of a newer item that revises it, or of one that says the same, or
+    what `done_in` returns; it has then left the context. `speaker` is who said it, "" if that is
+    not known; two items are compared without it.
     """
 
     kind: Kind
@@ -91,8 +94,8 @@ class ExtractionEntry:
 def without_turn(made: Compression, turn: int) -> Compression:
     """Return a compression that says nothing of a turn that was erased, to be made again.
 
-    What the turn had superseded holds again, unless something newer superseded that in turn; the
-    background may tell of it, so it goes.
+    What the turn had superseded, or may have shown to be done, holds again, unless something newer
+    superseded that in turn; the background may tell of it, so it goes.
 
     >>> old = Item(Kind.FACT, "Port 80.", 1, superseded_by=Item(Kind.FACT, "Port 81.", 2).key)
     >>> made = Compression("a", 9, 6, (old, Item(Kind.FACT, "Port 81.", 2)), "A port.")
@@ -100,12 +103,33 @@ def without_turn(made: Compression, turn: int) -> Compression:
     ((Item(kind=<Kind.FACT: 'fact'>, quote='Port 80.', turn=1, superseded_by='', speaker=''),), '')
     """
     heirs = {item.key: item.superseded_by for item in made.items if item.turn == turn}
+    heirs |= {item.superseded_by: "" for item in made.items if _done(item, turn)}
     items = tuple(
         replace(item, superseded_by=_heir(item.superseded_by, heirs))
         for item in made.items
         if item.turn != turn
     )
     return replace(made, items=items, background="", stale=True)
+
+
+def done_in(first: int, last: int) -> str:
+    """Return by what an item is superseded that the turns from `first` to `last` showed to be done.
+
+    >>> done_in(12, 18)
+    'done 12-18'
+    """
+    return f"done {first}-{last}"
+
+
+def is_done(by: str) -> bool:
+    """Tell whether nothing but that it is done superseded an item."""
+    return _DONE.fullmatch(by) is not None
+
+
+def _done(item: Item, turn: int) -> bool:
+    """Tell whether an item is done because of what was said in some turns, this one among them."""
+    found = _DONE.fullmatch(item.superseded_by)
+    return found is not None and int(found[1]) <= turn <= int(found[2])
 
 
 def _heir(key: str, heirs: Mapping[str, str]) -> str:

@@ -66,7 +66,7 @@ def talk(root: Path, answers: Any, structured: Any = None, **options: Any) -> Ta
     model = ScriptedModel(answers=answers, structured=structured or [SUMMARY] * 50)
     archive = options.pop("archive", None) or DiskArchive(root, durable=False)
     options.setdefault("checkpointer", InMemorySaver())
-    quiet = ScriptedModel(answers=lambda _: "They talked.", structured=lambda _: {"items": []})
+    quiet = ScriptedModel(answers=lambda _: "They talked.", structured=lambda _: {"new": []})
     options = {"extraction_model": quiet, "compression_model": quiet, **options}
     return Talk(create_memory_agent(model, archive=archive, **options), model, archive)
 

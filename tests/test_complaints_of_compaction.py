@@ -20,7 +20,7 @@ SETTINGS = Settings(context_budget=5_000)
 def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
     """Quote the rule if it stands in the log that is read."""
     said = messages[-1].text.split("<log", 1)[1]
-    return {"items": [{"quote": RULE, "kind": "constraint", "turn": 2}] if RULE in said else []}
+    return {"new": [{"quote": RULE, "kind": "constraint", "turn": 2}] if RULE in said else []}
 
 
 def long_effort(root: Path, answers: Any, turns: int) -> tuple[Talk, list[dict[str, Any]]]:

@@ -33,4 +33,4 @@ def structured(body: Body) -> Mapping[str, Any]:
     """Return a structured answer: one real quote, and one that nobody said."""
     said = re.findall(r"([A-Z][^.\n]{20,80}\.)", str(body["messages"][-1].get("content")))
     quotes = [*said[:1], "The moon is made of green cheese, and that is a constraint."]
-    return {"items": [{"quote": one, "kind": "fact"} for one in quotes]}
+    return {"new": [{"quote": one, "kind": "fact"} for one in quotes]}

@@ -22,7 +22,7 @@ CODING = read("coding-session")
 def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
     """Return what a model extracts: the first sentence of what the user said first."""
     said = re.findall(r"user: ([^.?\n]+[.?])", str(messages[-1].text))
-    return {"items": [{"quote": said[0], "kind": "fact"}]}
+    return {"new": [{"quote": said[0], "kind": "fact"}]}
 
 
 def lived(folder: Path, template: Template) -> tuple[list[Context], ScriptedModel]:

@@ -24,7 +24,7 @@ SUPPORT = read("long-support-case")
 
 def items(*quotes: str) -> dict[str, Any]:
     """Return what a model extracts."""
-    return {"items": [{"quote": quote, "kind": "fact"} for quote in quotes]}
+    return {"new": [{"quote": quote, "kind": "fact"} for quote in quotes]}
 
 
 def begun(made: type[ProtectedCore], template: Template, model: ScriptedModel) -> ProtectedCore:

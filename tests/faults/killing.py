@@ -67,7 +67,7 @@ def block(turn: int) -> str:
 def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
     """Quote what was asked in the log of an effort."""
     asked = re.findall(r"message \d+ with", messages[-1].text)
-    return {"items": [{"quote": one, "kind": "fact", "turn": 0} for one in asked[:3]]}
+    return {"new": [{"quote": one, "kind": "fact", "turn": 0} for one in asked[:3]]}
 
 
 @contextmanager

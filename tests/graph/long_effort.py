@@ -25,7 +25,7 @@ def extracting(messages: list[BaseMessage]) -> dict[str, Any]:
     numbers = [version for versions in REVISED for version in versions]
     known = {**kinds, **dict.fromkeys(numbers, "fact")}
     items = [{"quote": one, "kind": kind, "turn": 0} for one, kind in known.items() if one in said]
-    return {"items": items}
+    return {"new": items}
 
 
 def agent(root: Path, answers: Any = None, **options: Any) -> Talk:
@@ -75,7 +75,7 @@ def talked(here: Talk, turns: int, said: dict[int, str] | None = None) -> list[d
 
 def quoting(*quotes: str, kind: str = "fact") -> Any:
     """Return what a model answers that always gives these quotes."""
-    return lambda _: {"items": [{"quote": quote, "kind": kind, "turn": 2} for quote in quotes]}
+    return lambda _: {"new": [{"quote": quote, "kind": kind, "turn": 2} for quote in quotes]}
 
 
 def passed(root: Path, said: str = "", turns: int = 14, **options: Any) -> tuple[Talk, Any]:

@@ -52,7 +52,7 @@ def test_many_turns_stay_in_budget_and_keep_what_holds(tmp_path: Path, turns: in
 
 LONG_QUOTE = "The contract says that " + "the shop answers, and " * 500 + "that is all."
 EDGES = {
-    "nothing salient": (quoting(), "", {"method": "protected-core"}, []),
+    "nothing salient": (quoting(), "We must stay.", {"method": "salience"}, []),
     "a quote": (quoting("It is 8443."), "It is 8443.", {"method": "salience"}, ["verbatim"]),
     "near miss": (
         quoting("The gateway listens to port 8443 only."),
@@ -74,7 +74,7 @@ EDGES = {
     ),
     "2,000 tokens": (quoting(LONG_QUOTE), LONG_QUOTE, {"method": "salience"}, ["verbatim"]),
     "500 items": (
-        lambda _: {"items": [{"quote": f"Rule {at} is {at * 7}.", "turn": 2} for at in range(500)]},
+        lambda _: {"new": [{"quote": f"Rule {at} is {at * 7}.", "turn": 2} for at in range(500)]},
         " ".join(f"Rule {at} is {at * 7}." for at in range(500)),
         {"method": "salience"},
         ["verbatim"] * 500,

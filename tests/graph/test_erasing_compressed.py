@@ -27,7 +27,7 @@ def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
     """Quote the secret and the rule wherever they stand in the log."""
     log = messages[-1].text.split("<log", 1)[1]
     found = [quote for quote in (VAULT, RULE) if quote in log]
-    return {"items": [{"quote": quote, "kind": "constraint"} for quote in found]}
+    return {"new": [{"quote": quote, "kind": "constraint"} for quote in found]}
 
 
 def telling(messages: list[BaseMessage]) -> str:

@@ -35,7 +35,7 @@ def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]
     steps = extract(EFFORT, turns, quoted, Settings(), count)
     answer = extracting.answered(extracting.extraction(OfflineModel(), next(steps), Settings()))
     assert isinstance(answer, Extraction)
-    return [one.item for one in verify(answer.items, turns) if one.item]
+    return [one.item for one in verify(answer.new, turns) if one.item]
 
 
 def described(turns: Sequence[Group], old: str) -> str:

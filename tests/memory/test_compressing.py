@@ -31,7 +31,7 @@ def shop(talk: Conversation) -> Conversation:
 
 def found(*quotes: str, kind: Kind = Kind.FACT) -> Extraction:
     """Return an answer with these quotes."""
-    return Extraction(items=[Extracted(quote=quote, kind=kind) for quote in quotes])
+    return Extraction(new=[Extracted(quote=quote, kind=kind) for quote in quotes])
 
 
 def passed(
@@ -65,9 +65,49 @@ def test_a_pass_extracts_verifies_merges_and_summarises(shop: Conversation) -> N
     assert NEW in asked[1].log.split("<log")[0]
 
 
-@pytest.mark.parametrize("reply", [DOWN, found(), found("It was made up.")])
+def test_nothing_new_is_an_answer(shop: Conversation) -> None:
+    """An extraction that finds nothing that must stay has not failed."""
+    _, done = passed(shop, [found(), "They began."])
+
+    assert done.made is not None
+    assert (done.made.method, done.made.items) == ("salience", ())
+    assert "fallback" not in done.told
+
+
+def test_what_is_replaced_or_done_leaves(shop: Conversation) -> None:
+    """Kept quotes that an answer names by their numbers hold no longer, and stay stored."""
+    kept = (Item(Kind.CONSTRAINT, RULE, 2), Item(Kind.FACT, OLD, 3))
+    old = Compression("shop", 3, 3, kept, "They began.")
+    answer = Extraction(new=[Extracted(quote=NEW, replaces=[2])], done=[1])
+
+    _, done = passed(shop, [answer, "They went on."], old)
+
+    assert done.made is not None
+    new = Item(Kind.FACT, NEW, 4)
+    assert [item.superseded_by for item in done.made.items] == ["done 4-4", new.key, ""]
+    assert [(one["gone"], one["how"]) for one in done.told["merges"]] == [
+        (kept[0].key, "done"),
+        (kept[1].key, "superseded"),
+    ]
+    assert [item.quote for item in without_turn(done.made, 4).current] == [RULE, OLD]
+
+
+def test_what_was_made_up_revises_nothing(shop: Conversation) -> None:
+    """A quote that is not in the log takes no other one's place."""
+    old = Compression("shop", 3, 3, (Item(Kind.FACT, OLD, 3),), "They began.")
+    invented = Extracted(quote="The limit is lifted for everybody.", replaces=[1])
+    answer = Extraction(new=[invented, Extracted(quote="It is four.")], done=[])
+    shop.turn("It is four.")
+
+    _, done = passed(shop, [answer, "They went on."], old)
+
+    assert done.made is not None
+    assert [item.quote for item in done.made.current] == [OLD, "It is four."]
+
+
+@pytest.mark.parametrize("reply", [DOWN, found("It was made up.")])
 def test_without_items_rules_choose(shop: Conversation, reply: Any) -> None:
-    """An extraction that failed, quoted nothing, or nothing that is in the log, is done without."""
+    """An extraction that failed, or quoted nothing that is in the log, is done without."""
     _, done = passed(shop, [reply, "They began."])
 
     assert done.made is not None

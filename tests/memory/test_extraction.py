@@ -13,6 +13,7 @@ from ebbtide.memory.extraction import (
     Extracted,
     Extraction,
     ExtractionRequest,
+    Selection,
     extract,
 )
 from ebbtide.memory.record import Group
@@ -31,21 +32,28 @@ def asked(
     answers: Sequence[Extraction],
     quoted: Sequence[Item] = (),
     **chosen: Any,
-) -> tuple[list[ExtractionRequest], tuple[Extracted, ...] | None]:
+) -> tuple[list[ExtractionRequest], Selection | None]:
     """Return what is asked about turns, and what came of the answers if they were enough."""
     return answered(extract(EFFORT, turns, quoted, Settings(**chosen), count_words), answers)
 
 
-def found(*quotes: str) -> Extraction:
+def found(*quotes: str, done: Sequence[int] = ()) -> Extraction:
     """Return an answer with these quotes."""
-    return Extraction(items=[Extracted(quote=quote) for quote in quotes])
+    return Extraction(new=[Extracted(quote=quote) for quote in quotes], done=[*done])
+
+
+def chosen(answers: Sequence[Extraction], turns: Sequence[Group] = TURNS, **more: Any) -> Selection:
+    """Return what came of answers, which were enough."""
+    _, selection = asked(turns, answers, **more)
+    assert selection is not None
+    return selection
 
 
 def test_the_request_holds_goal_constraints_and_log() -> None:
     """The log is fenced data; the instructions, the system message, are always the same."""
     (request,), _ = asked(TURNS, [])
 
-    assert request.instructions == prompt("extract", most=37)
+    assert request.instructions == prompt("extract")
     assert request.log.startswith(
         "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
     )
@@ -69,17 +77,17 @@ def test_what_is_quoted_already_is_told() -> None:
 
     (request,), _ = asked(TURNS, [], old)
 
-    assert "- Port 1 is open.\n</quoted" in request.log
+    assert "\n1. Port 1 is open.\n</quoted" in request.log
     assert "Port 0." not in request.log
 
 
 def test_the_newest_quotes_are_told_within_the_limit() -> None:
-    """The list of quotes is no longer than `salience_max_tokens`; the oldest are left out."""
+    """The list of quotes is no longer than `salience_max_tokens`; the others keep their numbers."""
     old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in range(60)]
 
     (request,), _ = asked(TURNS, [], old, salience_max_tokens=100)
 
-    assert "- Port 59 is open.\n" in request.log
+    assert "\n60. Port 59 is open.\n" in request.log
     assert request.log.count("is open.") == 20
 
 
@@ -87,24 +95,27 @@ def test_nothing_is_asked_about_an_empty_log() -> None:
     """Without turns, or with turns in which nothing is said, no call is made."""
     silent = [Group(1, (), ""), Group(2, (human("x"),), "", status="erased")]
 
-    assert [asked(turns, []) for turns in ([], silent)] == [([], ()), ([], ())]
+    nothing: tuple[list[ExtractionRequest], Selection] = ([], Selection((), (), ()))
+    assert [asked(turns, []) for turns in ([], silent)] == [nothing] * 2
 
 
 def test_nothing_may_be_salient() -> None:
     """An answer without items is an answer."""
-    assert asked(TURNS, [found()])[1] == ()
+    assert chosen([found()]) == Selection((), (), ())
 
 
 def test_a_long_log_is_asked_about_in_parts() -> None:
-    """The items of all parts come together, the same quote of the same turn once."""
+    """The quotes of all parts come together, once each; a part is shown those of parts before."""
     turns = [Group(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2, 3)]
     answers = [found("end 1."), found("end 2.", "end 1."), found("end 3.")]
 
-    requests, items = asked(turns, answers, summary_input_tokens=500)
+    requests, selection = asked(turns, answers, summary_input_tokens=500)
 
     assert ["part 2 of 3" in request.log for request in requests] == [False, True, False]
-    assert {request.instructions for request in requests} == {prompt("extract", most=37)}
-    assert [item.quote for item in items or ()] == ["end 1.", "end 2.", "end 3."]
+    assert {request.instructions for request in requests} == {prompt("extract")}
+    assert selection is not None
+    assert [one.quote for one in selection.new] == ["end 1.", "end 2.", "end 3."]
+    assert "\n1. end 1.\n2. end 2.\n</quoted" in requests[2].log
 
 
 def test_a_huge_log_is_not_asked_about() -> None:
@@ -128,7 +139,49 @@ def test_five_hundred_items() -> None:
     """An answer of 500 items is taken as it is."""
     answer = found(*(f"Fact {n}." for n in range(500)))
 
-    assert len(asked(TURNS, [answer])[1] or ()) == 500
+    assert len(chosen([answer]).new) == 500
+
+
+def test_more_is_asked_for_where_there_is_room() -> None:
+    """A model is told a number that fits into what the kept quotes leave of their tokens."""
+    old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in range(8)]
+
+    logs = [asked(TURNS, [], old, salience_max_tokens=n)[0][0].log for n in (100, 300, 3_000)]
+
+    assert ["at most" in log and log.split("at most ")[1] for log in logs] == [
+        f"{most} new items, rather fewer." for most in (3, 6, 12)
+    ]
+
+
+def test_numbers_name_kept_quotes() -> None:
+    """A new quote names those that it revises, `done` those that matter no longer; first is 1."""
+    old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in (7, 8, 9)]
+    revising = Extraction(new=[Extracted(quote="Port 7 is shut.", replaces=[1])], done=[3])
+
+    selection = chosen([revising], quoted=old)
+
+    assert [one.replaces for one in selection.new] == [[1]]
+    assert (selection.kept, selection.done) == (tuple(old), (3,))
+
+
+def test_numbers_that_name_nothing_are_dropped() -> None:
+    """Zero, what is greater than the last number, and with it a quote that revises itself."""
+    old = [Item(Kind.FACT, "Port 1 is open.", 1)]
+    wrong = Extraction(new=[Extracted(quote="Port 7 is shut.", replaces=[0, 1, 2])], done=[5, 0])
+
+    selection = chosen([wrong], quoted=old)
+
+    assert ([one.replaces for one in selection.new], selection.done) == ([[1]], ())
+
+
+def test_a_later_part_revises_an_earlier_one() -> None:
+    """What was picked of one part has the next numbers in the part after it."""
+    turns = [Group(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2)]
+    second = Extraction(new=[Extracted(quote="end 2.", replaces=[1])])
+
+    selection = chosen([found("end 1."), second], turns, summary_input_tokens=500)
+
+    assert [one.replaces for one in selection.new] == [[], [1]]
 
 
 @pytest.mark.parametrize(
@@ -139,27 +192,59 @@ def test_five_hundred_items() -> None:
         ({"quote": "a", "kind": "preference", "turn": "[turn 12]"}, ("a", Kind.FACT, 12)),
         ({"quote": "a", "kind": None, "turn": "last"}, ("a", Kind.FACT, None)),
         ({"quote": "a"}, ("a", Kind.FACT, None)),
-        ({"quote": None, "turn": True}, ("", Kind.FACT, None)),
+        ({"quote": "a", "turn": True}, ("a", Kind.FACT, None)),
         ({"quote": 8443, "why": "?"}, ("8443", Kind.FACT, None)),
         ("a", ("a", Kind.FACT, None)),
     ],
 )
 def test_answers_are_read_leniently(sent: Any, item: tuple[str, Kind, int | None]) -> None:
     """An unknown kind is a fact, a turn is its digits, and what is missing is empty."""
-    read = [Extraction.model_validate(given) for given in ({"items": [sent]}, [sent])]
+    given = ({"new": [sent]}, {"new": sent}, {"items": [sent]}, [sent])
+    read = [Extraction.model_validate(one) for one in given]
 
-    assert [(one.quote, one.kind, one.turn) for answer in read for one in answer.items] == [
-        item
-    ] * 2
+    assert [(one.quote, one.kind, one.turn) for answer in read for one in answer.new] == [item] * 4
+
+
+@pytest.mark.parametrize(
+    ("sent", "numbers"),
+    [
+        ([1, 2], [1, 2]),
+        (["1", "2."], [1, 2]),
+        ("1, 2", [1, 2]),
+        ("[1, 2]", [1, 2]),
+        (2, [2]),
+        ([2.0], [2]),
+        (["quote 2", "#3", "No. 4"], [2, 3, 4]),
+        (["The limit is 10 MB.", "-1", None, True, [1]], [1]),
+        (None, []),
+        ("none", []),
+        ({"2": True}, []),
+    ],
+)
+def test_numbers_are_read_leniently(sent: Any, numbers: list[int]) -> None:
+    """Numbers come as numbers or texts, alone or in a list; other texts name no quote."""
+    answer = Extraction.model_validate({"new": [{"quote": "a", "replaces": sent}], "done": sent})
+
+    assert (answer.new[0].replaces, answer.done) == (numbers, numbers)
 
 
 def test_what_is_no_item_is_dropped() -> None:
-    """Numbers and lists among the items are left out."""
-    assert Extraction.model_validate({"items": [3, ["a"], None]}).items == []
+    """Numbers, lists and empty quotes among the items are left out."""
+    sent = [3, ["a"], None, "", "None.", {"quote": None}, {"kind": "goal"}]
+
+    assert Extraction.model_validate({"new": sent}).new == []
 
 
-@pytest.mark.parametrize("sent", [{}, {"items": "none"}, "text", None, 3])
-def test_an_answer_without_items_is_refused(sent: Any) -> None:
-    """What has no list of items is not taken for nothing salient."""
+@pytest.mark.parametrize(
+    "sent", [[], {"new": []}, {"new": None, "done": []}, {"items": "none"}, {"done": []}]
+)
+def test_an_answer_may_be_empty(sent: Any) -> None:
+    """A list without quotes, in whatever form, is an answer."""
+    assert Extraction.model_validate(sent) == Extraction(new=[], done=[])
+
+
+@pytest.mark.parametrize("sent", [{}, {"quotes": []}, "text", None, 3])
+def test_an_answer_in_no_form_is_refused(sent: Any) -> None:
+    """What has neither quotes nor numbers is not taken for nothing salient."""
     with pytest.raises(ValidationError):
         Extraction.model_validate(sent)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ebbtide.memory.deduplicating import merged
 from ebbtide.memory.likeness import lexical
-from ebbtide.memory.salience import Compression, Item, Kind, without_turn
+from ebbtide.memory.salience import Compression, Item, Kind, done_in, without_turn
 
 LIMITS = [
     Item(Kind.FACT, f"Max upload is now {n} MB.", turn) for turn, n in ((1, 10), (2, 25), (3, 50))
@@ -36,6 +36,16 @@ def test_what_another_turn_says_too_still_holds() -> None:
     assert current(items) == ["Orders must never be deleted."]
     assert current(items, 1) == current(items, 2) == ["Orders must never be deleted."]
     assert current(items, 1, 2) == []
+
+
+def test_what_was_done_holds_again_without_a_turn_that_showed_it() -> None:
+    """Which of the turns of a pass showed it is not known, so each may have."""
+    plan = Item(Kind.DECISION, "We measure first.", 1, done_in(4, 6))
+    rule = Item(Kind.CONSTRAINT, "Ship it.", 2, superseded_by=LIMITS[2].key)
+
+    assert current((plan, rule, LIMITS[2]), 7) == ["Max upload is now 50 MB."]
+    assert current((plan,), 4) == current((plan,), 6) == ["We measure first."]
+    assert current((rule, replace(LIMITS[2], superseded_by=done_in(4, 6))), 3, 5) == ["Ship it."]
 
 
 def test_a_damaged_ring_of_items_is_left() -> None:

@@ -18,21 +18,21 @@ from tests.openai_server import Say, serving
 LOG = ExtractionRequest("Extract.", "user: The port must be 8443.")
 OLD = BackgroundRequest("Describe.", "user: The port must be 8443.")
 ITEM = {"quote": "The port must be 8443.", "kind": "constraint", "turn": 1}
-FOUND = Extraction(items=[Extracted(quote=ITEM["quote"], kind=Kind.CONSTRAINT, turn=1)])
+FOUND = Extraction(new=[Extracted(quote=ITEM["quote"], kind=Kind.CONSTRAINT, turn=1)])
 SHORT = Settings(compression_timeout=0.2)
 
 
 @pytest.mark.parametrize(
     ("script", "found"),
     [
-        ({"structured": [{"items": [ITEM]}]}, FOUND),
-        ({"structured": [{"items": []}]}, Extraction(items=[])),
-        ({"structured": ["?", {"items": [ITEM]}]}, FOUND),
+        ({"structured": [{"new": [ITEM]}]}, FOUND),
+        ({"structured": [{"new": []}]}, Extraction(new=[])),
+        ({"structured": ["?", {"new": [ITEM]}]}, FOUND),
         (
-            {"answers": [f'```json\n{{"items": [{ITEM}]}}\n```'.replace("'", '"')], "methods": ()},
+            {"answers": [f'```json\n{{"new": [{ITEM}]}}\n```'.replace("'", '"')], "methods": ()},
             FOUND,
         ),
-        ({"structured": [{"items": [ITEM] * 500}]}, Extraction(items=FOUND.items * 500)),
+        ({"structured": [{"new": [ITEM] * 500}]}, Extraction(new=FOUND.new * 500)),
     ],
 )
 async def test_a_model_extracts(script: dict[str, Any], found: Extraction) -> None:
@@ -47,7 +47,7 @@ async def test_a_model_extracts(script: dict[str, Any], found: Extraction) -> No
 
 async def test_an_extraction_that_was_cut_off() -> None:
     """Of an answer that broke off at the limit, the items that are whole are taken."""
-    written = json.dumps({"items": [ITEM, ITEM]})
+    written = json.dumps({"new": [ITEM, ITEM]})
     with serving(*[Say(written[:-9], cut=True)] * 2) as server:
         model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x")
 
@@ -62,7 +62,7 @@ async def test_an_extraction_that_was_cut_off() -> None:
 def test_each_call_has_its_limit() -> None:
     """An extraction has 2,000 tokens for its answer and a background 500, or what is set."""
     fewer = Settings(extraction_max_tokens=300, background_max_tokens=100)
-    items = json.dumps({"items": [ITEM]})
+    items = json.dumps({"new": [ITEM]})
     with serving(*[Say(items), Say("All is well.")] * 2) as server:
         model = init_chat_model("openai:gpt-4o-mini", base_url=server.url, api_key="x")
 
