@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import message_to_dict
 
-from ..memory import likeness
 from ..memory.background import background as describe
 from ..memory.capping import capped
 from ..memory.compressing import Chosen, choose
 from ..memory.context.compression_quote import line_tokens, quote
-from ..memory.deduplicating import merged
 from ..memory.efforts import Effort
 from ..memory.errors import SalienceError
+from ..memory.merge import by_meaning, lexical, merged
 from ..memory.protected import Goals, core
 from ..memory.record import Group
 from ..memory.salience import Compression, Item
@@ -44,7 +43,7 @@ class ProtectedCore:
         self._model = means.model
         self._settings = Settings()
         embedder = means.embedder
-        self._alike = likeness.by_meaning(embedder) if embedder else likeness.lexical
+        self._alike = by_meaning(embedder) if embedder else lexical
         self._goals = Goals("", "")
         self._items: tuple[Item, ...] = ()
         self._background = ""

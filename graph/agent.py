@@ -15,8 +15,8 @@ from ..memory.archive.sql import DiskArchive
 from ..memory.attention import Attention
 from ..memory.context.budget import checked
 from ..memory.errors import SettingsError
-from ..memory.likeness import by_letters, by_meaning
 from ..memory.meaning import Embeddings
+from ..memory.merge import by_letters, by_meaning
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter, cached, count
 from ..memory.toolbox import NAMES, schemas

@@ -11,13 +11,12 @@ from typing import Any, TypeAlias, cast
 from .background import BackgroundRequest, background
 from .capping import capped
 from .context.compression_quote import line_tokens
-from .deduplicating import Merge, merged
 from .desk import Desk
 from .due import Due, item_limit
 from .efforts import Effort
 from .errors import SalienceError
 from .extraction import Extraction, ExtractionRequest, Selection, extract
-from .likeness import Likeness
+from .merge import Likeness, Merge, merged
 from .protected import Goals, core
 from .record import Record
 from .salience import Compression, Item, Kind, Method, done_in

@@ -11,8 +11,8 @@ from ..memory.archive.protocol import Archive
 from ..memory.attention import Attention
 from ..memory.context.assemble import fixed_parts, instructions
 from ..memory.keywords import KeywordCache
-from ..memory.likeness import Likeness
 from ..memory.meaning import Embedder
+from ..memory.merge import Likeness
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter
 

@@ -130,8 +130,7 @@ def test_deduplication(tmp_path: Path) -> None:
     (row,) = results("deduplication", tmp_path, "--data", str(path), "--sizes", "3")["rows"]
     speeds = json.loads((tmp_path / "deduplication_speed.json").read_text(encoding="utf-8"))
 
-    assert (row["same: precision"], row["same: recall"], row["kept of both"]) == (100, 100, 100)
-    assert row["superseded: recall"] is None
+    assert (row["merged"], row["kept apart"]) == (100, 100)
     assert [speed["items"] for speed in speeds["rows"]] == [3]
 
 

@@ -113,9 +113,10 @@ def test_only_new_turns_are_read() -> None:
 
 
 def test_a_newer_number_supersedes_an_older_one() -> None:
-    """A quote with a newer number takes the older one's place."""
+    """A quote takes the place of the older one that it says it revises."""
     template = shed()
-    model = ScriptedModel(structured=[items(PORT), items(NEWER_PORT)], answers=["All is well."])
+    revising = {"new": [{"quote": NEWER_PORT, "kind": "fact", "replaces": [1]}]}
+    model = ScriptedModel(structured=[items(PORT), revising], answers=["All is well."])
     first, second = contexts(begun(SelectiveSalience, template, model), template)
 
     assert (first.quotes, second.quotes) == ((PORT,), (NEWER_PORT,))

@@ -1,5 +1,7 @@
 """One open effort that is talked about for long, with models that quote and summarise."""
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from tests.graph.planted import CONSTRAINTS, DECISIONS, REVISED
 
 FILLER = "We looked at the shop for a while, and talked about this and that without a result. " * 24
 SMALL = Settings(context_budget=5_600)
+KEPT = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
 GOAL = "Bring the shop to the new platform"
 
 
@@ -24,8 +27,20 @@ def extracting(messages: list[BaseMessage]) -> dict[str, Any]:
     kinds = {**dict.fromkeys(CONSTRAINTS, "constraint"), **dict.fromkeys(DECISIONS, "decision")}
     numbers = [version for versions in REVISED for version in versions]
     known = {**kinds, **dict.fromkeys(numbers, "fact")}
-    items = [{"quote": one, "kind": kind, "turn": 0} for one, kind in known.items() if one in said]
+    kept = [*KEPT.findall(messages[-1].text.split("<log", 1)[0])]
+    items = [
+        {"quote": one, "kind": kind, "turn": 0, "replaces": older(one, kept)}
+        for one, kind in known.items()
+        if one in said
+    ]
     return {"new": items}
+
+
+def older(one: str, kept: Sequence[tuple[str, str]]) -> list[int]:
+    """Return the numbers of kept quotes that a statement is a later version of."""
+    versions = next((some for some in REVISED if one in some), ())
+    stale = versions[: versions.index(one)] if versions else ()
+    return [int(number) for number, quote in kept if quote in stale]
 
 
 def agent(root: Path, answers: Any = None, **options: Any) -> Talk:

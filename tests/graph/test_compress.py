@@ -27,7 +27,7 @@ from tests.graph.long_effort import (
     stored,
     talked,
 )
-from tests.graph.planted import GONE, HOLDING, plan
+from tests.graph.planted import GONE, HOLDING, REVISED, plan
 
 
 @pytest.mark.parametrize("turns", [150, pytest.param(300, marks=pytest.mark.soak)])
@@ -122,16 +122,16 @@ def test_an_empty_context_has_its_log_entry(tmp_path: Path) -> None:
 
 def test_contradicting_numbers_have_their_log_entry(tmp_path: Path) -> None:
     """The newer number supersedes the older one, which leaves the context and stays stored."""
-    old, new = "The upload limit is 10 MB.", "The upload limit is now 25 MB."
-    here = compressing(tmp_path, extraction=quoting(old, new))
+    old, new, *_ = REVISED[0]
+    here = compressing(tmp_path)
+    talked(here, 8, {2: old})
 
-    states = talked(here, 14, {2: old, 3: new})
+    states = [here.say(f"{new} {FILLER}"), *talked(here, 18)]
 
-    told = entries(tmp_path)[0]["told"]
-    assert [quote["turn"] for quote in told["quotes"]] == [2, 3]
-    keys = [quote["key"] for quote in told["quotes"]]
+    first, told, *_ = [entry["told"] for entry in entries(tmp_path) if entry["told"]["quotes"]]
+    keys = [one["quotes"][0]["key"] for one in (first, told)]
     assert [(m["gone"], m["kept"], m["how"]) for m in told["merges"]] == [(*keys, "superseded")]
-    assert f"fact, turn 3: {new}" in shown(here)
+    assert f"fact, turn 9: {new}" in shown(here)
     assert old not in shown(here)
     made = stored(here, states[-1])
     assert made is not None

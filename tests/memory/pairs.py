@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ebbtide.memory.deduplicating import merged
-from ebbtide.memory.likeness import Likeness
+from ebbtide.memory.merge import Likeness, merged
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 
@@ -36,11 +35,10 @@ def pairs(part: Part) -> list[Pair]:
     return [_pair(row) for row in TABLE[part]]
 
 
-def outcome(pair: Pair, alike: Likeness) -> str:
-    """Return what becomes of a pair by the threshold of the settings."""
-    threshold = Settings().similarity_threshold
-    merges = merged([], [pair.older, pair.newer], alike, threshold).merges
-    return merges[0].how if merges else "both"
+def is_merged(pair: Pair, alike: Likeness, threshold: float | None = None) -> bool:
+    """Tell whether two items are merged, by the threshold of the settings or another one."""
+    least = Settings().similarity_threshold if threshold is None else threshold
+    return bool(merged([], [pair.older, pair.newer], alike, least).merges)
 
 
 def _pair(row: dict[str, Any]) -> Pair:

@@ -1,0 +1,319 @@
+"""Merging salient items: what was revised or is done leaves, what says the same stays once."""
+
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from threading import Lock
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz import fuzz, process
+
+from .errors import EmbeddingError
+from .meaning import Embedder, Vector
+from .salience import Item, Kind, is_done
+from .terms import CJK, folded, stem, words
+
+Matrix: TypeAlias = NDArray[np.float32]
+"""Likeness from 0 to 1: a row for each text, a column for each one that it is compared with."""
+
+Likeness: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
+"""A way to tell how alike each of some texts is to each of others."""
+
+HELD = 4_000
+"""The texts whose vectors are kept."""
+
+How: TypeAlias = Literal["same", "superseded", "done"]
+"""Why an item is gone: another says the same, a newer one otherwise, or it matters no longer."""
+
+_STRENGTH = (Kind.OUTPUT, Kind.FACT, Kind.GOAL, Kind.DECISION, Kind.CONSTRAINT)
+_LOOKED_UP = frozenset({Kind.FACT, Kind.OUTPUT})
+
+_OTHER_WORDS = 2
+"""Words that each of two texts has for itself at least, if they say the same in other words.
+
+One that is exchanged or added, all else being the same, is what look-alikes differ by.
+"""
+
+_REWRITTEN = (
+    (re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE), "can not"),
+    (re.compile(r"n['’]t\b|\bno longer\b", re.IGNORECASE), " not"),
+    (re.compile(r"['’](?:ll|s|re|ve|d|m)\b", re.IGNORECASE), " "),
+    (re.compile(r"\b(?:ha(?:ve|s)|needs?) to\b", re.IGNORECASE), "must"),
+    (re.compile(r"(?<=\d),(?=\d{3})|\b0(?=\d)"), ""),
+    (re.compile(r"(?<=\d)(?=[^\W\d_]{1,3}\b)"), " "),
+)
+_TOKEN = re.compile(rf"`[^`\n]+`|[{CJK}]|[^\W{CJK}](?:[^\s{CJK}]*[^\W{CJK}])?|[<>=%?？$€£]")
+_SILENT = frozenset(
+    """
+a an the this that these those it its there we i our you your they which who is are was were be been
+being will would shall do does did get gets got so then also now just please of in on at by as all
+every each any always ever
+der die das den dem des ein eine einen ist sind wird werden wir alle immer 请 的
+""".split()  # noqa: SIM905 (reads as a list of words)
+)
+_NOT = frozenset(
+    """
+not no never none nobody nothing neither nor without nicht kein keine keinen nie
+不 没 沒 非 未 无 無 勿 禁
+""".split()  # noqa: SIM905
+)
+_ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
+_TENS = "ten twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
+_COUNTED = {
+    **{word: str(number) for number, word in enumerate(_ONES)},
+    **{word: str(10 * number) for number, word in enumerate(_TENS, start=1)},
+}
+_BY = re.compile(r"\bby\b", re.IGNORECASE)
+_SCRIPT = re.compile(f"[{CJK}]")
+_STOP = re.compile(r"\s*[.!?:]\s|\n")
+
+_log = logging.getLogger("ebbtide.salience")
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """One item that left and by what: the key of another item, or what `done_in` returns."""
+
+    kept: str
+    gone: str
+    how: How
+    likeness: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """All items in the order of their turns, superseded ones too, and what was merged."""
+
+    items: tuple[Item, ...]
+    merges: tuple[Merge, ...]
+
+
+def merged(
+    old: Sequence[Item],
+    new: Sequence[Item],
+    alike: Likeness,
+    threshold: float,
+    gone: Mapping[str, str] = MappingProxyType({}),
+) -> Merged:
+    """Merge new items into old ones; only the new are compared, with all that is current.
+
+    First leaves what a model named: `gone` has the keys of items, and of what superseded them. Of
+    two that say the same and are more alike than `threshold` the shorter stays, the older of two
+    equally long ones, with the stronger of their kinds. What left is kept with `superseded_by`, to
+    hold again if the turn of the other one is erased.
+
+    >>> old = Item(Kind.FACT, "Max upload is 10 MB.", 1)
+    >>> new = Item(Kind.FACT, "Max upload is now 25 MB.", 2)
+    >>> made = merged([old], [new], lexical, 0.85, {old.key: new.key})
+    >>> [(item.quote, item.superseded_by == new.key) for item in made.items]
+    [('Max upload is 10 MB.', True), ('Max upload is now 25 MB.', False)]
+    """
+    pool = {item.key: item for item in old}
+    fresh = {item.key: item for item in new if item.key not in pool}
+    pool |= {item.key: item for item in sorted(fresh.values(), key=lambda item: item.turn)}
+    merges = [*_left(pool, gone)]
+    keys, first = [*pool], len(pool) - len(fresh)
+    texts = [item.quote for item in pool.values()]
+    likeness = alike(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
+    for at, row in enumerate(likeness, start=first):
+        for place in np.flatnonzero(row[:at] > threshold).tolist():
+            one, other = pool[keys[place]], pool[keys[at]]
+            if not (one.superseded_by or other.superseded_by) and same(one.quote, other.quote):
+                merges.append(_united(pool, one, other, round(float(row[place]), 4)))
+    return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
+
+
+def _left(pool: dict[str, Item], gone: Mapping[str, str]) -> Iterator[Merge]:
+    """Take out what is done, or superseded by an item that holds; no output lifts a rule."""
+    for key, by in gone.items():
+        item, heir = pool.get(key), pool.get(by)
+        if item is None or item.superseded_by or key == by or not (heir or is_done(by)):
+            continue
+        printed = heir is not None and (heir.kind is Kind.OUTPUT or heir.speaker == "tool")
+        if (heir and heir.superseded_by) or (printed and item.kind not in _LOOKED_UP):
+            continue
+        pool[key] = replace(item, superseded_by=by)
+        yield Merge(by, key, "superseded" if heir else "done")
+
+
+def _united(pool: dict[str, Item], one: Item, other: Item, likeness: float) -> Merge:
+    """Keep one of two items that say the same."""
+    stays, goes = (other, one) if len(other.quote) < len(one.quote) else (one, other)
+    kind = max(stays.kind, goes.kind, key=_STRENGTH.index)
+    said = "user" if "user" in {stays.speaker, goes.speaker} else stays.speaker
+    pool[stays.key] = replace(stays, kind=kind, speaker=said)
+    pool[goes.key] = replace(goes, superseded_by=stays.key)
+    return Merge(stays.key, goes.key, "same", likeness)
+
+
+def same(one: str, other: str) -> bool:
+    """Tell whether two texts may say the same: nothing that they name or deny differs.
+
+    Their words are the same in an order that may be, or most differ and no number, unit, negation
+    or identifier does.
+
+    >>> same("Backups run every night at 02:00.", "Every night at 2:00 the backups run.")
+    True
+    >>> same("The timeout is 30 s.", "The timeout is 30 min.")
+    False
+    """
+    first, second = _told(one), _told(other)
+    if sorted(first.words) == sorted(second.words):
+        passive = bool(_BY.search(one)) != bool(_BY.search(other))
+        return passive or _moved(first.words, second.words)
+    if _SCRIPT.search(one + other) or first.fixed != second.fixed:
+        return False
+    own, others = first.bare - second.bare, second.bare - first.bare
+    named = first.names <= second.bare and second.names <= first.bare
+    return named and min(len(own), len(others)) >= _OTHER_WORDS
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The words of a text that tell something: stems, or identifiers as they are written.
+
+    A number has its unit, or whatever is counted, with it; a denied word begins with "¬".
+    """
+
+    words: tuple[str, ...]
+    names: frozenset[str]
+
+    @property
+    def bare(self) -> frozenset[str]:
+        """The words, denied or not."""
+        return frozenset(word.removeprefix("¬") for word in self.words)
+
+    @property
+    def fixed(self) -> tuple[list[str], int]:
+        """The numbers with their units, and whether something is denied."""
+        numbers = sorted(word for word in self.words if word.lstrip("¬")[0:1].isdigit())
+        return numbers, sum(word.startswith("¬") for word in self.words) % 2
+
+
+@lru_cache(maxsize=8_000)
+def _told(text: str) -> _Told:
+    for pattern, plain in _REWRITTEN:
+        text = pattern.sub(plain, text)
+    told: list[str] = []
+    names: set[str] = set()
+    deny, counting, starts = "", False, True
+    for found in _TOKEN.finditer(text):
+        piece, low = found[0], _COUNTED.get(folded(found[0]), folded(found[0]))
+        silent = low in _SILENT and (piece != "A" or starts)
+        if silent or low in _NOT:
+            counting = False
+            deny = deny if silent else "" if deny else "¬"
+            continue
+        written = not low.isalpha() or piece[1:] != piece[1:].lower()
+        word = stem(low) if not written else low if low[0].isdigit() else piece
+        if not low[0].isdigit() and (written or (piece[0].isupper() and not starts)):
+            names.add(word)
+        if counting and not low[0].isdigit():
+            told[-1] += f" {word}"
+        else:
+            told.append(deny + word)
+        deny, counting = "", not counting and low[0].isdigit()
+        starts = _STOP.match(text, found.end()) is not None
+    return _Told((*told, *([deny] if deny else [])), frozenset(names))
+
+
+def _moved(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Tell whether two rows of the same words differ at most by where one piece of them stands.
+
+    >>> _moved(("a", "b", "c"), ("c", "a", "b")), _moved(("a", "b", "c"), ("c", "b", "a"))
+    (True, False)
+    """
+    differ = [at for at in range(len(one)) if one[at] != other[at]]
+    if not differ:
+        return True
+    first, second = (row[differ[0] : differ[-1] + 1] for row in (one, other))
+    return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
+
+
+class _Lettered:
+    """Likeness by letters, which says once that it serves for want of embeddings."""
+
+    def __init__(self) -> None:
+        """Say nothing yet."""
+        self._said = False
+
+    def __call__(self, texts: Sequence[str], others: Sequence[str]) -> Matrix:
+        """Return how alike the texts are by their letters; see `lexical`."""
+        if not self._said:
+            _log.warning("salient items are compared by their letters: no embeddings given")
+            self._said = True
+        return lexical(texts, others)
+
+
+class _Meant:
+    """Likeness by meaning: cosines of vectors, of which those of known texts are kept.
+
+    From the first `EmbeddingError` of a call on, that call is answered by letters.
+    """
+
+    def __init__(self, embedder: Embedder, held: int = HELD) -> None:
+        """Keep the vectors of up to `held` texts."""
+        self._embedder, self._held = embedder, held
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._lock, self._failed = Lock(), False
+
+    def __call__(self, texts: Sequence[str], others: Sequence[str]) -> Matrix:
+        """Return the cosines of texts; what is opposite is as little alike as what is foreign."""
+        try:
+            vectors = self._of([*dict.fromkeys([*texts, *others])])
+        except EmbeddingError as error:
+            if not self._failed:
+                _log.warning("salient items are compared by their letters: %s", error)
+                self._failed = True
+            return lexical(texts, others)
+        rows, columns = ([vectors[text] for text in some] for some in (texts, others))
+        if not rows or not columns:
+            return np.zeros((len(rows), len(columns)), np.float32)
+        cosines: Matrix = np.einsum("id,jd->ij", np.stack(rows), np.stack(columns))
+        return cosines.clip(0, 1)
+
+    def _of(self, texts: Sequence[str]) -> dict[str, Vector]:
+        with self._lock:
+            found = {text: self._vectors[text] for text in texts if text in self._vectors}
+        missing = [text for text in texts if text not in found]
+        if missing:
+            found.update(zip(missing, self._embedder.documents(missing), strict=True))
+        with self._lock:
+            for text in texts:
+                self._vectors[text] = found[text]
+                self._vectors.move_to_end(text)
+            while len(self._vectors) > self._held:
+                self._vectors.popitem(last=False)
+        return found
+
+
+def by_meaning(embedder: Embedder) -> Likeness:
+    """Return likeness by the cosines of an embedding model; use one for all passes."""
+    return _Meant(embedder)
+
+
+def by_letters() -> Likeness:
+    """Return `lexical` likeness that logs, at its first use, that there are no embeddings."""
+    return _Lettered()
+
+
+def lexical(texts: Sequence[str], others: Sequence[str]) -> Matrix:
+    """Return how alike texts are by letters: as they stand or by what they tell, in any order.
+
+    >>> lexical(["All answers must be short."], ["Each answer has to be short."]).tolist()
+    [[1.0]]
+    """
+    found = np.zeros((len(texts), len(others)), np.float32)
+    for form in (words, lambda text: _told(text).words):
+        rows, columns = (
+            [" ".join(sorted(form(one))) or one for one in some] for some in (texts, others)
+        )
+        scores = process.cdist(rows, columns, scorer=fuzz.ratio, dtype=np.float32)
+        found = np.maximum(found, scores.reshape(found.shape) / 100)
+    return found
