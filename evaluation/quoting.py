@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import message_to_dict
 
+from ..memory.background import Known
 from ..memory.background import background as describe
 from ..memory.capping import capped
-from ..memory.compressing import Chosen, choose
+from ..memory.compressing import Chosen, choose, over
 from ..memory.context.compression_quote import line_tokens, quote
 from ..memory.efforts import Effort
 from ..memory.errors import SalienceError
@@ -124,7 +125,8 @@ class SelectiveSalience(ProtectedCore):
 
     def _written(self, leaving: Sequence[Group], items: Sequence[Item]) -> str:
         settings = self._settings
-        old = Compression(NAME, 0, 0, tuple(items), self._background)
+        quoted = tuple(item.quote for item in items if not item.superseded_by)
+        old = Known(self._background, quoted, over(self._items, items))
         ask = partial(extracting.background, self._model, settings=settings)
         return _led(describe(self._effort(), leaving, old, settings, count), ask)
 

@@ -10,7 +10,6 @@ from .errors import SalienceError
 from .extraction import MOST_PARTS, fenced_quotes, heading, readable
 from .quotes import fenced
 from .record import Group
-from .salience import Compression
 from .settings import Settings
 from .sources import legible, parts
 from .tokens import TokenCounter, cut_at_sentence
@@ -25,6 +24,15 @@ _PREVIEW = 150
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What stands beside a background: the one so far, what is quoted, what holds no longer."""
+
+    background: str = ""
+    quoted: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class BackgroundRequest:
     """One call to the model that writes the background: its instructions and the log."""
 
@@ -35,11 +43,11 @@ class BackgroundRequest:
 def background(
     effort: Effort,
     turns: Sequence[Logged],
-    old: Compression,
+    old: Known,
     settings: Settings,
     count: TokenCounter,
 ) -> Generator[BackgroundRequest, str, str]:
-    """Ask for a background that goes on from that of `old`, whose items are quoted beside it.
+    """Ask for a background that goes on from the old one, and tells as past what is gone.
 
     Yields requests, is sent the answers, returns the background, cut at a sentence end. Tools'
     outputs are shown as previews. A long log comes in parts, each of which goes on from the answer
@@ -47,8 +55,10 @@ def background(
     read. Raises `SalienceError` if an answer is empty.
     """
     instructions = prompt("background", words=WORDS)
-    known = fenced_quotes([item.quote for item in old.current], settings.salience_max_tokens, count)
-    taken = count(instructions) + count(known) + 2 * settings.background_max_tokens
+    limit = settings.salience_max_tokens
+    known = fenced_quotes(old.quoted, limit, count)
+    gone = fenced_quotes(old.gone, limit, count) if old.gone else "nothing"
+    taken = count(instructions) + count(known) + count(gone) + 2 * settings.background_max_tokens
     logs = _logs(turns, readable(settings, taken), count)
     made = old.background
     for number, log in enumerate(logs, start=1):
@@ -58,6 +68,7 @@ def background(
             **heading(effort),
             background=fenced("background", made or "nothing"),
             quoted=known,
+            gone=gone,
             part=part,
             log=fenced("log", log, part=part),
         )

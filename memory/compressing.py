@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-from .background import BackgroundRequest, background
+from .background import BackgroundRequest, Known, background
 from .capping import capped
 from .context.compression_quote import line_tokens
 from .desk import Desk
@@ -16,7 +16,7 @@ from .due import Due, item_limit
 from .efforts import Effort
 from .errors import SalienceError
 from .extraction import Extraction, ExtractionRequest, Selection, extract
-from .merge import Likeness, Merge, merged
+from .merge import Likeness, Merge, merged, same
 from .protected import Goals, core
 from .record import Record
 from .salience import Compression, Item, Kind, Method, done_in
@@ -83,7 +83,7 @@ def compress(desk: Desk, due: Due, alike: Likeness) -> Passing:
     if by_rules:
         return Compressed(made, told)
     try:
-        written = yield from _background(desk, due, made, _dropped(found.items, items))
+        written = yield from _background(desk, due, made, found.items)
     except SalienceError as error:
         return Compressed(None, {**told, "failed": str(error)})
     return Compressed(replace(made, background=written), {**told, "background": written})
@@ -172,14 +172,14 @@ def _core(desk: Desk, due: Due, why: str = "") -> Chosen:
 def _aims(desk: Desk, due: Due, found: Goals) -> tuple[Item, ...]:
     """Return the first goal, once there is another, and each later one with why, as it was given.
 
-    No log is searched for them, since they stand in calls of the memory's own tools.
+    No log is searched for them, since the model wrote them in calls of the memory's own tools.
     """
     begun = desk.view.log_turns(due.effort.id)[:1]
     aims = [(Kind.GOAL, found.original, turn) for turn in begun if found.original != found.current]
     for turn, goal, why in found.changes:
         aims += [(Kind.GOAL, goal, turn), (Kind.DECISION, why, turn)]
     cut = partial(cut_quote, limit=_longest(desk), count=desk.count)
-    return tuple(Item(kind, cut(said), turn) for kind, said, turn in aims if said)
+    return tuple(Item(kind, cut(said), turn, speaker="record") for kind, said, turn in aims if said)
 
 
 def _longest(desk: Desk) -> int:
@@ -187,25 +187,45 @@ def _longest(desk: Desk) -> int:
 
 
 def _background(
-    desk: Desk, due: Due, made: Compression, dropped: str
+    desk: Desk, due: Due, made: Compression, items: Sequence[Item]
 ) -> Generator[Request, Any, str]:
     """Ask for the background: it goes on from the old one, or is made anew if that was erased.
 
-    What was quoted until now and is not any more, `dropped`, stands with the old one.
+    What the cap took of the `items` stands with the old one.
     """
     turns: Sequence[Record] = due.leaving
+    before = due.old.items if due.old else ()
     if due.old is not None and due.old.stale:
-        log = desk.view.log_turns(due.effort.id)
+        log, before = desk.view.log_turns(due.effort.id), ()
         turns = desk.view.turns([turn for turn in log if turn <= due.through])
+    dropped = " ".join(
+        folded(item.quote) for item in items if item not in made.items and not item.superseded_by
+    )
     dropped = cut_at_sentence(dropped, desk.settings.background_max_tokens, desk.count)
-    known = replace(made, background=" ".join(filter(None, (made.background, dropped))))
+    known = Known(
+        background=" ".join(filter(None, (made.background, dropped))),
+        quoted=tuple(item.quote for item in made.current),
+        gone=over(before, items),
+    )
     return (yield from background(due.effort, turns, known, desk.settings, desk.count))
 
 
-def _dropped(before: Sequence[Item], after: Sequence[Item]) -> str:
-    """Return what the cap took of the items that hold, as text."""
-    gone = (item for item in before if item not in after and not item.superseded_by)
-    return " ".join(folded(item.quote) for item in gone)
+def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+    """Return the quotes that were revised or done since, not those that others say as well.
+
+    >>> old = Item(Kind.FACT, "It is 10 MB.", 1)
+    >>> over([old], [replace(old, superseded_by="done 4-6")])
+    ('It is 10 MB.',)
+    """
+    known = {item.key for item in before if item.superseded_by}
+    heirs = {item.key: item.quote for item in after}
+    return tuple(
+        item.quote
+        for item in after
+        if item.superseded_by
+        and item.key not in known
+        and not same(item.quote, heirs.get(item.superseded_by, ""))
+    )
 
 
 def _events(

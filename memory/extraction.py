@@ -132,17 +132,15 @@ def extract(
     among the kept quotes. Nothing is asked about turns in which nothing was said. Raises
     `SalienceError` if there are more than `MOST_PARTS` parts.
     """
-    instructions, limit = prompt("extract"), settings.salience_max_tokens
-    taken = count(instructions) + limit + settings.extraction_max_tokens
-    logs = parts(turns, readable(settings, taken), count)
-    if len(logs) > MOST_PARTS:
-        raise SalienceError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
     kept = tuple(item for item in quoted if not item.superseded_by)
+    known = [item.quote for item in kept]
+    logs = _logs(turns, known, settings, count)
+    instructions, limit = prompt("extract"), settings.salience_max_tokens
     new: dict[tuple[str, int | None], Extracted] = {}
     done: list[int] = []
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
-        shown = [*(item.quote for item in kept), *(one.quote for one in new.values())]
+        shown = [*known, *(one.quote for one in new.values())]
         named = prompt(
             "extract_log",
             **heading(effort),
@@ -152,11 +150,30 @@ def extract(
             most=_most(limit - sum(map(count, shown))),
         )
         answer = yield ExtractionRequest(instructions, named)
+        numbers = range(1, len(shown) + 1)
         for one in answer.new:
-            known = [n for n in one.replaces if 1 <= n <= len(shown)]
-            new.setdefault((one.quote, one.turn), one.model_copy(update={"replaces": known}))
-        done += [n for n in answer.done if 1 <= n <= len(shown)]
+            replaces = [number for number in one.replaces if number in numbers]
+            new.setdefault((one.quote, one.turn), one.model_copy(update={"replaces": replaces}))
+        done += [number for number in answer.done if number in numbers]
     return Selection(kept, tuple(new.values()), tuple(done))
+
+
+def _logs(
+    turns: Sequence[Logged], known: Sequence[str], settings: Settings, count: TokenCounter
+) -> list[str]:
+    """Return the parts of a log that are asked about, so that each call fits the budget.
+
+    Later parts are shown what was picked from earlier ones, too, up to the limit of all quotes.
+    """
+    limit, logs = settings.salience_max_tokens, [""]
+    taken = count(prompt("extract")) + settings.extraction_max_tokens
+    for quotes in (count(fenced_quotes(known, limit, count, numbered=True)), limit):
+        logs = parts(turns, readable(settings, taken + quotes), count)
+        if len(logs) <= 1:
+            return logs
+    if len(logs) > MOST_PARTS:
+        raise SalienceError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
+    return logs
 
 
 def _most(left: int) -> int:

@@ -14,8 +14,8 @@ Method: TypeAlias = Literal["salience", "protected-core"]
 """How a log was compressed: with items that a model chose, or with those that rules find."""
 
 
-Speaker: TypeAlias = Literal["user", "assistant", "tool", ""]
-"""Who said something."""
+Speaker: TypeAlias = Literal["user", "assistant", "tool", "record", ""]
+"""Who said something; "record" is what the model wrote down when it opened or changed an effort."""
 
 
 class Kind(StrEnum):

@@ -10,6 +10,8 @@ _END = re.compile(
 )
 _BULLET = re.compile(r"^(?:\s|[-*•>#]+\s|\d{1,3}[.)]\s)+")
 
+_LIST = re.compile(r"(?:\s*(?:[-*•]|\d{1,3}[.)])\s[^\n]*(?:\n|\Z))+")
+
 
 def sentences(text: str) -> Iterator[str]:
     r"""Yield the sentences and lines of a text, without the marks of lists before them.
@@ -35,6 +37,30 @@ def rest(before: str, words: str, after: str) -> tuple[str, str]:
     end = _END.search(whole, len(words))
     said = whole[len(words) : end.end() if end else len(whole)].rstrip()
     return before[begin:], said
+
+
+def last_sentence(before: str) -> str:
+    """Return the sentence that a text ends with, with the white space behind it.
+
+    >>> last_sentence("It rains. It took a week. ")
+    'It took a week. '
+    """
+    begin = max((end.end() for end in _END.finditer(before.rstrip())), default=0)
+    return before[begin:]
+
+
+def next_sentence(after: str) -> str:
+    r"""Return the sentence or the list that a text begins with, and the white space before it.
+
+    >>> next_sentence(" Be brief. Be kind."), next_sentence("\n- a\n- b\n\nBye.")
+    (' Be brief.', '\n- a\n- b')
+    """
+    found = _LIST.match(after)
+    if found:
+        return found[0].rstrip()
+    begin = len(after) - len(after.lstrip())
+    end = _END.search(after, begin)
+    return after[: end.end() if end else len(after)].rstrip()
 
 
 def _bare(piece: str) -> Iterator[str]:

@@ -44,7 +44,7 @@ def _fitting(size: int, limit: int, tokens: Callable[[int], int]) -> int:
 
 
 def slices(text: str, limit: int, count: TokenCounter) -> list[str]:
-    r"""Cut `text` into slices of at most `limit` tokens, at line ends where that is possible.
+    r"""Cut `text` into slices of at most `limit` tokens, at line ends or else between words.
 
     >>> slices("a b\nc d e", 3, lambda text: len(text.split()))
     ['a b\n', 'c d e']
@@ -53,7 +53,8 @@ def slices(text: str, limit: int, count: TokenCounter) -> list[str]:
     while text:
         end = fit(text, limit, count)
         if end < len(text):
-            end = text.rfind("\n", end // 2, end) + 1 or end
+            line = text.rfind("\n", end // 2, end) + 1
+            end = line or max(text.rfind(" ", end // 2, end + 1), 0) or end
         parts.append(text[:end])
         text = text[end:]
     return parts

@@ -16,6 +16,9 @@ from ..wellformed import note
 _PARTS = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """What of the room the items may have, tried in this order."""
 
+_CONTINUED = "\n| "
+"""What the further lines of a quote begin with."""
+
 _BEFORE = 12
 """Tokens before a quote, its kind and its turn, and of the line break."""
 
@@ -45,7 +48,7 @@ def quote(
 
 def line_tokens(count: TokenCounter, quote: str) -> int:
     """Return what a quote takes in the context, with the words before it, at most."""
-    return count(quote) + _BEFORE
+    return count(_CONTINUED.join(quote.splitlines())) + _BEFORE
 
 
 def _note(made: Compression, first: int, items: Sequence[Item], background: str) -> Message:
@@ -62,10 +65,13 @@ def _ordered(items: Sequence[Item]) -> list[Item]:
 
 
 def _line(item: Item) -> str:
-    """Write an item in one line, so that no quote can make up another one."""
-    said = f", {item.speaker}" if item.speaker in {"assistant", "tool"} else ""
-    kind = "goal at the time" if item.kind is Kind.GOAL else item.kind
-    return f"{kind}, turn {item.turn}{said}: {folded(item.quote)}"
+    """Write an item with its white space; its further lines are marked, so none can be another."""
+    recorded = item.speaker == "record"
+    said = ", in the assistant's words" if recorded else f", {item.speaker}"
+    said = said if item.speaker not in {"user", ""} else ""
+    kind = "goal at the time" if item.kind is Kind.GOAL else str(item.kind)
+    kind = "why the goal changed" if recorded and item.kind is Kind.DECISION else kind
+    return f"{kind}, turn {item.turn}{said}: {_CONTINUED.join(item.quote.splitlines())}"
 
 
 def _background(background: str) -> Iterator[str]:

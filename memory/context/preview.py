@@ -15,6 +15,9 @@ from ..transcript import Logged, Offsets, offsets, spoken
 
 _HEAD_SHARE = 0.7
 
+_WORD = 40
+"""Characters by which a cut may be moved so that it cuts no word in two."""
+
 _DECIDED = 400
 """Tokens that what a tool says of goal, constraints and summary of an effort may have anywhere."""
 
@@ -48,11 +51,32 @@ def preview(said: str, limit: int, turn: int, offset: int, count: TokenCounter) 
     if whole <= limit:
         return said
     first = max(1, int(limit * _HEAD_SHARE))
-    end = fit(said, first, count)
+    end = _word_end(said, fit(said, first, count))
     begin = max(end, fit_end(said, limit - first, count)) if limit > first else len(said)
+    begin = _word_begin(said, begin)
     left = max(1, whole - count(said[:end]) - count(said[begin:]))
     pointer = prompt("left_out", tokens=left, turn=turn, offset=offset + end)
     return f"{said[:end]}\n{pointer}\n{said[begin:]}".rstrip("\n")
+
+
+def _word_end(said: str, end: int) -> int:
+    """Return where the last whole word ends before a position, itself if no space is near.
+
+    >>> _word_end("one two three", 9), _word_end("one two three", 7)
+    (7, 7)
+    """
+    space = max(said.rfind(space, max(0, end - _WORD), end + 1) for space in " \n")
+    return space if space > 0 else end
+
+
+def _word_begin(said: str, begin: int) -> int:
+    """Return where the next whole word begins, the position itself if no space is near.
+
+    >>> _word_begin("one two three", 5), _word_begin("one two three", 8)
+    (8, 8)
+    """
+    near = [said.find(space, begin - 1, begin + _WORD) for space in " \n"] if begin else []
+    return min((at + 1 for at in near if at >= 0), default=begin)
 
 
 def previewed(

@@ -50,6 +50,7 @@ def test_many_turns_stay_in_budget_and_keep_what_holds(tmp_path: Path, turns: in
     assert 5 < len(passes) < turns / 5
 
 
+WROTE = ", in the assistant's words"
 LONG_QUOTE = "The contract says that " + "the shop answers, and " * 500 + "that is all."
 EDGES = {
     "nothing salient": (quoting(), "We must stay.", {"method": "salience"}, []),
@@ -341,10 +342,10 @@ def test_goal_changes_are_quoted(tmp_path: Path, options: dict[str, Any]) -> Non
     by_rules = [(item["kind"], item["turn"]) for item in entries(tmp_path)[0]["told"]["by_rules"]]
     assert by_rules == [("goal", 1), ("goal", 2), ("decision", 2)]
     assert (
-        f"goal at the time, turn 1: {GOAL}\ngoal at the time, turn 2: Move the shop by May\n"
-        in shown(here)
-    )
-    assert "decision, turn 2: The lease ends in June." in shown(here)
+        f"goal at the time, turn 1{WROTE}: {GOAL}\n"
+        f"goal at the time, turn 2{WROTE}: Move the shop by May\n"
+    ) in shown(here)
+    assert f"why the goal changed, turn 2{WROTE}: The lease ends in June." in shown(here)
 
 
 def test_a_goal_without_end_leaves_room_for_quotes(tmp_path: Path) -> None:
@@ -357,8 +358,8 @@ def test_a_goal_without_end_leaves_room_for_quotes(tmp_path: Path) -> None:
 
     talked(here, 16, {2: "It is 8443."})
 
-    assert "goal at the time, turn 2: Keep the shop" in shown(here)
-    assert f"goal at the time, turn 1: {GOAL}" in shown(here)
+    assert f"goal at the time, turn 2{WROTE}: Keep the shop" in shown(here)
+    assert f"goal at the time, turn 1{WROTE}: {GOAL}" in shown(here)
     assert "constraint, turn 2: It is 8443." in shown(here)
 
 
@@ -372,8 +373,8 @@ def test_a_goal_that_changed_after_a_pass_leaves_the_first_one_quoted(tmp_path: 
     [here.say(f"{FILLER}{turn}") for turn in range(12, 25)]
 
     assert before["memory"]["position"]["compressed"] == {"shop": 8}
-    assert f"goal at the time, turn 1: {GOAL}\n" in shown(here)
-    assert "goal at the time, turn 12: Close the shop\n" in shown(here)
+    assert f"goal at the time, turn 1{WROTE}: {GOAL}\n" in shown(here)
+    assert f"goal at the time, turn 12{WROTE}: Close the shop\n" in shown(here)
 
 
 def test_conclude_and_reopen_keep_it(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.memory.background import background
+from ebbtide.memory.background import Known, background
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.extraction import Extraction, extract
 from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Compression, Item, Kind
+from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.verifying import verify
@@ -40,7 +40,7 @@ def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]
 
 def described(turns: Sequence[Group], old: str) -> str:
     """Return the background that the offline model writes."""
-    steps = background(EFFORT, turns, Compression("auth-bug", 0, 0, (), old), Settings(), count)
+    steps = background(EFFORT, turns, Known(old), Settings(), count)
     return str(extracting.answered(extracting.background(OfflineModel(), next(steps), Settings())))
 
 

@@ -5,43 +5,44 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.background import BackgroundRequest, background
+from ebbtide.memory.background import BackgroundRequest, Known, background
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import SalienceError
 from ebbtide.memory.extraction import MOST_PARTS
 from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Compression, Item, Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.asking import answered
 from tests.memory.desks import ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
-OLD = Compression("auth-bug", 3, 3, (Item(Kind.FACT, "Port 8443.", 1),), "It began well.")
+OLD = Known("It began well.", ("Port 8443.",), ("Port 8080.",))
 TURNS = [Group(4, (human("Open the port."),), "")]
 
 
 def asked(
-    turns: Sequence[Group], answers: Sequence[str], old: Compression = OLD, **chosen: Any
+    turns: Sequence[Group], answers: Sequence[str], old: Known = OLD, **chosen: Any
 ) -> tuple[list[BackgroundRequest], str | None]:
     """Return what is asked about turns, and the background if the answers were enough."""
     return answered(background(EFFORT, turns, old, Settings(**chosen), count_words), answers)
 
 
 def test_the_request_holds_the_old_background_and_the_quotes() -> None:
-    """Old background, quotes and log are fenced data; the instructions are always the same."""
+    """Old background, quotes, what is gone and log are data; the instructions stay the same."""
     (request,), made = asked(TURNS, ["The port is open."])
 
     assert request.instructions == prompt("background", words=90)
     assert ">\nIt began well.\n</background " in request.log
+    assert "already:\n<quoted" in request.log
     assert ">\n- Port 8443.\n</quoted " in request.log
+    assert ">\n- Port 8080.\n</quoted " in request.log.split("Replaced or done:")[1]
     assert ">\n[turn 4]\nuser: Open the port.\n</log " in request.log
     assert made == "The port is open."
 
 
 def test_without_an_old_background_the_request_says_so() -> None:
     """Nothing is left blank in what the model reads."""
-    (request,), _ = asked(TURNS, [], Compression("auth-bug", 3, 3))
+    (request,), _ = asked(TURNS, [], Known())
 
     assert ">\nnothing\n</background " in request.log
     assert ">\nnothing\n</quoted " in request.log
@@ -80,6 +81,17 @@ def test_outputs_of_tools_are_shown_in_short() -> None:
 
     assert request.log.count("word ") == 300
     assert 0 < request.log.count("row ") <= 150
+
+
+def test_what_is_shown_in_short_is_cut_between_words() -> None:
+    """No half of a word stands beside what was left out of an output."""
+    rows = " ".join(f"identifier-{n:05}" for n in range(4_000))
+
+    (request,), _ = asked([Group(4, (human("Look."), tool("1", rows, "query")), "")], [])
+
+    shown = request.log.split("[turn 4]")[1]
+    assert {len(one) for one in shown.split() if one.startswith("identifier-")} == {16}
+    assert "\nidentifier-" in shown.split("left out")[1]
 
 
 def test_a_long_background_is_cut_at_a_sentence_end() -> None:

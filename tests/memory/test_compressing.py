@@ -79,11 +79,13 @@ def test_what_is_replaced_or_done_leaves(shop: Conversation) -> None:
     old = Compression("shop", 3, 3, kept, "They began.")
     answer = Extraction(new=[Extracted(quote=NEW, replaces=[2])], done=[1])
 
-    _, done = passed(shop, [answer, "They went on."], old)
+    asked, done = passed(shop, [answer, "They went on."], old)
 
     assert done.made is not None
+    gone = asked[1].log.split("Replaced or done:")[1]
     new = Item(Kind.FACT, NEW, 4)
     assert [item.superseded_by for item in done.made.items] == ["done 4-4", new.key, ""]
+    assert [f"- {said}\n" in gone for said in (RULE, OLD, NEW)] == [True, True, False]
     assert [(one["gone"], one["how"]) for one in done.told["merges"]] == [
         (kept[0].key, "done"),
         (kept[1].key, "superseded"),
@@ -170,6 +172,7 @@ def test_goals_that_changed_are_quoted(shop: Conversation) -> None:
         (Kind.GOAL, "Close it.", 5),
         (Kind.DECISION, "Nobody buys.", 5),
     ]
+    assert [item.speaker for item in done.made.items] == ["record", "user", "record", "record"]
 
 
 def test_a_goal_of_reopening_is_a_change_and_a_constraint_is_none(shop: Conversation) -> None:

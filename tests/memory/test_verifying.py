@@ -191,6 +191,58 @@ def test_a_quote_keeps_the_negation_of_its_sentence(said: str, quote: str, found
     assert verdict.item == Item(Kind.FACT, found, 1)
 
 
+ROWS = [
+    f"job {n % 40} on node {n % 7}: step {n % 9} of 9 done in {n % 90} ms, queue of {n % 11} jobs"
+    for n in range(2_000)
+]
+
+
+@pytest.mark.parametrize("step", [1, 53])
+def test_near_misses_in_repetitive_text(step: int) -> None:
+    """Of 40 rows of a log with one word off, at least 33 are found, though each word is common."""
+    turns = [Group(1, (human("Look."), tool("1", "\n".join(ROWS), "query")), "")]
+    rows = [ROWS[700 + n * step % 1_300] for n in range(40)]
+    words = ["node", "step", "done", "queue"]
+    quotes = [row.replace(words[n % 4], words[n % 4][:-1] + "x") for n, row in enumerate(rows)]
+
+    verdicts = verify([Extracted(quote=quote) for quote in quotes], turns)
+
+    found = [verdict.item.quote for verdict in verdicts if verdict.item]
+    assert len(found) >= 33
+    assert sum(row in found for row in rows) >= 33
+
+
+@pytest.mark.parametrize(
+    ("said", "quote", "found"),
+    [
+        ("It took a week. That is too long.", "That is too long.", None),
+        (
+            "We ordered one box. Make it two, please.",
+            "Make it two",
+            "We ordered one box. Make it two",
+        ),
+        ("Shall I go on? Yes, do.", "Yes, do.", None),
+        (
+            "Be warned. The rules are: never guess. Bye.",
+            "The rules are:",
+            "The rules are: never guess.",
+        ),
+        ("Rules:\n- be brief\n- be kind\n\nBye.", "Rules:", "Rules:\n- be brief\n- be kind"),
+        ("Hello. The port is 8443.", "The port is 8443.", "The port is 8443."),
+        ("That is too long.", "That is too long.", None),
+        ("Bye. Rules:", "Rules:", "Rules:"),
+        ("word " * 200 + ". That is too long.", "That is too long.", "That is too long."),
+    ],
+)
+def test_what_says_nothing_alone_has_its_neighbour(
+    said: str, quote: str, found: str | None
+) -> None:
+    """The sentence before what points at it, and what follows a colon; nothing where none is."""
+    (verdict,) = verify([Extracted(quote=quote)], [Group(1, (human(said),), "")])
+
+    assert verdict.item == Item(Kind.FACT, found or said, 1)
+
+
 def test_a_changed_number_is_that_of_the_source() -> None:
     """A quote with another number than the source is mended, and never believed."""
     verdict = one("The limit is 900 requests.")
