@@ -3,7 +3,8 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +30,24 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One conversation: its sessions with their summaries, and the questions about it."""
+    """One conversation: its sessions with their times and summaries, and the questions about it."""
 
     id: str
     sessions: tuple[tuple[Said, ...], ...]
+    times: tuple[str, ...]
     summaries: tuple[str, ...]
     questions: tuple[Question, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A conversation in an archive: the turn and the effort of each utterance, and the texts."""
+    """A conversation in an archive: the turn, the effort and the text of each utterance."""
 
     owner: Owner
     tip: Tip
     turns: Mapping[str, int]
     efforts: Mapping[str, str]
-    texts: Mapping[int, tuple[str, ...]]
+    said: Mapping[str, str]
 
 
 def load(path: Path) -> tuple[Conversation, ...]:
@@ -58,7 +60,7 @@ def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:
     owner, tip = Owner("locomo", talk.id), Tip()
     turns: dict[str, int] = {}
     efforts: dict[str, str] = {}
-    texts: dict[int, tuple[str, ...]] = {}
+    texts: dict[str, str] = {}
     for number, said in enumerate(talk.sessions):
         name = f"session-{number:02}"
         for first in range(0, len(said), size):
@@ -66,10 +68,11 @@ def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:
             last = first + size >= len(said)
             event = {"type": "concluded", "effort": name, "summary": talk.summaries[number]}
             turn = group(tip.turn + 1, part, name, [event] if last else [])
+            turn = replace(turn, at=talk.times[number])
             tip = archive.commit(owner, tip, turn).tip
             turns |= dict.fromkeys((one.id for one in part), tip.turn)
             efforts |= dict.fromkeys((one.id for one in part), name)
-            texts[tip.turn] = tuple(one.text for one in part)
+            texts |= {one.id: one.text for one in part}
     return Replay(owner, tip, turns, efforts, texts)
 
 
@@ -90,7 +93,8 @@ def _conversation(item: Mapping[str, Any]) -> Conversation:
     known = frozenset(one.id for said in sessions for one in said)
     summaries = tuple(item["session_summary"][f"{key}_summary"] for key in names)
     questions = tuple(_questions(item["qa"], known))
-    return Conversation(item["sample_id"], sessions, summaries, questions)
+    times = tuple(_time(talk[f"{key}_date_time"]) for key in names)
+    return Conversation(item["sample_id"], sessions, times, summaries, questions)
 
 
 def _questions(items: list[Mapping[str, Any]], known: frozenset[str]) -> Iterator[Question]:
@@ -101,6 +105,11 @@ def _questions(items: list[Mapping[str, Any]], known: frozenset[str]) -> Iterato
         evidence = known & {f"D{int(session)}:{int(said)}" for session, said in places}
         if evidence:
             yield Question(item["question"], evidence)
+
+
+def _time(said: str) -> str:
+    """Return `1:56 pm on 8 May, 2023` as an archive has it."""
+    return f"{datetime.strptime(said, '%I:%M %p on %d %B, %Y').isoformat()}Z"  # noqa: DTZ007
 
 
 def _text(said: Mapping[str, Any]) -> str:

@@ -1,14 +1,52 @@
-"""The piece of a text that matches a query best."""
+"""What is shown of a text that was found: whole sentences that can be read alone."""
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
+from .messages import Message
+from .passages import LONGEST, passages, placed
 from .terms import terms
+from .transcript import offsets, rendered, speaker
 
 _PIECE = re.compile(r"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){1,400}[\n.!?。！？]*|[\n.!?。！？]+")
 """A sentence; a point within a number, a version or a file's name ends none."""
 _BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")
 _LONGEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A range of characters of a rendered turn; who speaks there, if it does not say so itself.
+
+    `asks` tells that only a question is shown.
+    """
+
+    begin: int
+    end: int
+    speaker: str = ""
+    asks: bool = False
+
+
+def excerpt(messages: Sequence[Message], place: int) -> Excerpt | None:
+    """Return what is shown of a turn for this passage of it; None if it is not there.
+
+    A short passage is shown with what follows, a question with what may be its answer.
+    """
+    found = passages(messages)[place:]
+    at = placed(messages, found[0]) if found else None
+    if at is None:
+        return None
+    first, last, (begin, end) = found[0], found[0], at
+    for after in found[1:]:
+        there = placed(messages, after)
+        if there is None or there[1] - begin > (2 * LONGEST if last.asks else _LONGEST):
+            break
+        end, last = there[1], after
+    if first.begin:
+        return Excerpt(begin, end, speaker(messages[first.message]), asks=last.asks)
+    label = rendered(messages).rfind("\n", 0, offsets(messages)[first.message].text) + 1
+    return Excerpt(label, end, asks=last.asks)
 
 
 def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:

@@ -114,14 +114,19 @@ def _lines(message: Message, said: str) -> list[Line]:
     if references:
         named = "; ".join(map(str, references))
         return [Line(f"tool {message['data'].get('name')}: ", f"({named})")]
-    speaker = _SPEAKERS.get(message["type"], message["type"])
-    if message["type"] == "tool":
-        speaker = f"tool {message['data'].get('name') or ''}".rstrip()
-    lines = [Line(f"{speaker}: ", said)] if said or not calls(message) else []
+    who = speaker(message)
+    lines = [Line(f"{who}: ", said)] if said or not calls(message) else []
     return lines + [
-        Line(f"{speaker} calls {call['name']} ", _arguments(call), at)
+        Line(f"{who} calls {call['name']} ", _arguments(call), at)
         for at, call in enumerate(calls(message))
     ]
+
+
+def speaker(message: Message) -> str:
+    """Return who speaks, as logs say it."""
+    if message["type"] == "tool":
+        return f"tool {message['data'].get('name') or ''}".rstrip()
+    return str(_SPEAKERS.get(message["type"], message["type"]))
 
 
 def _arguments(call: Message) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from ..efforts import changed
+from ..passages import passages
 from ..placement import Slot, placement
 from ..qualified import session_name
 from ..record import Group, Owner, Record, Tip
 from . import memories
 from .database import added
-from .index import Postings, heading, passages
+from .index import Postings, heading, layout, postings
 from .lineage import AMBIENT, BRANCH, Branch, Lineage, beginning, branch_of, lineage
 from .records import columns, packed, storable, zipped
 from .schema import (
@@ -198,8 +199,10 @@ def write(
         newest = {"newest": record.turn, "when": record.at}
         connection.execute(_EXTENDED, {"of": session.id, "named": record.branch, **newest})
     seen = lineage(connection, session.id, Tip(record.branch, record.turn - 1), branch)
+    found = passages(record.messages)
     row = {
         **columns(record),
+        "passages": layout(found),
         **_counts(seen, record),
         "id": number,
         "session": session.id,
@@ -208,7 +211,7 @@ def write(
     }
     connection.execute(insert(turns), row)
     _add_members(connection, session.id, record)
-    Postings(connection, said, session.owner).add(passages(number, record.messages))
+    Postings(connection, said, session.owner).add(postings(number, found))
     add_changes(connection, session, number, record)
     count = {"count": session.turns + 1, "newest": record.branch, "after": f'"{record.parent}"'}
     connection.execute(_COUNTED, {"of": session.id, **count})

@@ -35,7 +35,7 @@ from ..errors import (
     ArchiveLockedError,
     ArchiveUnavailableError,
 )
-from . import index, schema
+from . import index, migrations, schema
 
 FILE = "ebbtide.sqlite"
 
@@ -311,7 +311,7 @@ class Database:
                 f"1-{schema.VERSION}: {newer if found.version > 0 else 'restore it from a backup'}"
             )
         else:
-            schema.migrate(connection, found.version)
+            migrations.migrate(connection, found.version)
 
     @contextmanager
     def told(self) -> Iterator[None]:

@@ -14,8 +14,8 @@ from ..terms import asked
 from .index import Postings, among, heading
 from .lineage import Lineage, beginning, effort_of, lineage, tip_at
 from .protocol import Elsewhere
+from .query import TERMS, rarest, strengths
 from .schema import branches, changes, headed, passages_of, said, sessions, turn_of, turns
-from .search import TERMS, rarest, strengths
 
 _EVERYWHERE = (0, 2**63 - 1)
 _ROWS = 5_000

@@ -22,6 +22,7 @@ from ..erasing import (
 )
 from ..errors import TurnNotFoundError
 from ..messages import digest
+from ..passages import passages
 from ..qualified import qualified
 from ..record import Owner, Record, Tip
 from ..salience import as_data, from_data, without_turn
@@ -299,10 +300,12 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     connection, owner = scope.connection, scope.session.owner
     _unlist(scope, row.id, before)
     lost = after.messages != before.messages and after.status != "erased"
-    values = {**columns(after), "content": digest(after.messages) if lost else row.content}
+    found = passages(after.messages)
+    content = digest(after.messages) if lost else row.content
+    values = {**columns(after), "passages": index.layout(found), "content": content}
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(*_changes_of(row.id)))
-    Postings(connection, said, owner).add(index.passages(row.id, after.messages))
+    Postings(connection, said, owner).add(index.postings(row.id, found))
     add_changes(connection, scope.session, row.id, after)
 
 
@@ -311,16 +314,14 @@ def _unlist(scope: Scope, turn: int, record: Record) -> None:
     connection = scope.connection
     _unpost(scope, turn, record)
     if there(connection):
-        connection.execute(delete(vectors).where(vectors.c.id == turn))
-        first, last = index.places(turn)
-        heads = heading_vectors.c.id.between(first, last)
-        connection.execute(delete(heading_vectors).where(heads))
+        for table in (vectors, heading_vectors):
+            connection.execute(delete(table).where(table.c.id.between(*index.places(turn))))
 
 
 def _unpost(scope: Scope, turn: int, record: Record) -> None:
     """Take the terms of a turn, and of how it left efforts, out of the index."""
     connection, owner = scope.connection, scope.session.owner
-    Postings(connection, said, owner).remove(index.passages(turn, record.messages))
+    Postings(connection, said, owner).remove(index.postings(turn, passages(record.messages)))
     Postings(connection, headed, owner).remove(index.headings(turn, record))
 
 

@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 from zlib import crc32
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import (
     Boolean,
     Column,
@@ -29,17 +31,16 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from ..efforts import Effort
-from ..messages import Message
+from ..passages import Passage
 from ..record import Record
-from ..sayings import sayings
 from ..terms import terms
 from .records import left_by
-from .schema import PASSAGE_BITS, TERM_BITS, Listed, first_passage
+from .schema import TERM_BITS, Listed, first_passage
 
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
 """Ids with the terms that stand there."""
 
-_MOST = (1 << PASSAGE_BITS) - 1
+_LONGEST = (1 << 14) - 1
 
 # All terms at once, and of each its ids in one value: a row for each id would cost far more.
 _IN_FTS5 = """
@@ -56,12 +57,37 @@ FROM unnest(CAST(:terms AS bigint[])) WITH ORDINALITY AS wanted(term, at) ORDER 
 """
 
 
-def passages(turn: int, messages: Sequence[Message]) -> Rows:
-    """Return the terms of each message of a turn that says something, under its passage's id."""
-    texts = sayings(messages)
-    joined = (*texts[: _MOST - 1], "\n".join(texts[_MOST - 1 :]))
-    rows = ((first_passage(turn) + at, distinct(said)) for at, said in enumerate(joined))
-    return [(number, found) for number, found in rows if found]
+def layout(found: Sequence[Passage]) -> bytes:
+    """Return what ranking needs of passages: 16 bits of each, its length and who says it.
+
+    >>> laid_out([layout([Passage(0, 0, "Which port?", user=True)])])
+    array([[11,  1,  1]])
+    """
+    flags = [one.user + 2 * one.asks for one in found]
+    lengths = [min(len(one.text), _LONGEST) for one in found]
+    held: NDArray[np.uint16] = np.array(lengths, "<u2") << 2 | np.array(flags, "<u2")
+    return held.tobytes()
+
+
+def laid_out(layouts: Iterable[bytes]) -> NDArray[np.int64]:
+    """Return length, user and asks of each passage by row."""
+    held = np.frombuffer(b"".join(layouts), "<u2").astype(np.int64)
+    return np.stack([held >> 2, held & 1, held >> 1 & 1], axis=1)
+
+
+def postings(turn: int, found: Sequence[Passage]) -> Rows:
+    """Return the terms of each passage of a turn, and by whom it is, under its id."""
+    first = first_passage(turn)
+    rows = [
+        (first + at, [*distinct(one.searched), *map(spoken_by, distinct(one.speaker))])
+        for at, one in enumerate(found)
+    ]
+    return [(number, terms) for number, terms in rows if terms]
+
+
+def spoken_by(term: str) -> str:
+    """Return the term under which stands what somebody of this name said."""
+    return f"\u00b6{term}"
 
 
 def headings(turn: int, record: Record) -> Rows:

@@ -36,16 +36,18 @@ class EffortList:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An effort that matches a query, with its best turn; or an ambient turn, of no effort.
+    """A passage that matches a query, of an effort or of an ambient turn, which has none.
 
-    `said` are the terms of the query that the effort, or the turn, says. Scores of one search can
-    be compared, those of two cannot.
+    `said` are the terms of the query that the effort, or the turn, says; `passage` is its place
+    among those of the turn, None if only the effort's heading matches. Scores of one search can be
+    compared, those of two cannot.
     """
 
     effort: str | None
     turn: int
     score: float
     said: frozenset[str] = frozenset()
+    passage: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,14 @@ class Archive(Protocol):
         of stop words only finds nothing. Up to `limit` are returned. With the `meaning` of the
         query a ranking by cosine joins, for what has a vector of the same model, and what is as
         near as the meaning's floor is found without a shared word.
+        """
+
+    def search_passages(
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
+    ) -> tuple[Found, ...]:
+        """Return up to `limit` passages that match, best first, as many of an effort as there are.
+
+        The first of an effort has its score; `search` has these alone.
         """
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:

@@ -8,8 +8,8 @@ session lies in one range of ids, and what is searched can be confined to it.
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from sqlalchemy import (
@@ -34,8 +34,8 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from ..errors import ArchiveError
 
-VERSION = 1
-"""The version of the tables; `MIGRATIONS` leads to it from every older one."""
+VERSION = 2
+"""The version of the tables; `migrations.py` leads to it from every older one."""
 
 TURN_BITS, PASSAGE_BITS = 22, 10
 """4 million turns in a session, 1,024 passages in a turn: with 2^31 sessions that is 63 bits.
@@ -45,12 +45,6 @@ FTS5 writes ids as differences, which take fewer bytes if they are small.
 
 TERM_BITS = 32
 """A term is as many bits of a number on PostgreSQL; before them stands the user's number."""
-
-Migrations: TypeAlias = Mapping[int, Callable[[Connection], None]]
-
-MIGRATIONS: Migrations = {}
-"""By version, what changes the tables of the version before it into those of this one."""
-
 
 _UNSTORABLE = re.compile("[%\0\ud800-\udfff]")
 _STORED = re.compile("%([0-9a-f]{4})")
@@ -213,6 +207,7 @@ turns = Table(
     Column("size", Integer, nullable=False),
     Column("content", String),
     Column("efforts", Text, nullable=False),
+    Column("passages", LargeBinary),
     Column("events", LargeBinary, nullable=False),
     Column("state", LargeBinary),
     Column("messages", LargeBinary, nullable=False),
@@ -333,7 +328,7 @@ def create(connection: Connection) -> None:
     METADATA.create_all(connection, [one for one in METADATA.sorted_tables if one not in later])
     for table in searched:
         connection.execute(text(_FTS5.format(table.name)))
-    _keep_no_samples(connection, [one for one in METADATA.sorted_tables if one not in later])
+    keep_no_samples(connection, [one for one in METADATA.sorted_tables if one not in later])
     connection.execute(version.insert().values(version=VERSION, sweep=0, key=secrets.token_hex(32)))
 
 
@@ -342,17 +337,10 @@ def create_vectors(connection: Connection) -> None:
     if _is_postgres(connection.dialect):
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
     METADATA.create_all(connection, [vectors, heading_vectors])
-    _keep_no_samples(connection, [vectors, heading_vectors])
+    keep_no_samples(connection, [vectors, heading_vectors])
 
 
-def migrate(connection: Connection, found: int) -> None:
-    """Change tables of an older version, one version after the other, into the newest form."""
-    for number in range(found + 1, VERSION + 1):
-        MIGRATIONS[number](connection)
-        connection.execute(version.update().values(version=number))
-
-
-def _keep_no_samples(connection: Connection, tables: Iterable[Table]) -> None:
+def keep_no_samples(connection: Connection, tables: Iterable[Table]) -> None:
     """Let PostgreSQL keep no samples of what people said, which its planner would show."""
     if not _is_postgres(connection.dialect):
         return

@@ -1,65 +1,61 @@
-"""Searching a session: the turns that say a query's rarest terms are read and scored exactly.
+"""Searching a session: the passages that say a query's rarest terms are read and scored exactly.
 
 No text is read for it, only which passages and headings have which terms. Of a long query the
 rarest terms count, so that a hint costs no more for a page than for a sentence or two.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from itertools import pairwise
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Select, and_, bindparam, select
 
 from ..blending import blended, likeness
-from ..meaning import Meaning, cosines
-from ..search import Name, Pairs, Rare, Says, Scores, Topics, Turns, ranked, rarity, score
+from ..meaning import Meaning
+from ..search import (
+    Flags,
+    Passages,
+    Scores,
+    Topics,
+    ranked,
+    reaches,
+    score,
+)
 from ..terms import asked
-from .index import Postings, any_of
+from .index import any_of, laid_out
 from .lineage import AMBIENT, Lineage
 from .protocol import Found
+from .query import Ids, Nearness, Query, looked_up, strengths
 from .schema import (
     PASSAGE_BITS,
-    changes,
-    headed,
-    heading_vectors,
+    first_passage,
     members,
-    passages_of,
-    said,
+    turn_of,
     turns,
-    vectors,
 )
-from .vectors import near, there, vectors_of
-
-TERMS = 64
-"""Terms of a query that are looked up."""
-
-RAREST = 32
-"""Of these, the terms that count."""
-
-_ROWS = 10_000
-"""Passages that are read of one term, the newest: a term of more tells little of a turn."""
+from .vectors import cosines_of
 
 _CANDIDATES = 200
 _HEADINGS = 50
-_HEADINGS_READ = 2_000
 _NEAR = 100
+_DATED = 2.0
+"""What a date weighs among candidates, as a term that 13 % of the turns say."""
 
+_MOST = 1_000
+"""Passages that are found at most."""
 
-_CHANGED = select(changes.c.id, changes.c.effort, changes.c.branch, changes.c.turn).where(
-    any_of(changes.c.id, "ids")
-)
+_AROUND = range(-2, 3)
+
 _FOUND = select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.efforts).where(
     any_of(turns.c.id, "ids")
 )
 _SAME = [members.c[name] == turns.c[name] for name in ("session", "branch", "turn")]
 _JOINED = (
-    select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.size, members.c.effort)
+    select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.passages, members.c.effort)
     .join(members, and_(*_SAME))
     .where(members.c.session == bindparam("session"))
 )
@@ -69,207 +65,63 @@ _IN_NONE = _JOINED.where(members.c.effort == AMBIENT, any_of(members.c.turn, "nu
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A turn as a member of one effort, or an ambient one: its id, number and size."""
+    """A turn as a member of one effort, or an ambient one: its id, number and passages."""
 
     id: int
     turn: int
-    size: int
+    layout: bytes
     effort: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Nearness:
-    """What is near to a query's meaning: turns by id, efforts by name, with their cosines.
-
-    `headings` has the turn of each effort's newest heading.
-    """
-
-    meaning: Meaning
-    turns: Mapping[int, float]
-    efforts: Mapping[str, float]
-    headings: Mapping[str, int]
-
-
-Ids: TypeAlias = NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Spoken:
-    """Which turns say which terms: their ids, ascending, the columns of the terms, how often."""
-
-    turns: Ids
-    terms: Ids
-    times: Ids
-
-    def says(self, ids: Sequence[int], terms: int) -> Says:
-        """Return what turns say by row, of so many terms."""
-        known, rows = np.unique(np.array(ids, np.int64), return_inverse=True)
-        found = np.zeros((len(known), terms))
-        if len(known):
-            at = np.minimum(np.searchsorted(known, self.turns), len(known) - 1)
-            kept = known[at] == self.turns
-            found[at[kept], self.terms[kept]] = self.times[kept]
-        return found[rows]
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A query to a session: which of its turns and headings say what.
-
-    `rare` has the terms, the rarest first, which are the columns of `spoken`; `headed` for each the
-    turn of the newest visible heading of each effort that says it. `near` is what is near to its
-    meaning, if that is known.
-    """
-
-    seen: Lineage
-    rare: Rare
-    spoken: Spoken
-    headed: Mapping[str, Mapping[str, int]]
-    near: Nearness | None
-
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """How rare the terms are."""
-        return np.array([*self.rare.values()])
-
-    def headings(self, efforts: Sequence[str]) -> Says:
-        """Return what the headings of efforts say."""
-        says = [[name in self.headed[term] for term in self.rare] for name in efforts]
-        return np.array(says, np.float64).reshape(len(efforts), len(self.rare))
-
-    def saying(self, says: Says) -> list[frozenset[str]]:
-        """Return for each row which terms it says."""
-        terms = np.array([*self.rare], object)
-        return [frozenset(terms[row]) for row in says > 0]
-
-
-@dataclass(frozen=True, slots=True)
 class Ranking:
-    """What was scored: the rows, what they and the topics say, and the scores.
+    """What was scored: passages by their ids, efforts, and the scores.
 
-    `near` are rows near in meaning.
+    `near` tells which passages are near in meaning.
     """
 
-    rows: Sequence[Member]
-    turns: Turns
+    ids: Ids
+    passages: Passages
     topics: Topics
     scores: Scores
-    near: frozenset[int] = frozenset()
+    near: Flags
 
 
 def search(
     seen: Lineage, owner: int, total: int, query: str, meaning: Meaning | None = None
 ) -> tuple[Found, ...]:
-    """Return the efforts and ambient turns that match a query, best first.
+    """Return the passages that match a query, best first, and efforts by their headings alone.
 
     `owner` is the user's number, `total` counts the turns of the session.
     """
-    wanted = asked(query)[:TERMS]
-    if not wanted:
+    if not asked(query):
         return ()
-    asking = _asking(seen, owner, total, wanted, meaning)
+    asking = looked_up(seen, owner, total, query, meaning)
     return _found(asking, _ranking(asking))
 
 
-def turns_found(
-    seen: Lineage, owner: int, total: int, query: str, meaning: Meaning | None = None
-) -> tuple[int, ...]:
-    """Return the visible turns that match a query, best first, whichever effort they belong to."""
-    ranking = _ranking(_asking(seen, owner, total, asked(query)[:TERMS], meaning))
-    return tuple(dict.fromkeys(ranking.rows[key].turn for key in ranked(ranking.scores.turns)))
-
-
-def rarest(
-    total: int,
-    wanted: Sequence[str],
-    passages: Mapping[str, Sequence[int]],
-    headings: Mapping[str, Sequence[int]],
-) -> Rare:
-    """Return how rare the terms that count are, the rarest first, among `total` turns."""
-    counts = {term: max(len(passages[term]), len(headings[term])) for term in wanted}
-    found = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
-    whole = max(total, 1)
-    return {term: rarity(whole, min(whole, counts[term])) for term in found[:RAREST]}
-
-
-def strengths(saying: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, float]:
-    """Return how rare the terms are that each one says, given by term who says it."""
-    total: dict[Name, float] = {}
-    for term, names in saying.items():
-        weight = rare[term]
-        for name in names:
-            total[name] = total.get(name, 0.0) + weight
-    return total
+def once_each(found: Iterable[Found]) -> tuple[Found, ...]:
+    """Return the best of each effort, and of each ambient turn."""
+    first: dict[str | int, Found] = {}
+    for one in found:
+        first.setdefault(one.turn if one.effort is None else one.effort, one)
+    return tuple(first.values())
 
 
 def _ranking(asking: Query) -> Ranking:
     rows = _rows(asking)
-    scored = _turns(rows, asking)
-    topics = _topics(scored, asking)
-    scores = score(scored, topics, asking.weights)
-    if asking.near is None:
-        return Ranking(rows, scored, topics, scores)
-    scores, near = _joined(asking, asking.near, rows, scored, scores)
-    return Ranking(rows, scored, topics, scores, near)
-
-
-def _asking(
-    seen: Lineage, owner: int, total: int, wanted: Sequence[str], meaning: Meaning | None
-) -> Query:
-    connection, within = seen.connection, passages_of(seen.session)
-    passages = Postings(connection, said, owner).having(wanted, within, _ROWS)
-    headings = Postings(connection, headed, owner).having(wanted, within, _HEADINGS_READ)
-    rare = rarest(total, wanted, passages, headings)
-    return Query(
-        seen,
-        rare,
-        _spoken([passages[term] for term in rare]),
-        _headed(seen, {term: headings[term] for term in rare}),
-        _nearness(seen, meaning) if meaning else None,
-    )
-
-
-def _spoken(passages: Sequence[Sequence[int]]) -> Spoken:
-    """Return which turns say which terms, given the passages that say each."""
-    terms = np.repeat(np.arange(len(passages)), [len(ids) for ids in passages])
-    found = np.array([number for ids in passages for number in ids], np.int64) >> PASSAGE_BITS
-    pairs, times = np.unique(found * TERMS + terms, return_counts=True)
-    return Spoken(pairs // TERMS, pairs % TERMS, times)
-
-
-def _headed(seen: Lineage, found: Mapping[str, Sequence[int]]) -> dict[str, dict[str, int]]:
-    ids = {number for numbers in found.values() for number in numbers}
-    rows = {row.id: row for row in _changes(seen, ids)} if ids else {}
-    newest: dict[str, dict[str, int]] = {}
-    for term, numbers in found.items():
-        efforts: dict[str, int] = {}
-        for row in (rows[number] for number in numbers if number in rows):
-            efforts[row.effort] = max(efforts.get(row.effort, 0), row.turn)
-        newest[term] = efforts
-    return newest
-
-
-def _changes(seen: Lineage, ids: Iterable[int]) -> list[Any]:
-    """Return the visible changes among these."""
-    rows = seen.connection.execute(_CHANGED, {"ids": [*ids]})
-    return [row for row in rows if seen.sees(row.branch, row.turn)]
-
-
-def _nearness(seen: Lineage, meaning: Meaning) -> Nearness | None:
-    if not there(seen.connection):
-        return None
-    connection, session = seen.connection, seen.session
-    heads = near(connection, heading_vectors, session, meaning)
-    said_near = near(connection, vectors, session, meaning)
-    if not heads and not said_near:
-        return None
-    rows = sorted(_changes(seen, heads), key=lambda row: (row.turn, row.id)) if heads else []
-    return Nearness(
-        meaning,
-        said_near,
-        {row.effort: heads[row.id] for row in rows},
-        {row.effort: row.turn for row in rows},
-    )
+    efforts = [*_headings(asking), *(row.effort for row in rows if row.effort is not None)]
+    names = list(dict.fromkeys(efforts))
+    ids, passages = _passages(rows, names, asking)
+    topics = _topics(names, passages, asking)
+    rare = asking.weights
+    scores = score(passages, topics, rare, asking.count)
+    if not reaches(passages, topics, rare, asking.unknown):
+        scores = Scores(np.zeros(len(ids)), np.zeros(len(names)))
+    near = np.zeros(len(ids), np.bool_)
+    if asking.near is not None:
+        scores, near = _joined(asking, asking.near, ids, (passages, topics, scores))
+    return Ranking(ids, passages, topics, scores, near)
 
 
 def _rows(asking: Query) -> list[Member]:
@@ -280,22 +132,23 @@ def _rows(asking: Query) -> list[Member]:
     ]
     efforts = list(dict.fromkeys([*named, *_headings(asking)]))
     ambient = (row.turn for row in best if row.efforts == "[]")
-    around = {turn + step for turn in ambient for step in (-1, 0, 1)}
+    around = {turn + step for turn in ambient for step in _AROUND}
     return [*_members(asking.seen, efforts), *_ambient(asking.seen, sorted(around))]
 
 
 def _candidates(asking: Query) -> list[Any]:
     """Return the best visible turns by the rarity of the terms that they say, and the nearest."""
-    spoken = asking.spoken
-    said_by, starts = np.unique(spoken.turns, return_index=True)
-    strong = np.add.reduceat(asking.weights[spoken.terms], starts) if len(starts) else np.zeros(0)
+    saying, terms = asking.spoken.turns()
+    said_by, starts = np.unique(saying, return_index=True)
+    strong = np.add.reduceat(asking.weights[terms], starts) if len(starts) else np.zeros(0)
+    strong = strong + _DATED * asking.in_time(said_by)
     order = said_by[np.lexsort((-said_by, -strong))].tolist()
     best = _visible(asking.seen, order, _CANDIDATES)
     if asking.near:
-        near = {number: at for number, at in asking.near.turns.items() if at > 0}
+        near = {number: at for number, at in asking.near.passages.items() if at > 0}
         known = {row.id for row in best}
-        nearest = nlargest(len(near), near, key=near.__getitem__)
-        best += [row for row in _visible(asking.seen, nearest, _NEAR) if row.id not in known]
+        nearest = dict.fromkeys(map(turn_of, nlargest(len(near), near, key=near.__getitem__)))
+        best += [row for row in _visible(asking.seen, [*nearest], _NEAR) if row.id not in known]
     return best
 
 
@@ -332,97 +185,106 @@ def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[Membe
     found = seen.connection.execute(query, {"session": seen.session, **asked}).all()
     upto = seen.seen
     return [
-        Member(number, turn, size, None if effort == AMBIENT else effort)
-        for number, branch, turn, size, effort in sorted(found, key=itemgetter(4, 2))
+        Member(number, turn, layout or b"", None if effort == AMBIENT else effort)
+        for number, branch, turn, layout, effort in sorted(found, key=itemgetter(4, 2))
         if turn <= upto.get(branch, 0)
     ]
 
 
-def _turns(rows: Sequence[Member], asking: Query) -> Turns:
-    return Turns(
-        [row.effort for row in rows],
-        _near(rows),
-        asking.spoken.says([row.id for row in rows], len(asking.rare)),
-        np.array([row.size for row in rows], np.float64),
+def _passages(rows: Sequence[Member], names: Sequence[str], asking: Query) -> tuple[Ids, Passages]:
+    """Return the ids of the passages of turns, and the passages as they are ranked."""
+    at = {name: row for row, name in enumerate(names)}
+    counts = np.array([len(row.layout) // 2 for row in rows], np.int64)
+    first = np.array([first_passage(row.id) for row in rows], np.int64)
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    ids = np.repeat(first, counts) + place
+    length, user, asks = laid_out(row.layout for row in rows).T
+    topics = np.array([at.get(row.effort or "", -1) for row in rows], np.intp)
+    return ids, Passages(
+        np.repeat(topics, counts),
+        np.repeat(np.array([row.turn for row in rows], np.int64), counts),
+        asking.spoken.says(ids, len(asking.rare)),
+        length.astype(np.float64),
+        user > 0,
+        asks > 0,
+        np.isin(ids, asking.named),
+        asking.in_time(ids >> PASSAGE_BITS),
     )
 
 
-def _near(rows: Sequence[Member]) -> Pairs:
-    """Return which rows are right before or after each other, given in the order of their turns."""
-    pairs = [
-        (at, at + 1)
-        for at, (row, after) in enumerate(pairwise(rows))
-        if row.effort == after.effort and row.turn + 1 == after.turn
-    ]
-    found = np.array(pairs, np.intp).reshape(-1, 2)
-    return np.concatenate([found, found[:, ::-1]])
-
-
-def _topics(scored: Turns, asking: Query) -> Topics:
-    """Return the efforts of the turns, and those of the headings, with all that they say."""
-    names = list(dict.fromkeys([*_headings(asking), *filter(None, scored.efforts)]))
-    at = {name: row for row, name in enumerate(names)}
-    rows = [(at[name], row) for row, name in enumerate(scored.efforts) if name is not None]
-    topic, turn = np.array(rows, np.intp).reshape(-1, 2).T
-    says, lengths = asking.headings(names), np.zeros(len(names))
-    np.add.at(says, topic, scored.says[turn])
-    np.add.at(lengths, topic, scored.lengths[turn])
-    return Topics(names, says, lengths)
+def _topics(names: Sequence[str], passages: Passages, asking: Query) -> Topics:
+    """Return the efforts with what their headings say, and with all that they say."""
+    of_effort = passages.topics >= 0
+    topic = passages.topics[of_effort]
+    headings = asking.headings(names)
+    says, lengths = headings.copy(), np.zeros(len(names))
+    np.add.at(says, topic, passages.counted[of_effort])
+    np.add.at(lengths, topic, passages.lengths[of_effort])
+    return Topics(names, headings, says, lengths)
 
 
 def _joined(
-    asking: Query,
-    near: Nearness,
-    rows: Sequence[Member],
-    scored: Turns,
-    words: Scores,
-) -> tuple[Scores, frozenset[int]]:
-    """Return the scores by words and by meaning as one, and which rows are as near as the floor.
+    asking: Query, near: Nearness, ids: Ids, found: tuple[Passages, Topics, Scores]
+) -> tuple[Scores, Flags]:
+    """Return the scores by words and by meaning as one, and which passages reach the floor.
 
     What shares no word with the query, and whose cosine is below the floor, has no score.
     """
-    meant, floor = near.meaning.vector, near.meaning.floor
-    held = vectors_of(asking.seen.connection, [row.id for row in rows], near.meaning)
-    named = {name: near.efforts[name] for name in words.efforts if name in near.efforts}
-    both = blended(words, likeness(scored, held, named, meant))
-    reached = frozenset(key for key, cosine in enumerate(cosines(held, meant)) if cosine >= floor)
-    efforts = {name for name, cosine in named.items() if cosine >= floor}
-    efforts |= {name for key in reached if (name := scored.efforts[key])}
-    alike = {at for at, name in enumerate(scored.efforts) if at in reached or name in efforts}
+    passages, topics, words = found
+    floor = near.meaning.floor
+    held = cosines_of(asking.seen.connection, near.meaning, dict.fromkeys(ids.tolist()))
+    known = np.array([held.get(number, np.nan) for number in ids.tolist()], np.float64)
+    heads = np.array([near.efforts.get(name, 0.0) for name in topics.names])
+    both = blended(words, likeness(passages, known, heads))
+    reached = np.nan_to_num(known, nan=-1.0) >= floor
+    of_effort = passages.topics >= 0
+    efforts = heads >= floor
+    efforts[passages.topics[of_effort & reached]] = True
+    alike = reached.copy()
+    alike[of_effort] |= efforts[passages.topics[of_effort]]
     kept = Scores(
-        _kept(both.turns, words.turns, alike), _kept(both.efforts, words.efforts, efforts)
+        np.where((words.passages > 0) | alike, both.passages, 0.0),
+        np.where((words.topics > 0) | efforts, both.topics, 0.0),
     )
     return kept, reached
 
 
-def _kept(
-    scores: Mapping[Name, float], words: Mapping[Name, float], alike: set[Name]
-) -> dict[Name, float]:
-    return {name: at for name, at in scores.items() if words.get(name, 0.0) > 0 or name in alike}
-
-
 def _found(asking: Query, ranking: Ranking) -> tuple[Found, ...]:
-    rows, scores = ranking.rows, ranking.scores.turns
-    order = sorted(scores, key=lambda key: (scores[key], rows[key].turn))
-    best = {rows[key].effort: rows[key].turn for key in order}
-    told = asking.saying(ranking.topics.says)
-    efforts = [
-        Found(
-            effort=name,
-            turn=best.get(name) or _heading_turn(asking, name),
-            score=ranking.scores.efforts[name],
-            said=said_by,
+    """Return the best passages; the best one of an effort has the score of the effort."""
+    passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
+    order = np.lexsort((ranking.ids, -passages.turns, -scores.passages))[:_MOST]
+    told, said_by = asking.saying(topics.says), _said_by(asking, passages)
+    left = {name: row for row, name in enumerate(topics.names) if scores.topics[row] > 0}
+    found: list[Found] = []
+    for row in order[scores.passages[order] > 0].tolist():
+        topic, turn, at = (
+            passages.topics[row],
+            int(passages.turns[row]),
+            float(scores.passages[row]),
         )
-        for name, said_by in zip(ranking.topics.names, told, strict=True)
-        if name in ranking.scores.efforts
+        place = int(ranking.ids[row]) - first_passage(turn_of(int(ranking.ids[row])))
+        name = topics.names[topic] if topic >= 0 else None
+        if name is None:
+            if said_by[turn] or ranking.near[row]:
+                found.append(Found(None, turn, at, said_by[turn], place))
+        else:
+            best = left.pop(name, None)
+            at = at if best is None else float(scores.topics[best])
+            found.append(Found(name, turn, at, told[topic], place))
+    found += [
+        Found(name, _heading_turn(asking, name), float(scores.topics[row]), told[row])
+        for name, row in left.items()
     ]
-    ambient = [
-        Found(None, row.turn, scores[key], says)
-        for key, (row, says) in enumerate(zip(rows, asking.saying(ranking.turns.says), strict=True))
-        if row.effort is None and (says or key in ranking.near)
-    ]
-    matching = (found for found in (*efforts, *ambient) if found.score > 0)
-    return tuple(sorted(matching, key=lambda one: (-one.score, -one.turn, one.effort or "")))
+    return tuple(sorted(found, key=lambda one: (-one.score, -one.turn, one.effort or "")))
+
+
+def _said_by(asking: Query, passages: Passages) -> dict[int, frozenset[str]]:
+    """Return which terms ambient turns say."""
+    ambient = passages.topics < 0
+    numbers, rows = np.unique(passages.turns[ambient], return_inverse=True)
+    says = np.zeros((len(numbers), len(asking.rare)))
+    np.add.at(says, rows, passages.says[ambient])
+    return dict(zip(numbers.tolist(), asking.saying(says), strict=True))
 
 
 def _heading_turn(asking: Query, name: str) -> int:

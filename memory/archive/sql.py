@@ -31,7 +31,7 @@ from .memories import SqlAttention
 from .protocol import EffortList, Elsewhere, Finding, Found, Saved
 from .records import packed, plain, record_of, state_of, unzipped, zipped
 from .schema import branches, compressions, extractions, sessions, turns, users
-from .search import search, turns_found
+from .search import once_each, search
 from .sessions import Sessions
 from .verify import verify as verified
 
@@ -180,21 +180,21 @@ class SqlArchive:
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
     ) -> tuple[Found, ...]:
         """Return the visible efforts and ambient turns that match a query; see `Archive.search`."""
+        return once_each(self._search(owner, tip, query, meaning))[:limit]
 
+    def search_passages(
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
+    ) -> tuple[Found, ...]:
+        """Return the visible passages that match a query; see `Archive.search_passages`."""
+        return self._search(owner, tip, query, meaning)[:limit]
+
+    def _search(
+        self, owner: Owner, tip: Tip, query: str, meaning: Meaning | None
+    ) -> tuple[Found, ...]:
         def find(seen: Lineage, session: Session) -> tuple[Found, ...]:
             found = partial(search, seen, session.owner, session.turns, clean(query), meaning)
             # Vectors are added at any time, so that what they find is not kept.
-            return (found() if meaning else seen.once(("search", query), found))[:limit]
-
-        return self._sessions.find(owner, tip, find, ())
-
-    def search_turns(
-        self, owner: Owner, tip: Tip, query: str, meaning: Meaning | None = None
-    ) -> tuple[int, ...]:
-        """Return the visible turns that match a query, best first, of whichever effort."""
-
-        def find(seen: Lineage, session: Session) -> tuple[int, ...]:
-            return turns_found(seen, session.owner, tip.turn, clean(query), meaning)
+            return found() if meaning else seen.once(("search", query), found)
 
         return self._sessions.find(owner, tip, find, ())
 

@@ -1,57 +1,71 @@
-"""The vectors of a session: of its turns, and of what its efforts were known by.
+"""The vectors of a session: of its passages, and of what its efforts were known by.
 
 PostgreSQL computes cosines itself, by pgvector. On SQLite numpy does: loading an extension such as
 sqlite-vec is compiled out of many a Python, and is no faster at what one session has.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
 import numpy as np
-from sqlalchemy import Connection, Float, Table, bindparam, inspect, literal, select
+from sqlalchemy import ColumnElement, Connection, Float, Table, bindparam, exists, inspect, select
 from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort
 from ..errors import ArchiveError
-from ..meaning import Embedder, Meaning, Vector, Vectors, cosines
+from ..meaning import Embedder, Meaning, Vector, cosines
+from ..passages import passages
 from ..record import Group, Record
-from ..sayings import sayings
 from .database import Database, upsert
 from .index import among, is_sqlite
 from .records import left_by, record_of
+from .schema import (
+    PASSAGE_BITS,
+    create_vectors,
+    first_passage,
+    first_turn,
+    heading_vectors,
+    turns,
+    vectors,
+)
 from .schema import Vector as VectorType
-from .schema import create_vectors, first_passage, first_turn, heading_vectors, turns, vectors
 
 _log = logging.getLogger("ebbtide.embeddings")
 
 _CHUNK = 2_000
 
+MOST = 1_000
+"""The nearest vectors that are found."""
+
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The vectors of one turn: of what was said in it, and of how it left efforts.
+    """The vectors of one turn: of its passages, and of how it left efforts.
 
     These stand under the places of the changes; of several changes of an effort the last counts.
+    A turn without a passage has one vector of zeros, so that it is not asked for again.
     """
 
     model: str
-    said: Vector
+    said: Sequence[Vector]
     headings: Mapping[int, Vector]
 
 
 def embedded(embedder: Embedder, groups: Sequence[Group | Record]) -> list[Embedded]:
     """Return the vectors of turns, asking the model once; raises `EmbeddingError`."""
     left = [_left(group) for group in groups]
+    said = [[one.searched for one in passages(group.messages)] or [""] for group in groups]
     texts = [
         text
-        for group, headings in zip(groups, left, strict=True)
-        for text in ("\n".join(sayings(group.messages)), *headings.values())
+        for one, headings in zip(said, left, strict=True)
+        for text in (*one, *headings.values())
     ]
     rows, name = iter(embedder.documents(texts)), embedder.name
     return [
-        Embedded(name, next(rows), {place: next(rows) for place in headings}) for headings in left
+        Embedded(name, [next(rows) for _ in one], {place: next(rows) for place in headings})
+        for one, headings in zip(said, left, strict=True)
     ]
 
 
@@ -59,7 +73,8 @@ def put(connection: Connection, session: int, turn: int, one: Embedded) -> None:
     """Keep the vectors of a turn, given its number."""
     first = first_passage(turn)
     headings = [(first + place, row) for place, row in one.headings.items()]
-    for table, rows in ((vectors, [(turn, one.said)]), (heading_vectors, headings)):
+    said = [(first + at, row) for at, row in enumerate(one.said)]
+    for table, rows in ((vectors, said), (heading_vectors, headings)):
         listed = [
             {"id": key, "session": session, "model": one.model, "vector": row.tobytes()}
             for key, row in rows
@@ -88,11 +103,14 @@ def keep(
 
 def missing(connection: Connection, session: int, model: str, limit: int) -> list[int]:
     """Return turns of a session that have no vector of this model, the newest first."""
-    have = select(vectors.c.id).where(vectors.c.session == session, vectors.c.model == model)
+    first = turns.c.id * (1 << PASSAGE_BITS)
+    have = exists().where(
+        vectors.c.id >= first, vectors.c.id < first + (1 << PASSAGE_BITS), vectors.c.model == model
+    )
     query = (
         select(turns.c.id)
         .where(turns.c.id.between(first_turn(session), first_turn(session + 1)))
-        .where(turns.c.id.not_in(have))
+        .where(~have)
         .order_by(turns.c.id.desc())
         .limit(limit)
     )
@@ -100,33 +118,39 @@ def missing(connection: Connection, session: int, model: str, limit: int) -> lis
 
 
 def near(connection: Connection, table: Table, session: int, meaning: Meaning) -> dict[int, float]:
-    """Return the cosine of each vector of a session with a meaning, by id."""
+    """Return the cosines of the vectors of a session with a meaning, by id, of the nearest ones."""
     where = (table.c.session == session, table.c.model == meaning.model)
     if not is_sqlite(connection):
-        asked = bindparam("asked", meaning.vector.tobytes(), VectorType)
-        cosine = literal(1.0) - table.c.vector.op("<=>", return_type=Float)(asked)
-        rows = connection.execute(select(table.c.id, cosine).where(*where))
-        return {number: float(found) for number, found in rows if not isnan(found)}
-    found: dict[int, float] = {}
+        away = _away(table, meaning)
+        rows = connection.execute(select(table.c.id, away).where(*where).order_by(away).limit(MOST))
+        return {number: 1.0 - float(far) for number, far in rows if not isnan(far)}
+    ids: list[int] = []
+    found: list[float] = []
     read = connection.execute(select(table.c.id, table.c.vector).where(*where))
     for part in read.partitions(_CHUNK):
         held = np.frombuffer(b"".join(row.vector for row in part), np.float32)
-        near_by = cosines(held.reshape(len(part), -1), meaning.vector).tolist()
-        found.update(zip((row.id for row in part), near_by, strict=True))
-    return found
+        ids += [row.id for row in part]
+        found += cosines(held.reshape(len(part), -1), meaning.vector).tolist()
+    best = np.argsort(-np.array(found), kind="stable")[:MOST].tolist()
+    return {ids[at]: found[at] for at in best}
 
 
-def vectors_of(connection: Connection, ids: Sequence[int], meaning: Meaning) -> Vectors:
-    """Return the vectors of these turns by row; zeros for one without."""
-    query = select(vectors.c.id, vectors.c.vector).where(
-        among(vectors.c.id, ids), vectors.c.model == meaning.model
-    )
-    held: Mapping[int, bytes] = {row.id: row.vector for row in connection.execute(query)}
-    found = np.zeros((len(ids), len(meaning.vector)), np.float32)
-    for at, number in enumerate(ids):
-        if number in held:
-            found[at] = np.frombuffer(held[number], np.float32)
-    return found
+def cosines_of(connection: Connection, meaning: Meaning, ids: Iterable[int]) -> dict[int, float]:
+    """Return the cosines of these passages with a meaning, by id, of those with a vector."""
+    where = (among(vectors.c.id, ids), vectors.c.model == meaning.model)
+    if not is_sqlite(connection):
+        rows = connection.execute(select(vectors.c.id, _away(vectors, meaning)).where(*where))
+        return {number: 1.0 - float(far) for number, far in rows if not isnan(far)}
+    found = connection.execute(select(vectors.c.id, vectors.c.vector).where(*where)).all()
+    held = np.frombuffer(b"".join(row.vector for row in found), np.float32)
+    alike = cosines(held.reshape(len(found), len(meaning.vector)), meaning.vector).tolist()
+    return dict(zip((row.id for row in found), alike, strict=True))
+
+
+def _away(table: Table, meaning: Meaning) -> ColumnElement[float]:
+    """Return the distance of vectors from a meaning, as pgvector computes it."""
+    asked = bindparam("asked", meaning.vector.tobytes(), VectorType)
+    return table.c.vector.op("<=>", return_type=Float)(asked)
 
 
 def prepare(database: Database) -> None:

@@ -1,13 +1,24 @@
-"""Ranking: turns, windows and efforts by BM25."""
+"""Ranking: passages, windows and efforts by BM25."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.search import Numbers, Topics, Turns, ranked, rarity, relevance, score
+from ebbtide.memory.search import (
+    Numbers,
+    Passages,
+    Scores,
+    Topics,
+    ranked,
+    rarity,
+    reaches,
+    relevance,
+    score,
+)
 
 SAYS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 5))
 RARE = {"a": 1.0, "b": 2.0, "c": 0.5}
@@ -19,17 +30,24 @@ def saying(*says: Mapping[str, int]) -> Numbers:
     return np.array([[one.get(term, 0) for term in RARE] for one in says], float).reshape(-1, 3)
 
 
-def turns(
-    *says: Mapping[str, int], near: list[tuple[int, int]] | None = None, effort: str | None = None
-) -> Turns:
-    """Return turns of 9 bytes each."""
-    pairs = np.array(near or [], np.intp).reshape(-1, 2)
-    return Turns([effort] * len(says), pairs, saying(*says), np.full(len(says), 9.0))
+def passages(*says: Mapping[str, int], topic: int = -1, **told: list[bool]) -> Passages:
+    """Return passages of 9 characters each, of turns one after the other; nobody's by default."""
+    flags = {name: np.zeros(len(says), np.bool_) for name in ("user", "asks", "named", "dated")}
+    flags |= {name: np.array(given) for name, given in told.items()}
+    topics = np.full(len(says), topic, np.intp)
+    return Passages(topics, np.arange(len(says)), saying(*says), np.full(len(says), 9.0), **flags)
 
 
-def topics(**says: Mapping[str, int]) -> Topics:
-    """Return efforts of 9 bytes each, by their names."""
-    return Topics([*says], saying(*says.values()), np.full(len(says), 9.0))
+def topics(*says: Mapping[str, int], headings: Sequence[Mapping[str, int]] = ()) -> Topics:
+    """Return efforts of 9 characters each; their headings say nothing by default."""
+    names = [f"e{at}" for at in range(len(says))]
+    known = saying(*(headings or ({} for _ in says)))
+    return Topics(names, known, saying(*says), np.full(len(says), 9.0))
+
+
+def scored(found: Passages, efforts: Topics | None = None, asked: int = 9) -> Scores:
+    """Return the scores for a query of so many terms."""
+    return score(found, efforts or topics(), WEIGHTS, asked)
 
 
 @given(st.integers(1, 10**6), st.data())
@@ -52,38 +70,93 @@ def test_saying_more_scores_more_and_length_costs(says: dict[str, int], length: 
 
 
 def test_a_neighbour_that_says_it_helps() -> None:
-    """A turn beside a match scores above a turn that stands apart, and below the match itself."""
-    found = score(turns({"a": 1}, {}, {}, near=[(0, 1), (1, 0)]), topics(), WEIGHTS)
+    """A passage near a match scores below the match itself, one that stands apart not at all."""
+    found = scored(passages({"a": 1}, {}, {}, {})).passages
 
-    assert found.turns[0] > found.turns[1] > found.turns[2] == 0
-
-
-def test_the_effort_lifts_its_turns() -> None:
-    """A turn that says nothing scores by what its effort says."""
-    both = topics(x={"a": 1}, y={})
-    saying_it, other = (score(turns({}, effort=name), both, WEIGHTS) for name in "xy")
-
-    assert saying_it.turns[0] == saying_it.efforts["x"] > 0
-    assert other.turns[0] == other.efforts["y"] == 0
+    assert found[0] > found[1] == found[2] > found[3] == 0
 
 
-def test_an_ambient_turn_has_its_window_twice() -> None:
-    """A turn of no effort has its window in the place of one."""
-    found = score(turns({"a": 1}), topics(), WEIGHTS)
+def test_a_window_ends_with_its_effort_and_its_turns() -> None:
+    """Neither what another effort says is near, nor what was said long after."""
+    three = passages({"a": 1}, {}, {})
 
-    assert found.turns[0] == pytest.approx(3 * relevance(saying({"a": 1}), WEIGHTS, np.ones(1))[0])
-
-
-def test_an_effort_counts_by_its_best_turn() -> None:
-    """Further matching turns do not add up, except in what the effort says as a whole."""
-    one, two = turns({"a": 1}, effort="x"), turns({"a": 1}, {"a": 1}, effort="x")
-
-    assert len({score(each, topics(x={"a": 1}), WEIGHTS).efforts["x"] for each in (one, two)}) == 1
+    for other in (
+        replace(three, topics=np.array([-1, 0, 0])),
+        replace(three, turns=np.array([1, 5, 6])),
+    ):
+        assert other.windows(other.says)[:, 0].tolist() == [1, 0, 0]
 
 
-def test_a_topic_without_turns_is_scored() -> None:
-    """An effort of which only the heading is known is found by it."""
-    assert score(turns(), topics(x={"a": 1}), WEIGHTS).efforts["x"] > 0
+def test_the_effort_lifts_its_passages() -> None:
+    """What matches counts more in an effort that says more of it."""
+    found = passages({"a": 1}, topic=0)
+    plain, lifted = (scored(found, topics(says)) for says in ({"a": 1}, {"a": 1, "b": 1}))
+
+    assert lifted.passages[0] > plain.passages[0]
+
+
+def test_an_ambient_passage_has_its_window_twice() -> None:
+    """A passage of no effort has its window in the place of one."""
+    found = scored(passages({"a": 1}))
+
+    assert found.passages[0] == pytest.approx(
+        3 * relevance(saying({"a": 1}), WEIGHTS, np.ones(1))[0]
+    )
+
+
+def test_an_effort_counts_by_its_best_passage() -> None:
+    """It has the score of that, and of its heading if nothing else is known of it."""
+    found = scored(passages({"a": 1}, {}, {"b": 1}, topic=0), topics({"a": 1, "b": 1}, {"a": 1}))
+
+    assert found.topics[0] == found.passages.max()
+    assert found.topics[1] > 0
+
+
+@pytest.mark.parametrize(("who", "more"), [("user", 1.5), ("named", 1.1), ("dated", 3.0)])
+def test_who_said_it_and_when_counts(who: str, more: float) -> None:
+    """What a user said, somebody whom the query names, or in its month, weighs more."""
+    plain = passages({"a": 1})
+    told = replace(plain, **{who: np.array([True])})
+
+    assert scored(told).passages[0] == pytest.approx(more * scored(plain).passages[0])
+
+
+def test_what_only_asks_answers_nothing() -> None:
+    """Asked eight times in vain, a question still stands behind what says half of it."""
+    vain = [{"a": 1, "b": 1}, {}] * 8
+    found = scored(
+        passages(*vain, {}, {}, {"b": 1}, asks=[True, False] * 8 + [False] * 3, user=[False] * 19)
+    )
+
+    assert found.passages.argmax() == 18
+
+
+@pytest.mark.parametrize("asked", [2, 3])
+def test_all_terms_of_a_short_query(asked: int) -> None:
+    """Whose heading has all of them comes first, then who says all; a question does not count."""
+    said = passages({"b": 9}, {}, {}, {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 1, "c": 1})
+    said = replace(said, asks=np.array([False] * 4 + [True]), topics=np.array([0, 0, 0, -1, -1]))
+    all_terms = {"a": 1, "b": 1, "c": 1}
+    found = scored(said, topics({"b": 9}, all_terms, headings=[{"b": 1}, all_terms]), asked)
+
+    assert found.topics[1] > found.passages[3] > found.topics[0]
+    assert found.passages[3] > found.passages[4]
+
+
+@pytest.mark.parametrize(
+    ("says", "headings", "unknown", "enough"),
+    [
+        *(({"a": 1}, {}, 0.0, True), ({"c": 1}, {}, 0.0, False), ({}, {"a": 1}, 0.0, True)),
+        *(({"a": 1}, {}, 1.5, True), ({"a": 1}, {}, 2.0, False), ({}, {}, 0.0, False)),
+    ],
+)
+def test_a_floor(
+    says: Mapping[str, int], headings: Mapping[str, int], unknown: float, *, enough: bool
+) -> None:
+    """A passage with its window, or a heading, has to say a fifth of what is asked for."""
+    efforts = topics(says, headings=[headings])
+
+    assert reaches(passages(says), efforts, WEIGHTS, unknown) == enough
 
 
 @pytest.mark.parametrize(

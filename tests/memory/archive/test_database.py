@@ -19,9 +19,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from sqlalchemy import Connection, event, inspect, update
 
 from ebbtide import DiskArchive, SqlArchive
-from ebbtide.memory.archive import schema
+from ebbtide.memory.archive import migrations, schema
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.archive.folder import export
+from ebbtide.memory.archive.index import Postings
 from ebbtide.memory.errors import (
     ArchiveError,
     ArchiveFormatError,
@@ -32,7 +33,7 @@ from ebbtide.memory.errors import (
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
 from tests.databases import Database, Server, serving
-from tests.memory.turns import OWNER, START, commit_all, opened, turn, visible
+from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn, visible
 
 NOBODY = 65_534
 
@@ -362,7 +363,7 @@ def test_tables_of_no_version(tmp_path: Path, number: int) -> None:
 
 def test_a_migration_leads_from_every_version() -> None:
     """What older tables need is known for each version but the first."""
-    assert [*schema.MIGRATIONS] == [*range(2, schema.VERSION + 1)]
+    assert [*migrations.MIGRATIONS] == [*range(2, schema.VERSION + 1)]
 
 
 def _widen(connection: Connection) -> None:
@@ -395,18 +396,54 @@ def test_older_tables(
     with SqlArchive(address) as archive:
         tip = commit_all(archive, [turn(1)])
         before = _noted(archive)
-    monkeypatch.setattr(schema, "VERSION", 3)
+    monkeypatch.setattr(schema, "VERSION", 4)
 
-    monkeypatch.setattr(schema, "MIGRATIONS", {2: _widen, 3: _fail})
+    monkeypatch.setattr(migrations, "MIGRATIONS", {3: _widen, 4: _fail})
     with SqlArchive(address) as failed:
         with pytest.raises(ArchiveFormatError, match="nowhere"):
             failed.users()
         assert _noted(failed) == before
-    monkeypatch.setattr(schema, "MIGRATIONS", {2: _widen, 3: _fill})
+    monkeypatch.setattr(migrations, "MIGRATIONS", {3: _widen, 4: _fill})
     with SqlArchive(address) as later:
         assert later.users() == (OWNER.user,)
-        assert _noted(later) == (3, [*before[1], "second"])
+        assert _noted(later) == (4, [*before[1], "second"])
         assert len(visible(later, commit_all(later, [turn(2)], tip))) == 2
+
+
+def _first_version(archive: SqlArchive) -> None:
+    """Change the tables back into those of version 1, which knew nothing of passages."""
+    with archive.database.writing() as connection:
+        connection.exec_driver_sql("ALTER TABLE ebbtide_turns DROP COLUMN passages")
+        connection.exec_driver_sql("UPDATE ebbtide_version SET version = 1")
+        for table in (schema.said, schema.headed):
+            postings = Postings(connection, table, 1)
+            number = schema.first_passage(schema.first_turn(1) + 1)
+            for place in range(4):
+                rows = [(number + place, ["stale"])]
+                if not archive.database.sqlite:
+                    postings.remove(rows)
+                postings.add(rows)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_the_first_version_wrote(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    """It is searched by passages like what is written now, and in no other way."""
+    address = tmp_path if kind == "sqlite" else request.getfixturevalue("database").url
+    said = f"The certificate expires in May. {'Nothing else is said here. ' * 60} Renew it then."
+    events = [concluded("tls", "Renewed the certificate.")]
+    groups = [turn(1, said, ["tls"], [opened("tls")]), turn(2, "Done.", ["tls"], events)]
+    with SqlArchive(address, durable=False) as archive:
+        tip = commit_all(archive, groups)
+        before = [archive.search_passages(OWNER, tip, one, 9) for one in ("renew", "certificate")]
+        _first_version(archive)
+
+    with SqlArchive(address, durable=False) as later:
+        after = [later.search_passages(OWNER, tip, one, 9) for one in ("renew", "certificate")]
+        assert after == before
+        assert {one.passage for one in after[0]} > {2}
+        assert later.search(OWNER, tip, "stale", 9) == ()
 
 
 def test_more_than_a_session_holds(archive: SqlArchive) -> None:

@@ -165,7 +165,7 @@ def test_the_newest_come_first(archive: Archive) -> None:
 
     assert [embedded(archive, model, limit=1) for _ in range(4)] == [1, 1, 1, 0]
     assert [text[:5] for text in model.documents if not text.startswith("The quick")] == [
-        *("train", "grey ", "login", "login"),
+        *("train", "Yes.", "grey ", "Yes.", "login", "login"),
     ]
     assert names(found(archive, tip, "ashen kitten")) == [None]
 

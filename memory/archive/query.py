@@ -1,0 +1,244 @@
+"""A query to a session: which of its passages and headings say its terms, and of which time."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import bindparam, select
+
+from ..dates import dates
+from ..meaning import Meaning
+from ..search import Flags, Name, Numbers, Rare, Says, rarity
+from ..terms import asked
+from .index import Postings, any_of, spoken_by
+from .lineage import Lineage
+from .schema import (
+    PASSAGE_BITS,
+    changes,
+    first_turn,
+    headed,
+    heading_vectors,
+    passages_of,
+    said,
+    turn_of,
+    turns,
+    vectors,
+)
+from .vectors import near, there
+
+TERMS = 64
+"""Terms of a query that are looked up."""
+
+RAREST = 32
+"""Of these, the terms that count."""
+
+_ROWS = 10_000
+"""Passages that are read of one term, the newest: a term of more tells little of a turn."""
+
+_HEADINGS_READ = 2_000
+
+_CHANGED = select(changes.c.id, changes.c.effort, changes.c.branch, changes.c.turn).where(
+    any_of(changes.c.id, "ids")
+)
+_WHEN = (
+    select(turns.c.at)
+    .where(turns.c.id.between(bindparam("first"), bindparam("last")))
+    .order_by(turns.c.id)
+    .limit(1)
+)
+
+Ids: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """What is near to a query's meaning: passages by id, efforts by name, with their cosines.
+
+    `headings` has the turn of each effort's newest heading.
+    """
+
+    meaning: Meaning
+    passages: Mapping[int, float]
+    efforts: Mapping[str, float]
+    headings: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spoken:
+    """Which passages say which terms: their ids, the columns of the terms."""
+
+    passages: Ids
+    terms: Ids
+
+    def says(self, ids: Ids, terms: int) -> Says:
+        """Return which of so many terms passages say, by row."""
+        known, rows = np.unique(ids, return_inverse=True)
+        found = np.zeros((len(known), terms))
+        if len(known):
+            at = np.minimum(np.searchsorted(known, self.passages), len(known) - 1)
+            kept = known[at] == self.passages
+            found[at[kept], self.terms[kept]] = 1.0
+        return found[rows]
+
+    def turns(self) -> tuple[Ids, Ids]:
+        """Return the turns that say terms, and the columns of these, each pair once."""
+        pairs = np.unique((self.passages >> PASSAGE_BITS) * TERMS + self.terms)
+        return pairs // TERMS, pairs % TERMS
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query to a session: which of its passages and headings say what.
+
+    `rare` has the terms, the rarest first, which are the columns of `spoken`; `headed` for each the
+    turn of the newest visible heading of each effort that says it. `count` is how many terms were
+    asked for, `unknown` the weight of those that nobody says, `named` are the passages of speakers
+    that the query names, `dated` the first and last turn of each time. `near` is what is near to
+    its meaning, if that is known.
+    """
+
+    seen: Lineage
+    count: int
+    rare: Rare
+    unknown: float
+    spoken: Spoken
+    headed: Mapping[str, Mapping[str, int]]
+    named: Ids
+    dated: Sequence[tuple[int, int]]
+    near: Nearness | None
+
+    @property
+    def weights(self) -> Numbers:
+        """How rare the terms are."""
+        return np.array([*self.rare.values()])
+
+    def headings(self, efforts: Sequence[str]) -> Says:
+        """Return what the headings of efforts say."""
+        says = [[name in self.headed[term] for term in self.rare] for name in efforts]
+        return np.array(says, np.float64).reshape(len(efforts), len(self.rare))
+
+    def saying(self, says: Says) -> list[frozenset[str]]:
+        """Return for each row which terms it says."""
+        terms = np.array([*self.rare], object)
+        return [frozenset(terms[row]) for row in says > 0]
+
+    def in_time(self, ids: Ids) -> Flags:
+        """Tell which turns are of the times that the query names."""
+        found = np.zeros(len(ids), np.bool_)
+        for first, last in self.dated:
+            found |= (ids >= first) & (ids < last)
+        return found
+
+
+def looked_up(seen: Lineage, owner: int, total: int, query: str, meaning: Meaning | None) -> Query:
+    """Return what says the terms of a query; `owner` is the number of the user."""
+    wanted = asked(query)[:TERMS]
+    connection, within = seen.connection, passages_of(seen.session)
+    names = [spoken_by(term) for term in wanted]
+    passages = Postings(connection, said, owner).having([*wanted, *names], within, _ROWS)
+    headings = Postings(connection, headed, owner).having(wanted, within, _HEADINGS_READ)
+    rare = rarest(total, wanted, passages, headings)
+    unknown = sum(not passages[term] and not headings[term] for term in wanted)
+    return Query(
+        seen,
+        len(wanted),
+        rare,
+        unknown * rarity(max(total, 1), 1),
+        _spoken([passages[term] for term in rare]),
+        _headed(seen, {term: headings[term] for term in rare}),
+        np.array([number for name in names for number in passages[name]], np.int64),
+        _dated(seen, total, query),
+        _nearness(seen, meaning) if meaning else None,
+    )
+
+
+def _spoken(passages: Sequence[Sequence[int]]) -> Spoken:
+    """Return which passages say which terms, given the passages that say each."""
+    terms = np.repeat(np.arange(len(passages)), [len(ids) for ids in passages])
+    return Spoken(np.array([number for ids in passages for number in ids], np.int64), terms)
+
+
+def _dated(seen: Lineage, total: int, query: str) -> list[tuple[int, int]]:
+    """Return the first turn of each time that a query names, and the turn after it."""
+    if not dates(query, [1]):
+        return []
+    turn = range(first_turn(seen.session) + 1, first_turn(seen.session) + total + 1)
+
+    def when(number: int) -> str:
+        between = {"first": number, "last": turn[-1]}
+        return seen.connection.execute(_WHEN, between).scalar() or "~"
+
+    years = [when(number)[:4] for number in (turn[0], turn[-1])] if turn else []
+    if not all(map(str.isdecimal, years)) or not years:
+        return []
+    named = dates(query, range(int(years[0]), int(years[1]) + 1))
+    return [
+        (
+            turn[0] + bisect_left(turn, day, key=when),
+            turn[0] + bisect_left(turn, f"{day}~", key=when),
+        )
+        for day in named
+    ]
+
+
+def _headed(seen: Lineage, found: Mapping[str, Sequence[int]]) -> dict[str, dict[str, int]]:
+    ids = {number for numbers in found.values() for number in numbers}
+    rows = {row.id: row for row in _changes(seen, ids)} if ids else {}
+    newest: dict[str, dict[str, int]] = {}
+    for term, numbers in found.items():
+        efforts: dict[str, int] = {}
+        for row in (rows[number] for number in numbers if number in rows):
+            efforts[row.effort] = max(efforts.get(row.effort, 0), row.turn)
+        newest[term] = efforts
+    return newest
+
+
+def _changes(seen: Lineage, ids: Iterable[int]) -> list[Any]:
+    """Return the visible changes among these."""
+    rows = seen.connection.execute(_CHANGED, {"ids": [*ids]})
+    return [row for row in rows if seen.sees(row.branch, row.turn)]
+
+
+def _nearness(seen: Lineage, meaning: Meaning) -> Nearness | None:
+    if not there(seen.connection):
+        return None
+    connection, session = seen.connection, seen.session
+    heads = near(connection, heading_vectors, session, meaning)
+    said_near = near(connection, vectors, session, meaning)
+    if not heads and not said_near:
+        return None
+    rows = sorted(_changes(seen, heads), key=lambda row: (row.turn, row.id)) if heads else []
+    return Nearness(
+        meaning,
+        said_near,
+        {row.effort: heads[row.id] for row in rows},
+        {row.effort: row.turn for row in rows},
+    )
+
+
+def rarest(
+    total: int,
+    wanted: Sequence[str],
+    passages: Mapping[str, Sequence[int]],
+    headings: Mapping[str, Sequence[int]],
+) -> Rare:
+    """Return how rare the terms that count are, the rarest first, among `total` turns."""
+    counts = {
+        term: max(len(set(map(turn_of, passages[term]))), len(headings[term])) for term in wanted
+    }
+    found = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
+    whole = max(total, 1)
+    return {term: rarity(whole, min(whole, counts[term])) for term in found[:RAREST]}
+
+
+def strengths(saying: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, float]:
+    """Return how rare the terms are that each one says, given by term who says it."""
+    total: dict[Name, float] = {}
+    for term, names in saying.items():
+        weight = rare[term]
+        for name in names:
+            total[name] = total.get(name, 0.0) + weight
+    return total

@@ -1,0 +1,115 @@
+"""Passages of what was said."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ebbtide.memory.messages import Message
+from ebbtide.memory.passages import LONGEST, passages, placed, spans
+from ebbtide.memory.transcript import rendered
+from tests.memory.desks import ai, call, human, tool
+
+SENTENCE = "This sentence is one of very many that are all the same. "
+PARAGRAPH = SENTENCE * 9
+
+
+def test_short_messages_are_passages() -> None:
+    """Each message is apart, as the user's or somebody else's."""
+    found = passages([human("Which port?"), ai("8080."), tool("1", "Listening.")])
+
+    assert [one.text for one in found] == ["Which port?", "8080.", "Listening."]
+    assert [one.user for one in found] == [True, False, False]
+
+
+def test_a_long_message_has_several_of_whole_sentences() -> None:
+    """They are as long as they may be, end with a sentence, and with a paragraph if half full."""
+    found = passages([ai(f"{PARAGRAPH.strip()}\n\n{SENTENCE * 30}")])
+
+    assert found[0].text == f"{PARAGRAPH.strip()}\n\n"
+    assert all(one.text.strip().endswith("the same.") for one in found)
+    assert all(LONGEST / 2 < len(one.text) <= LONGEST for one in found[:-1])
+
+
+@given(st.text(alphabet=st.sampled_from('ab .!?\n。"*{},:0\u00e9'), max_size=3_000))
+def test_nothing_is_lost(said: str) -> None:
+    """Passages follow each other, the first from the beginning, the last to the end."""
+    found = list(spans(said))
+
+    assert "".join(said[begin:end] for begin, end in found) == said
+    assert all(0 < end - begin <= LONGEST + len(said) for begin, end in found)
+
+
+@pytest.mark.parametrize(
+    ("message", "speaker"),
+    [
+        (human("Ann: I have a cat."), "Ann"),
+        (human("Ann Lee: yes"), "Ann Lee"),
+        (human("I have a cat.", name="Bob"), "Bob"),
+        (human("Have you one? It is: grey."), ""),
+        (human("port: 8080"), ""),
+        (tool("1", "8080", "look_up"), ""),
+    ],
+)
+def test_who_speaks(message: Message, speaker: str) -> None:
+    """A name before the text, or of the message, is the speaker's."""
+    (found,) = passages([message])
+
+    assert found.speaker == speaker
+    assert found.searched.startswith(speaker)
+
+
+def test_every_passage_of_a_speaker_names_him() -> None:
+    """What follows in the same message is found by the name too."""
+    found = passages([human(f"Ann: {SENTENCE * 30}")])
+
+    assert {one.speaker for one in found} == {"Ann"}
+    assert all(one.searched.startswith("Ann: ") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("message", "asks"),
+    [
+        (human("Which port? And why?"), True),
+        (human("Ann: which port?"), True),
+        (human("It is down. Which port?"), False),
+        (human("auth fix"), False),
+        (ai("Which port?"), False),
+    ],
+)
+def test_what_only_asks(message: Message, *, asks: bool) -> None:
+    """Only the user asks in vain, and only where he says nothing else."""
+    (found,) = passages([message])
+
+    assert found.asks == asks
+
+
+def test_the_last_has_all_the_rest() -> None:
+    """There are no more than there are numbers for."""
+    found = passages([human(str(number)) for number in range(5)], 3)
+
+    assert [one.text for one in found] == ["0", "1", "2\n3\n4"]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [human("Which port?"), ai("8080.")],
+        [ai(f"{PARAGRAPH}\n\n{PARAGRAPH}")],
+        [human("a"), ai("", call("look_up", key="port")), tool("1", '{"port": 8080}')],
+    ],
+)
+def test_where_it_stands(messages: list[Any]) -> None:
+    """The place of a passage is that of its text in the rendered turn."""
+    for one in passages(messages):
+        place = placed(messages, one)
+        assert place is not None
+        assert rendered(messages)[slice(*place)] == one.text.strip()
+
+
+def test_what_was_left_out_is_nowhere() -> None:
+    """A passage without its encoded data stands in no rendered turn."""
+    messages = [human(f"see {'QUJD' * 200} here")]
+
+    assert [placed(messages, one) for one in passages(messages)] == [None]
