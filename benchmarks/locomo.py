@@ -11,6 +11,8 @@ from typing import Any
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.record import Event, Group, Owner, Tip
 
+_SOMETIME = "12:00 am on 1 January, 2026"
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -93,7 +95,7 @@ def _conversation(item: Mapping[str, Any]) -> Conversation:
     known = frozenset(one.id for said in sessions for one in said)
     summaries = tuple(item["session_summary"][f"{key}_summary"] for key in names)
     questions = tuple(_questions(item["qa"], known))
-    times = tuple(_time(talk[f"{key}_date_time"]) for key in names)
+    times = tuple(_time(talk.get(f"{key}_date_time", _SOMETIME)) for key in names)
     return Conversation(item["sample_id"], sessions, times, summaries, questions)
 
 

@@ -32,6 +32,17 @@ def dates(query: str, years: Iterable[int]) -> list[str]:
     return list(dict.fromkeys(found or _YEAR.findall(query)))
 
 
+def undated(query: str) -> str:
+    """Return a query without its dates, which need not be said where they are meant.
+
+    >>> undated("What did James say in April?").split()
+    ['What', 'did', 'James', 'say', '?']
+    """
+    for pattern in (_NAMED, _ISO, _YEAR):
+        query = pattern.sub(" ", query)
+    return query
+
+
 def _days(found: re.Match[str], years: Iterable[int]) -> list[str]:
     before, word, month, after, year = found.groups()
     if month.lower() in _VERBS and not (before or word or after or year):

@@ -22,7 +22,7 @@ _LENGTH_SHARE = 0.75
 _REACH = 2
 """Passages before and after one that are its window: 91.2 / 87.5, with 1 90.9 / 85.2."""
 
-_USER = 1.5
+USER = 1.5
 """What users said weighs more: of a long talk 80 % within 1,000 tokens, with 1 67, with 2 72."""
 
 _NAMED = 1.1
@@ -31,7 +31,7 @@ _NAMED = 1.1
 _DATED = 3.0
 """What was said in the month that the query names: 91.2, with 1.5 90.9, without 90.2."""
 
-_ASKS = 0.25
+ASKS = 0.25
 """What only asks answers nothing."""
 
 _HALF = 0.5
@@ -94,7 +94,9 @@ class Passages:
     @property
     def weights(self) -> Numbers:
         """What each weighs by who said it, and when."""
-        found = np.where(self.user, _USER, 1.0) * np.where(self.asks, _ASKS, 1.0)
+        found = np.where(self.user & self.says.any(axis=1), USER, 1.0) * np.where(
+            self.asks, ASKS, 1.0
+        )
         return found * np.where(self.named, _NAMED, 1.0) * np.where(self.dated, _DATED, 1.0)
 
 

@@ -7,7 +7,8 @@ kept in this one.
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
 
 from ..prompts.loader import text as prompt
 from .archive.protocol import Elsewhere, Found
@@ -16,7 +17,7 @@ from .clock import day_of
 from .desk import Desk
 from .efforts import Effort
 from .errors import EmbeddingError
-from .excerpt import best_piece
+from .excerpt import Excerpt, best_piece, excerpt
 from .meaning import Meaning
 from .merging import Result, merged
 from .messages import Message
@@ -29,6 +30,9 @@ from .transcript import rendered
 from .transitions import happened
 from .view import past
 
+Entry: TypeAlias = tuple[dict[str, Any], Recalled | None]
+"""A result as the model is told it, and what it quotes."""
+
 _log = logging.getLogger("ebbtide.embeddings")
 
 _ECHOED = 500
@@ -38,6 +42,12 @@ _MOST = 20
 
 _COUNTED = 50
 """Further results are counted up to here."""
+
+_PASSAGES = 200
+"""Passages that are looked at."""
+
+_AS_GOOD = 0.8
+"""Of the score of its best one, what another passage of an effort has that is a result too."""
 
 _NAMING = ("id", "session", "turn")
 
@@ -63,9 +73,23 @@ def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
 
 def _found(desk: Desk, query: str, limit: int) -> tuple[tuple[Result, ...], int]:
     """Return the best results, and how many there are."""
-    own = desk.view.search(query, _COUNTED, _meaning(desk, query))
+    own = _good(desk.view.search_passages(query, _PASSAGES, _meaning(desk, query)))[:_COUNTED]
     others = desk.view.search_sessions(query, _COUNTED)
     return merged(own[:limit], others[:limit], limit), len(own) + len(others)
+
+
+def _good(found: Sequence[Found]) -> list[Found]:
+    """Return the best passage of each effort and turn, and others of an effort about as good."""
+    best: dict[str | None, float] = {}
+    turns: set[int] = set()
+    kept: list[Found] = []
+    for one in found:
+        least = _AS_GOOD * best.get(one.effort, 0.0) if one.effort else 0.0
+        if one.turn not in turns and one.score >= least:
+            kept.append(one)
+            turns.add(one.turn)
+            best.setdefault(one.effort, one.score)
+    return kept
 
 
 def _within_budget(
@@ -80,28 +104,45 @@ def _within_budget(
     quoted: list[Recalled] = []
     free = desk.free
     for entry, recalled in _entries(desk, found, wanted):
-        known = _identity(entry) in given
+        known = recalled is not None and _identity(entry) in given
         named = {name: entry[name] for name in _NAMING if name in entry}
         shown = named | {"above": True} if known else entry
         free -= desk.count(compact(shown))
         if free >= 0 or not results:
             results.append(shown)
-            quoted += [] if known else [recalled]
+            quoted += [] if known or recalled is None else [recalled]
     return results, quoted
 
 
-def _entries(
-    desk: Desk, found: Sequence[Result], wanted: Collection[str]
-) -> Iterator[tuple[Mapping[str, Any], Recalled]]:
-    """Yield what was found as the model is told it, each with what it quotes."""
+def _entries(desk: Desk, found: Sequence[Result], wanted: Collection[str]) -> Iterator[Entry]:
+    """Yield what was found as the model is told it, each with what it quotes.
+
+    Of an effort the first result has the summary; what follows a question is told after it.
+    """
     own = [one for one in found if isinstance(one, Found)]
     efforts = {one.id: one for one in desk.known([one.effort for one in own if one.effort])}
-    records = {record.turn: record for record in desk.view.turns([one.turn for one in own])}
+    numbers = sorted({one.turn + step for one in own for step in (0, 1)})
+    records = {record.turn: record for record in desk.view.turns(numbers)}
+    told = {one.turn for one in own}
     for one in found:
         if isinstance(one, Elsewhere):
             yield _elsewhere(one) if one.effort else _said(desk, one, wanted)
         elif one.turn in records:
-            yield _entry(desk, one, efforts.get(one.effort or ""), records[one.turn], wanted)
+            part = _part(records[one.turn], one.passage, wanted)
+            yield _entry(desk, one, efforts.pop(one.effort or "", None), (records[one.turn], part))
+            after = records.get(one.turn + 1)
+            if part and part.asks and after and one.turn + 1 not in told:
+                told.add(after.turn)
+                answer = replace(one, turn=after.turn, passage=0)
+                yield _entry(desk, answer, None, (after, _part(after, 0, wanted)))
+
+
+def _part(record: Record, passage: int | None, wanted: Collection[str]) -> Excerpt | None:
+    """Return what is shown of a turn for a passage, None for none."""
+    if passage is None:
+        return None
+    part = excerpt(record.messages, passage)
+    return part or Excerpt(*best_piece(rendered(record.messages), wanted))
 
 
 def _above(desk: Desk) -> Iterator[Message]:
@@ -127,24 +168,33 @@ def _meaning(desk: Desk, query: str) -> Meaning | None:
 
 
 def _entry(
-    desk: Desk, found: Found, effort: Effort | None, record: Record, wanted: Collection[str]
-) -> tuple[Mapping[str, Any], Recalled]:
-    """Return the best piece of a turn; its offset if one call of `read_log` stops before it."""
-    log = rendered(record.messages)
-    begin, end = best_piece(log, wanted)
+    desk: Desk, found: Found, effort: Effort | None, shown: tuple[Record, Excerpt | None]
+) -> Entry:
+    """Return a result with its excerpt; its offset if one call of `read_log` stops before it."""
+    record, part = shown
     summary = (effort.summary or effort.goal) if effort else ""
     entry = {
         **({"id": found.effort} if found.effort else {}),
         **({"summary": summary} if summary else {}),
         "turn": found.turn,
         "at": day_of(record.at),
-        **({"offset": begin} if fit(log, desk.free, desk.count) < end else {}),
-        "excerpt": log[begin:end],
     }
-    return entry, Recalled(found.turn, begin, end, score=round(found.score, 2))
+    if part is None:
+        return entry, None
+    log = rendered(record.messages)
+    if fit(log, desk.free, desk.count) < part.end:
+        entry["offset"] = part.begin
+    quoted = Recalled(found.turn, part.begin, part.end, score=round(found.score, 2))
+    return entry | _quoted(log, part), quoted
 
 
-def _elsewhere(found: Elsewhere) -> tuple[Mapping[str, Any], Recalled]:
+def _quoted(log: str, part: Excerpt) -> dict[str, str]:
+    """Return an excerpt with who speaks there, unless it says so itself."""
+    speaker = {"speaker": part.speaker} if part.speaker else {}
+    return {**speaker, "excerpt": log[part.begin : part.end]}
+
+
+def _elsewhere(found: Elsewhere) -> Entry:
     """Return what another session concluded, and the reference to its summary."""
     effort, session = cast("Effort", found.effort), session_name(found.owner)
     entry = {
@@ -158,13 +208,11 @@ def _elsewhere(found: Elsewhere) -> tuple[Mapping[str, Any], Recalled]:
     return entry, Recalled(found.tip.turn, 0, len(effort.summary), *place, score=score)
 
 
-def _said(
-    desk: Desk, found: Elsewhere, wanted: Collection[str]
-) -> tuple[Mapping[str, Any], Recalled]:
-    """Return the best piece of a turn of another session, and the reference to it."""
+def _said(desk: Desk, found: Elsewhere, wanted: Collection[str]) -> Entry:
+    """Return the best passage of a turn of another session, and the reference to it."""
     session, tip, score = session_name(found.owner), found.tip, round(found.score, 2)
-    log = past(desk.view.archive, found.owner, tip).render(tip.turn)
-    begin, end = best_piece(log, wanted)
-    at = day_of(found.at)
-    entry = {"session": session, "turn": tip.turn, "at": at, "excerpt": log[begin:end]}
-    return entry, Recalled(tip.turn, begin, end, session, tip.branch, score=score)
+    (record,) = past(desk.view.archive, found.owner, tip).turns([tip.turn])
+    part = _part(record, found.passage or 0, wanted) or Excerpt(0, 0)
+    entry = {"session": session, "turn": tip.turn, "at": day_of(found.at)}
+    quoted = Recalled(tip.turn, part.begin, part.end, session, tip.branch, score=score)
+    return entry | _quoted(rendered(record.messages), part), quoted

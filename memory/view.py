@@ -110,6 +110,12 @@ class View:
         """Return the committed efforts and ambient turns that match a query, best first."""
         return self.archive.search(self.owner, self.tip, query, limit, meaning)
 
+    def search_passages(
+        self, query: str, limit: int, meaning: Meaning | None = None
+    ) -> tuple[Found, ...]:
+        """Return the committed passages that match a query, best first."""
+        return self.archive.search_passages(self.owner, self.tip, query, limit, meaning)
+
     def search_sessions(self, query: str, limit: int) -> tuple[Elsewhere, ...]:
         """Return what matches a query in the user's other sessions, best first."""
         return self.archive.search_sessions(self.owner, query, limit)

@@ -1,7 +1,6 @@
 """What the other sessions of a user concluded and said, each as its newest branch has it."""
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +8,23 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from ..record import Owner, Tip
-from ..search import Rare, ranked
+from ..search import ASKS, USER, Rare, ranked
 from ..terms import asked
-from .index import Postings, among, heading
+from .index import Postings, among, heading, laid_out
 from .lineage import Lineage, beginning, effort_of, lineage, tip_at
 from .protocol import Elsewhere
 from .query import TERMS, rarest, strengths
-from .schema import branches, changes, headed, passages_of, said, sessions, turn_of, turns
+from .schema import (
+    branches,
+    changes,
+    first_passage,
+    headed,
+    passages_of,
+    said,
+    sessions,
+    turn_of,
+    turns,
+)
 
 _EVERYWHERE = (0, 2**63 - 1)
 _ROWS = 5_000
@@ -51,7 +60,7 @@ def search_sessions(
     ).scalar_one()
     rare = rarest(total, wanted, spoken, headings)
     efforts = _efforts(connection, user, {term: headings[term] for term in rare}, rare)
-    said_by = {term: Counter(map(turn_of, spoken[term])) for term in rare}
+    said_by = {term: spoken[term] for term in rare}
     found = [*efforts, *_turns(connection, user, said_by, rare)]
     best = {(one.owner, one.effort.id): one.score for one in found if one.effort}
     kept = [one for one in found if not _told(one, best)]
@@ -148,30 +157,40 @@ def _concluded(owner: Owner, row: Any, tip: Tip, rare: Rare) -> Elsewhere:
 
 
 def _turns(
-    connection: Connection, user: str, spoken: Mapping[str, Mapping[int, int]], rare: Rare
+    connection: Connection, user: str, spoken: Mapping[str, Sequence[int]], rare: Rare
 ) -> list[Elsewhere]:
-    """Return the turns of other sessions that say most of a query."""
-    strong = strengths(spoken, rare)
+    """Return the turns of other sessions that say most of a query, each with its best passage."""
+    said_by = {term: frozenset(map(turn_of, ids)) for term, ids in spoken.items()}
+    strong = strengths(said_by, rare)
     best = sorted(ranked(strong), key=lambda one: (-strong[one], -one))[:_CANDIDATES]
     if not best:
         return []
     columns = (turns.c.id, turns.c.session, turns.c.branch, turns.c.turn, turns.c.digest)
-    query = select(*columns, turns.c.at, turns.c.efforts).where(among(turns.c.id, best))
-    rows = connection.execute(query).all()
+    query = select(*columns, turns.c.at, turns.c.efforts, turns.c.passages)
+    rows = connection.execute(query.where(among(turns.c.id, best))).all()
     there = others(connection, user, {row.session for row in rows})
-    return [
-        Elsewhere(
-            there[row.session].owner,
-            None,
-            tip_at(row),
-            row.at,
-            strong[row.id],
-            frozenset(term for term, times in spoken.items() if row.id in times),
-            tuple(json.loads(row.efforts)),
-        )
-        for row in rows
-        if row.session in there and there[row.session].seen.sees(row.branch, row.turn)
+    parts = strengths(spoken, rare)
+    found: list[Elsewhere] = []
+    for row in rows:
+        if row.session in there and there[row.session].seen.sees(row.branch, row.turn):
+            place, share = _best_of(row, parts)
+            owner, at = there[row.session].owner, row.at
+            said = frozenset(term for term, ids in said_by.items() if row.id in ids)
+            score, efforts = share * strong[row.id], tuple(json.loads(row.efforts))
+            found.append(Elsewhere(owner, None, tip_at(row), at, score, said, efforts, place))
+    return found
+
+
+def _best_of(row: Any, parts: Mapping[int, float]) -> tuple[int, float]:
+    """Return the place of the best passage of a turn, and what it weighs if it only asks."""
+    first = first_passage(row.id)
+    weights = [
+        parts.get(first + at, 0.0) * (ASKS if asks else USER if user else 1.0)
+        for at, (_, user, asks) in enumerate(laid_out([row.passages or b""]).tolist())
     ]
+    place = max(range(len(weights)), key=weights.__getitem__, default=0)
+    asks = bool(weights) and weights[place] < parts.get(first + place, 0.0)
+    return place, ASKS if asks else 1.0
 
 
 def _told(one: Elsewhere, best: Mapping[tuple[Owner, str], float]) -> bool:

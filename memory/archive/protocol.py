@@ -55,8 +55,9 @@ class Elsewhere:
     """A concluded effort, or a turn, of another session of the same user.
 
     `effort` is as the newest branch of its session left it, None for a turn, of which `efforts` are
-    then the efforts; `tip` is of the turn, or of the one that concluded the effort, so that its
-    text can be read again, and `at` says when; `said` are the terms of the query that it says.
+    then the efforts and `passage` the place of the best one; `tip` is of the turn, or of the one
+    that concluded the effort, so that its text can be read again, and `at` says when; `said` are
+    the terms of the query that it says.
     """
 
     owner: Owner
@@ -66,6 +67,7 @@ class Elsewhere:
     score: float = 0.0
     said: frozenset[str] = frozenset()
     efforts: tuple[str, ...] = ()
+    passage: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

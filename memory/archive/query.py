@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import bindparam, select
 
-from ..dates import dates
+from ..dates import dates, undated
 from ..meaning import Meaning
 from ..search import Flags, Name, Numbers, Rare, Says, rarity
 from ..terms import asked
@@ -23,7 +23,6 @@ from .schema import (
     heading_vectors,
     passages_of,
     said,
-    turn_of,
     turns,
     vectors,
 )
@@ -141,7 +140,8 @@ def looked_up(seen: Lineage, owner: int, total: int, query: str, meaning: Meanin
     passages = Postings(connection, said, owner).having([*wanted, *names], within, _ROWS)
     headings = Postings(connection, headed, owner).having(wanted, within, _HEADINGS_READ)
     rare = rarest(total, wanted, passages, headings)
-    unknown = sum(not passages[term] and not headings[term] for term in wanted)
+    needed = {*asked(undated(query))}.intersection(wanted)
+    unknown = sum(not passages[term] and not headings[term] for term in needed)
     return Query(
         seen,
         len(wanted),
@@ -198,8 +198,8 @@ def _headed(seen: Lineage, found: Mapping[str, Sequence[int]]) -> dict[str, dict
 
 def _changes(seen: Lineage, ids: Iterable[int]) -> list[Any]:
     """Return the visible changes among these."""
-    rows = seen.connection.execute(_CHANGED, {"ids": [*ids]})
-    return [row for row in rows if seen.sees(row.branch, row.turn)]
+    rows, upto = seen.connection.execute(_CHANGED, {"ids": [*ids]}), seen.seen
+    return [row for row in rows if row.turn <= upto.get(row.branch, 0)]
 
 
 def _nearness(seen: Lineage, meaning: Meaning) -> Nearness | None:
@@ -226,12 +226,16 @@ def rarest(
     headings: Mapping[str, Sequence[int]],
 ) -> Rare:
     """Return how rare the terms that count are, the rarest first, among `total` turns."""
-    counts = {
-        term: max(len(set(map(turn_of, passages[term]))), len(headings[term])) for term in wanted
-    }
+    counts = {term: max(_turns(passages[term]), len(headings[term])) for term in wanted}
     found = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
     whole = max(total, 1)
     return {term: rarity(whole, min(whole, counts[term])) for term in found[:RAREST]}
+
+
+def _turns(passages: Sequence[int]) -> int:
+    """Count the turns of passages, those of one turn side by side."""
+    turn = np.array(passages, np.int64) >> PASSAGE_BITS
+    return int(np.count_nonzero(np.diff(turn, prepend=-1)))
 
 
 def strengths(saying: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, float]:

@@ -18,6 +18,7 @@ from ..blending import blended, likeness
 from ..meaning import Meaning
 from ..search import (
     Flags,
+    Numbers,
     Passages,
     Scores,
     Topics,
@@ -45,7 +46,7 @@ _NEAR = 100
 _DATED = 2.0
 """What a date weighs among candidates, as a term that 13 % of the turns say."""
 
-_MOST = 1_000
+_MOST = 400
 """Passages that are found at most."""
 
 _AROUND = range(-2, 3)
@@ -253,41 +254,49 @@ def _found(asking: Query, ranking: Ranking) -> tuple[Found, ...]:
     """Return the best passages; the best one of an effort has the score of the effort."""
     passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
     order = np.lexsort((ranking.ids, -passages.turns, -scores.passages))[:_MOST]
-    told, said_by = asking.saying(topics.says), _said_by(asking, passages)
-    left = {name: row for row, name in enumerate(topics.names) if scores.topics[row] > 0}
+    order = order[scores.passages[order] > 0]
+    ambient = _said_by(asking, passages, order)
+    told: dict[int, frozenset[str]] = {}
+
+    def said_by(topic: int) -> frozenset[str]:
+        if topic not in told:
+            (told[topic],) = asking.saying(topics.says[topic : topic + 1])
+        return told[topic]
+
+    left = {row: topics.names[row] for row in _best(scores.topics)}
     found: list[Found] = []
-    for row in order[scores.passages[order] > 0].tolist():
-        topic, turn, at = (
-            passages.topics[row],
-            int(passages.turns[row]),
-            float(scores.passages[row]),
-        )
-        place = int(ranking.ids[row]) - first_passage(turn_of(int(ranking.ids[row])))
-        name = topics.names[topic] if topic >= 0 else None
-        if name is None:
-            if said_by[turn] or ranking.near[row]:
-                found.append(Found(None, turn, at, said_by[turn], place))
-        else:
-            best = left.pop(name, None)
-            at = at if best is None else float(scores.topics[best])
-            found.append(Found(name, turn, at, told[topic], place))
+    for row in order.tolist():
+        topic, turn, at = int(passages.topics[row]), int(passages.turns[row]), scores.passages[row]
+        place = int(ranking.ids[row]) & ((1 << PASSAGE_BITS) - 1)
+        if topic >= 0:
+            at = scores.topics[topic] if left.pop(topic, None) else at
+            found.append(Found(topics.names[topic], turn, float(at), said_by(topic), place))
+        elif ambient[turn] or ranking.near[row]:
+            found.append(Found(None, turn, float(at), ambient[turn], place))
     found += [
-        Found(name, _heading_turn(asking, name), float(scores.topics[row]), told[row])
-        for name, row in left.items()
+        Found(name, turn, float(scores.topics[row]), said_by(row))
+        for row, name in left.items()
+        if (turn := _heading_turn(asking, name))
     ]
     return tuple(sorted(found, key=lambda one: (-one.score, -one.turn, one.effort or "")))
 
 
-def _said_by(asking: Query, passages: Passages) -> dict[int, frozenset[str]]:
-    """Return which terms ambient turns say."""
-    ambient = passages.topics < 0
-    numbers, rows = np.unique(passages.turns[ambient], return_inverse=True)
-    says = np.zeros((len(numbers), len(asking.rare)))
-    np.add.at(says, rows, passages.says[ambient])
-    return dict(zip(numbers.tolist(), asking.saying(says), strict=True))
+def _best(scores: Numbers) -> list[int]:
+    """Return the rows of the best scores."""
+    order = np.argsort(-scores, kind="stable")[:_MOST]
+    return [int(row) for row in order if scores[row] > 0]
+
+
+def _said_by(asking: Query, passages: Passages, rows: Ids) -> dict[int, frozenset[str]]:
+    """Return which terms the ambient turns of these rows say."""
+    wanted = np.unique(passages.turns[rows][passages.topics[rows] < 0])
+    ambient = (passages.topics < 0) & np.isin(passages.turns, wanted)
+    says = np.zeros((len(wanted), len(asking.rare)))
+    np.add.at(says, np.searchsorted(wanted, passages.turns[ambient]), passages.says[ambient])
+    return dict(zip(wanted.tolist(), asking.saying(says), strict=True))
 
 
 def _heading_turn(asking: Query, name: str) -> int:
     if asking.near and name in asking.near.headings:
         return asking.near.headings[name]
-    return max(newest.get(name, 0) for newest in asking.headed.values())
+    return max((newest.get(name, 0) for newest in asking.headed.values()), default=0)

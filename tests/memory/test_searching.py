@@ -138,7 +138,7 @@ def test_what_was_found_before_is_only_named(talk: Conversation) -> None:
 
 def test_another_piece_of_the_same_turn_is_given(talk: Conversation) -> None:
     """Only what stands above already is left out."""
-    talk.turn(f"The cat is called Minka. {'Nothing else is said. ' * 30} The dog is called Rex.")
+    talk.turn(f"The cat is called Minka. {'Nothing else is said. ' * 60} The dog is called Rex.")
     talk.ask("What are they called?")
     cat, dog = talk.run(call("search_efforts", query="cat"), call("search_efforts", query="dog"))
 
@@ -329,3 +329,48 @@ def test_a_search_that_finds_nothing_is_kept_as_it_is(talk: Conversation) -> Non
 
     assert recalled(message) == ()
     assert kept(message) == count_words(message["data"]["content"])
+
+
+def test_a_heading_alone_has_no_excerpt(talk: Conversation) -> None:
+    """If no passage matches, the summary stands without an arbitrary one."""
+    concluded(talk)
+    talk.ask("And axios?")
+    (result,) = talk.call("search_efforts", query="axios")["results"]
+
+    assert list(result) == ["id", "summary", "turn", "at"]
+
+
+def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation) -> None:
+    """A question alone is no answer, so what was said next is told with it, without a search."""
+    talk.turn("Which port does the harbour master use?", answer="")
+    talk.turn("It was 8080, if I remember.", answer="Fine.")
+    talk.ask("Once more?")
+    question, answer = talk.call("search_efforts", query="port of the harbour master")["results"]
+
+    assert question["excerpt"] == "user: Which port does the harbour master use?"
+    assert (answer["turn"], answer["excerpt"].split("\n")[0]) == (
+        *(question["turn"] + 1, "user: It was 8080, if I remember."),
+    )
+
+
+def test_a_passage_from_the_middle_names_its_speaker(talk: Conversation) -> None:
+    """It begins with a sentence, and the result says whose it is."""
+    talk.turn("Tell me all.", answer=f"{'Nothing else is said. ' * 60}The zebra is called Rex.")
+    talk.ask("And the zebra?")
+    (result,) = talk.call("search_efforts", query="zebra")["results"]
+
+    assert result["speaker"] == "assistant"
+    assert result["excerpt"].startswith("Nothing else")
+    assert result["excerpt"].endswith("The zebra is called Rex.")
+
+
+def test_several_passages_of_an_effort(talk: Conversation) -> None:
+    """Another turn that is as good is a result too, and the summary is told once."""
+    talk.replies.append(EffortSummary(summary=FIX, keywords=["auth"], importance=80))
+    talk.effort("auth-bug", f"The zebra token. {LONG_ENOUGH}", "The zebra token again.")
+    talk.ask("And the zebra token?")
+    first, second = talk.call("search_efforts", query="zebra token")["results"]
+
+    assert (first["id"], first["summary"]) == ("auth-bug", FIX)
+    assert (second["id"], "summary" in second) == ("auth-bug", False)
+    assert first["turn"] != second["turn"]

@@ -240,3 +240,44 @@ def test_the_rare_words_of_a_long_text_count(archive: Archive) -> None:
     tip = commit_all(archive, [*(turn(at, common) for at in (1, 2, 3)), turn(4, "Zebra.", ["zoo"])])
 
     assert "zoo" in search(archive, tip, f"{common} zebra")
+
+
+@pytest.mark.parametrize("query", ["auth fix", "What was the fix for the auth thing?"])
+def test_questions_asked_in_vain_hide_nothing(archive: Archive, query: str) -> None:
+    """However often something was asked, and beside work alike, its effort still comes first."""
+    tip = populate(archive)
+    perf = effort(19, "perf-fix", "Fixed the slow start: the cache was never filled.")
+    said = ["What was the fix for the auth thing?", "The auth fix and the perf fix?"] * 8
+    vain = [
+        Group(at, (human(text), answer("I do not find an answer.")), "2026-01-02T00:00:00Z")
+        for at, text in enumerate(said, 21)
+    ]
+    tip = commit_all(archive, [*perf, *vain], tip)
+
+    assert search(archive, tip, query)[:1] == ["auth-bug"]
+
+
+def test_a_speaker_and_a_month(archive: Archive) -> None:
+    """What somebody said in a month comes first, whatever others said, or he in another one."""
+    said = [
+        ("James: The garden is full of weeds.", "2026-03-07T10:00:00Z"),
+        ("James: The garden has a new fence.", "2026-04-08T10:00:00Z"),
+        ("Ann: James has a garden, has he not?", "2026-04-09T10:00:00Z"),
+        ("James: The garden is sold.", "2026-05-01T10:00:00Z"),
+    ]
+    groups = [Group(at, (human(text),), day) for at, (text, day) in enumerate(said, 1)]
+    tip = commit_all(archive, groups)
+
+    assert archive.search(OWNER, tip, "What did James say in April?", 5)[0].turn == 2
+    assert archive.search(OWNER, tip, "James on the garden, on 7 March 2026", 5)[0].turn == 1
+
+
+def test_a_passage_is_named(archive: Archive) -> None:
+    """Of a long turn the passage that says it is found, and of an effort each that does."""
+    filler = "Nothing else is said here at all. " * 40
+    turns = [turn(1, f"The zebra eats. {filler}", ["zoo"]), turn(2, f"{filler}A zebra!", ["zoo"])]
+    tip = commit_all(archive, turns)
+    found = archive.search_passages(OWNER, tip, "zebra", 9)
+
+    assert {(one.turn, one.passage) for one in found[:2]} == {(1, 0), (2, 1)}
+    assert [one.effort for one in archive.search(OWNER, tip, "zebra", 9)] == ["zoo"]
