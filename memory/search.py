@@ -25,6 +25,9 @@ _REACH = 2
 USER = 1.5
 """What users said weighs more: of a long talk 80 % within 1,000 tokens, with 1 67, with 2 72."""
 
+_BESIDE = 1.3
+"""What users said beside what says it: 77 % with 1.3, 74 with 1; more hides who says it."""
+
 _NAMED = 1.1
 """What somebody said whom the query names: turn R@10 80.8, without 79.6."""
 
@@ -94,9 +97,8 @@ class Passages:
     @property
     def weights(self) -> Numbers:
         """What each weighs by who said it, and when."""
-        found = np.where(self.user & self.says.any(axis=1), USER, 1.0) * np.where(
-            self.asks, ASKS, 1.0
-        )
+        users = np.where(self.says.any(axis=1), USER, _BESIDE)
+        found = np.where(self.user, users, 1.0) * np.where(self.asks, ASKS, 1.0)
         return found * np.where(self.named, _NAMED, 1.0) * np.where(self.dated, _DATED, 1.0)
 
 
