@@ -81,7 +81,8 @@ def ready(options: Options, models: Models, files: Files, config: Path | None) -
     judging = _judge(setup, out / _JUDGED, tapes)
     if record:
         _begin(record, setup)
-    return Ready(plan, Crew(chat, judging, embedder, alike, tapes, record))
+    settings = configured(None, None, config).settings
+    return Ready(plan, Crew(chat, judging, embedder, alike, settings, tapes, record))
 
 
 def _names(model: str | None, judge: str | None, config: Path | None) -> tuple[str, str | None]:

@@ -14,16 +14,15 @@ from ..graph.show_context import show_context
 from ..graph.threads import Agent, opened
 from ..memory.archive.sql import DiskArchive
 from ..memory.salience import Compression
-from ..memory.settings import Settings
 from ..nodes.plain import real
 from .errors import StrategyError
 from .quoting import NAME
 from .reciting import Reciter
-from .strategy import Context, Means, after
+from .strategy import Context, Means, after, remembered
 from .template import TemplateTurn
 
-BUDGET = 6_000
-"""The agent's whole context in tokens, of which instructions and tools take about 1,500."""
+BUDGET = 4_000
+"""The agent's whole context in tokens, if none was set; instructions and tools are about 1,150."""
 
 _CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_limit": 100}
 _NOT_SAID = {"system", "tools"}
@@ -41,7 +40,9 @@ class EbbtideAgent:
 
     def __init__(self, means: Means) -> None:
         """Keep the archive in the folder of the trial."""
-        self._means = means
+        self._means, chosen = means, means.settings
+        unset = "context_budget" not in chosen.model_fields_set
+        self._settings = chosen.model_copy(update={"context_budget": BUDGET}) if unset else chosen
         self._archive = DiskArchive(means.folder, durable=False)
         self._saver = InMemorySaver()
         self._reciter = Reciter()
@@ -60,6 +61,7 @@ class EbbtideAgent:
         said = {"goal": goal, "rationale": rationale}
         self._pending.append(_call("update_goal", said, self._seen))
 
+    @remembered
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Live through the turns since the last time; return what the next call would send."""
         agent = self._agent(turns)
@@ -94,7 +96,7 @@ class EbbtideAgent:
             tools=[self._tool(name) for name in names],
             archive=self._archive,
             checkpointer=self._saver,
-            settings=Settings(context_budget=BUDGET),
+            settings=self._settings,
             summary_model=model,
             extraction_model=model,
             compression_model=model,

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from langchain_core.language_models import BaseChatModel
 
 from ..memory.meaning import Embedder
+from ..memory.settings import Settings
 from .errors import ResultsError, TapeError
 from .judge import Judge
 from .matching import Alike
@@ -27,7 +28,7 @@ _log = logging.getLogger("ebbtide.evaluation")
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Who works: the model, the judge if there is one, embeddings, what compares quotes.
+    """Who works: the model, the judge if there is one, embeddings, what compares quotes, settings.
 
     With `library` the answers are those that were recorded, with `record` they are written there.
     """
@@ -36,6 +37,7 @@ class Crew:
     judge: Judge | None
     embedder: Embedder | None
     alike: Alike
+    settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
     library: Library | None = None
     record: Path | None = None
 
@@ -100,7 +102,8 @@ def _trial(plan: Plan, crew: Crew, job: Job) -> tuple[TrialResult, str]:
     system_prompt = template.initial_setup.system_prompt
     probes = Probes(model, crew.judge, system_prompt) if crew.judge else None
     with TemporaryDirectory() as folder:
-        strategy = plan.strategies[job.strategy](Means(model, crew.embedder, Path(folder)))
+        means = Means(model, crew.embedder, Path(folder), crew.settings)
+        strategy = plan.strategies[job.strategy](means)
         trial = Trial(job, template, strategy, tape, probes, crew.alike, plan.setup.prices)
         result = trial.run().model_copy(update={"note": plan.setup.note})
     if crew.record and tape.failed:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .strategy import Context, Heedless, Means, as_messages, recent
+from .strategy import Context, Heedless, Means, as_messages, recent, remembered
 from .template import TemplateTurn
 
 
@@ -14,6 +14,7 @@ class FullHistory(Heedless):
     def __init__(self, _means: Means) -> None:
         """Need nothing."""
 
+    @remembered
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return everything."""
         return Context(as_messages(turns))
@@ -27,6 +28,7 @@ class RollingWindow(Heedless):
     def __init__(self, _means: Means) -> None:
         """Need nothing."""
 
+    @remembered
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return the last exchanges."""
         return Context(as_messages(recent(turns)))

@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 
 from .errors import StrategyError
 from .listening import Listener
-from .strategy import RECENT, Context, Heedless, Means, after, as_messages
+from .strategy import RECENT, Context, Heedless, Means, after, as_messages, remembered
 from .template import TemplateTurn
 
 LANGMEM_TOKENS = 2_000
@@ -36,6 +36,7 @@ class Middleware(Heedless):
         self._messages: list[AnyMessage] = []
         self._seen = 0
 
+    @remembered
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return what the middleware leaves of the context before and the new turns."""
         said = [*self._messages, *as_messages(after(turns, self._seen))]
@@ -58,6 +59,7 @@ class LangMem(Heedless):
         self._node = node(model=means.model, max_tokens=LANGMEM_TOKENS)
         self._context: dict[str, Any] = {}
 
+    @remembered
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return the node's messages for all turns; it knows which it has summarised."""
         said = {"messages": [*as_messages(turns)], "context": self._context}
@@ -86,6 +88,7 @@ class DeepAgents(Heedless):
         self._answer: list[AnyMessage] = []
         self._seen = 0
 
+    @remembered
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return what the agent would send, its instructions aside."""
         gone = [RemoveMessage(id=one.id) for one in self._answer if one.id]

@@ -18,13 +18,12 @@ from ..memory.merge import by_meaning, lexical, merged
 from ..memory.protected import Goals, core
 from ..memory.record import Group
 from ..memory.salience import Compression, Item
-from ..memory.settings import Settings
 from ..memory.tokens import count
 from ..memory.wellformed import note
 from ..nodes import extracting
 from ..nodes.plain import real
 from ..prompts.loader import text as prompt
-from .strategy import Context, Means, after, as_messages, recent
+from .strategy import Context, Means, after, as_messages, recent, remembered
 from .template import TemplateTurn
 
 NAME = "conversation"
@@ -42,7 +41,7 @@ class ProtectedCore:
     def __init__(self, means: Means) -> None:
         """Have no items yet."""
         self._model = means.model
-        self._settings = Settings()
+        self._settings = means.settings
         embedder = means.embedder
         self._alike = by_meaning(embedder) if embedder else lexical
         self._goals = Goals("", "")
@@ -60,10 +59,11 @@ class ProtectedCore:
         changes = (*self._goals.changes, (self._seen + 1, goal, rationale))
         self._goals = Goals(self._goals.original, goal, changes, self._goals.constraints)
 
+    @remembered
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Quote from the turns since the last time; show what stands in no recent exchange.
 
-        Raises `SalienceError` if a model cannot write the background; then nothing has changed.
+        Without a background nothing changes, as in the agent: the turns stay as they are.
         """
         self._fabricated = self._fallbacks = 0
         new = exchanges(after(turns, self._seen))
@@ -72,7 +72,11 @@ class ProtectedCore:
         size = partial(line_tokens, count)
         items = capped(found.items, self._settings.salience_max_tokens, size)
         older = turns[: len(turns) - len(recent(turns))]
-        self._background = self._written(exchanges(after(older, self._described)), items)
+        try:
+            self._background = self._written(exchanges(after(older, self._described)), items)
+        except SalienceError:
+            self._fallbacks += 1
+            return self._context(turns, [one for one in turns if one.turn_id <= self._described])
         self._items, self._seen = items, turns[-1].turn_id
         self._described = older[-1].turn_id if older else 0
         return self._context(turns, older)
@@ -99,7 +103,8 @@ class ProtectedCore:
             made = Compression(NAME, turns[-1].turn_id, through, shown, self._background)
             quoted = quote(made, turns[0].turn_id, count)
             said += [quoted] if quoted else []
-        messages: Any = [*real(said), *as_messages(recent(turns))]
+        live = after(turns, older[-1].turn_id) if older else turns
+        messages: Any = [*real(said), *as_messages(live)]
         quotes = tuple(item.quote for item in current)
         return Context(tuple(messages), quotes, self._fabricated, fallbacks=self._fallbacks)
 

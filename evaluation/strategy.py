@@ -1,9 +1,10 @@
 """What a strategy is: it is told the goal, is given the turns, and returns a context."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
@@ -15,6 +16,7 @@ from langchain_core.messages import (
 )
 
 from ..memory.meaning import Embedder
+from ..memory.settings import Settings
 from ..memory.tokens import count_messages
 from .template import TemplateTurn
 
@@ -47,6 +49,11 @@ class Means:
     model: BaseChatModel
     embedder: Embedder | None
     folder: Path
+    settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
+
+
+Compress: TypeAlias = Callable[[Any, Sequence[TemplateTurn]], Context]
+"""A method that compresses."""
 
 
 class Strategy(Protocol):
@@ -61,7 +68,22 @@ class Strategy(Protocol):
         """Take note that the goal is another one from now on, and why."""
 
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return the context that stands for all turns so far, the oldest first."""
+        """Return the context that stands for all turns so far, the oldest first.
+
+        Without turns that is the one that it returned last.
+        """
+
+
+def remembered(compress: Compress) -> Compress:
+    """Let a strategy answer no turns with the context that it returned last."""
+
+    @wraps(compress)
+    def run(self: Any, turns: Sequence[TemplateTurn]) -> Context:
+        if turns:
+            self.context = compress(self, turns)
+        return getattr(self, "context", Context(()))
+
+    return run
 
 
 class Heedless:

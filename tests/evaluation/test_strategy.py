@@ -1,6 +1,7 @@
 """What strategies share, and the two plain ones."""
 
 from pathlib import Path
+from time import sleep
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -10,6 +11,7 @@ from ebbtide.evaluation.history import FullHistory, RollingWindow
 from ebbtide.evaluation.strategies import OURS, STRATEGIES, chosen
 from ebbtide.evaluation.strategy import Means, after, as_messages, recent, transcript
 from ebbtide.evaluation.templates import read, shipped
+from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import PORT, shed
 
@@ -102,3 +104,35 @@ def test_strategies_are_chosen_by_name() -> None:
 def test_every_strategy_has_its_name(name: str) -> None:
     """A strategy is found under the name that it has."""
     assert getattr(STRATEGIES[name], "name", None) == name
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_without_turns_the_context_is_the_last_one(tmp_path: Path, name: str) -> None:
+    """To compress nothing is no error: at first the context is empty, then it stays as it is."""
+    model = ScriptedModel(answers=["All is well."] * 9, structured=[{"new": [], "done": []}] * 9)
+    strategy = STRATEGIES[name](Means(model, None, tmp_path))
+    strategy.initialize("Find the port.", [])
+
+    empty, first = strategy.compress(()), strategy.compress(TURNS)
+
+    assert empty.messages == ()
+    assert strategy.compress(()) == first
+
+
+@pytest.mark.parametrize("name", ["selective-salience", "ebbtide"])
+def test_settings_reach_what_compresses(tmp_path: Path, name: str) -> None:
+    """A model that takes longer than the settings allow is not waited for: rules choose."""
+
+    def slowly(_: object) -> dict[str, list[str]]:
+        sleep(1)
+        return {"new": [], "done": []}
+
+    slow = ScriptedModel(answers=lambda _: "All is well.", structured=slowly)
+    template = read("long-support-case")
+    hasty = Settings(compression_timeout=0.2, context_budget=3_000)
+    strategy = STRATEGIES[name](Means(slow, None, tmp_path, hasty))
+    strategy.initialize(template.initial_setup.original_goal, [])
+
+    context = strategy.compress(template.until(template.points[-1].turn_id))
+
+    assert context.fallbacks == 1
