@@ -47,10 +47,9 @@ def blend(words: Numbers, meaning: Numbers) -> Numbers:
     >>> blend(np.array([8.0, 4.0, 0.0]), np.array([0.2, 1.2, np.nan])).tolist()
     [1.0, 1.0, 0.0]
     """
-    best = words.max(initial=0.0) or 1.0
-    known = np.where(np.isnan(meaning), 0.0, meaning)
-    high = known.max(initial=0.0)
-    low = min(known.min(initial=0.0), high - _SPAN)
-    stretched = np.where(np.isnan(meaning), 0.0, (known - low) / (high - low))
-    found: Numbers = (words / best + _WEIGHT * stretched).round(9)
-    return found
+    found, known = words / (words.max(initial=0.0) or 1.0), ~np.isnan(meaning)
+    if known.any():
+        high = meaning[known].max()
+        low = min(meaning[known].min(), high - _SPAN)
+        found[known] += _WEIGHT * (meaning[known] - low) / (high - low)
+    return np.asarray(found.round(9))

@@ -54,7 +54,7 @@ def test_without_embeddings_it_is_not(tmp_path: Path) -> None:
 
 
 def test_a_turn_is_embedded_once(tmp_path: Path) -> None:
-    """Each turn costs a text or two, whatever came before, and hints cost none."""
+    """Each passage is embedded, whatever came before, question and answer; hints cost none."""
     model = Concepts()
     here = talk(tmp_path, ["Yes."] * 20, embeddings=model)
     counts = []
@@ -62,7 +62,7 @@ def test_a_turn_is_embedded_once(tmp_path: Path) -> None:
         here.say(f"Minka has {number} kittens.")
         counts.append(len(model.documents))
 
-    assert counts == [PROBE + number for number in range(1, 21)]
+    assert counts == [PROBE + 2 * number for number in range(1, 21)]
     assert model.queries == []
 
 
@@ -82,7 +82,7 @@ def test_a_failing_model_fails_no_turn(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_an_old_session_catches_up_by_and_by(tmp_path: Path) -> None:
-    """With each turn so many older ones are embedded, the newest first."""
+    """With each turn the passages of so many older ones are embedded, the newest first."""
     archive, saver = DiskArchive(tmp_path, durable=False), InMemorySaver()
     before = talk(tmp_path, ["Yes."] * 5, archive=archive, checkpointer=saver)
     for number in range(5):
@@ -94,7 +94,7 @@ def test_an_old_session_catches_up_by_and_by(tmp_path: Path) -> None:
         after.say(f"That is {number}.", context={"embedded_turns": 3})
         counts.append(len(model.documents) - PROBE)
 
-    assert counts == [4, 7, 8]
+    assert counts == [8, 14, 16]
 
 
 def test_a_fork_finds_its_own_past_by_meaning(tmp_path: Path) -> None:
