@@ -102,15 +102,25 @@ def _worded(constraints: Sequence[str]) -> list[str]:
 
 
 def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
-    """Return the constraints of an effort without some and with others, word for word."""
+    """Return the constraints of an effort without some and with others, word for word.
+
+    Those that go may be named as the context shows them.
+    """
+    known = set(map(_as_shown, effort.constraints))
     for one in dropped:
-        if one not in effort.constraints:
+        if _as_shown(one) not in known:
             listed = "; ".join(map(repr, effort.constraints)) or "none"
             raise ToolError(
                 f"no constraint {one!r} of {effort.id!r} to drop; those that hold: {listed}"
             )
-    left = [one for one in effort.constraints if one not in dropped]
+    gone = set(map(_as_shown, dropped))
+    left = [one for one in effort.constraints if _as_shown(one) not in gone]
     return tuple(dict.fromkeys([*left, *added]))
+
+
+def _as_shown(constraint: str) -> str:
+    """Return a constraint as the context shows it: in one line, without its final stop."""
+    return " ".join(constraint.split()).rstrip(".")
 
 
 def _updated(space: Workspace, before: Effort, after: Effort, why: str = "") -> Workspace:

@@ -327,6 +327,14 @@ def test_constraints_are_added_and_lifted(talk: Conversation) -> None:
     assert talk.banners[-1] == "--- Updated constraints of effort: a ---"
 
 
+def test_a_constraint_is_lifted_as_the_context_shows_it(talk: Conversation) -> None:
+    """It is shown in one line and without its final stop."""
+    talk.call("open_effort", name="a", constraints=["No  downtime.", "In May."])
+    result = talk.call("update_goal", drop_constraints=["No downtime"])
+
+    assert result["constraints"] == ["In May."]
+
+
 def test_goal_and_constraints_change_together(talk: Conversation) -> None:
     """Each change has its event and its banner, and both say all that holds."""
     talk.call("open_effort", name="a")
