@@ -92,7 +92,7 @@ def is_due(desk: Desk) -> bool:
 
 def due(desk: Desk, kept: Mapping[str, Compression]) -> Due | None:
     """Return the open effort to be compressed now, the active one first; None if there is none."""
-    if desk.settings.compression == "off":
+    if desk.settings.compression == "off" or not desk.space.open:
         return None
     others = reversed([*without(desk.space.open, desk.space.active or "")])
     names = [*([desk.space.active] if desk.space.active else []), *others]
