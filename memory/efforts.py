@@ -74,3 +74,17 @@ def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
 def newest(efforts: Sequence[Effort], effort_id: str) -> Effort | None:
     """Return the last of `efforts` with this id, None if there is none."""
     return next((effort for effort in reversed(efforts) if effort.id == effort_id), None)
+
+
+def one_line(written: str) -> str:
+    """Return text without line breaks, so that it cannot make up a line of ours."""
+    return " ".join(written.split())
+
+
+def as_shown(purpose: str) -> str:
+    """Return a goal or a constraint as the context shows it.
+
+    >>> as_shown("No  downtime.")
+    'No downtime'
+    """
+    return one_line(purpose).rstrip(".")

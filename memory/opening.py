@@ -7,7 +7,7 @@ from typing import Any
 from . import banners
 from .arguments import Active, Open, Reopen, UpdateGoal
 from .desk import Desk, Outcome
-from .efforts import Effort, snapshot
+from .efforts import Effort, as_shown, snapshot
 from .errors import ToolError
 from .expanding import brought_back, fitting
 from .names import slug
@@ -106,21 +106,16 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
 
     Those that go may be named as the context shows them.
     """
-    known = set(map(_as_shown, effort.constraints))
+    known = set(map(as_shown, effort.constraints))
     for one in dropped:
-        if _as_shown(one) not in known:
+        if as_shown(one) not in known:
             listed = "; ".join(map(repr, effort.constraints)) or "none"
             raise ToolError(
                 f"no constraint {one!r} of {effort.id!r} to drop; those that hold: {listed}"
             )
-    gone = set(map(_as_shown, dropped))
-    left = [one for one in effort.constraints if _as_shown(one) not in gone]
+    gone = set(map(as_shown, dropped))
+    left = [one for one in effort.constraints if as_shown(one) not in gone]
     return tuple(dict.fromkeys([*left, *added]))
-
-
-def _as_shown(constraint: str) -> str:
-    """Return a constraint as the context shows it: in one line, without its final stop."""
-    return " ".join(constraint.split()).rstrip(".")
 
 
 def _updated(space: Workspace, before: Effort, after: Effort, why: str = "") -> Workspace:

@@ -8,7 +8,7 @@ from ...prompts.loader import text as prompt
 from ..anchor import limited, rendered
 from ..clock import day_of
 from ..desk import Desk
-from ..efforts import Effort
+from ..efforts import Effort, one_line
 from ..messages import Message
 from ..qualified import is_qualified
 from ..quotes import fenced
@@ -17,7 +17,7 @@ from ..wellformed import note
 from .budget import SHARES
 from .compression_quote import quote
 from .timeline import Part, Timeline
-from .turns import as_of, one_line, part
+from .turns import as_of, part
 
 
 def front(desk: Desk, line: Timeline) -> Iterator[Part]:

@@ -11,7 +11,7 @@ from ...prompts.loader import text as prompt
 from ..anchor import shown
 from ..clock import day_of
 from ..desk import Desk
-from ..efforts import Effort
+from ..efforts import Effort, as_shown
 from ..errors import ToolError
 from ..messages import Message, text
 from ..numbers import numbers, ranges, ranges_between
@@ -157,14 +157,9 @@ def has_long_results(desk: Desk, record: Record) -> bool:
 
 def purpose(effort: Effort) -> dict[str, str]:
     """Return the goal and the constraints of an effort, each in one line."""
-    goal = one_line(effort.goal).rstrip(".") or "not stated"
-    constraints = "; ".join(one_line(one).rstrip(".") for one in effort.constraints) or "none"
+    goal = as_shown(effort.goal) or "not stated"
+    constraints = "; ".join(map(as_shown, effort.constraints)) or "none"
     return {"effort": effort.id, "goal": goal, "constraints": constraints}
-
-
-def one_line(written: str) -> str:
-    """Return text without line breaks, so that it cannot make up a line of ours."""
-    return " ".join(written.split())
 
 
 def _shown(desk: Desk, line: Timeline) -> list[Record]:
