@@ -33,19 +33,20 @@ def excerpt(messages: Sequence[Message], place: int) -> Excerpt | None:
 
     A short passage is shown with what follows, a question with what may be its answer.
     """
-    found = passages(messages)[place:]
-    at = placed(messages, found[0]) if found else None
+    found, log = passages(messages)[place:], rendered(messages)
+    starts = [one.text for one in offsets(messages)]
+    at = placed(found[0], log, starts[found[0].message]) if found else None
     if at is None:
         return None
     first, last, (begin, end) = found[0], found[0], at
     for after in found[1:]:
-        there = placed(messages, after)
+        there = placed(after, log, starts[after.message])
         if there is None or there[1] - begin > (2 * LONGEST if last.asks else _LONGEST):
             break
         end, last = there[1], after
     if first.begin:
         return Excerpt(begin, end, speaker(messages[first.message]), asks=last.asks)
-    label = rendered(messages).rfind("\n", 0, offsets(messages)[first.message].text) + 1
+    label = log.rfind("\n", 0, starts[first.message]) + 1
     return Excerpt(label, end, asks=last.asks)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from .messages import Message
 from .sayings import sayings
-from .transcript import offsets, rendered
 
 LONGEST = 800
 """Characters, about 200 tokens. On long answers 400 and 5,000 bring 4 and 2 % less into 1,000."""
@@ -69,10 +68,13 @@ def passages(messages: Sequence[Message], most: int = MOST) -> list[Passage]:
     return found if len(found) <= most else [*found[: most - 1], *last]
 
 
-def placed(messages: Sequence[Message], passage: Passage) -> tuple[int, int] | None:
-    """Return where a passage stands in its rendered turn; None if it stands otherwise there."""
-    log, said = rendered(messages), passage.text.strip()
-    begin = log.find(said, offsets(messages)[passage.message].text)
+def placed(passage: Passage, log: str, offset: int) -> tuple[int, int] | None:
+    """Return where a passage stands in its rendered turn; None if it stands otherwise there.
+
+    Its message begins at `offset` there.
+    """
+    said = passage.text.strip()
+    begin = log.find(said, offset)
     return (begin, begin + len(said)) if begin >= 0 else None
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
 from ebbtide.memory.passages import LONGEST, passages, placed, spans
-from ebbtide.memory.transcript import rendered
+from ebbtide.memory.transcript import offsets, rendered
 from tests.memory.desks import ai, call, human, tool
 
 SENTENCE = "This sentence is one of very many that are all the same. "
@@ -103,7 +103,7 @@ def test_the_last_has_all_the_rest() -> None:
 def test_where_it_stands(messages: list[Any]) -> None:
     """The place of a passage is that of its text in the rendered turn."""
     for one in passages(messages):
-        place = placed(messages, one)
+        place = placed(one, rendered(messages), offsets(messages)[one.message].text)
         assert place is not None
         assert rendered(messages)[slice(*place)] == one.text.strip()
 
@@ -112,4 +112,4 @@ def test_what_was_left_out_is_nowhere() -> None:
     """A passage without its encoded data stands in no rendered turn."""
     messages = [human(f"see {'QUJD' * 200} here")]
 
-    assert [placed(messages, one) for one in passages(messages)] == [None]
+    assert [placed(one, rendered(messages), 0) for one in passages(messages)] == [None]
