@@ -1,5 +1,6 @@
 """What is known of an effort, and how the events of the turns change it."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias
@@ -16,6 +17,8 @@ STATUS: Mapping[str, EffortStatus] = {
     "concluded": "concluded",
 }
 """The events that change what the manifest says of an effort, with the status they leave."""
+
+_BULLET = re.compile(r"[-*•] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,9 @@ def one_line(written: str) -> str:
 def as_shown(purpose: str) -> str:
     """Return a goal or a constraint as the context shows it.
 
-    >>> as_shown("No  downtime.")
+    >>> as_shown("- No  downtime.")
     'No downtime'
     """
-    return one_line(purpose).rstrip(".")
+    said = one_line(purpose)
+    bullet = _BULLET.match(said)
+    return said[bullet.end() if bullet else 0 :].rstrip(".")

@@ -31,7 +31,7 @@ def expand_effort(desk: Desk, args: Expand) -> Outcome:
     loaded = brought_back(desk, effort, log, shown)
     space, turns, tokens = desk.space, [turn.turn for turn in shown], loaded["tokens_loaded"]
     event = {"type": "expanded", "effort": effort.id, "turns": turns, "tokens": tokens}
-    again = _in_view(desk, effort.id, turns)
+    again = in_view(desk, effort.id, turns)
     if again:
         event["again"] = True
     if effort.id not in space.summaries:
@@ -68,8 +68,8 @@ def _chosen(desk: Desk, effort: Effort, log: Sequence[Logged], args: Expand) -> 
     return fitting(desk, chosen or _ends(log))
 
 
-def _in_view(desk: Desk, effort_id: str, turns: Sequence[int]) -> bool:
-    """Tell whether these turns of an effort stand in the context as a log already."""
+def in_view(desk: Desk, effort_id: str, turns: Sequence[int] = ()) -> bool:
+    """Tell whether an expanded log, these turns of it if any are named, stands in the context."""
     entry, line = desk.space.expanded.get(effort_id), desk.line
     if entry is None or not {*turns} <= {*entry["turns"]}:
         return False

@@ -40,6 +40,15 @@ def ranges(turns: Sequence[int]) -> str:
     return ",".join("-".join(str(end) for end in run) for run in runs)
 
 
+def turns_named(written: str) -> str:
+    """Return turn numbers, written as ranges, with the word before them.
+
+    >>> turns_named("4"), turns_named("4-6,8")
+    ('turn 4', 'turns 4-6,8')
+    """
+    return f"turn{'' if written.isdecimal() else 's'} {written}"
+
+
 def ranges_between(turns: Sequence[int], last: int) -> str:
     """Write the numbers from 1 to `last` that are not among ascending `turns`.
 

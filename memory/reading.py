@@ -10,7 +10,8 @@ from .clock import day_of, minute_of
 from .desk import Desk, Outcome
 from .efforts import Effort
 from .errors import ToolError
-from .numbers import numbers, ranges
+from .expanding import in_view
+from .numbers import numbers, ranges, turns_named
 from .qualified import is_qualified, qualified, session_name
 from .recall import Recalled, compact
 from .record import Group, Record, memberships
@@ -60,7 +61,7 @@ def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:
         "status": effort.status,
         "active": desk.space.active == effort.id,
         **({"goal": effort.goal} if effort.status == "open" else {}),
-        "expanded": effort.id in desk.space.expanded,
+        "expanded": in_view(desk, effort.id),
         "summary": prompt("summary_above") if is_qualified(effort.id) else effort.summary,
         "raw_tokens": desk.count(transcript(log)) if log else effort.tokens,
         "summary_tokens": desk.count(effort.summary),
@@ -173,7 +174,7 @@ def _gone(desk: Desk, view: View, turns: Sequence[int]) -> str:
 
 
 def _numbered(turns: Sequence[int]) -> str:
-    return f"turn{'s' * (len(turns) > 1)} {ranges(turns)[:_SHOWN]}"
+    return turns_named(ranges(turns)[:_SHOWN])
 
 
 def _newest(view: View) -> int:

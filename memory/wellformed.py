@@ -1,7 +1,7 @@
 """Messages as every provider accepts them: calls paired with results, nothing empty."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
@@ -32,6 +32,20 @@ def note_within(message: Message, limit: int, count: TokenCounter) -> Message:
     said = text(message)
     around = count_message(note("…]"), count)
     return note(f"{said[: fit(said, max(1, limit - around - 2), count)]}…]")
+
+
+def quote_within(
+    quoted: Callable[[str], Message], said: str, limit: int, count: TokenCounter
+) -> Message:
+    """Return the note that quotes a text within `limit` tokens, its fences closed.
+
+    What is too long is quoted as its head and an ellipsis.
+    """
+    whole, free = quoted(said), limit
+    while (over := count_message(whole, count) - limit) > 0 and free > 0:
+        free = min(free, count(said)) - over
+        whole = quoted(f"{said[: fit(said, max(0, free), count)]}…")
+    return whole
 
 
 def wellformed(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -6,7 +6,7 @@ from functools import partial
 from ...prompts.loader import text as prompt
 from ..capping import capped
 from ..messages import Message
-from ..numbers import span
+from ..numbers import span, turns_named
 from ..quotes import fenced
 from ..salience import Compression, Item, Kind
 from ..source_text import folded
@@ -40,9 +40,10 @@ def quote(
     for part in _PARTS:
         items = capped(made.current, int((limit - frame) * part), partial(line_tokens, count))
         rest = limit - frame - sum(line_tokens(count, item.quote) for item in items)
-        shown = _note(made, first, items, _cut(made.background, rest, count))
-        if count_message(shown, count) <= limit:
-            return shown
+        for background in (_cut(made.background, rest, count), ""):
+            shown = _note(made, first, items, background)
+            if count_message(shown, count) <= limit:
+                return shown
     return None
 
 
@@ -53,9 +54,11 @@ def line_tokens(count: TokenCounter, quote: str) -> int:
 
 def _note(made: Compression, first: int, items: Sequence[Item], background: str) -> Message:
     said = "\n".join([*map(_line, _ordered(items)), *_background(background)])
-    turns = span(first, made.through)
+    turns, left = span(first, made.through), len(made.current) - len(items)
     fence = fenced("compressed", said, effort=made.effort, turns=turns)
-    return note(prompt("compressed", effort=made.effort, turns=turns, quote=fence))
+    shown = [prompt("compressed", effort=made.effort, turns=turns_named(turns), quote=fence)]
+    missing = [prompt("quotes_left_out", quotes=left, turns=turns)] if left else []
+    return note("\n".join([*shown, *missing]))
 
 
 def _ordered(items: Sequence[Item]) -> list[Item]:

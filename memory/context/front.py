@@ -35,10 +35,13 @@ def anchor_part(desk: Desk, line: Timeline) -> Iterator[Part]:
     anchor = desk.space.anchor if line.anchor is None else line.anchor
     if not anchor or desk.settings.anchor == "off":
         return
-    around = count_message(note(prompt("anchor_note", quote=fenced("state", ""))), desk.count)
-    limit = int(SHARES["anchor"] * line.room(desk.room)) - around
-    block = fenced("state", rendered(limited(anchor, max(1, limit), desk.count)))
-    yield part(desk, [("anchor", note(prompt("anchor_note", quote=block)))])
+
+    def quoted(block: Mapping[str, str]) -> Message:
+        how = ", cut to fit" if block != anchor else ""
+        return note(prompt("anchor_note", how=how, quote=fenced("state", rendered(block))))
+
+    limit = int(SHARES["anchor"] * line.room(desk.room)) - count_message(quoted({}), desk.count)
+    yield part(desk, [("anchor", quoted(limited(anchor, max(1, limit), desk.count)))])
 
 
 def summaries_within(desk: Desk, built: int, older: int) -> tuple[str, ...]:

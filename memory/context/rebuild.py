@@ -13,7 +13,6 @@ from ..messages import fingerprint
 from ..qualified import is_qualified
 from ..record import Record
 from ..tokens import count_message
-from ..workspace import without
 from .budget import MOST, TURN_SHARE, high_water, low_water
 from .front import anchor_part, front, summaries_within
 from .timeline import Part, Timeline, Why
@@ -285,7 +284,7 @@ def _last(desk: Desk, line: Timeline, free: int) -> Iterator[Timeline]:
     """Yield deeper and deeper cuts of logs and the last three turns; at last none is left."""
     yield line
     for name in sorted(line.logs, key=lambda one: line.logs[one]):
-        yield (line := replace(line, logs=without(line.logs, name)))
+        yield (line := replace(line, logs={**line.logs, name: 0}))
     each = max(1, free // LAST_TURNS)
     while each > 1:
         yield (line := _short(desk, line, dict.fromkeys(line.turns, each)))
@@ -308,7 +307,6 @@ def _without(line: Timeline, turn: int) -> Timeline:
         first=turn + 1,
         turns=tuple(one for one in line.turns if one > turn),
         short={one: form for one, form in line.short.items() if one > turn},
-        logs={name: at for name, at in line.logs.items() if at > turn},
     )
 
 

@@ -190,7 +190,8 @@ def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
     named = [str(call["name"]) for message in gone for call in calls(message)]
     listed = ", ".join(dict.fromkeys(named))
     names = listed if len(listed) <= _NAMED else f"{listed[:_NAMED]}…"
-    return prompt("rounds_left_out", calls=len(named), names=names, turn=turn, offset=offset)
+    number = f"{len(named)} tool call{'' if len(named) == 1 else 's'}"
+    return prompt("rounds_left_out", calls=number, names=names, turn=turn, offset=offset)
 
 
 def _log(

@@ -14,7 +14,7 @@ from ..desk import Desk
 from ..efforts import Effort, as_shown
 from ..errors import ToolError
 from ..messages import Message, text
-from ..numbers import numbers, ranges, ranges_between
+from ..numbers import numbers, ranges, ranges_between, turns_named
 from ..qualified import parted
 from ..quotes import fenced
 from ..record import Group, Record
@@ -22,7 +22,7 @@ from ..slices import fit
 from ..tokens import TokenCounter, count_message, count_messages
 from ..transcript import Logged, rendered, transcript
 from ..view import View
-from ..wellformed import note, note_within, wellformed
+from ..wellformed import note, note_within, quote_within, wellformed
 from .budget import LOG_SHARE, SHARES
 from .hints import hint_lines
 from .preview import Limits, previewed
@@ -79,16 +79,22 @@ def out_of_view(desk: Desk, line: Timeline) -> Iterator[Part]:
 
     It changes with each rebuild, so it stands behind the turns, which the provider has cached.
     """
-    gone = ranges_between(line.turns, line.built)
+    gone, limit = ranges_between(line.turns, line.built), _open_limit(desk, line)
     if gone:
         listed = gone if len(gone) <= _LISTED else f"{gone[:_LISTED].rpartition(',')[0]},…"
-        yield part(desk, [("turns", note(prompt("out_of_view", turns=listed)))])
+        yield part(desk, [("turns", note(prompt("out_of_view", turns=turns_named(listed))))])
+    logs = [name for name, at in line.logs.items() if _left(line, name, at)]
+    if logs:
+        left = note(prompt("logs_out_of_view", efforts=", ".join(logs)))
+        left = note_within(left, limit // 3, desk.count)
+        limit -= count_message(left, desk.count)
+        yield part(desk, [("turns", left)])
     told = {*map(_about, _shown(desk, line))}
     there = as_of(desk.view, line.built)
     parked = there.efforts_named([name for name in line.open if name not in told], ())
     parked = tuple(effort for effort in parked if effort.status == "open")
     if parked:
-        yield part(desk, [("turns", _open_elsewhere(desk, parked, _open_limit(desk, line)))])
+        yield part(desk, [("turns", _open_elsewhere(desk, parked, limit))])
 
 
 def turn_parts(desk: Desk, said: Group, line: Timeline, before: Sequence[Piece] = ()) -> list[Part]:
@@ -186,10 +192,18 @@ def _marker(desk: Desk, record: Record, status: str, effort: Effort | None, limi
     return note_within(note(marker), limit, desk.count)
 
 
+def _left(line: Timeline, name: str, at: int) -> bool:
+    """Tell whether the log of a concluded effort had to leave; an open one's turns are listed."""
+    return at <= line.built and at not in line.turns and name not in line.open
+
+
 def _open_elsewhere(desk: Desk, efforts: Iterable[Effort], limit: int) -> Message:
     lines = "\n".join(prompt("open_line", **purpose(effort)) for effort in efforts)
-    parked = note(prompt("open_efforts", quote=fenced("efforts", lines)))
-    return note_within(parked, limit, desk.count)
+
+    def quoted(said: str) -> Message:
+        return note(prompt("open_efforts", quote=fenced("efforts", said)))
+
+    return quote_within(quoted, lines, limit, desk.count)
 
 
 def _hinted(desk: Desk, said: Group, line: Timeline) -> Iterator[Message]:

@@ -100,7 +100,7 @@ def test_it_never_leaves_them_where_there_is_no_room(tmp_path: Path) -> None:
     sent = [one.messages for one in talked.model.sent]
     text = "\n".join(m.text for one in sent for m in one)
     assert "tokens left out; read_log" in text
-    assert "tool calls of this turn are left out here (fetch_much)" in text
+    assert "tool calls (fetch_much). read_log(" in text
     assert [line for one in sent for line in bare(one) if "mallory" in line] == []
     assert [state["memory"]["anchor"] for state in states] == [{}] * len(TURNS)
 

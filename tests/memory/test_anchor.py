@@ -225,6 +225,16 @@ def test_the_context_shows_the_anchor_once(talk: Conversation) -> None:
     assert START not in "\n".join(said)
 
 
+def test_a_block_that_is_cut_is_no_block_as_it_was_written(talk: Conversation) -> None:
+    """What was left out was not forgotten by the model, so the note says that it was cut."""
+    talk.turn("one")
+    talk.space = applied(talk.space, {"type": "anchored", "anchor": {"Goal": "word " * 3_000}})
+    talk.ask("two")
+
+    said = "\n".join(text(message) for message in talk.context.messages)
+    assert "the state block as you last wrote it, cut to fit." in said
+
+
 def test_a_field_that_is_cut_at_a_sentence_says_so() -> None:
     """A rule that was cut off must not look as if the rest had never been written."""
     long = {"Context": "The mail job runs once. Never on both sides. " * 20}

@@ -207,6 +207,20 @@ def test_a_log_that_had_to_leave_is_put_there_again(talk: Conversation) -> None:
     assert talk.space.expanded["a"]["expanded_turn"] == 6
 
 
+def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
+    """The context says that it is gone, and so does `effort_status`."""
+    talk.call("expand_effort", effort_id="a")
+    talk.answer()
+    talk.ask("Which efforts?")
+    before = talk.call("effort_status")["efforts"][0]["expanded"]
+    talk.line = replace(rebuilt(talk.desk, "break-even", talk.line), logs={"a": 0})
+
+    shown = [text(message) for message in talk.context.messages]
+    assert "[Memory: out of view again: the log of a. expand_effort shows it.]" in shown
+    assert before
+    assert not talk.call("effort_status")["efforts"][0]["expanded"]
+
+
 def test_an_open_effort_is_not_expanded(talk: Conversation) -> None:
     """Its messages are in the context already, and the error says so."""
     talk.call("open_effort", name="b")

@@ -85,6 +85,14 @@ def test_within_a_limit_constraints_stay_longest(limit: int) -> None:
     assert RULE.quote in said or NEW.quote not in said
 
 
+def test_quotes_that_have_no_room_are_counted() -> None:
+    """Behind the fences stands how many there are, and the call that reads what was said."""
+    gone = '[Memory: quotes without room here: 2. read_log(turns="1-6") reads what was said.]'
+
+    assert shown(100).splitlines()[-1] == gone
+    assert "without room" not in shown()
+
+
 def test_without_room_there_is_none() -> None:
     """Not even the line that introduces it."""
     assert shown(10) == ""

@@ -61,10 +61,7 @@ def test_the_newest_rounds_stay() -> None:
     shown = shortened(messages, 300).messages
 
     assert text(shown[0]) == "hello"
-    assert (
-        'tool calls of this turn are left out here (look_up). read_log(turns="7", offset='
-        in text(shown[1])
-    )
+    assert 'tool calls (look_up). read_log(turns="7", offset=' in text(shown[1])
     assert calls(shown[2])
     assert shown[-1] == messages[-1]
 
