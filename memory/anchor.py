@@ -23,6 +23,9 @@ _FIELD = re.compile(
     rf"\**(?:(?P<own>(?i:{'|'.join(FIELDS)}))\**[:：]|"
     r"(?P<name>[^\W\d][\w -]{0,39}?)\**(?::(?=[\s*]|$)|：))\**\s*(?P<text>.*)"
 )
+_CHARACTERS = 3
+"""What a token of a block full of names and numbers has; models count characters better."""
+
 _LEAST = 4
 """Tokens that a field is cut to at least; if there are too many for that, some are left out."""
 
@@ -89,7 +92,7 @@ def keeping(settings: Settings) -> str:
     if settings.anchor == "off":
         return ""
     when = prompt("anchor_always" if settings.anchor == "always" else "anchor_on_change")
-    return prompt("anchor", when=when, limit=settings.anchor_max_tokens)
+    return prompt("anchor", when=when, characters=settings.anchor_max_tokens * _CHARACTERS)
 
 
 def shown(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -79,6 +79,11 @@ def newest(efforts: Sequence[Effort], effort_id: str) -> Effort | None:
     return next((effort for effort in reversed(efforts) if effort.id == effort_id), None)
 
 
+def aims(effort: Effort) -> dict[str, Any]:
+    """Return what holds while an effort is open, as results of tools say it."""
+    return {"goal": effort.goal, "constraints": [*effort.constraints]}
+
+
 def one_line(written: str) -> str:
     """Return text without line breaks, so that it cannot make up a line of ours."""
     return " ".join(written.split())

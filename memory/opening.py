@@ -7,7 +7,7 @@ from typing import Any
 from . import banners
 from .arguments import Active, Open, Reopen, UpdateGoal
 from .desk import Desk, Outcome
-from .efforts import Effort, as_shown, snapshot
+from .efforts import Effort, aims, as_shown, snapshot
 from .errors import ToolError
 from .expanding import brought_back, fitting
 from .names import slug
@@ -36,7 +36,7 @@ def switch_effort(desk: Desk, args: Active) -> Outcome:
     if space.active != effort.id:
         event = {"type": "switched", "effort": effort.id}
         space = happened(space, event, banners.switched(effort.id))
-    return desk.put(space), {"status": "switched", "effort_id": effort.id, **_aims(effort)}
+    return desk.put(space), {"status": "switched", "effort_id": effort.id, **aims(effort)}
 
 
 def reopen_effort(desk: Desk, args: Reopen) -> Outcome:
@@ -52,7 +52,7 @@ def reopen_effort(desk: Desk, args: Reopen) -> Outcome:
     space = happened(desk.space, event, banners.reopened(effort.id))
     aimed = _aimed(effort, args.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
-    result |= _aims(aimed) | _log(desk, effort)
+    result |= aims(aimed) | _log(desk, effort)
     return desk.put(_updated(space, effort, aimed)), result
 
 
@@ -70,7 +70,7 @@ def update_goal(desk: Desk, args: UpdateGoal) -> Outcome:
     effort = desk.find(desk.space.active)
     changed = replace(_aimed(effort, args.goal), constraints=_constraints(effort, added, dropped))
     space = _updated(desk.space, effort, changed, args.rationale)
-    return desk.put(space), {"status": "updated", "effort_id": effort.id, **_aims(changed)}
+    return desk.put(space), {"status": "updated", "effort_id": effort.id, **aims(changed)}
 
 
 def _log(desk: Desk, effort: Effort) -> dict[str, Any]:
@@ -86,11 +86,6 @@ def _paused(desk: Desk) -> Outcome:
     event = {"type": "paused", "effort": active}
     space = happened(desk.space, event, banners.paused(active))
     return desk.put(space), {"status": "paused", "effort_id": active}
-
-
-def _aims(effort: Effort) -> dict[str, Any]:
-    """Return what holds while an effort is open."""
-    return {"goal": effort.goal, "constraints": [*effort.constraints]}
 
 
 def _aimed(effort: Effort, goal: str) -> Effort:

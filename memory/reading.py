@@ -8,7 +8,7 @@ from ..prompts.loader import text as prompt
 from .arguments import Nothing, ReadLog
 from .clock import day_of, minute_of
 from .desk import Desk, Outcome
-from .efforts import Effort
+from .efforts import Effort, aims
 from .errors import ToolError
 from .expanding import in_view
 from .numbers import numbers, ranges, turns_named
@@ -60,7 +60,7 @@ def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:
         "id": effort.id,
         "status": effort.status,
         "active": desk.space.active == effort.id,
-        **({"goal": effort.goal} if effort.status == "open" else {}),
+        **(aims(effort) if effort.status == "open" else {}),
         "expanded": in_view(desk, effort.id),
         "summary": prompt("summary_above") if is_qualified(effort.id) else effort.summary,
         "raw_tokens": desk.count(transcript(log)) if log else effort.tokens,

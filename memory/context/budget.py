@@ -13,13 +13,13 @@ from ..settings import Settings
 LEAST_ROOM = 1_000
 """Tokens that instructions and tool schemas must leave."""
 
-TURN_SHARE = 0.5
+TURN_SHARE = 0.46
 """Share of the room that the running turn may always have."""
 
-LOG_SHARE = 0.25
+LOG_SHARE = 0.23
 """Share of the room that one expanded or reopened log may have."""
 
-SHARES: Mapping[str, float] = {"memory": 0.12, "quotes": 0.15, "open": 0.07, "anchor": 0.13}
+SHARES: Mapping[str, float] = {"memory": 0.12, "quotes": 0.15, "open": 0.11, "anchor": 0.13}
 """Shares of the room that what stands beside the turns may have.
 
 With `TURN_SHARE` they come to `MOST`: so a cut always fits, if need be without any older turn.

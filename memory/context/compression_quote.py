@@ -42,7 +42,7 @@ def quote(
         rest = limit - frame - sum(line_tokens(count, item.quote) for item in items)
         for background in (_cut(made.background, rest, count), ""):
             shown = _note(made, first, items, background)
-            if count_message(shown, count) <= limit:
+            if (items or background) and count_message(shown, count) <= limit:
                 return shown
     return None
 

@@ -37,7 +37,8 @@ def anchor_part(desk: Desk, line: Timeline) -> Iterator[Part]:
         return
 
     def quoted(block: Mapping[str, str]) -> Message:
-        how = ", cut to fit" if block != anchor else ""
+        cut = block != anchor or any(said.endswith("…") for said in block.values())
+        how = ", cut to fit" if cut else ""
         return note(prompt("anchor_note", how=how, quote=fenced("state", rendered(block))))
 
     limit = int(SHARES["anchor"] * line.room(desk.room)) - count_message(quoted({}), desk.count)
@@ -99,14 +100,17 @@ def _line(name: str, effort: Effort) -> str:
 
 
 def _quotes(desk: Desk, line: Timeline) -> Iterator[Message]:
-    """Yield the quotes of each compressed effort; where they do not all fit, each gets its part."""
-    found = [(desk.view.compression(name, after), name) for name, after in line.quotes.items()]
-    made = [(one, next(iter(desk.view.log_turns(name)), 1)) for one, name in found if one]
-    whole = [quote(one, first, desk.count) for one, first in made]
-    sizes = [count_message(said, desk.count) for said in whole if said]
-    limit, total = int(SHARES["quotes"] * line.room(desk.room)), sum(sizes)
-    for (one, first), tokens in zip(made, sizes, strict=True):
-        part = tokens if total <= limit else limit * tokens // total
-        shown = quote(one, first, desk.count, part)
-        if shown is not None:
-            yield shown
+    """Yield the quotes of each compressed effort; where they do not all fit, the newest's first.
+
+    That is the effort which was active last.
+    """
+    limit = int(SHARES["quotes"] * line.room(desk.room))
+    shown: dict[str, Message] = {}
+    for name in [name for name in reversed(line.open) if name in line.quotes]:
+        made = desk.view.compression(name, line.quotes[name])
+        turns = desk.view.log_turns(name)
+        found = quote(made, turns[0] if turns else 1, desk.count, limit) if made else None
+        if found:
+            shown[name] = found
+            limit -= count_message(found, desk.count)
+    yield from (shown[name] for name in line.quotes if name in shown)

@@ -148,7 +148,7 @@ def _call(call: Mapping[str, Any], at: _Pointer, limit: int, offset: int) -> Map
     short = at.preview(said, limit, offset)
     if short == said:
         return call
-    return {**call, "args": short if isinstance(args, str) else {"shortened": short}}
+    return {**call, "args": short if isinstance(args, str) else {"(shortened)": short}}
 
 
 def _has_images(message: Message) -> bool:

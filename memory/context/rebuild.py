@@ -9,12 +9,14 @@ from typing import TypeAlias
 
 from ..clock import seconds
 from ..desk import Desk
+from ..efforts import changes
 from ..messages import fingerprint
 from ..qualified import is_qualified
 from ..record import Record
 from ..tokens import count_message
 from .budget import MOST, TURN_SHARE, high_water, low_water
 from .front import anchor_part, front, summaries_within
+from .shortening import ladder
 from .timeline import Part, Timeline, Why
 from .turns import PREVIEW, as_of, newer_turns, out_of_view, past_turns, running, turn_parts
 
@@ -39,6 +41,9 @@ Parts: TypeAlias = tuple[Part, ...]
 
 _SMALLEST_TURN = 8
 """Tokens of the smallest turn: no more turns are read than could fit."""
+
+_USEFUL = 128
+"""Tokens of the shortest turn that says more than the line which names it as out of view."""
 
 _CHUNK = 50
 
@@ -184,7 +189,7 @@ def _wanted(desk: Desk, line: Timeline) -> Timeline:
     found = {*last, *ambient, *logs.values(), *chain.from_iterable(own)}
     turns = sorted(turn for turn in found if line.first <= turn <= line.built)[-_most(desk) :]
     kept = _read(desk, turns)
-    older = view.efforts(0).total - len(space.open) if line.built else 0
+    older = _concluded(desk) if line.built else 0
     summaries = summaries_within(desk, line.built, older)
     return replace(
         line,
@@ -196,6 +201,14 @@ def _wanted(desk: Desk, line: Timeline) -> Timeline:
         quotes=dict(space.compressed),
         logs=logs,
     )
+
+
+def _concluded(desk: Desk) -> int:
+    """Count the efforts that were concluded before the running turn, which says what it closed."""
+    changed = [effort.id for effort in changes(desk.space.events, 0)]
+    names = [*dict.fromkeys([*desk.space.open, *changed])]
+    known = desk.view.efforts_named([name for name in names if not is_qualified(name)], ())
+    return desk.view.efforts(0).total - sum(effort.status == "open" for effort in known)
 
 
 def _logs(desk: Desk) -> Iterator[tuple[str, int]]:
@@ -281,15 +294,23 @@ def _gentle(desk: Desk, line: Timeline, free: int, most: int) -> Iterator[Timeli
 
 
 def _last(desk: Desk, line: Timeline, free: int) -> Iterator[Timeline]:
-    """Yield deeper and deeper cuts of logs and the last three turns; at last none is left."""
+    """Yield deeper and deeper cuts of logs and the last three turns; at last none is left.
+
+    The newest, which the user goes on with, is shortened after the others and leaves last.
+    """
     yield line
     for name in sorted(line.logs, key=lambda one: line.logs[one]):
         yield (line := replace(line, logs={**line.logs, name: 0}))
-    each = max(1, free // LAST_TURNS)
-    while each > 1:
-        yield (line := _short(desk, line, dict.fromkeys(line.turns, each)))
-        each //= 2
-    for turn in line.turns:
+    before, newest = line.turns[:-1], line.turns[-1:]
+    steps = [(before, each) for each in ladder(free // LAST_TURNS) if each >= _USEFUL]
+    steps += [(newest, each) for each in ladder(free) if each >= _USEFUL]
+    for turns, each in steps:
+        yield (line := _short(desk, line, dict.fromkeys(turns, each)))
+    for turn in before:
+        yield (line := _without(line, turn))
+    for each in ladder(min(free, _USEFUL - 1)):
+        yield (line := _short(desk, line, dict.fromkeys(newest, each)))
+    for turn in newest:
         yield (line := _without(line, turn))
 
 

@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from ...prompts.loader import text as prompt
-from ..anchor import shown
+from ..anchor import limited, shown
+from ..anchor import rendered as rendered_fields
 from ..clock import day_of
 from ..desk import Desk
 from ..efforts import Effort, as_shown
@@ -17,7 +18,9 @@ from ..messages import Message, text
 from ..numbers import numbers, ranges, ranges_between, turns_named
 from ..qualified import parted
 from ..quotes import fenced
+from ..recall import compact
 from ..record import Group, Record
+from ..sayings import DECIDING
 from ..slices import fit
 from ..tokens import TokenCounter, count_message, count_messages
 from ..transcript import Logged, rendered, transcript
@@ -37,6 +40,9 @@ PREVIEW = 150
 
 _PLACED = {"expand_effort": "expanded", "reopen_effort": "reopened"}
 """The tools that put a log into the context, with the status of their results."""
+
+_BRIEF = ("status", "effort_id", "prior_summary")
+"""What the result of a tool that opens, switches or closes still says after a rebuild."""
 
 Piece: TypeAlias = tuple[PartName, Message]
 Call: TypeAlias = tuple[str, int]
@@ -152,7 +158,15 @@ def log_quote(
 
 def whole_tokens(desk: Desk, record: Record) -> int:
     """Return the size of a turn as it is sent when nothing is cut."""
-    return count_messages(wellformed(shown(desk.view.messages(record))), desk.count)
+    return count_messages(wellformed(as_past(desk.view.messages(record))), desk.count)
+
+
+def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages as they are shown after a rebuild: what markers say is not said twice.
+
+    State blocks are left out, and goal and constraints in the results of tools.
+    """
+    return tuple(_briefly(message) for message in shown(messages))
 
 
 def has_long_results(desk: Desk, record: Record) -> bool:
@@ -165,7 +179,7 @@ def purpose(effort: Effort) -> dict[str, str]:
     """Return the goal and the constraints of an effort, each in one line."""
     goal = as_shown(effort.goal) or "not stated"
     constraints = "; ".join(map(as_shown, effort.constraints)) or "none"
-    return {"effort": effort.id, "goal": goal, "constraints": constraints}
+    return {"goal": goal, "constraints": constraints}
 
 
 def _shown(desk: Desk, line: Timeline) -> list[Record]:
@@ -188,7 +202,8 @@ def _marker(desk: Desk, record: Record, status: str, effort: Effort | None, limi
         return note(prompt("marker_ambient", **when))
     if effort is None or effort.status != "open":
         return note(prompt("marker", **when, effort=_about(record), status=status))
-    marker = prompt("marker_open", **when, status=status, since=effort.turn, **purpose(effort))
+    what = {"effort": effort.id, "status": status, "since": effort.turn, **purpose(effort)}
+    marker = prompt("marker_open", **when, **what)
     return note_within(note(marker), limit, desk.count)
 
 
@@ -198,12 +213,14 @@ def _left(line: Timeline, name: str, at: int) -> bool:
 
 
 def _open_elsewhere(desk: Desk, efforts: Iterable[Effort], limit: int) -> Message:
-    lines = "\n".join(prompt("open_line", **purpose(effort)) for effort in efforts)
+    lines = {f"- {effort.id}": prompt("open_line", **purpose(effort)) for effort in efforts}
 
     def quoted(said: str) -> Message:
         return note(prompt("open_efforts", quote=fenced("efforts", said)))
 
-    return quote_within(quoted, lines, limit, desk.count)
+    free = limit - count_message(quoted(""), desk.count)
+    said = rendered_fields(limited(lines, max(1, free), desk.count))
+    return quote_within(quoted, said, limit, desk.count)
 
 
 def _hinted(desk: Desk, said: Group, line: Timeline) -> Iterator[Message]:
@@ -231,7 +248,7 @@ def _shortened(
     """Yield the messages of a turn and its logs; a first part is shortened if the timeline says."""
     upto, limit = line.short.get(said.turn, (0, 0))
     # Since the rebuild answers keep their state blocks: the one that stands there is older.
-    seen = shown(said.messages) if said.turn <= line.built else said.messages
+    seen = as_past(said.messages) if said.turn <= line.built else said.messages
     if upto:
         head = replace(said, messages=said.messages[:upto])
         limit = max(1, limit - hinted)
@@ -321,12 +338,24 @@ def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[Call, Map
     """Yield what a memory tool answered, with its calls."""
     for message, call in _answered(messages):
         if call is not None and message["data"].get("name") == tool:
-            try:
-                result = json.loads(message["data"]["content"])
-            except (TypeError, ValueError):
-                continue
-            if isinstance(result, dict):
-                yield call, result
+            yield call, _json(message)
+
+
+def _briefly(message: Message) -> Message:
+    if message["type"] != "tool" or message["data"].get("name") not in DECIDING:
+        return message
+    result = _json(message)
+    brief = {name: result[name] for name in _BRIEF if name in result}
+    return {**message, "data": {**message["data"], "content": compact(brief)}} if brief else message
+
+
+def _json(message: Message) -> Mapping[str, Any]:
+    """Return what a tool answered, empty if it is no JSON object."""
+    try:
+        result = json.loads(message["data"]["content"])
+    except (TypeError, ValueError):
+        return {}
+    return result if isinstance(result, dict) else {}
 
 
 def _turns_of(result: Mapping[str, Any]) -> list[int]:

@@ -28,7 +28,7 @@ def written(messages: tuple[Message, ...]) -> Iterator[str]:
         yield text(message)
         for asked in calls(message):
             args = asked["args"]
-            yield args if isinstance(args, str) else str(args.get("shortened", ""))
+            yield args if isinstance(args, str) else str(args.get("(shortened)", ""))
 
 
 def misleading(talk: Conversation) -> list[str]:

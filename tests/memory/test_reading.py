@@ -247,6 +247,7 @@ def test_the_status_of_each_kind_of_effort(talk: Conversation) -> None:
         "status": "open",
         "active": False,
         "goal": "",
+        "constraints": [],
         "expanded": False,
         "summary": "",
         "raw_tokens": 0,

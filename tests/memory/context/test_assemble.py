@@ -139,22 +139,23 @@ def test_open_efforts_without_a_turn_in_view_are_named(talk: Conversation) -> No
     talk.ask("three")
     named = next(line for line in said(talk) if "open efforts whose" in line)
 
-    assert "- a. Goal: Go far. Constraints: by train. </efforts" in named
-    assert "- b." not in named
+    assert "- a: Constraints: by train. Goal: Go far. </efforts" in named
+    assert "- b:" not in named
 
 
-def test_a_list_of_open_efforts_that_is_too_long_keeps_its_fences(talk: Conversation) -> None:
-    """It is cut inside them, with an ellipsis, and stays within its share."""
-    talk.set(context_budget=1_200)
+def test_a_list_of_open_efforts_that_is_too_long_keeps_constraints(talk: Conversation) -> None:
+    """Each is named; goals are cut before constraints, inside the fences, within the share."""
+    talk.set(context_budget=1_400)
     for name in "abc":
-        talk.turn("one", call("open_effort", name=name, goal="far " * 30))
+        talk.turn("one", call("open_effort", name=name, goal="far " * 90, constraints="by train"))
     for _ in range(10):
         talk.turn("word " * 100)
     talk.ask("three")
     named = next(line for line in said(talk) if "open efforts whose" in line)
 
-    assert re.search(r'key="(\w+)"> - .*… </efforts \1>$', named)
-    assert count_words(named) <= 0.07 * talk.desk.room
+    assert re.findall(r"- ([abc]): Constraints: by train\. …", named) == ["a", "b"]
+    assert re.search(r'key="(\w+)"> - .* </efforts \1>$', named)
+    assert count_words(named) <= 0.11 * talk.desk.room
 
 
 def test_what_is_out_of_view_is_said(talk: Conversation) -> None:

@@ -91,7 +91,7 @@ def test_a_pointer_resolves_in_the_log(at: int) -> None:
 def test_a_pointer_of_arguments_resolves_in_the_log() -> None:
     """Arguments stand in the log as JSON, and their preview points into it."""
     asked = previews(MESSAGES, Limits(32, 32, 32))[1]["data"]["tool_calls"][0]
-    found = POINTER.search(asked["args"]["shortened"])
+    found = POINTER.search(asked["args"]["(shortened)"])
 
     assert found
     written = json.dumps({"key": LONG})
@@ -124,7 +124,7 @@ def test_arguments_stay_valid() -> None:
     broken = ai("", invalid_tool_calls=[{"name": "look_up", "args": "{" + LONG, "id": "2"}])
     shown = previews([asked, broken], Limits(arguments=32))
 
-    assert [*shown[0]["data"]["tool_calls"][0]["args"]] == ["shortened"]
+    assert [*shown[0]["data"]["tool_calls"][0]["args"]] == ["(shortened)"]
     assert isinstance(shown[1]["data"]["invalid_tool_calls"][0]["args"], str)
 
 

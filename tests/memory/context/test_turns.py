@@ -51,6 +51,6 @@ def test_a_single_turn_over_the_limit_is_shown_by_its_head() -> None:
     assert f'read_log(turns="7", offset={len("user: one two thre")}) reads on]' in quoted
 
 
-def test_a_log_may_have_a_quarter_of_the_room() -> None:
+def test_a_log_may_have_half_of_what_the_running_turn_may() -> None:
     """It is counted in tokens."""
-    assert log_limit(16_000) == 4_000
+    assert log_limit(16_000) == 3_680
