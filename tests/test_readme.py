@@ -1,32 +1,13 @@
-"""The README says what is so: its programs, pictures, tables, figures and names."""
+"""The README's picture and first program, and the tables that benchmarks wrote."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.cli.main import app
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.graph.settings_table import settings_table
-from tests.examples.running import ROOT, Run, once, run
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-
-PROGRAMS = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", README, re.DOTALL)
-"""Each block of Python, with the block of text right after it, which is what it prints."""
-
-RESULTS = re.findall(r"^\| .+ \| (`.+`) \| `(.+)` \|$", README, re.MULTILINE)
-"""Each row of results: the figures, in backticks, and the command that prints them."""
-
-RESULTS_FOLDER = ROOT / "benchmarks" / "results"
-TREE = re.findall(r"^(sessions/\w+\.\w+)", README, re.MULTILINE)
-LINKS = sorted(set(re.findall(r"\]\(([^)#]+)\)", README)))
-TARGETS = sorted(set(re.findall(r"^make (\w+)|`make (\w+)`", README, re.MULTILINE)))
-COMMANDS = sorted(set(re.findall(r"(?:^|`)ebbtide ((?:[a-z]+ ?)+)(?:$|`)", README, re.MULTILINE)))
+from tests.pages import README, RESULTS_FOLDER, blocks, text
 
 
 def look_up(word: str) -> str:
@@ -34,51 +15,11 @@ def look_up(word: str) -> str:
     return word
 
 
-def printed(command: str, folder: Path, shared: Path) -> str:
-    """Return what a command of the README prints: an example, or `ebbtide`.
-
-    Of a benchmark, which takes long, it is the table that it wrote when it was last run.
-    """
-    program, *rest = command.split()
-    if program == "ebbtide":
-        return run(["-m", "ebbtide.cli.main", *rest], folder).printed
-    if rest[0].startswith("benchmarks/"):
-        return (RESULTS_FOLDER / Path(rest[0]).with_suffix(".md").name).read_text(encoding="utf-8")
-    return once(ROOT / rest[0], shared).printed
-
-
-def figures(command: str) -> list[str]:
-    """Return the figures that stand beside a command."""
-    cells = [cell for cell, beside in RESULTS if beside == command]
-    return [figure for cell in cells for figure in re.findall(r"`([^`]+)`", cell)]
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Run the blocks of Python one after the other, as one program."""
-    folder = tmp_path_factory.mktemp("readme")
-    return run(["-c", "\n".join(block for block, _ in PROGRAMS)], folder)
-
-
-def test_the_programs_print_what_is_said(program: Run) -> None:
-    """The README's programs run with no key and print the blocks that follow them."""
-    said = "".join(printed for _, printed in PROGRAMS)
-
-    assert program.code == 0
-    assert program.printed == said
-
-
 def test_the_first_program_is_short() -> None:
     """The first program has at most ten lines, blank ones aside."""
-    lines = [line for line in PROGRAMS[0][0].splitlines() if line]
+    lines = [line for line in blocks()[0].program.splitlines() if line]
 
     assert len(lines) <= 10
-
-
-@pytest.mark.parametrize("path", TREE)
-def test_files_lie_where_they_are_said_to(program: Run, path: str) -> None:
-    """The files of the archive lie where the README says, after its programs ran."""
-    assert (program.folder / path).is_file()
 
 
 def test_the_picture_is_the_graph(tmp_path: Path) -> None:
@@ -86,22 +27,7 @@ def test_the_picture_is_the_graph(tmp_path: Path) -> None:
     agent = create_memory_agent(OfflineModel(), archive=DiskArchive(tmp_path), tools=[look_up])
     drawn = agent.get_graph().draw_mermaid(with_styles=False)
 
-    assert f"```mermaid\n{drawn.strip()}\n```" in README
-
-
-def test_the_settings_are_those_of_the_class() -> None:
-    """The table of settings is the generated one."""
-    table = settings_table()
-
-    assert f"\n\n{table}\n\n" in README
-
-
-@pytest.mark.parametrize("command", sorted({command for _, command in RESULTS}))
-def test_figures_are_printed_by_their_command(tmp_path: Path, shared: Path, command: str) -> None:
-    """Every figure of the results is printed by the command beside it."""
-    said = printed(command, tmp_path, shared)
-
-    assert [figure for figure in figures(command) if figure not in said] == []
+    assert f"```mermaid\n{drawn.strip()}\n```" in text(README)
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS_FOLDER.glob("*.json")), ids=lambda path: path.stem)
@@ -116,28 +42,14 @@ def test_results_of_benchmarks_fit_together(path: Path) -> None:
     assert path.with_suffix(".png").stat().st_size > 0
 
 
-@pytest.mark.parametrize("link", LINKS)
-def test_files_that_are_named_exist(link: str) -> None:
-    """Every file that the README links to exists."""
-    assert (ROOT / link).is_file()
+def test_the_comparison_is_what_was_measured() -> None:
+    """Each figure beside the alternatives is that of the long conversation in the kept results."""
+    kept = json.loads((RESULTS_FOLDER / "context_cost.json").read_text(encoding="utf-8"))
+    measured = {row["agent"]: row for row in kept["rows"] if row["talk"] == "long"}
+    table = text(README).partition("## Beside the alternatives")[2].partition("\n\nThe figures")[0]
+    head, _, *rows = [line.strip("| ").split(" | ") for line in table.splitlines() if "|" in line]
 
-
-@pytest.mark.parametrize("target", ["".join(pair) for pair in TARGETS])
-def test_targets_that_are_named_exist(target: str) -> None:
-    """Every target of make that the README names is in the Makefile."""
-    assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_commands_that_are_named_exist(command: str) -> None:
-    """Every command that the README names answers with its help."""
-    result = CliRunner().invoke(app, [*command.split(), "--help"])
-
-    assert result.exit_code == 0
-
-
-def test_the_patterns_find_something() -> None:
-    """The README names something of every kind, so that no test above is empty."""
-    found = [PROGRAMS, RESULTS, TREE, LINKS, TARGETS, COMMANDS]
-
-    assert all(found)
+    assert len(rows) > 1
+    for agent, _, *figures in rows:
+        wanted = [measured[agent][name] for name in head[2:]]
+        assert figures == [f"{one:,}" if isinstance(one, int) else one for one in wanted]

@@ -1,0 +1,164 @@
+"""The README and docs/ say what is so: their programs, links, figures and names."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ebbtide import commands
+from ebbtide.cli.chat_commands import COMMANDS
+from ebbtide.cli.main import app
+from ebbtide.graph.settings_table import settings_table
+from tests.examples.running import ROOT, Run, once, run
+from tests.pages import (
+    PAGES,
+    README,
+    RESULTS_FOLDER,
+    Block,
+    anchors,
+    blocks,
+    links,
+    named,
+    results,
+    run_page,
+    text,
+)
+
+COMING = {"docs/from-create-agent.md", "docs/numbers.md", "docs/settings.md"}
+"""Pages that come with what they tell of; from then on their tests are as strict as all others."""
+
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+BLOCKS = blocks()
+RESULTS = [result for page in PAGES for result in results(page)]
+LINKS = sorted({(page, link) for page in PAGES for link in links(page)})
+NAMED = sorted({one for page in PAGES for one in named(page)})
+
+WANTED = {
+    *("architecture", "attention", "benchmarks", "commands", "compression", "concepts", "context"),
+    *("embedding", "evaluation", "from-langmem", "from-summarization-middleware", "limits"),
+    *("search", "storage"),
+}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Run, list[str]]]:
+    """Run the programs of each page that has some."""
+    with_programs = dict.fromkeys(block.page for block in BLOCKS)
+    return {page: run_page(page, tmp_path_factory.mktemp("page")) for page in with_programs}
+
+
+def printed(command: str, folder: Path, shared: Path) -> str:
+    """Return what a command of a page prints: an example, or `ebbtide`.
+
+    Of a benchmark, which takes long, it is the table that it wrote when it was last run.
+    """
+    program, *rest = command.split()
+    if program == "ebbtide":
+        return run(["-m", "ebbtide.cli.main", *rest], folder).printed
+    if rest[0].startswith("benchmarks/"):
+        kept = RESULTS_FOLDER.glob(f"{Path(rest[0]).stem}*.md")
+        return "\n".join(path.read_text(encoding="utf-8") for path in kept)
+    return once(ROOT / rest[0], shared).printed
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page}-{block.number}")
+def test_a_program_prints_what_is_said(ran: dict[str, tuple[Run, list[str]]], block: Block) -> None:
+    """Each program runs with no key and prints the text that follows it, or nothing."""
+    _, said = ran[block.page]
+
+    assert len(said) > block.number + 1, "a program before it, or it itself, raised"
+    assert said[block.number] == block.said
+
+
+@pytest.mark.parametrize("command", sorted({command for command, _ in RESULTS}))
+def test_figures_are_printed_by_their_command(tmp_path: Path, shared: Path, command: str) -> None:
+    """Every figure in a table is printed by the command beside it."""
+    said = printed(command, tmp_path, shared)
+
+    assert [figure for one, figure in RESULTS if one == command and figure not in said] == []
+
+
+def awaited(page: str, *values: str) -> Any:
+    """Return parameters of a test, which fails as long as it is about a page that is to come."""
+    missing = not (ROOT / page).is_file() and page in COMING
+    return pytest.param(*values, marks=pytest.mark.xfail(missing, reason=f"{page} is to come"))
+
+
+@pytest.mark.parametrize(
+    ("page", "link"), [awaited(f"docs/{Path(link).name}", page, link) for page, link in LINKS]
+)
+def test_a_link_leads_somewhere(page: str, link: str) -> None:
+    """Every link to a file or a heading of ours finds it."""
+    path, _, heading = link.partition("#")
+    target = (ROOT / page).parent / path if path else ROOT / page
+
+    assert target.exists()
+    assert not heading or heading in anchors(target.resolve().relative_to(ROOT).as_posix())
+
+
+@pytest.mark.parametrize("name", sorted(WANTED))
+def test_there_is_a_page_for_each_question(name: str) -> None:
+    """Every page that a reader looks for is there, and the README leads to it."""
+    page = f"docs/{name}.md"
+
+    assert page in PAGES
+    assert page in text(README) or any(f"({name}.md" in text(one) for one in PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_short_and_has_a_heading(page: str) -> None:
+    """A page begins with its one heading of the first level and has at most 200 lines."""
+    lines = text(page).splitlines()
+    outside = re.sub(r"^```.*?^```$", "", text(page), flags=re.DOTALL | re.MULTILINE)
+
+    assert len(lines) <= (150 if page == README else 200)
+    assert lines[0].startswith("# ")
+    assert len(re.findall(r"^# ", outside, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMED)
+def test_what_a_reader_is_told_to_run_exists(kind: str, name: str) -> None:
+    """Targets of make are in the Makefile, commands answer with their help, scripts are there."""
+    if kind == "make":
+        assert re.search(rf"^{name}:", MAKEFILE, re.MULTILINE)
+    elif kind == "script":
+        assert (ROOT / name).is_file()
+    else:
+        assert CliRunner().invoke(app, [*name.split(), "--help"]).exit_code == 0
+
+
+def test_files_lie_where_they_are_said_to(ran: dict[str, tuple[Run, list[str]]]) -> None:
+    """The files of the archive lie where docs/storage.md says, after its programs ran."""
+    page = "docs/storage.md"
+    tree = re.findall(r"^(sessions/\w+\.\w+)", text(page), re.MULTILINE)
+
+    assert tree
+    assert [path for path in tree if not (ran[page][0].folder / path).is_file()] == []
+
+
+@pytest.mark.parametrize("page", [awaited("docs/settings.md", "docs/settings.md")])
+def test_the_settings_are_those_of_the_class(page: str) -> None:
+    """The table of settings is the generated one."""
+    table = settings_table()
+
+    assert f"\n\n{table}\n\n" in text(page) + "\n"
+
+
+def test_every_command_is_on_its_page() -> None:
+    """docs/commands.md has each command of the chat, and each function for programs."""
+    functions = {name for name in commands.__all__ if name.islower()}
+    asynchronous = {f"a{name}" for name in functions}
+    said = text("docs/commands.md")
+
+    assert [name for name in COMMANDS if f"`{name}" not in said] == []
+    assert [name for name in functions - asynchronous if f"`{name}`" not in said] == []
+
+
+def test_the_patterns_find_something() -> None:
+    """The pages name something of every kind, so that no test above is empty."""
+    found = [BLOCKS, RESULTS, LINKS, NAMED]
+
+    assert all(found)
+    assert {kind for kind, _ in NAMED} == {"ebbtide", "make", "script"}
