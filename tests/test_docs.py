@@ -32,7 +32,7 @@ COMING = {"docs/from-create-agent.md", "docs/numbers.md", "docs/settings.md"}
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 BLOCKS = blocks()
 RESULTS = [result for page in PAGES for result in results(page)]
-LINKS = sorted({(page, link) for page in PAGES for link in links(page)})
+LINKS = sorted({(page, link) for page in [*PAGES, "CHANGELOG.md"] for link in links(page)})
 NAMED = sorted({one for page in PAGES for one in named(page)})
 
 WANTED = {
