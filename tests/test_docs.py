@@ -1,10 +1,13 @@
 """The README and docs/ say what is so: their programs, links, figures and names."""
 
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
+from langgraph.graph.state import CompiledStateGraph
 from typer.testing import CliRunner
 
 from ebbtide import commands
@@ -35,6 +38,12 @@ RESULTS = [result for page in PAGES for result in results(page)]
 LINKS = sorted({(page, link) for page in [*PAGES, "CHANGELOG.md"] for link in links(page)})
 NAMED = sorted({one for page in PAGES for one in named(page)})
 
+FOLDERS = ("benchmarks", "cli", "evaluation", "examples", "graph", "memory", "nodes", "prompts")
+SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+
+Ran: TypeAlias = Callable[[str], tuple[Run, list[str]]]
+"""Runs a page: what it did, and what each of its programs printed."""
+
 WANTED = {
     *("architecture", "attention", "benchmarks", "commands", "compression", "concepts", "context"),
     *("embedding", "evaluation", "from-langmem", "from-summarization-middleware", "limits"),
@@ -43,10 +52,9 @@ WANTED = {
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Run, list[str]]]:
-    """Run the programs of each page that has some."""
-    with_programs = dict.fromkeys(block.page for block in BLOCKS)
-    return {page: run_page(page, tmp_path_factory.mktemp("page")) for page in with_programs}
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Return a function that runs the programs of a page, once."""
+    return cache(lambda page: run_page(page, tmp_path_factory.mktemp("page")))
 
 
 def printed(command: str, folder: Path, shared: Path) -> str:
@@ -64,9 +72,9 @@ def printed(command: str, folder: Path, shared: Path) -> str:
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page}-{block.number}")
-def test_a_program_prints_what_is_said(ran: dict[str, tuple[Run, list[str]]], block: Block) -> None:
+def test_a_program_prints_what_is_said(ran: Ran, block: Block) -> None:
     """Each program runs with no key and prints the text that follows it, or nothing."""
-    _, said = ran[block.page]
+    _, said = ran(block.page)
 
     assert len(said) > block.number + 1, "a program before it, or it itself, raised"
     assert said[block.number] == block.said
@@ -129,13 +137,13 @@ def test_what_a_reader_is_told_to_run_exists(kind: str, name: str) -> None:
         assert CliRunner().invoke(app, [*name.split(), "--help"]).exit_code == 0
 
 
-def test_files_lie_where_they_are_said_to(ran: dict[str, tuple[Run, list[str]]]) -> None:
+def test_files_lie_where_they_are_said_to(ran: Ran) -> None:
     """The files of the archive lie where docs/storage.md says, after its programs ran."""
     page = "docs/storage.md"
     tree = re.findall(r"^(sessions/\w+\.\w+)", text(page), re.MULTILINE)
 
     assert tree
-    assert [path for path in tree if not (ran[page][0].folder / path).is_file()] == []
+    assert [path for path in tree if not (ran(page)[0].folder / path).is_file()] == []
 
 
 @pytest.mark.parametrize("page", [awaited("docs/settings.md", "docs/settings.md")])
@@ -154,6 +162,15 @@ def test_every_command_is_on_its_page() -> None:
 
     assert [name for name in COMMANDS if f"`{name}" not in said] == []
     assert [name for name in functions - asynchronous if f"`{name}`" not in said] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "/from-" not in page])
+def test_what_is_called_by_its_name_is_in_the_code(page: str) -> None:
+    """Every name of several words in backticks, a setting above all, is ours or LangGraph's."""
+    names = set(re.findall(r"`(?:\w+\.)*([a-z]+(?:_[a-z]+)+)\b", text(page)))
+    code = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES)
+
+    assert sorted(names - {*re.findall(r"\w+", code), *dir(CompiledStateGraph)}) == []
 
 
 def test_the_patterns_find_something() -> None:
