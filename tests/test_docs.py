@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -10,7 +11,7 @@ import pytest
 from langgraph.graph.state import CompiledStateGraph
 from typer.testing import CliRunner
 
-from ebbtide import commands
+from ebbtide import commands, create_memory_agent
 from ebbtide.cli.chat_commands import COMMANDS
 from ebbtide.cli.main import app
 from ebbtide.graph.settings_table import settings_table
@@ -162,6 +163,15 @@ def test_every_command_is_on_its_page() -> None:
 
     assert [name for name in COMMANDS if f"`{name}" not in said] == []
     assert [name for name in functions - asynchronous if f"`{name}`" not in said] == []
+
+
+def test_every_argument_of_an_agent_is_on_its_page() -> None:
+    """docs/embedding.md has each argument that an agent is made of."""
+    said = text("docs/embedding.md")
+
+    assert [
+        name for name in signature(create_memory_agent).parameters if f"`{name}" not in said
+    ] == []
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "/from-" not in page])
