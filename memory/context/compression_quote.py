@@ -57,7 +57,7 @@ def _note(made: Compression, first: int, items: Sequence[Item], background: str)
     turns, left = span(first, made.through), len(made.current) - len(items)
     fence = fenced("compressed", said, effort=made.effort, turns=turns)
     shown = [prompt("compressed", effort=made.effort, turns=turns_named(turns), quote=fence)]
-    missing = [prompt("quotes_left_out", quotes=left, turns=turns)] if left else []
+    missing = [prompt("quotes_left_out", quotes=left)] if left else []
     return note("\n".join([*shown, *missing]))
 
 

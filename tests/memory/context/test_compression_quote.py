@@ -86,11 +86,11 @@ def test_within_a_limit_constraints_stay_longest(limit: int) -> None:
 
 
 def test_quotes_that_have_no_room_are_counted() -> None:
-    """Behind the fences stands how many there are, and the call that reads what was said."""
-    gone = '[Memory: quotes without room here: 2. read_log(turns="1-6") reads what was said.]'
+    """Behind the fences stands how many there are."""
+    gone = "[Memory: 2 more quotes have no room here.]"
 
-    assert shown(100).splitlines()[-1] == gone
-    assert "without room" not in shown()
+    assert shown(90).splitlines()[-1] == gone
+    assert "no room" not in shown()
 
 
 def test_without_room_there_is_none() -> None:
