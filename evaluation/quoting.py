@@ -1,9 +1,9 @@
 """Ebbtide's two ways to quote, without the agent: by rules alone, and with a model that chooses."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.messages import message_to_dict
 
@@ -13,14 +13,14 @@ from ..memory.capping import capped
 from ..memory.compressing import Chosen, choose, over
 from ..memory.context.compression_quote import line_tokens, quote
 from ..memory.efforts import Effort
-from ..memory.errors import SalienceError
+from ..memory.errors import AnswerError
 from ..memory.merge import by_meaning, lexical, merged
 from ..memory.protected import Goals, core
 from ..memory.record import Group
 from ..memory.salience import Compression, Item
 from ..memory.tokens import count
 from ..memory.wellformed import note
-from ..nodes import extracting
+from ..nodes.llm.drive import Models, drive
 from ..nodes.plain import real
 from ..prompts.loader import text as prompt
 from .strategy import Context, Means, after, as_messages, recent, remembered
@@ -28,9 +28,6 @@ from .template import TemplateTurn
 
 NAME = "conversation"
 """The effort that the whole conversation is."""
-
-Found = TypeVar("Found")
-Request = TypeVar("Request")
 
 
 class ProtectedCore:
@@ -40,7 +37,7 @@ class ProtectedCore:
 
     def __init__(self, means: Means) -> None:
         """Have no items yet."""
-        self._model = means.model
+        self._models: Models = {"extraction": means.model, "background": means.model}
         self._settings = means.settings
         embedder = means.embedder
         self._alike = by_meaning(embedder) if embedder else lexical
@@ -74,7 +71,7 @@ class ProtectedCore:
         older = turns[: len(turns) - len(recent(turns))]
         try:
             self._background = self._written(exchanges(after(older, self._described)), items)
-        except SalienceError:
+        except AnswerError:
             self._fallbacks += 1
             return self._context(turns, [one for one in turns if one.turn_id <= self._described])
         self._items, self._seen = items, turns[-1].turn_id
@@ -116,10 +113,10 @@ class SelectiveSalience(ProtectedCore):
 
     def _chosen(self, new: Sequence[Group]) -> Chosen:
         settings = self._settings
-        ask = partial(extracting.extraction, self._model, settings=settings)
         try:
-            chosen = _led(choose(self._effort(), new, self._items, settings, count), ask)
-        except SalienceError:
+            steps = choose(self._effort(), new, self._items, settings, count)
+            chosen = drive(steps, self._models)
+        except AnswerError:
             return self._by_rules(new)
         self._fabricated = sum(one.verdict == "fabricated" for one in chosen.verdicts)
         return self._by_rules(new) if chosen.fallback else chosen
@@ -129,11 +126,10 @@ class SelectiveSalience(ProtectedCore):
         return super()._chosen(new)
 
     def _written(self, leaving: Sequence[Group], items: Sequence[Item]) -> str:
-        settings = self._settings
         quoted = tuple(item.quote for item in items if not item.superseded_by)
         old = Known(self._background, quoted, over(self._items, items))
-        ask = partial(extracting.background, self._model, settings=settings)
-        return _led(describe(self._effort(), leaving, old, settings, count), ask)
+        steps = describe(self._effort(), leaving, old, self._settings, count)
+        return drive(steps, self._models)
 
 
 def exchanges(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
@@ -145,17 +141,3 @@ def exchanges(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
         Group(some[0].turn_id, tuple(map(message_to_dict, as_messages(some))), "")
         for some in groups
     )
-
-
-def _led(steps: Generator[Request, Any, Found], ask: Callable[[Request], extracting.Ask]) -> Found:
-    """Ask what a pass requests, and return its result; raises `SalienceError`."""
-    try:
-        request = next(steps)
-        while True:
-            reply = extracting.answered(ask(request))
-            if isinstance(reply, SalienceError):
-                raise reply
-            request = steps.send(reply)
-    except StopIteration as end:
-        found: Found = end.value
-        return found

@@ -1,25 +1,31 @@
 """Erase a turn, a session or a user for good: archive, attention, saved states and checkpoints."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import StateSnapshot
 
+from ..memory.archive.protocol import Archive
+from ..memory.efforts import Effort
 from ..memory.erasing import TurnPlace
-from ..memory.errors import SessionNotFoundError, SettingsError, TurnArrivedError
-from ..memory.record import Owner
+from ..memory.errors import AnswerError, SessionNotFoundError, SettingsError, TurnArrivedError
+from ..memory.record import Owner, Tip
 from ..memory.settings import user_named
+from ..memory.summary import EffortSummary, summarise
 from ..nodes.attending import changed
 from ..nodes.collaborators import Collaborators
+from ..nodes.llm.drive import drive
 from ..nodes.recovery import state_at
-from ..nodes.resummarising import resummarise
 from ..nodes.session import saved
 from ..nodes.state import TurnState, repacked, unpacked
 from .checkpoints import Agent, delete_threads, reclaimed, replace_all
 from .threads import Thread, newest, on_a_thread, owner_in, parts_of, thread_of, tip_named
+
+_log = logging.getLogger("ebbtide.summary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def erase(
     archive, tip = parts.archive, thread.tip
     erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
     parts.keywords.clear()
-    written = resummarise(parts, owner)
+    written = _resummarised(parts, owner)
     left = [*erased.left, *_forgotten(parts, owner)]
     if thread.kept or (_saver(agent) and archive.reseeding(owner)):
         left += _replaced(agent, config, thread, turn)
@@ -180,6 +186,42 @@ def _user(agent: Agent, thread: str, unnamed: str | None) -> str | None:
         return None
     session = unpacked(found.values).get("session")
     return session["user"] if session else unnamed
+
+
+def _resummarised(parts: Collaborators, owner: Owner) -> dict[str, bool]:
+    """Summarise the concluded efforts of a session that are stale; tell which succeeded.
+
+    Those whose call fails keep the redacted summary and stay stale.
+    """
+    done: dict[str, bool] = {}
+    for tip in parts.archive.tips(owner):
+        for effort in _stale(parts.archive, owner, tip):
+            answer = _summary(parts, owner, tip, effort)
+            done[effort.id] = answer is not None and done.get(effort.id, True)
+            if answer is not None:
+                again = replace(effort, summary=answer.summary, importance=answer.importance)
+                again = replace(again, keywords=tuple(answer.keywords), stale=False)
+                parts.archive.resummarised(owner, tip, again)
+    return done
+
+
+def _stale(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Effort]:
+    total = archive.efforts(owner, tip, 0).total
+    for effort in archive.efforts(owner, tip, total).efforts:
+        if effort.stale and effort.status == "concluded":
+            yield effort
+
+
+def _summary(parts: Collaborators, owner: Owner, tip: Tip, effort: Effort) -> EffortSummary | None:
+    """Return a summary of what remains of an effort's log, None if no model gives one."""
+    turns = parts.archive.effort_turns(owner, tip, effort.id)
+    records = parts.archive.turns(owner, tip, [turn for turn in turns if turn <= effort.turn])
+    log = [record for record in records if record.status != "erased"]
+    try:
+        return drive(summarise(effort, log, parts.settings, parts.count), parts.models)
+    except AnswerError as error:
+        _log.warning("the summary of %r stays redacted: %s", effort.id, error)
+        return None
 
 
 def _opened(agent: Agent, config: RunnableConfig) -> Thread:

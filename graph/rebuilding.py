@@ -5,16 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.constants import TAG_NOSTREAM
 
 from ..memory.anchor import limited, newest
 from ..memory.errors import CommandError
+from ..memory.questions import Question
 from ..memory.rebuilding import newest_block, quoted, visible
 from ..memory.record import Record
 from ..memory.summary import around, readable
-from ..nodes.plain import jsonable
+from ..nodes.llm.structured import ask
 from ..nodes.state import repacked
 from ..prompts.loader import text as prompt
 from .checkpoints import LAST_NODE
@@ -23,7 +22,6 @@ from .threads import Agent, Thread, collaborators_of, on_a_thread, opened
 
 Source: TypeAlias = Literal["block", "model", "none"]
 
-_CONFIG: Any = {"tags": [TAG_NOSTREAM], "run_name": "rebuild_anchor"}
 _log = logging.getLogger("ebbtide.anchor")
 
 
@@ -50,10 +48,10 @@ def rebuild_anchor(
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
     records = thread.view.turns(visible(shown(thread, config, None, context).parts))
-    answer = None
+    answer = ""
     if model and records:
         try:
-            answer = thread.collaborators.model.invoke(_question(thread, records), _CONFIG)
+            answer = ask(thread.collaborators.model, _question(thread, records))
         except Exception as error:  # noqa: BLE001 (any provider's: the old anchor must stay)
             _log.warning("the model gave no anchor: %s", error)
     update, rebuilt = _rebuilt(thread, records, answer)
@@ -65,18 +63,18 @@ def rebuild_anchor(
 arebuild_anchor = on_a_thread(rebuild_anchor)
 
 
-def _question(thread: Thread, records: tuple[Record, ...]) -> list[BaseMessage]:
+def _question(thread: Thread, records: tuple[Record, ...]) -> Question:
     settings, count = thread.settings, thread.collaborators.count
     told = prompt("rebuild_anchor", limit=settings.anchor_max_tokens)
     log = quoted(records, readable(settings, around(told, quoted((), 0, count), count)), count)
-    return [SystemMessage(told), HumanMessage(log)]
+    return Question("anchor", told, log)
 
 
 def _rebuilt(
-    thread: Thread, records: tuple[Record, ...], answer: BaseMessage | None
+    thread: Thread, records: tuple[Record, ...], answer: str
 ) -> tuple[dict[str, Any], Rebuilt]:
     """Return the update of the state, empty if nothing gave an anchor, and what to say of it."""
-    said = newest(jsonable(answer.content)) if answer is not None else None
+    said = newest(answer)
     fields = said or newest_block(records)
     if fields is None:
         return {}, Rebuilt(thread.state.get("anchor", {}), "none")

@@ -1,13 +1,14 @@
 """The background: two or three sentences on what a log says beside its salient items."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..prompts.loader import text as prompt
 from .context.preview import Limits, previewed
 from .efforts import Effort
-from .errors import SalienceError
+from .errors import AnswerError
 from .extraction import MOST_PARTS, fenced_quotes, heading, readable
+from .questions import Asks, Question
 from .quotes import fenced
 from .record import Group
 from .settings import Settings
@@ -32,33 +33,24 @@ class Known:
     gone: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BackgroundRequest:
-    """One call to the model that writes the background: its instructions and the log."""
-
-    instructions: str
-    log: str
-
-
 def background(
     effort: Effort,
     turns: Sequence[Logged],
     old: Known,
     settings: Settings,
     count: TokenCounter,
-) -> Generator[BackgroundRequest, str, str]:
+) -> Asks[str]:
     """Ask for a background that goes on from the old one, and tells as past what is gone.
 
-    Yields requests, is sent the answers, returns the background, cut at a sentence end. Tools'
-    outputs are shown as previews. A long log comes in parts, each of which goes on from the answer
-    before; of one with more than `MOST_PARTS` all messages are previews, and the newest parts are
-    read. Raises `SalienceError` if an answer is empty.
+    It is cut at a sentence end. Tools' outputs are shown as previews. A long log comes in parts,
+    each of which goes on from the answer before; of one with more than `MOST_PARTS` all messages
+    are previews, and the newest parts are read. Raises `AnswerError` if an answer is empty.
     """
     instructions = prompt("background", words=WORDS)
-    limit = settings.salience_max_tokens
+    limit, longest = settings.salience_max_tokens, settings.background_max_tokens
     known = fenced_quotes(old.quoted, limit, count)
     gone = fenced_quotes(old.gone, limit, count) if old.gone else "nothing"
-    taken = count(instructions) + count(known) + count(gone) + 2 * settings.background_max_tokens
+    taken = count(instructions) + count(known) + count(gone) + 2 * longest
     logs = _logs(turns, readable(settings, taken), count)
     made = old.background
     for number, log in enumerate(logs, start=1):
@@ -72,10 +64,10 @@ def background(
             part=part,
             log=fenced("log", log, part=part),
         )
-        answer = yield BackgroundRequest(instructions, named)
-        made = cut_at_sentence(answer, settings.background_max_tokens, count)
+        answer = yield Question("background", instructions, named, limit=longest)
+        made = cut_at_sentence(answer, longest, count)
         if not made:
-            raise SalienceError("the background that the model wrote is empty")
+            raise AnswerError("the background that the model wrote is empty")
     return made
 
 

@@ -3,21 +3,22 @@
 The steps are extract, verify, merge with what was quoted before, summarise, rebuild.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any
 
-from .background import BackgroundRequest, Known, background
+from .background import Known, background
 from .capping import capped
 from .context.compression_quote import line_tokens
 from .desk import Desk
 from .due import Due, item_limit
 from .efforts import Effort
-from .errors import SalienceError
-from .extraction import Extraction, ExtractionRequest, Selection, extract
+from .errors import AnswerError
+from .extraction import Selection, extract
 from .merge import Likeness, Merge, merged, same
 from .protected import Goals, core
+from .questions import Asks
 from .record import Record
 from .salience import Compression, Item, Kind, Method, done_in
 from .settings import Settings
@@ -28,9 +29,6 @@ from .verifying import Verdict, cut_quote, verify
 
 _LONGEST = 0.25
 """What one quote may have of the tokens of all, a fraction; a longer one is cut."""
-
-Request: TypeAlias = ExtractionRequest | BackgroundRequest
-Reply: TypeAlias = Extraction | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +53,7 @@ class Chosen:
     fallback: str = ""
 
 
-Passing: TypeAlias = Generator[Request, Any, Compressed]
-"""Yields requests, is sent the answers or thrown a `SalienceError`, returns what was made."""
-
-
-def compress(desk: Desk, due: Due, alike: Likeness) -> Passing:
+def compress(desk: Desk, due: Due, alike: Likeness) -> Asks[Compressed]:
     """Make what stands for the older turns of an effort.
 
     A failed extraction falls back to what rules find; without a background nothing is made. By
@@ -84,17 +78,9 @@ def compress(desk: Desk, due: Due, alike: Likeness) -> Passing:
         return Compressed(made, told)
     try:
         written = yield from _background(desk, due, made, found.items)
-    except SalienceError as error:
+    except AnswerError as error:
         return Compressed(None, {**told, "failed": str(error)})
     return Compressed(replace(made, background=written), {**told, "background": written})
-
-
-def advance(steps: Passing, reply: Reply | SalienceError | None) -> Request | Compressed:
-    """Take the next step of a pass, telling it the answer or why there is none."""
-    try:
-        return steps.throw(reply) if isinstance(reply, SalienceError) else steps.send(reply)
-    except StopIteration as end:
-        return cast("Compressed", end.value)
 
 
 def goals(desk: Desk, due: Due) -> Goals:
@@ -118,7 +104,7 @@ def choose(
     old: Sequence[Item],
     settings: Settings,
     count: TokenCounter,
-) -> Generator[ExtractionRequest, Extraction, Chosen]:
+) -> Asks[Chosen]:
     """Ask what matters in the new turns, and hold it against them; that may well be nothing.
 
     Of an answer that quotes only what is not there nothing is believed: its `fallback` says so.
@@ -149,13 +135,13 @@ def _gone(
     return {item.key: by for item, by in pairs if item}
 
 
-def _chosen(desk: Desk, due: Due, old: Compression) -> Generator[Request, Any, Chosen]:
+def _chosen(desk: Desk, due: Due, old: Compression) -> Asks[Chosen]:
     """Let a model choose; where it cannot, rules look through the turns."""
     limit = {"salience_max_tokens": item_limit(desk)}
     settings = desk.settings.model_copy(update=limit)
     try:
         chosen = yield from choose(due.effort, due.leaving, old.items, settings, desk.count)
-    except SalienceError as error:
+    except AnswerError as error:
         return _core(desk, due, str(error))
     if chosen.fallback:
         return replace(_core(desk, due, chosen.fallback), verdicts=chosen.verdicts)
@@ -186,9 +172,7 @@ def _longest(desk: Desk) -> int:
     return int(_LONGEST * item_limit(desk))
 
 
-def _background(
-    desk: Desk, due: Due, made: Compression, items: Sequence[Item]
-) -> Generator[Request, Any, str]:
+def _background(desk: Desk, due: Due, made: Compression, items: Sequence[Item]) -> Asks[str]:
     """Ask for the background: it goes on from the old one, or is made anew if that was erased.
 
     What the cap took of the `items` stands with the old one.

@@ -1,26 +1,26 @@
 """Concluding an effort: its raw log is summarised and leaves the context."""
 
-from collections.abc import Generator
 from dataclasses import replace
 
 from . import banners
 from .arguments import Active
 from .desk import Desk, Outcome
 from .efforts import Effort, snapshot
-from .errors import SummaryError, ToolError
-from .summary import EffortSummary, SummaryRequest, summarise
+from .errors import AnswerError, ToolError
+from .questions import Asks
+from .summary import summarise
 from .transcript import transcript
 from .transitions import happened, within_limit
 from .workspace import Workspace
 
 
-def close_effort(desk: Desk, args: Active) -> Generator[SummaryRequest, EffortSummary, Outcome]:
+def close_effort(desk: Desk, args: Active) -> Asks[Outcome]:
     """Conclude an effort, the active one by default; a failed summary leaves it open."""
     effort = _to_close(desk, args)
     log = desk.view.log(effort.id, running=True)
     try:
         answer = yield from summarise(effort, log, desk.settings, desk.count)
-    except SummaryError as error:
+    except AnswerError as error:
         raise ToolError(
             f"the summary of {effort.id!r} failed ({error}), so it stays open and nothing changed; "
             "tell the user, and try close_effort again later"

@@ -5,8 +5,7 @@ EbbtideError
 ├── InputError              the input of a run holds nothing to answer
 ├── StateError              the memory in a state is not what the nodes wrote
 ├── ToolError               a memory tool was called wrongly; the model reads the message
-├── SummaryError            a model call that summarises failed
-├── SalienceError           a model call that extracts or writes the background failed
+├── AnswerError             a model did not answer a rule's question, or not to the purpose
 ├── EmbeddingError          the embedding model failed, or what it returned are no vectors
 ├── AttentionError          the store of attention failed
 ├── CommandError            a command cannot be done; nothing was changed
@@ -69,12 +68,8 @@ class ToolError(EbbtideError):
     """A memory tool was called wrongly; the message tells the model how to do it right."""
 
 
-class SummaryError(EbbtideError):
-    """A model call that summarises failed."""
-
-
-class SalienceError(EbbtideError):
-    """A model call that extracts, or that writes the background, failed."""
+class AnswerError(EbbtideError):
+    """A model did not answer a rule's question, or not to the purpose."""
 
 
 class EmbeddingError(EbbtideError):

@@ -1,7 +1,7 @@
 """Extraction: a model chooses which sentences of a log must stay, and which kept ones need not."""
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,7 +9,8 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 
 from ..prompts.loader import text as prompt
 from .efforts import Effort
-from .errors import SalienceError
+from .errors import AnswerError
+from .questions import Asks, Question
 from .quotes import fenced
 from .salience import Item, Kind
 from .settings import Settings
@@ -111,31 +112,23 @@ class Selection:
     done: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractionRequest:
-    """One call to the model that extracts: its instructions, always the same, and the log."""
-
-    instructions: str
-    log: str
-
-
 def extract(
     effort: Effort,
     turns: Sequence[Logged],
     quoted: Sequence[Item],
     settings: Settings,
     count: TokenCounter,
-) -> Generator[ExtractionRequest, Extraction, Selection]:
+) -> Asks[Selection]:
     """Ask what of `turns` must stay, in parts if they are long, and what of `quoted` need not.
 
-    Yields requests, is sent the answers. A later part is shown what was picked from earlier ones
+    A later part is shown what was picked from earlier ones
     among the kept quotes. Nothing is asked about turns in which nothing was said. Raises
-    `SalienceError` if there are more than `MOST_PARTS` parts.
+    `AnswerError` if there are more than `MOST_PARTS` parts.
     """
     kept = tuple(item for item in quoted if not item.superseded_by)
     known = [item.quote for item in kept]
     logs = _logs(turns, known, settings, count)
-    instructions, limit = prompt("extract"), settings.salience_max_tokens
+    limit = settings.salience_max_tokens
     new: dict[tuple[str, int | None], Extracted] = {}
     done: list[int] = []
     for number, log in enumerate(logs, start=1):
@@ -149,13 +142,24 @@ def extract(
             log=fenced("log", log, part=part),
             most=_most(limit - sum(map(count, shown))),
         )
-        answer = yield ExtractionRequest(instructions, named)
+        answer: Extraction = yield _question(named, settings)
         numbers = range(1, len(shown) + 1)
         for one in answer.new:
             replaces = [number for number in one.replaces if number in numbers]
             new.setdefault((one.quote, one.turn), one.model_copy(update={"replaces": replaces}))
         done += [number for number in answer.done if number in numbers]
     return Selection(kept, tuple(new.values()), tuple(done))
+
+
+def _question(log: str, settings: Settings) -> Question:
+    return Question(
+        what="extraction",
+        instructions=prompt("extract"),
+        log=log,
+        answer=Extraction,
+        as_text="extraction_as_text",
+        limit=settings.extraction_max_tokens,
+    )
 
 
 def _logs(
@@ -172,7 +176,7 @@ def _logs(
         if len(logs) <= 1:
             return logs
     if len(logs) > MOST_PARTS:
-        raise SalienceError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
+        raise AnswerError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
     return logs
 
 

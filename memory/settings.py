@@ -108,9 +108,6 @@ class Settings(BaseModel):
     background_max_tokens: int = Field(
         500, ge=50, le=10_000, description="Answer of a call for the background, in tokens"
     )
-    compression_timeout: float = Field(
-        60.0, gt=0, le=3_600, description="Time for one such call with its retries, in seconds"
-    )
     attention_threshold: float = Field(
         40.0, gt=0, le=100, description="What a memory holds at least to be in attention, 0-100"
     )

@@ -1,8 +1,7 @@
 """Summaries of efforts: what is asked of a model, what it answers, in parts if need be."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints
 
@@ -10,8 +9,9 @@ from ..prompts.loader import names
 from ..prompts.loader import text as prompt
 from .anchor import shown
 from .efforts import Effort
-from .errors import SummaryError
+from .errors import AnswerError
 from .messages import Message, calls, text
+from .questions import Asks, Question
 from .quotes import fenced
 from .recall import compact
 from .record import Group
@@ -49,21 +49,9 @@ class EffortSummary(BaseModel):
     importance: Annotated[int, BeforeValidator(_clamped)] = 50
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryRequest:
-    """One call to the model that summarises: its instructions, always the same, and the log."""
-
-    instructions: str
-    log: str
-
-
-Asking: TypeAlias = Generator[SummaryRequest, EffortSummary, EffortSummary]
-"""Yields requests, is sent the answers, returns the summary of the whole."""
-
-
 def summarise(
     effort: Effort, log: Sequence[Logged], settings: Settings, count: TokenCounter
-) -> Asking:
+) -> Asks[EffortSummary]:
     """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
     if said(log) < CANNED_BELOW:
         return EffortSummary(summary=prompt("canned_summary"), importance=0)
@@ -118,25 +106,25 @@ def _in_parts(
     settings: Settings,
     count: TokenCounter,
     what: str = "part",
-) -> Asking:
+) -> Asks[EffortSummary]:
     """Ask part by part, then for a summary of the summaries; each pass has fewer parts."""
-    answers = []
+    answers: list[EffortSummary] = []
     limit, asked = _limit(effort, settings, count), _purpose(effort, settings, count)
     for number, part in enumerate(parts, start=1):
-        answers.append((yield _request(asked, part, f"{what} {number} of {len(parts)}", settings)))
+        answers.append((yield _question(asked, part, f"{what} {number} of {len(parts)}", settings)))
     if len(answers) == 1:
         return answers[0]
     short = (cut_at_sentence(answer.summary, limit // _PART_SHARE, count) for answer in answers)
     fewer = slices("\n\n".join(short), limit, count)
     if len(fewer) >= len(parts):
-        raise SummaryError(f"the summaries of its {len(parts)} parts are as long as the parts")
+        raise AnswerError(f"the summaries of its {len(parts)} parts are as long as the parts")
     return (yield from _in_parts(effort, fewer, settings, count, "records of its parts,"))
 
 
 def _limit(effort: Effort, settings: Settings, count: TokenCounter) -> int:
     """Return how many tokens of a log a request reads: the rest of the budget at most."""
     longest = "records of its parts, 9999 of 9999"
-    empty = _request(_purpose(effort, settings, count), "", longest, settings)
+    empty = _question(_purpose(effort, settings, count), "", longest, settings)
     forms = (prompt("summary_as_text"), compact(EffortSummary.model_json_schema()))
     form = max(count(written) for written in forms)
     return readable(settings, around(empty.instructions, empty.log, count) + form)
@@ -154,7 +142,8 @@ def _purpose(effort: Effort, settings: Settings, count: TokenCounter) -> Mapping
     }
 
 
-def _request(purpose: Mapping[str, str], log: str, part: str, settings: Settings) -> SummaryRequest:
+def _question(purpose: Mapping[str, str], log: str, part: str, settings: Settings) -> Question:
     words = settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
     named = prompt("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
-    return SummaryRequest(prompt("summarise", words=words), named)
+    asked = prompt("summarise", words=words)
+    return Question("summary", asked, named, EffortSummary, as_text="summary_as_text")

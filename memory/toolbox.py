@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,22 +23,15 @@ from .arguments import (
 )
 from .concluding import close_effort
 from .desk import Desk, banners_since
-from .errors import SummaryError, ToolError
+from .errors import ToolError
 from .expanding import collapse_effort, expand_effort
 from .messages import Message
 from .opening import open_effort, reopen_effort, switch_effort, update_goal
+from .questions import Asks
 from .reading import effort_status, read_log
 from .recall import compact, reference
 from .searching import search_efforts
 from .settings import describe
-from .summary import EffortSummary, SummaryRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Banner:
-    """A line for the user, as it happens."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +41,6 @@ class Done:
     desk: Desk
     results: tuple[Message, ...]
 
-
-Step: TypeAlias = SummaryRequest | Banner
-Running: TypeAlias = Generator[Step, EffortSummary | None, Done]
-"""Yields banners and requests for summaries, is sent the summaries, returns what is done."""
 
 _TOOLS: Mapping[str, tuple[type[Arguments], Callable[[Desk, Any], Any]]] = {
     "open_effort": (Open, open_effort),
@@ -75,11 +64,16 @@ def schemas() -> list[dict[str, Any]]:
     return [deepcopy(_schema(name, arguments)) for name, (arguments, _) in _TOOLS.items()]
 
 
-def run(desk: Desk, calls: Sequence[Mapping[str, Any]], others: frozenset[str]) -> Running:
+def run(
+    desk: Desk,
+    calls: Sequence[Mapping[str, Any]],
+    others: frozenset[str],
+    tell: Callable[[str], object] = lambda _: None,
+) -> Asks[Done]:
     """Run calls one after the other, each on the desk that the one before left.
 
-    `others` are the names of the application's tools, for the error about an unknown name.
-    A call that fails leaves the desk as it was.
+    `others` are the names of the application's tools, for the error about an unknown name; `tell`
+    is told each banner as it happens. A call that fails leaves the desk as it was.
     """
     results: list[Message] = []
     for call in calls:
@@ -92,16 +86,8 @@ def run(desk: Desk, calls: Sequence[Mapping[str, Any]], others: frozenset[str]) 
             continue
         results.append(result_message(call, result, artifact))
         for banner in banners_since(before, desk.space):
-            yield Banner(banner)
+            tell(banner)
     return Done(desk, tuple(results))
-
-
-def advance(steps: Running, reply: EffortSummary | SummaryError | None) -> Step | Done:
-    """Take the next step, telling it the summary it asked for or why there is none."""
-    try:
-        return steps.throw(reply) if isinstance(reply, SummaryError) else steps.send(reply)
-    except StopIteration as end:
-        return cast("Done", end.value)
 
 
 def result_message(

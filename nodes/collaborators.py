@@ -15,6 +15,7 @@ from ..memory.meaning import Embedder
 from ..memory.merge import Likeness
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter
+from .llm.drive import Models
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,15 @@ class Collaborators:
     embedder: Embedder | None = None
     attention: Attention | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
+
+    @property
+    def models(self) -> Models:
+        """Which model is asked what."""
+        return {
+            "summary": self.summary_model,
+            "extraction": self.extraction_model,
+            "background": self.compression_model,
+        }
 
 
 def sizes(collaborators: Collaborators, settings: Settings) -> tuple[int, int]:

@@ -1,40 +1,147 @@
 """Shorten an open effort that has outgrown its share of the context."""
 
-import asyncio
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
 
+from ..memory import banners
+from ..memory.clock import stamp
+from ..memory.compressing import Compressed
+from ..memory.compressing import compress as compression
+from ..memory.context.rebuild import rebuilt
+from ..memory.context.timeline import packed as packed_line
+from ..memory.desk import Desk
+from ..memory.due import Due, adoptable, due, standing, stored
+from ..memory.errors import ArchiveError
+from ..memory.numbers import span
+from ..memory.questions import Asks
+from ..memory.salience import Compression, ExtractionEntry
 from ..memory.settings import Settings
+from ..memory.transitions import happened
 from .collaborators import Collaborators
-from .extracting import Ask, aanswered, answered
-from .passing import Passed, passing, taken
+from .llm.drive import Call, adrive, drive
+from .session import desk_at_rest, packed, running, view_after
 from .state import TurnState
+
+_log = logging.getLogger("ebbtide.compression")
+
+_KEYS = ("compressed", "events", "banners")
 
 
 def compress(
     state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Compress one open effort at most; whatever fails changes nothing."""
-    steps = passing(state, runtime, collaborators)
-    step = taken(steps, None)
-    while isinstance(step, Ask):
-        step = taken(steps, answered(step))
-    return _told(step, runtime)
+    calls: list[Call] = []
+    steps = _steps(state, runtime, collaborators, calls)
+    return drive(steps, collaborators.models, calls.append)
 
 
 async def acompress(
     state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Do what `compress` does, without holding a thread while a model answers."""
-    steps = passing(state, runtime, collaborators)
-    step = await asyncio.to_thread(taken, steps, None)
-    while isinstance(step, Ask):
-        step = await asyncio.to_thread(taken, steps, await aanswered(step))
-    return _told(step, runtime)
+    calls: list[Call] = []
+    steps = _steps(state, runtime, collaborators, calls)
+    return await adrive(steps, collaborators.models, calls.append)
 
 
-def _told(passed: Passed, runtime: Runtime[Settings]) -> dict[str, Any]:
-    if passed.banner:
-        runtime.stream_writer({"banner": passed.banner})
-    return {**passed.update, "due": False}
+def _steps(
+    state: TurnState,
+    runtime: Runtime[Settings],
+    collaborators: Collaborators,
+    calls: Sequence[Call],
+) -> Asks[dict[str, Any]]:
+    """Compress the effort that is due, if one is, and keep what was made in the archive.
+
+    The turn is committed by now, so whatever the archive raises is logged, and nothing changes. The
+    context goes on as after any other turn if nothing was made. `calls` are those of this pass.
+    """
+    update: dict[str, Any] = {}
+    try:
+        desk = desk_at_rest(state, runtime, collaborators)
+        update = yield from _compressed(desk, collaborators, calls)
+        if not update:
+            with collaborators.archive.together():
+                update = view_after(desk, running(state))
+        else:
+            runtime.stream_writer({"banner": update["banners"][-1]})
+    except (OSError, ArchiveError) as error:
+        _log.warning("nothing was compressed: %s: %s", type(error).__name__, error)
+    return {**update, "due": False}
+
+
+def _compressed(
+    desk: Desk, collaborators: Collaborators, calls: Sequence[Call]
+) -> Asks[dict[str, Any]]:
+    """Take up what an earlier run left, or make what is due; return the update, empty if none."""
+    with collaborators.archive.together():
+        kept = stored(desk)
+        made = adoptable(desk, kept)
+        if made is not None:
+            return _shown(desk, made, {})
+        found = due(desk, kept)
+    if found is None:
+        return {}
+    step = yield from compression(desk, found, collaborators.alike)
+    return _kept(desk, found, step, calls)
+
+
+def _kept(desk: Desk, found: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
+    """Keep what was made, and log how."""
+    made = step.made
+    tokens = {"before": found.live}
+    if made is not None:
+        made = desk.view.archive.commit_compression(desk.view.owner, desk.view.tip, made)
+        tokens["after"] = found.kept + standing(desk, made)
+    asked = [call.as_data() for call in calls]
+    _noted(desk, found, {**step.told, "calls": asked, "tokens": tokens})
+    if made is None:
+        _log.warning("%r was not compressed: %s", found.effort.id, step.told["failed"])
+        return {}
+    if "fallback" in step.told:
+        _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
+    return _shown(desk, made, {**_counted(step), "tokens": tokens})
+
+
+def _counted(step: Compressed) -> dict[str, Any]:
+    """Return what the event says of a fallback and of quotes that were made up, if it has any."""
+    fallback = {"fallback": True} if "fallback" in step.told else {}
+    fabricated = sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"])
+    return {**fallback, **({"fabricated": fabricated} if fabricated else {})}
+
+
+def _noted(desk: Desk, found: Due, told: Mapping[str, Any]) -> None:
+    """Log how a compression was made; what was made is kept, whatever becomes of the log."""
+    tip = desk.view.tip
+    entry = ExtractionEntry(
+        effort=found.effort.id,
+        branch=tip.branch,
+        turn=tip.turn,
+        turns=tuple(record.turn for record in found.leaving),
+        at=stamp(),
+        told=told,
+    )
+    try:
+        desk.view.archive.log_extraction(desk.view.owner, entry)
+    except (OSError, ArchiveError) as error:
+        _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
+
+
+def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the update by which the context shows what was made."""
+    event = {
+        "type": "compressed",
+        "effort": made.effort,
+        "turn": made.turn,
+        "through": made.through,
+        "method": made.method,
+        **more,
+    }
+    first = next(iter(desk.view.log_turns(made.effort)), made.through)
+    banner = banners.compressed(made.effort, span(first, made.through))
+    desk = desk.put(happened(desk.space, event, banner))
+    update, line = packed(desk.space), rebuilt(desk, "compressed", desk.line)
+    return {key: update[key] for key in _KEYS} | {"view": packed_line(line)}

@@ -6,33 +6,23 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.errors import SummaryError
 from ..memory.messages import unanswered
+from ..memory.questions import Asks
 from ..memory.settings import Settings
-from ..memory.summary import EffortSummary
-from ..memory.toolbox import Banner, Done, Running, advance, run
+from ..memory.toolbox import Done, run
 from .attending import related
 from .collaborators import Collaborators
+from .llm.drive import adrive, drive
 from .plain import real
 from .session import desk, packed
 from .state import TurnState
-from .summarising import asummarise, summarise
 
 
 def run_tools(
     state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Answer the calls of memory tools, and those of tools that do not exist."""
-    steps = _steps(state, runtime, collaborators)
-    step = advance(steps, None)
-    while not isinstance(step, Done):
-        reply: EffortSummary | SummaryError | None = None
-        if isinstance(step, Banner):
-            runtime.stream_writer({"banner": step.text})
-        else:
-            reply = summarise(collaborators.summary_model, step)
-        step = advance(steps, reply)
-    return _packed(step)
+    return _packed(drive(_steps(state, runtime, collaborators), collaborators.models))
 
 
 async def arun_tools(
@@ -40,23 +30,17 @@ async def arun_tools(
 ) -> dict[str, Any]:
     """Do what `run_tools` does, without holding a thread while a model summarises."""
     steps = await asyncio.to_thread(_steps, state, runtime, collaborators)
-    step = await asyncio.to_thread(advance, steps, None)
-    while not isinstance(step, Done):
-        reply: EffortSummary | SummaryError | None = None
-        if isinstance(step, Banner):
-            runtime.stream_writer({"banner": step.text})
-        else:
-            reply = await asummarise(collaborators.summary_model, step)
-        step = await asyncio.to_thread(advance, steps, reply)
-    return _packed(step)
+    return _packed(await adrive(steps, collaborators.models))
 
 
-def _steps(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators) -> Running:
+def _steps(
+    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
+) -> Asks[Done]:
     here = desk(state, runtime, collaborators)
     here = replace(here, related=lambda said: related(here.view, said, runtime, collaborators))
     others = frozenset(collaborators.tools)
     calls = [call for call in unanswered(here.view.running.messages) if _ours(call, others)]
-    return run(here, calls, others)
+    return run(here, calls, others, lambda line: runtime.stream_writer({"banner": line}))
 
 
 def _ours(call: Any, others: frozenset[str]) -> bool:

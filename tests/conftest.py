@@ -7,6 +7,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from ebbtide.nodes.llm import retry
 from tests.databases import Database, Server, serving
 from tests.draws import SOAK, examples
 from tests.redis_server import RedisServer, serving_redis
@@ -26,6 +27,12 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test as on a fresh machine: no keys, no configuration in the environment."""
     for name in [*SECRETS, *(name for name in os.environ if name.startswith("EBBTIDE_"))]:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for nothing between two attempts to reach a model, unless the provider says so."""
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
 
 
 @pytest.fixture(scope="session")

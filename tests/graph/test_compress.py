@@ -1,7 +1,6 @@
 """One open effort for hundreds of turns: in its share, with what its goal depends on verbatim."""
 
 import logging
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -139,19 +138,17 @@ def test_contradicting_numbers_have_their_log_entry(tmp_path: Path) -> None:
     assert [bool(item.superseded_by) for item in made.items] == [True, False]
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("hangs", ["extraction", "background"])
 def test_timeouts_have_their_log_entry(tmp_path: Path, hangs: str) -> None:
-    """A model that hangs is left after `compression_timeout`: rules quote, or nothing changes."""
-    over = threading.Event()
-    settings = SMALL.model_copy(update={"compression_timeout": 0.2})
-    here = compressing(tmp_path, settings=settings, **{hangs: lambda _: over.wait(60) or "?"})
+    """Of a model that reached its own timeout in each attempt: rules quote, or nothing changes."""
+    here = compressing(tmp_path, **{hangs: lambda _: TimeoutError("no answer within 20 s")})
 
     states = talked(here, 14, {2: "Orders must never be deleted."})
-    over.set()
 
     told = entries(tmp_path)[0]["told"]
     call_that_hung = next(one for one in told["calls"] if one["what"] == hangs)
-    assert call_that_hung["failed"] == "TimeoutError: no answer within 0.2 s"
+    assert call_that_hung["failed"] == "TimeoutError: no answer within 20 s"
     assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
     if hangs == "extraction":
         assert (told["method"], told["fallback"]) == ("protected-core", call_that_hung["failed"])

@@ -11,7 +11,7 @@ from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.verifying import verify
-from ebbtide.nodes import extracting
+from ebbtide.nodes.llm.structured import ask
 from tests.memory.desks import ai, call, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
@@ -33,7 +33,7 @@ TURNS = [
 def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]:
     """Return the verified items that the offline model picks."""
     steps = extract(EFFORT, turns, quoted, Settings(), count)
-    answer = extracting.answered(extracting.extraction(OfflineModel(), next(steps), Settings()))
+    answer = ask(OfflineModel(), next(steps))
     assert isinstance(answer, Extraction)
     return [one.item for one in verify(answer.new, turns) if one.item]
 
@@ -41,7 +41,7 @@ def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]
 def described(turns: Sequence[Group], old: str) -> str:
     """Return the background that the offline model writes."""
     steps = background(EFFORT, turns, Known(old), Settings(), count)
-    return str(extracting.answered(extracting.background(OfflineModel(), next(steps), Settings())))
+    return str(ask(OfflineModel(), next(steps)))
 
 
 def test_telling_sentences_are_picked() -> None:

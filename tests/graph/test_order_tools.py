@@ -24,7 +24,6 @@ from ebbtide import (
 )
 from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
-from ebbtide.nodes import retrying
 from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import call
 from tests.faults.disks import FullDisk
@@ -146,11 +145,9 @@ def test_a_command_that_fails_changes_nothing(
     assert here.archive.newest(OWNER) == Tip("main", 3, before.values["memory"]["position"]["tip"])
 
 
-def test_a_failed_summary_leaves_the_effort_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("impatient")
+def test_a_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
     """Closing by hand fails as closing does, and nothing is changed."""
-    monkeypatch.setattr(retrying, "_wait", lambda _: lambda _: 0.0)
     here = begun(tmp_path, structured=[ConnectionError("gone")] * 3)
 
     with pytest.raises(CommandError, match="stays open and nothing changed"):

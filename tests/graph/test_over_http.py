@@ -15,8 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.record import Owner
-from ebbtide.nodes import retrying
-from ebbtide.nodes.summarising import PATIENCE
+from ebbtide.nodes.llm.retry import ATTEMPTS
 from tests.agents import SUMMARY, THREAD, tip_in
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving
 
@@ -149,17 +148,11 @@ def test_lasting_trouble_leaves_a_turn_that_resumes(tmp_path: Path, trouble: Ans
     assert [message.text for message in state["messages"]] == ["hello?", "Here."]
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for nothing between two attempts to reach a model."""
-    monkeypatch.setattr(retrying, "_wait", lambda _: lambda _: 0.0)
-
-
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("trouble", [Fail(500), Fail(429), Drop()], ids=["500", "429", "drop"])
 def test_failing_summary_leaves_the_effort_open(tmp_path: Path, trouble: Answer) -> None:
     """When the summary cannot be had, often as it is tried, the effort stays open."""
-    tried = [trouble] * PATIENCE.attempts
+    tried = [trouble] * ATTEMPTS
     script: list[Answer] = [OPEN, Say("Opened."), CLOSE, *tried, Say("I could not conclude it.")]
     with agent_on(tmp_path, script, max_retries=0) as (agent, _):
         ask(agent, LONG)
@@ -170,28 +163,10 @@ def test_failing_summary_leaves_the_effort_open(tmp_path: Path, trouble: Answer)
 
 
 def test_provider_without_json_schema(tmp_path: Path) -> None:
-    """A provider that refuses response_format is asked through a forced function call."""
+    """A provider that refuses response_format is asked for JSON in its text."""
     refused = Fail(400, message="response_format is not supported")
-    script: list[Answer] = [
-        OPEN,
-        Say("Opened."),
-        CLOSE,
-        refused,
-        Structured(SUMMARY),
-        Say("Concluded."),
-    ]
-    with agent_on(tmp_path, script) as (agent, server):
-        ask(agent, LONG)
-        state = ask(agent, "that's done")
-
-    assert [*state["memory"]["summaries"]] == ["auth-bug"]
-    assert server.requests[4].body["tool_choice"]["function"]["name"] == "EffortSummary"
-
-
-def test_provider_without_any_structure(tmp_path: Path) -> None:
-    """A provider that refuses both is asked for JSON in its text."""
-    refused, text = Fail(400, message="unknown"), Say(f"Here it is: {json.dumps(SUMMARY)}")
-    script: list[Answer] = [OPEN, Say("Opened."), CLOSE, refused, refused, text, Say("Concluded.")]
+    text = Say(f"Here it is: {json.dumps(SUMMARY)}")
+    script: list[Answer] = [OPEN, Say("Opened."), CLOSE, refused, text, Say("Concluded.")]
     with agent_on(tmp_path, script) as (agent, _):
         ask(agent, LONG)
         state = ask(agent, "that's done")

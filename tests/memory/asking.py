@@ -1,22 +1,31 @@
-"""Passes that ask a model, answered from a list."""
+"""Rules that ask a model, answered from a list."""
 
-from collections.abc import Generator, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+from ebbtide.memory.errors import AnswerError
+from ebbtide.memory.questions import Asks, Question
+
 Result = TypeVar("Result")
 
 
-def answered(
-    steps: Generator[Asked, Answer, Result], answers: Iterable[Answer]
-) -> tuple[list[Asked], Result | None]:
-    """Return what a pass asks, and what it returns if the answers were enough for that."""
-    asked: list[Asked] = []
+def step(steps: Asks[Any], answer: Any = None) -> Any:
+    """Return the next question after an answer or an error, or what the rule returns at its end."""
     try:
-        asked += [next(steps)]
-        for answer in answers:
-            asked += [steps.send(answer)]
+        return steps.throw(answer) if isinstance(answer, AnswerError) else steps.send(answer)
     except StopIteration as end:
-        return asked, end.value
-    return asked, None
+        return end.value
+
+
+def answered(steps: Asks[Result], answers: Iterable[Any]) -> tuple[list[Question], Result | None]:
+    """Return what a rule asks, and what it returns if the answers were enough for that."""
+    asked: list[Question] = []
+    found = step(steps)
+    for answer in answers:
+        if not isinstance(found, Question):
+            break
+        asked.append(found)
+        found = step(steps, answer)
+    if isinstance(found, Question):
+        return [*asked, found], None
+    return asked, found

@@ -17,21 +17,23 @@ from ebbtide.memory.context.rebuild import after_turn, begun
 from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.desk import Desk
-from ebbtide.memory.errors import SummaryError
+from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.keywords import KeywordCache
 from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.messages import Message
+from ebbtide.memory.questions import Question
 from ebbtide.memory.recall import stored
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
 from ebbtide.memory.references import referenced
 from ebbtide.memory.restoring import EMPTY
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.summary import EffortSummary, SummaryRequest
+from ebbtide.memory.summary import EffortSummary
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
-from ebbtide.memory.toolbox import Banner, Done, advance, run
+from ebbtide.memory.toolbox import run
 from ebbtide.memory.transitions import happened
 from ebbtide.memory.view import View
 from ebbtide.memory.workspace import Workspace
+from tests.memory.asking import step
 
 OWNER = Owner("ada", "thread")
 DONE = EffortSummary(summary="It works now.", keywords=["works"], importance=60)
@@ -90,8 +92,8 @@ class Conversation:
     space: Workspace = EMPTY
     tip: Tip = field(default_factory=Tip)
     messages: tuple[Message, ...] = ()
-    replies: list[EffortSummary | SummaryError] = field(default_factory=list)
-    requests: list[SummaryRequest] = field(default_factory=list)
+    replies: list[EffortSummary | AnswerError] = field(default_factory=list)
+    requests: list[Question] = field(default_factory=list)
     banners: list[str] = field(default_factory=list)
     line: Timeline | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
@@ -162,13 +164,14 @@ class Conversation:
         """Let the assistant call memory tools in one message, and return what they answer."""
         asked = identified(calls)
         self.messages += (ai("", *asked),)
-        steps = run(self.desk, asked, frozenset({"look_up"}))
-        step = advance(steps, None)
-        while not isinstance(step, Done):
-            step = advance(steps, self._noted(step))
-        self.space = step.desk.space
-        self.messages += step.results
-        return [json.loads(result["data"]["content"]) for result in step.results]
+        steps = run(self.desk, asked, frozenset({"look_up"}), self.banners.append)
+        found = step(steps)
+        while isinstance(found, Question):
+            self.requests.append(found)
+            found = step(steps, self.replies.pop(0) if self.replies else DONE)
+        self.space = found.desk.space
+        self.messages += found.results
+        return [json.loads(result["data"]["content"]) for result in found.results]
 
     def call(self, tool_name: str, /, **args: Any) -> dict[str, Any]:
         """Let the assistant call one memory tool, and return what it answers."""
@@ -229,13 +232,6 @@ class Conversation:
         """Surface efforts of other sessions in the running turn."""
         event = {"type": "surfaced", "efforts": [*ids]}
         self.space = happened(self.space, event, surfaced(ids))
-
-    def _noted(self, step: Banner | SummaryRequest) -> EffortSummary | SummaryError | None:
-        if isinstance(step, Banner):
-            self.banners.append(step.text)
-            return None
-        self.requests.append(step)
-        return self.replies.pop(0) if self.replies else DONE
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.background import BackgroundRequest, Known, background
+from ebbtide.memory.background import Known, background
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.errors import SalienceError
+from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.extraction import MOST_PARTS
+from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.settings import Settings
 from ebbtide.prompts.loader import text as prompt
@@ -22,7 +23,7 @@ TURNS = [Group(4, (human("Open the port."),), "")]
 
 def asked(
     turns: Sequence[Group], answers: Sequence[str], old: Known = OLD, **chosen: Any
-) -> tuple[list[BackgroundRequest], str | None]:
+) -> tuple[list[Question], str | None]:
     """Return what is asked about turns, and the background if the answers were enough."""
     return answered(background(EFFORT, turns, old, Settings(**chosen), count_words), answers)
 
@@ -108,5 +109,5 @@ def test_nothing_is_asked_about_an_empty_log() -> None:
 
 def test_an_empty_answer_is_an_error() -> None:
     """A background without words is refused, so that an old one is never lost for it."""
-    with pytest.raises(SalienceError, match="empty"):
+    with pytest.raises(AnswerError, match="empty"):
         asked(TURNS, [" \n"])

@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.background import BackgroundRequest
-from ebbtide.memory.compressing import Compressed, Reply, Request, advance, compress
+from ebbtide.memory.compressing import Compressed, compress
 from ebbtide.memory.due import Due, item_limit
-from ebbtide.memory.errors import SalienceError
-from ebbtide.memory.extraction import Extracted, Extraction, ExtractionRequest
+from ebbtide.memory.errors import AnswerError
+from ebbtide.memory.extraction import Extracted, Extraction
 from ebbtide.memory.merge import lexical
+from ebbtide.memory.questions import Question
 from ebbtide.memory.salience import Compression, Item, Kind, without_turn
+from tests.memory.asking import answered
 from tests.memory.desks import Conversation, call
 
 RULE = "Orders must never be deleted."
 OLD, NEW = "The limit is 10 MB.", "The limit is now 25 MB."
-DOWN = SalienceError("TimeoutError: no answer within 60 s")
+DOWN = AnswerError("TimeoutError: no answer within 60 s")
 
 
 @pytest.fixture
@@ -35,27 +36,23 @@ def found(*quotes: str, kind: Kind = Kind.FACT) -> Extraction:
 
 
 def passed(
-    talk: Conversation, replies: Sequence[Reply | SalienceError], old: Compression | None = None
-) -> tuple[list[Request], Compressed]:
+    talk: Conversation, replies: Sequence[Any], old: Compression | None = None
+) -> tuple[list[Question], Compressed]:
     """Compress all turns after those of an old compression; return what was asked and made."""
     view = talk.desk.view
     numbers = [turn for turn in view.log_turns("shop") if old is None or turn > old.through]
     (effort,) = talk.desk.known(["shop"])
     due = Due(effort, old or None, view.turns(numbers), live=900, kept=0)
-    steps = compress(talk.desk, due, lexical)
-    asked: list[Request] = []
-    step, rest = advance(steps, None), [*replies]
-    while not isinstance(step, Compressed):
-        asked.append(step)
-        step = advance(steps, rest.pop(0))
-    return asked, step
+    asked, made = answered(compress(talk.desk, due, lexical), replies)
+    assert made is not None
+    return asked, made
 
 
 def test_a_pass_extracts_verifies_merges_and_summarises(shop: Conversation) -> None:
     """What is made stands for the turns, with the items that are in the log and the background."""
     asked, done = passed(shop, [found(RULE, NEW, "It was made up."), "They began."])
 
-    assert [type(one) for one in asked] == [ExtractionRequest, BackgroundRequest]
+    assert [one.what for one in asked] == ["extraction", "background"]
     assert done.made is not None
     assert [item.quote for item in done.made.current] == [RULE, NEW]
     assert (done.made.turn, done.made.through, done.made.background) == (4, 4, "They began.")
@@ -154,7 +151,7 @@ def test_a_stale_background_is_made_anew(shop: Conversation) -> None:
     made = Compression("shop", 4, 4, (Item(Kind.FACT, NEW, 4), Item(Kind.FACT, OLD, 3)), "Gone.")
     (request,), done = passed(shop, ["They began."], without_turn(made, 3))
 
-    assert isinstance(request, BackgroundRequest)
+    assert request.what == "background"
     assert RULE in request.log.split("<log")[1]
     assert done.made is not None
     assert (done.made.items, done.made.stale) == ((Item(Kind.FACT, NEW, 4),), False)

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.errors import SummaryError
+from ebbtide.memory.errors import AnswerError
+from ebbtide.memory.questions import Question
 from ebbtide.memory.summary import EffortSummary
-from ebbtide.memory.toolbox import Done, advance, run
+from ebbtide.memory.toolbox import Done, run
+from tests.memory.asking import step
 from tests.memory.desks import LONG_ENOUGH, Conversation, call, count_words
 
 
@@ -98,7 +100,7 @@ def test_a_turn_that_closes_and_opens_belongs_to_both(talk: Conversation) -> Non
 
 def test_a_failed_summary_changes_nothing(talk: Conversation) -> None:
     """Complaint row 2: the effort stays open, the error says so, and no failure is committed."""
-    talk.replies = [SummaryError("TimeoutError: 30 s")]
+    talk.replies = [AnswerError("TimeoutError: 30 s")]
     before = talk.space
     result = talk.call("close_effort", effort_id="a")
 
@@ -111,7 +113,7 @@ def test_a_failed_summary_changes_nothing(talk: Conversation) -> None:
 
 def test_after_a_failed_summary_the_next_call_works(talk: Conversation) -> None:
     """In the same message, another effort is closed and the first one at a second try."""
-    talk.replies = [SummaryError("down")]
+    talk.replies = [AnswerError("down")]
     failed, other, again = talk.run(
         call("close_effort", effort_id="a"),
         call("close_effort", effort_id="b"),
@@ -127,7 +129,7 @@ def test_a_part_that_fails_fails_the_whole(talk: Conversation) -> None:
     talk.set(summary_input_tokens=500)
     talk.look_up("word " * 3_000)
     done = EffortSummary(summary="Part.")
-    talk.replies = [done, done, SummaryError("down")]
+    talk.replies = [done, done, AnswerError("down")]
     result = talk.call("close_effort")
 
     assert "down" in result["error"]
@@ -187,12 +189,14 @@ def test_summaries_over_the_limit_leave_the_context(talk: Conversation) -> None:
 
 
 def test_closing_is_driven_step_by_step(talk: Conversation) -> None:
-    """The request comes out, the summary goes in, the banner comes out, then all is done."""
-    steps = run(talk.desk, [call("close_effort", call_id="1", effort_id="a")], frozenset())
-    request = advance(steps, None)
-    banner = advance(steps, EffortSummary(summary="It works."))
-    done = advance(steps, None)
+    """The question comes out, the summary goes in, the banner is told, and all is done."""
+    calls, told = [call("close_effort", call_id="1", effort_id="a")], list[str]()
+    steps = run(talk.desk, calls, frozenset(), told.append)
+    question, before = step(steps), [*told]
+    done = step(steps, EffortSummary(summary="It works."))
 
-    assert [type(step).__name__ for step in (request, banner)] == ["SummaryRequest", "Banner"]
+    assert isinstance(question, Question)
+    assert (question.what, before) == ("summary", [])
+    assert told == ["--- Concluded effort: a ---\nIt works."]
     assert isinstance(done, Done)
     assert json.loads(done.results[0]["data"]["content"])["summary"] == "It works."

@@ -7,15 +7,15 @@ import pytest
 from pydantic import ValidationError
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.errors import SalienceError
+from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.extraction import (
     MOST_PARTS,
     Extracted,
     Extraction,
-    ExtractionRequest,
     Selection,
     extract,
 )
+from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
@@ -32,7 +32,7 @@ def asked(
     answers: Sequence[Extraction],
     quoted: Sequence[Item] = (),
     **chosen: Any,
-) -> tuple[list[ExtractionRequest], Selection | None]:
+) -> tuple[list[Question], Selection | None]:
     """Return what is asked about turns, and what came of the answers if they were enough."""
     return answered(extract(EFFORT, turns, quoted, Settings(**chosen), count_words), answers)
 
@@ -95,7 +95,7 @@ def test_nothing_is_asked_about_an_empty_log() -> None:
     """Without turns, or with turns in which nothing is said, no call is made."""
     silent = [Group(1, (), ""), Group(2, (human("x"),), "", status="erased")]
 
-    nothing: tuple[list[ExtractionRequest], Selection] = ([], Selection((), (), ()))
+    nothing: tuple[list[Question], Selection] = ([], Selection((), (), ()))
     assert [asked(turns, []) for turns in ([], silent)] == [nothing] * 2
 
 
@@ -122,7 +122,7 @@ def test_a_huge_log_is_not_asked_about() -> None:
     """More parts than a pass may ask about are refused before the first call."""
     turns = [Group(1, (human("word " * 500 * (MOST_PARTS + 1)),), "")]
 
-    with pytest.raises(SalienceError, match=f"parts, more than {MOST_PARTS}"):
+    with pytest.raises(AnswerError, match=f"parts, more than {MOST_PARTS}"):
         asked(turns, [], summary_input_tokens=500)
 
 

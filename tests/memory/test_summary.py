@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.errors import SummaryError
+from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.messages import Message
+from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.summary import EffortSummary, SummaryRequest, said, summarise
+from ebbtide.memory.summary import EffortSummary, said, summarise
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, count
 from ebbtide.memory.transcript import transcript
 from ebbtide.prompts.loader import text as prompt
@@ -37,12 +38,12 @@ def log(*turns: Sequence[Message]) -> list[Group]:
 
 def asked(
     turns: Sequence[Group], answers: Sequence[EffortSummary], **chosen: Any
-) -> tuple[list[SummaryRequest], EffortSummary | None]:
+) -> tuple[list[Question], EffortSummary | None]:
     """Return what is asked about a log, and the summary if there are answers enough for one."""
     return answered(summarise(EFFORT, turns, Settings(**chosen), count_words), answers)
 
 
-def quoted(request: SummaryRequest) -> str:
+def quoted(request: Question) -> str:
     """Return the text between the fences of a request."""
     return request.log.split('">\n', 1)[1].rsplit("\n", 1)[0]
 
@@ -216,7 +217,7 @@ def test_summaries_that_do_not_get_shorter_are_an_error() -> None:
     """Where no pass has fewer parts than the one before, the summary has failed."""
     answer = EffortSummary(summary="x" * 7_000)
 
-    with pytest.raises(SummaryError, match="as long as the parts"):
+    with pytest.raises(AnswerError, match="as long as the parts"):
         asked(log([human("word " * 900)]), [answer] * 40, summary_input_tokens=500)
 
 

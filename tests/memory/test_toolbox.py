@@ -7,11 +7,13 @@ import pytest
 
 from ebbtide.memory.anchor import keeping
 from ebbtide.memory.messages import Message
+from ebbtide.memory.questions import Question
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.summary import EffortSummary, SummaryRequest
+from ebbtide.memory.summary import EffortSummary
 from ebbtide.memory.tokens import count_message, count_tools
-from ebbtide.memory.toolbox import NAMES, Banner, Done, advance, result_message, run, schemas
+from ebbtide.memory.toolbox import NAMES, Done, result_message, run, schemas
 from ebbtide.prompts.loader import text as prompt
+from tests.memory.asking import step
 from tests.memory.desks import LONG_ENOUGH, Conversation, call
 
 PARAMETERS = {
@@ -230,7 +232,7 @@ def test_no_calls_have_no_results(talk: Conversation) -> None:
     """Nothing asked, nothing changed."""
     desk = talk.desk
 
-    assert advance(run(desk, [], frozenset()), None) == Done(desk, ())
+    assert step(run(desk, [], frozenset())) == Done(desk, ())
 
 
 def test_banners_come_as_things_happen(talk: Conversation) -> None:
@@ -240,17 +242,16 @@ def test_banners_come_as_things_happen(talk: Conversation) -> None:
         call("open_effort", call_id="2", name="a"),
         call("close_effort", call_id="3"),
     ]
-    steps = run(talk.desk, calls, frozenset())
-    opened = advance(steps, None)
-    asking = advance(steps, None)
-    closed = advance(steps, EffortSummary(summary="It works."))
-    done = advance(steps, None)
+    told: list[str] = []
+    steps = run(talk.desk, calls, frozenset(), told.append)
+    asking, before = step(steps), [*told]
+    done = step(steps, EffortSummary(summary="It works."))
 
-    assert opened == Banner("--- Started effort: a ---")
-    assert isinstance(asking, SummaryRequest)
-    assert closed == Banner("--- Concluded effort: a ---\nIt works.")
+    assert before == ["--- Started effort: a ---"]
+    assert isinstance(asking, Question)
+    assert told == [*before, "--- Concluded effort: a ---\nIt works."]
     assert isinstance(done, Done)
-    assert done.desk.space.banners == (opened.text, closed.text)
+    assert done.desk.space.banners == tuple(told)
 
 
 def test_running_leaves_the_desk_it_began_with(talk: Conversation) -> None:

@@ -11,7 +11,7 @@ from langchain_core.exceptions import (
     ModelRateLimitError,
 )
 
-from ebbtide.nodes.provider_errors import passing, refused, retry_after
+from ebbtide.nodes.llm.retry import is_refused, is_transient, retry_after
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -49,13 +49,13 @@ class APIConnectionError(Exception):
 )
 def test_some_errors_pass(error: Exception, *, passes: bool) -> None:
     """Busy and broken servers and connections pass; a bad request and a bad key do not."""
-    assert passing(error) == passes
+    assert is_transient(error) == passes
 
 
-@pytest.mark.parametrize(("status", "is_refused"), [(400, True), (422, True), (401, False)])
-def test_some_requests_are_refused(status: int, *, is_refused: bool) -> None:
+@pytest.mark.parametrize(("status", "refused"), [(400, True), (422, True), (401, False)])
+def test_some_requests_are_refused(status: int, *, refused: bool) -> None:
     """A provider that does not know a form answers with one of a few statuses."""
-    assert refused(FromProviderError(status_code=status)) == is_refused
+    assert is_refused(FromProviderError(status_code=status)) == refused
 
 
 def test_a_context_that_is_too_long_is_too_long_in_any_form() -> None:
@@ -64,7 +64,7 @@ def test_a_context_that_is_too_long_is_too_long_in_any_form() -> None:
     class TooLongError(FromProviderError, ContextOverflowError):
         """As providers' packages make it."""
 
-    assert not refused(TooLongError(status_code=400))
+    assert not is_refused(TooLongError(status_code=400))
 
 
 @pytest.mark.parametrize(

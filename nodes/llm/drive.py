@@ -1,0 +1,91 @@
+"""One driver for every rule that asks a model: question after question, until it returns."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from time import monotonic
+from typing import Any, TypeAlias, TypeVar, cast
+
+from langchain_core.language_models import BaseChatModel
+
+from ...memory.errors import AnswerError
+from ...memory.questions import Asks, Question, What
+from .retry import reason
+from .structured import aask, ask
+
+Result = TypeVar("Result")
+
+Models: TypeAlias = Mapping[What, BaseChatModel]
+"""Which model is asked what."""
+
+_log = logging.getLogger("ebbtide.calls")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a question cost, with all its attempts; `failed` says why there is no answer."""
+
+    what: What
+    model: str
+    seconds: float
+    failed: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what logs say of the call, without what is not known."""
+        return {name: value for name, value in asdict(self).items() if value not in ("", None)}
+
+
+Note: TypeAlias = Callable[[Call], object]
+
+
+def drive(steps: Asks[Result], models: Models, note: Note = lambda _: None) -> Result:
+    """Return what a rule returns; a call that fails is thrown into it as an `AnswerError`.
+
+    `note` is told of each call.
+    """
+    step = _next(steps, None)
+    while isinstance(step, Question):
+        begun, model = monotonic(), models[step.what]
+        try:
+            answer = ask(model, step)
+        except Exception as error:  # noqa: BLE001 (any provider's: the rule says what then holds)
+            answer = _failed(error)
+        note(_call(step, model, begun, answer))
+        step = _next(steps, answer)
+    return cast("Result", step)
+
+
+async def adrive(steps: Asks[Result], models: Models, note: Note = lambda _: None) -> Result:
+    """Do what `drive` does, without holding a thread while a model answers."""
+    step = await asyncio.to_thread(_next, steps, None)
+    while isinstance(step, Question):
+        begun, model = monotonic(), models[step.what]
+        try:
+            answer = await aask(model, step)
+        except Exception as error:  # noqa: BLE001 (as above)
+            answer = _failed(error)
+        note(_call(step, model, begun, answer))
+        step = await asyncio.to_thread(_next, steps, answer)
+    return cast("Result", step)
+
+
+def _next(steps: Asks[Any], answer: Any) -> Any:
+    """Return the next question, or what the rule returns at its end."""
+    try:
+        return steps.throw(answer) if isinstance(answer, AnswerError) else steps.send(answer)
+    except StopIteration as end:
+        return end.value
+
+
+def _failed(error: Exception) -> AnswerError:
+    why = reason(error)
+    _log.warning("call failed: %s", why)
+    return AnswerError(why)
+
+
+def _call(question: Question, model: BaseChatModel, begun: float, answer: Any) -> Call:
+    name = getattr(model, "model_name", None) or getattr(model, "model", None)
+    named = str(name or type(model).__name__)
+    failed = str(answer) if isinstance(answer, AnswerError) else ""
+    return Call(question.what, named, round(monotonic() - begun, 3), failed)

@@ -1,0 +1,167 @@
+"""One question put to a model: as structured output where it can, else as JSON in text."""
+
+import json
+import logging
+from collections.abc import Generator, Iterator
+from functools import partial
+from typing import Any, TypeAlias
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable
+from langchain_core.utils.json import parse_partial_json
+from langgraph.constants import TAG_NOSTREAM
+from pydantic import TypeAdapter
+
+from ...memory.questions import Question
+from ...prompts.loader import text as prompt
+from .retry import acalled, called, is_refused
+
+_log = logging.getLogger("ebbtide.calls")
+
+_LIMITS = ("max_tokens", "max_output_tokens", "num_predict")
+"""What LangChain's models call the most tokens that they may answer with."""
+
+_CUT_OFF = "LengthFinishReasonError"
+"""How OpenAI's package calls a structured answer that was cut off; it holds the answer."""
+
+_LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS"})
+"""How providers say that an answer was cut off, in what LangChain keeps of the response."""
+
+Form: TypeAlias = tuple[Runnable[Any, Any], list[BaseMessage]]
+"""A way to put a question: what is invoked, and with what."""
+
+
+class CutOffError(ValueError):
+    """An answer was cut off at its limit before anything could be read from it."""
+
+
+def ask(model: BaseChatModel, question: Question) -> Any:
+    """Return the model's answer, form by form until one gives it; raises the last error."""
+    forms, config = _forms(model, question), _config(question)
+    runnable, messages = next(forms)
+    while True:
+        try:
+            return _read(called(partial(runnable.invoke, messages, config)), question)
+        except Exception as error:  # noqa: BLE001 (any provider's; at last it is raised again)
+            if (part := _saved(error, question)) is not None:
+                return part
+            runnable, messages = forms.send(error)
+
+
+async def aask(model: BaseChatModel, question: Question) -> Any:
+    """Do what `ask` does, without holding a thread."""
+    forms, config = _forms(model, question), _config(question)
+    runnable, messages = next(forms)
+    while True:
+        try:
+            return _read(await acalled(partial(runnable.ainvoke, messages, config)), question)
+        except Exception as error:  # noqa: BLE001 (as above)
+            if (part := _saved(error, question)) is not None:
+                return part
+            runnable, messages = forms.send(error)
+
+
+def _config(question: Question) -> Any:
+    return {"tags": [TAG_NOSTREAM], "run_name": question.what}
+
+
+def _forms(model: BaseChatModel, question: Question) -> Generator[Form, Exception, None]:
+    """Yield ways to put a question, is sent the error of each; raises one that no other mends.
+
+    Without the limit it is put again only if a provider did not take it with it, or if the answer
+    came to nothing because of it, as may be with models that think first.
+    """
+    limited = _limited(model, question.limit)
+    for bound in (limited, model):
+        unlimited_may_help = False
+        for form in _of_model(bound, question):
+            error = yield form
+            if _is_cut_off(error):
+                unlimited_may_help = True
+                break
+            unlimited_may_help = unlimited_may_help or is_refused(error)
+            if not _is_mendable(error):
+                raise error
+        if limited is model or bound is model or not unlimited_may_help:
+            raise error
+
+
+def _of_model(model: BaseChatModel, question: Question) -> Iterator[Form]:
+    if issubclass(question.answer, str):
+        yield model, _messages(question)
+        return
+    schema = question.answer.model_json_schema()  # a dict: ChatOpenAI warns when it streams a class
+    try:
+        form = model.with_structured_output(schema)
+    except (NotImplementedError, ValueError, TypeError) as error:
+        _log.debug("%s has no structured output: %s", type(model).__name__, error)
+    else:
+        yield form, _messages(question)
+    yield model, _messages(question, f"\n\n{prompt(question.as_text)}")
+
+
+def _messages(question: Question, form: str = "") -> list[BaseMessage]:
+    return [SystemMessage(question.instructions + form), HumanMessage(question.log)]
+
+
+def _limited(model: BaseChatModel, limit: int | None) -> BaseChatModel:
+    """Return the model with this limit, or itself if it knows none or has a lower one."""
+    for name in _LIMITS:
+        if limit is not None and name in getattr(type(model), "model_fields", ()):
+            own = getattr(model, name)
+            low_enough = isinstance(own, int) and 0 < own <= limit
+            return model if low_enough else model.model_copy(update={name: limit})
+    return model
+
+
+def _is_mendable(error: Exception) -> bool:
+    """Tell whether another form may succeed: what came, or how it was asked for, was bad."""
+    return is_refused(error) or isinstance(error, ValueError | TypeError | NotImplementedError)
+
+
+def _is_cut_off(error: Exception) -> bool:
+    """Tell whether the limit left nothing of an answer."""
+    return isinstance(error, CutOffError) or type(error).__name__ == _CUT_OFF
+
+
+def _read(answer: Any, question: Question) -> Any:
+    """Return what a model or its parser answered as the type that is wanted.
+
+    Raises `ValueError` if it is something else, `CutOffError` if the limit is why.
+    """
+    if not isinstance(answer, BaseMessage):
+        return TypeAdapter(question.answer).validate_python(answer)
+    reasons = {answer.response_metadata.get(key) for key in ("finish_reason", "stop_reason")}
+    return _written(str(answer.text), question, cut=bool(reasons & _LENGTH))
+
+
+def _saved(error: Exception, question: Question) -> Any:
+    """Return what an answer that was cut off holds, None for any other error."""
+    if type(error).__name__ != _CUT_OFF:
+        return None
+    completion: Any = getattr(error, "completion", None)
+    try:
+        return _written(completion.choices[0].message.content or "", question, cut=True)
+    except (AttributeError, LookupError, ValueError):
+        return None
+
+
+def _written(text: str, question: Question, *, cut: bool) -> Any:
+    read = _some if issubclass(question.answer, str) else partial(_json, cut=cut)
+    try:
+        return TypeAdapter(question.answer).validate_python(read(text))
+    except ValueError as error:
+        raise (CutOffError("the answer was cut off") if cut else error) from error
+
+
+def _some(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the answer is empty")
+    return text
+
+
+def _json(text: str, *, cut: bool) -> Any:
+    """Return the JSON in a text; of one that breaks off, all up to its last complete object."""
+    written = text[text.index("{") : text.rindex("}") + 1]
+    return parse_partial_json(written) if cut else json.loads(written)

@@ -1,0 +1,204 @@
+"""The driver: it asks what a rule asks, and throws into it what failed."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain.chat_models import init_chat_model
+from langchain_core.language_models import BaseChatModel
+
+from ebbtide.memory.background import Known, background
+from ebbtide.memory.efforts import Effort
+from ebbtide.memory.errors import AnswerError
+from ebbtide.memory.extraction import Extracted, extract
+from ebbtide.memory.questions import Asks, Question
+from ebbtide.memory.record import Group
+from ebbtide.memory.salience import Kind
+from ebbtide.memory.settings import Settings
+from ebbtide.memory.summary import EffortSummary
+from ebbtide.memory.tokens import count
+from ebbtide.nodes.llm.drive import Call, Models, adrive, drive
+from tests.doubles import ScriptedModel
+from tests.openai_server import Say, serving
+
+pytestmark = pytest.mark.usefixtures("impatient")
+
+DEFAULTS = Settings()
+EFFORT = Effort("port", "open")
+TURNS = [Group(1, ({"type": "human", "data": {"content": "The port must be 8443."}},), "")]
+ITEM = {"quote": "The port must be 8443.", "kind": "constraint", "turn": 1}
+QUOTE = Extracted(quote="The port must be 8443.", kind=Kind.CONSTRAINT, turn=1)
+ASKED = Question("summary", "Summarise.", "user: It rained.", EffortSummary, "summary_as_text")
+GIVEN: dict[str, Any] = {"summary": "It rained.", "keywords": ["rain"], "importance": 7}
+SUMMARY = EffortSummary(**GIVEN)
+WORDS = f"Here it is:\n```json\n{json.dumps(GIVEN)}\n```"
+
+
+class RefusedError(Exception):
+    """A provider's answer with an HTTP status."""
+
+    def __init__(self, status_code: int) -> None:
+        """Keep the status as providers' packages do."""
+        super().__init__(f"HTTP {status_code}")
+        self.status_code = status_code
+
+
+def summarising(_: Settings = DEFAULTS) -> Asks[EffortSummary]:
+    """Ask for one summary."""
+    answer: EffortSummary = yield ASKED
+    return answer
+
+
+def selecting(settings: Settings = DEFAULTS) -> Asks[Any]:
+    """Ask what of a log must stay."""
+    return extract(EFFORT, TURNS, [], settings, count)
+
+
+def describing(settings: Settings = DEFAULTS) -> Asks[str]:
+    """Ask for a background."""
+    return background(EFFORT, TURNS, Known(), settings, count)
+
+
+def models(model: BaseChatModel) -> Models:
+    """Let one model answer everything."""
+    return {"summary": model, "extraction": model, "background": model}
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """Return what a call returns, or why a model did not answer."""
+    try:
+        return call()
+    except AnswerError as error:
+        return error
+
+
+def both(rule: Callable[[], Asks[Any]], **script: Any) -> tuple[list[Any], list[ScriptedModel]]:
+    """Run a rule on both paths, each with a model of its own."""
+    one, other = ScriptedModel(**script), ScriptedModel(**script)
+    found = outcome(lambda: drive(rule(), models(one)))
+    also = outcome(lambda: asyncio.run(adrive(rule(), models(other))))
+    return [found, also], [one, other]
+
+
+@pytest.mark.parametrize(
+    ("script", "asked"),
+    [
+        ({"structured": [GIVEN]}, 1),
+        ({"answers": [WORDS], "structured": ["no JSON"]}, 2),
+        ({"answers": [WORDS], "structured": [RefusedError(400)]}, 2),
+        ({"answers": [WORDS], "structured": [{"summary": " "}]}, 2),
+        ({"answers": [WORDS], "methods": ()}, 1),
+        ({"structured": [ConnectionError("gone"), GIVEN]}, 2),
+        ({"structured": [TimeoutError("no answer"), GIVEN]}, 2),
+        ({"structured": [RefusedError(429), RefusedError(500), GIVEN]}, 3),
+    ],
+)
+def test_a_summary_comes_in_any_form(script: dict[str, Any], asked: int) -> None:
+    """A form that a model lacks, or answers badly, is followed by text; trouble is waited out."""
+    found, used = both(summarising, **script)
+
+    assert found == [SUMMARY, SUMMARY]
+    assert [len(model.asked) + len(model.sent) for model in used] == [asked, asked]
+
+
+def test_a_question_is_the_instructions_and_the_log() -> None:
+    """They are system and user message; only a request for text says which JSON is wanted."""
+    _, (model, _) = both(summarising, structured=["?"], answers=[WORDS])
+
+    first, second = model.asked[0].messages, model.sent[0].messages
+    sent = [(message.type, message.text) for message in first]
+    assert sent == [("system", "Summarise."), ("human", "user: It rained.")]
+    assert "JSON" in second[0].text
+    assert second[1] == first[1]
+
+
+@pytest.mark.parametrize(
+    ("structured", "found"),
+    [([{"new": [ITEM]}], (QUOTE,)), ([{"new": []}], ()), ([{"new": [ITEM] * 500}], (QUOTE,))],
+)
+def test_a_model_extracts(structured: list[Any], found: tuple[Extracted, ...]) -> None:
+    """What it chooses comes back, each quote once, on both paths."""
+    selections, _ = both(selecting, structured=structured)
+
+    assert [one.new for one in selections] == [found, found]
+
+
+def test_an_extraction_that_was_cut_off() -> None:
+    """Of an answer that broke off at the limit, the items that are whole are taken."""
+    written = json.dumps({"new": [ITEM, ITEM]})
+    with serving(*[Say(written[:-9], cut=True)] * 2) as server:
+        model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x")
+        found = drive(selecting(), models(model))
+        also = asyncio.run(adrive(selecting(), models(model)))
+
+    assert (found.new, also.new) == ((QUOTE,), (QUOTE,))
+
+
+def test_each_call_has_its_limit() -> None:
+    """An extraction has 2,000 tokens for its answer and a background 500, or what is set."""
+    fewer = Settings(extraction_max_tokens=300, background_max_tokens=100)
+    items = json.dumps({"new": [ITEM]})
+    with serving(*[Say(items), Say("All is well.")] * 2) as server:
+        model = init_chat_model("openai:gpt-4o-mini", base_url=server.url, api_key="x")
+
+        for settings in (Settings(), fewer):
+            drive(selecting(settings), models(model))
+            drive(describing(settings), models(model))
+
+    limits = [request.body["max_completion_tokens"] for request in server.requests]
+    assert limits == [2_000, 500, 300, 100]
+
+
+def test_a_model_writes_the_background() -> None:
+    """The background is the text that the model answers with, on both paths."""
+    found, _ = both(describing, answers=["All is well."])
+
+    assert found == ["All is well."] * 2
+
+
+@pytest.mark.parametrize("error", [RuntimeError("boom"), RefusedError(401), RefusedError(403)])
+def test_an_error_that_stays_is_thrown_at_once(error: Exception) -> None:
+    """What neither time nor another form can mend is tried once."""
+    found, used = both(summarising, structured=[error])
+
+    assert [str(one) for one in found] == [f"{type(error).__name__}: {error}"] * 2
+    assert [len(model.asked) for model in used] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "script"),
+    [
+        (summarising, {"structured": ["?"], "answers": ["I would rather not."]}),
+        (selecting, {"structured": ["{"], "answers": ["I would rather not."]}),
+        (selecting, {"structured": [ConnectionError("gone")] * 4}),
+        *((describing, {"answers": [answer]}) for answer in ("", " \n", RuntimeError("boom"))),
+        (describing, {"answers": [ConnectionError("gone")] * 4}),
+    ],
+)
+def test_no_answer_is_an_error(rule: Any, script: dict[str, Any]) -> None:
+    """Invalid JSON, an empty answer, a fault of the model and a lost connection are one error."""
+    found, _ = both(rule, **script)
+
+    assert [type(one) for one in found] == [AnswerError] * 2
+
+
+@pytest.mark.parametrize("error", [ConnectionError("gone"), RefusedError(500)])
+def test_a_rule_may_go_on_without_an_answer(error: Exception) -> None:
+    """What failed is thrown where the rule asked, and noted with what the question cost."""
+
+    def trying() -> Asks[str]:
+        try:
+            yield ASKED
+        except AnswerError as failed:
+            return f"without: {failed}"
+        return "with"
+
+    calls: list[Call] = []
+    found = drive(trying(), models(ScriptedModel(structured=[error] * 4)), calls.append)
+
+    assert found == f"without: {type(error).__name__}: {error}"
+    assert [(call.what, call.model, call.failed) for call in calls] == [
+        ("summary", "ScriptedModel", f"{type(error).__name__}: {error}")
+    ]
