@@ -1,7 +1,7 @@
 """The whole Ebbtide agent as a strategy: it lives through the conversation as one effort."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage
@@ -11,9 +11,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ..graph.agent import create_memory_agent
 from ..graph.show_context import show_context
-from ..graph.threads import Agent, opened
+from ..graph.threads import Agent, Thread, opened
 from ..memory.archive.sql import DiskArchive
-from ..memory.salience import Compression
+from ..memory.archive.transfer import read
+from ..memory.record import Owner
 from ..nodes.plain import real
 from .errors import StrategyError
 from .quoting import NAME
@@ -49,7 +50,7 @@ class EbbtideAgent:
         self._pending: list[AIMessage] = []
         self._outputs: dict[str, deque[str]] = {}
         self._turns: dict[int, int] = {}
-        self._seen = 0
+        self._seen = self._passes = 0
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Open an effort with this goal and these constraints, in the first turn."""
@@ -74,18 +75,27 @@ class EbbtideAgent:
         shown = show_context(agent, _CONFIG)
         parts = [part for part in shown.parts if part.name not in _NOT_SAID]
         messages: Any = real([message for part in parts for message in part.messages])
-        return self._context(tuple(messages), self._compression(agent))
-
-    def _context(self, messages: tuple[Any, ...], made: Compression | None) -> Context:
-        if made is None:
-            return Context(messages)
-        quotes = tuple(item.quote for item in made.current)
-        by_rules = int(made.method == "protected-core")
-        return Context(messages, quotes, through=self._turns[made.through], fallbacks=by_rules)
-
-    def _compression(self, agent: Agent) -> Compression | None:
         thread = opened(agent, _CONFIG, agent.get_state(_CONFIG), None)
-        return self._archive.compression(thread.owner, thread.tip, NAME)
+        return self._context(tuple(messages), thread)
+
+    def _context(self, messages: tuple[Any, ...], thread: Thread) -> Context:
+        calls = self._new_calls(thread.owner)
+        made = self._archive.compression(thread.owner, thread.tip, NAME)
+        if made is None:
+            return Context(messages, calls=calls)
+        return Context(
+            messages,
+            quotes=tuple(item.quote for item in made.current),
+            through=self._turns[made.through],
+            fallbacks=int(made.method == "protected-core"),
+            calls=calls,
+        )
+
+    def _new_calls(self, owner: Owner) -> tuple[Mapping[str, Any], ...]:
+        """Return the calls of the passes since the last time, from the archive's log."""
+        passes = read(self._archive, owner).extractions
+        new, self._passes = passes[self._passes :], len(passes)
+        return tuple(call for one in new for call in one["told"]["calls"])
 
     def _agent(self, turns: Sequence[TemplateTurn]) -> Agent:
         """Return the agent with the tools that were called so far; what it knows is stored."""

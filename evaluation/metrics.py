@@ -38,7 +38,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A field of `PointScores`, its title, its digits, whether points add up, its target."""
+    """A score of `PointScores`, its title, its digits, whether points add up, its target."""
 
     name: str
     title: str
@@ -82,6 +82,8 @@ COSTS = (
     Metric("tokens_before", "tokens before", digits=0),
     Metric("tokens_after", "tokens after", digits=0),
     Metric("seconds", "seconds per compression", digits=3),
+    Metric("extraction_seconds", "seconds per extraction", digits=3),
+    Metric("background_seconds", "seconds per background", digits=3),
     Metric("model_read", "tokens read by the model", digits=0, summed=True),
     Metric("model_written", "tokens written", digits=0, summed=True),
     Metric("cost", "cost in dollars", digits=4, summed=True),

@@ -20,7 +20,7 @@ from ..memory.record import Group
 from ..memory.salience import Compression, Item
 from ..memory.tokens import count
 from ..memory.wellformed import note
-from ..nodes.llm.drive import Models, drive
+from ..nodes.llm.drive import Call, Models, drive
 from ..nodes.plain import real
 from ..prompts.loader import text as prompt
 from .strategy import Context, Means, after, as_messages, recent, remembered
@@ -46,6 +46,7 @@ class ProtectedCore:
         self._background = ""
         self._seen = self._described = 0
         self._fabricated = self._fallbacks = 0
+        self._calls: list[Call] = []
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Begin with this goal and these constraints."""
@@ -62,7 +63,7 @@ class ProtectedCore:
 
         Without a background nothing changes, as in the agent: the turns stay as they are.
         """
-        self._fabricated = self._fallbacks = 0
+        self._fabricated, self._fallbacks, self._calls = 0, 0, []
         new = exchanges(after(turns, self._seen))
         threshold, chosen = self._settings.similarity_threshold, self._chosen(new)
         found = merged(self._items, chosen.items, self._alike, threshold, chosen.gone)
@@ -103,7 +104,13 @@ class ProtectedCore:
         live = after(turns, older[-1].turn_id) if older else turns
         messages: Any = [*real(said), *as_messages(live)]
         quotes = tuple(item.quote for item in current)
-        return Context(tuple(messages), quotes, self._fabricated, fallbacks=self._fallbacks)
+        return Context(
+            tuple(messages),
+            quotes,
+            self._fabricated,
+            fallbacks=self._fallbacks,
+            calls=tuple(call.as_data() for call in self._calls),
+        )
 
 
 class SelectiveSalience(ProtectedCore):
@@ -115,7 +122,7 @@ class SelectiveSalience(ProtectedCore):
         settings = self._settings
         try:
             steps = choose(self._effort(), new, self._items, settings, count)
-            chosen = drive(steps, self._models)
+            chosen = drive(steps, self._models, self._calls.append)
         except AnswerError:
             return self._by_rules(new)
         self._fabricated = sum(one.verdict == "fabricated" for one in chosen.verdicts)
@@ -129,7 +136,7 @@ class SelectiveSalience(ProtectedCore):
         quoted = tuple(item.quote for item in items if not item.superseded_by)
         old = Known(self._background, quoted, over(self._items, items))
         steps = describe(self._effort(), leaving, old, self._settings, count)
-        return drive(steps, self._models)
+        return drive(steps, self._models, self._calls.append)
 
 
 def exchanges(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:

@@ -1,5 +1,7 @@
 """What is measured: at each compression point, in one trial, and with which setup."""
 
+from statistics import fmean
+
 from pydantic import BaseModel, ConfigDict, Field
 
 REPLAYED = "replayed, not a measurement"
@@ -10,13 +12,24 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class CallCost(_Strict):
+    """What one question of a pass cost: tokens read and written, None if the model reports none."""
+
+    what: str
+    model: str
+    seconds: float
+    read: int | None = None
+    written: int | None = None
+    failed: str = ""
+
+
 class PointScores(_Strict):
     """The scores at one compression point; None where there is no ground truth, or an error.
 
     Tokens are those of what stands for the conversation, as it was said and as the strategy leaves
     it; seconds, tokens of the model and cost (dollars) are those of the compression alone.
     `goal_before` is the goal coherence with the context before plus what was said since, and
-    `drift` by how much compressing lowers it.
+    `drift` by how much compressing lowers it. `calls` are those of Ebbtide's own passes.
     """
 
     point: int
@@ -41,6 +54,21 @@ class PointScores(_Strict):
     goal_before: float | None = None
     drift: float | None = None
     behavioural_alignment: float | None = None
+    calls: tuple[CallCost, ...] = ()
+
+    @property
+    def extraction_seconds(self) -> float | None:
+        """The mean seconds of a call that extracts."""
+        return self._seconds("extraction")
+
+    @property
+    def background_seconds(self) -> float | None:
+        """The mean seconds of a call that writes the background."""
+        return self._seconds("background")
+
+    def _seconds(self, what: str) -> float | None:
+        found = [call.seconds for call in self.calls if call.what == what]
+        return fmean(found) if found else None
 
 
 class TrialResult(_Strict):

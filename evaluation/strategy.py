@@ -1,6 +1,6 @@
 """What a strategy is: it is told the goal, is given the turns, and returns a context."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -32,7 +32,7 @@ class Context:
     choose sentences; `fabricated` counts those that it dropped since nobody had said them.
     `through` is the last turn that quotes were chosen from, None if from all: what came later
     stands there as it was said. `fallbacks` are passes in which rules chose, since a model could
-    not.
+    not; `calls` are those of its passes, as the product's log has them.
     """
 
     messages: tuple[AnyMessage, ...]
@@ -40,6 +40,7 @@ class Context:
     fabricated: int | None = None
     through: int | None = None
     fallbacks: int | None = None
+    calls: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

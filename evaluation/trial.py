@@ -12,7 +12,7 @@ from langchain_core.messages import AnyMessage
 from . import truth
 from .matching import Alike
 from .probes import Probes
-from .results import Job, PointScores, TrialResult
+from .results import CallCost, Job, PointScores, TrialResult
 from .scoring import kept, quoted, sizes, spent
 from .strategy import Context, Strategy, after, as_messages
 from .tape import Tape
@@ -64,6 +64,7 @@ class Trial:
         seconds = time.perf_counter() - began
         return context, {
             "seconds": seconds,
+            "calls": tuple(CallCost(**call) for call in context.calls),
             **sizes(turns, context),
             **spent(self.tape.usage - used, self.prices),
             **quoted(self.template, point, context, self.alike),

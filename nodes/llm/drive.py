@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from ...memory.errors import AnswerError
 from ...memory.questions import Asks, Question, What
 from .retry import reason
-from .structured import aask, ask
+from .structured import Meter, aask, ask
 
 Result = TypeVar("Result")
 
@@ -24,11 +24,16 @@ _log = logging.getLogger("ebbtide.calls")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a question cost, with all its attempts; `failed` says why there is no answer."""
+    """What a question cost, with all its attempts; `failed` says why there is no answer.
+
+    `read` and `written` are the tokens that the model reports, None if it reports none.
+    """
 
     what: What
     model: str
     seconds: float
+    read: int | None = None
+    written: int | None = None
     failed: str = ""
 
     def as_data(self) -> dict[str, Any]:
@@ -46,12 +51,12 @@ def drive(steps: Asks[Result], models: Models, note: Note = lambda _: None) -> R
     """
     step = _next(steps, None)
     while isinstance(step, Question):
-        begun, model = monotonic(), models[step.what]
+        cost = _Cost(step.what, models[step.what])
         try:
-            answer = ask(model, step)
+            answer = ask(models[step.what], step, cost.meter)
         except Exception as error:  # noqa: BLE001 (any provider's: the rule says what then holds)
             answer = _failed(error)
-        note(_call(step, model, begun, answer))
+        note(cost.call(answer))
         step = _next(steps, answer)
     return cast("Result", step)
 
@@ -60,12 +65,12 @@ async def adrive(steps: Asks[Result], models: Models, note: Note = lambda _: Non
     """Do what `drive` does, without holding a thread while a model answers."""
     step = await asyncio.to_thread(_next, steps, None)
     while isinstance(step, Question):
-        begun, model = monotonic(), models[step.what]
+        cost = _Cost(step.what, models[step.what])
         try:
-            answer = await aask(model, step)
+            answer = await aask(models[step.what], step, cost.meter)
         except Exception as error:  # noqa: BLE001 (as above)
             answer = _failed(error)
-        note(_call(step, model, begun, answer))
+        note(cost.call(answer))
         step = await asyncio.to_thread(_next, steps, answer)
     return cast("Result", step)
 
@@ -84,8 +89,21 @@ def _failed(error: Exception) -> AnswerError:
     return AnswerError(why)
 
 
-def _call(question: Question, model: BaseChatModel, begun: float, answer: Any) -> Call:
-    name = getattr(model, "model_name", None) or getattr(model, "model", None)
-    named = str(name or type(model).__name__)
-    failed = str(answer) if isinstance(answer, AnswerError) else ""
-    return Call(question.what, named, round(monotonic() - begun, 3), failed)
+class _Cost:
+    """The seconds and tokens of a question from now on."""
+
+    def __init__(self, what: What, model: BaseChatModel) -> None:
+        name = getattr(model, "model_name", None) or getattr(model, "model", None)
+        self._what, self._model = what, str(name or type(model).__name__)
+        self._begun, self.meter = monotonic(), Meter()
+
+    def call(self, answer: Any) -> Call:
+        """Return what the question cost until its answer, or its error."""
+        return Call(
+            what=self._what,
+            model=self._model,
+            seconds=round(monotonic() - self._begun, 3),
+            read=self.meter.read,
+            written=self.meter.written,
+            failed=str(answer) if isinstance(answer, AnswerError) else "",
+        )

@@ -6,9 +6,12 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from typing import Any, TypeAlias
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.outputs import LLMResult
 from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import merge_configs
 from langchain_core.utils.json import parse_partial_json
 from langgraph.constants import TAG_NOSTREAM
 from pydantic import TypeAdapter
@@ -36,9 +39,26 @@ class CutOffError(ValueError):
     """An answer was cut off at its limit before anything could be read from it."""
 
 
-def ask(model: BaseChatModel, question: Question) -> Any:
+class Meter(BaseCallbackHandler):
+    """Adds up the tokens of all calls for one question, None if the model reports none."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.read: int | None = None
+        self.written: int | None = None
+
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        """Take note of what an answer cost."""
+        said = [getattr(one, "message", None) for some in response.generations for one in some]
+        for usage in (getattr(message, "usage_metadata", None) or {} for message in said):
+            if "input_tokens" in usage:
+                self.read = (self.read or 0) + usage["input_tokens"]
+                self.written = (self.written or 0) + usage["output_tokens"]
+
+
+def ask(model: BaseChatModel, question: Question, meter: Meter | None = None) -> Any:
     """Return the model's answer, form by form until one gives it; raises the last error."""
-    forms, config = _forms(model, question), _config(question)
+    forms, config = _forms(model, question), _config(question, meter)
     runnable, messages = next(forms)
     while True:
         try:
@@ -49,9 +69,9 @@ def ask(model: BaseChatModel, question: Question) -> Any:
             runnable, messages = forms.send(error)
 
 
-async def aask(model: BaseChatModel, question: Question) -> Any:
+async def aask(model: BaseChatModel, question: Question, meter: Meter | None = None) -> Any:
     """Do what `ask` does, without holding a thread."""
-    forms, config = _forms(model, question), _config(question)
+    forms, config = _forms(model, question), _config(question, meter)
     runnable, messages = next(forms)
     while True:
         try:
@@ -62,8 +82,10 @@ async def aask(model: BaseChatModel, question: Question) -> Any:
             runnable, messages = forms.send(error)
 
 
-def _config(question: Question) -> Any:
-    return {"tags": [TAG_NOSTREAM], "run_name": question.what}
+def _config(question: Question, meter: Meter | None) -> Any:
+    """Return how a call is made; the meter listens beside the callbacks of the run."""
+    listening = merge_configs({}, {"callbacks": [meter] if meter else []})["callbacks"]
+    return {"tags": [TAG_NOSTREAM], "run_name": question.what, "callbacks": listening}
 
 
 def _forms(model: BaseChatModel, question: Question) -> Generator[Form, Exception, None]:

@@ -55,6 +55,16 @@ def test_it_compresses_in_its_own_time(tmp_path: Path) -> None:
     assert model.asked
 
 
+def test_the_calls_of_its_passes_are_told(tmp_path: Path) -> None:
+    """Each call of a pass is told once, with the point after which it was made."""
+    contexts, model = lived(tmp_path, CODING)
+    calls = [call for context in contexts for call in context.calls]
+
+    assert [call["what"] for call in calls].count("extraction") == len(model.asked)
+    assert [call["what"] for call in calls].count("background") == len(model.sent)
+    assert all(call["seconds"] >= 0 for call in calls)
+
+
 def test_what_is_small_is_left_alone(tmp_path: Path) -> None:
     """On a short conversation nothing is compressed: there are no quotes, and all is there."""
     template = read("research-synthesis-001")

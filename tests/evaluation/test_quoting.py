@@ -166,3 +166,15 @@ def test_exchanges_are_groups() -> None:
     assert [len(group.messages) for group in exchanges(turns)] == [4, 2, 2]
     assert [group.turn for group in exchanges(turns[1:])] == [8, 11, 17]
     assert exchanges(()) == ()
+
+
+def test_the_calls_of_each_point_are_told() -> None:
+    """What one point asked is not told again at the next; the core asks nothing."""
+    model = ScriptedModel(structured=lambda _: items(QUOTED), answers=lambda _: "All is well.")
+    found = contexts(begun(SelectiveSalience, SUPPORT, model), SUPPORT)
+    core = contexts(begun(ProtectedCore, SUPPORT, model), SUPPORT)
+
+    asked = [call["what"] for context in found for call in context.calls]
+    assert asked.count("extraction") == len(model.asked) >= len(SUPPORT.points)
+    assert asked.count("background") == len(model.sent)
+    assert [context.calls for context in core] == [()] * len(core)

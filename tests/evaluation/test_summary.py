@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.evaluation.metrics import SCORES, Target
 from ebbtide.evaluation.report import write
-from ebbtide.evaluation.results import REPLAYED
+from ebbtide.evaluation.results import REPLAYED, CallCost
 from ebbtide.evaluation.summary import rows, spread
 from ebbtide.evaluation.tables import page, written
 from tests.evaluation.outcomes import SETUP, point, result
@@ -169,3 +169,15 @@ def test_targets_are_written_with_their_sign() -> None:
     """A target says itself, and where it is one."""
     assert str(Target("<", 0.5, long=True)) == "< 0.50 (long templates)"
     assert len({metric.name for metric in SCORES}) == len(SCORES)
+
+
+def test_the_seconds_of_calls_have_their_means() -> None:
+    """A point has the mean of its extractions, a trial the mean of its points that have any."""
+    calls = [
+        CallCost(what=what, model="m", seconds=seconds, read=900, written=90)
+        for what, seconds in (("extraction", 2.0), ("extraction", 4.0), ("background", 1.0))
+    ]
+    (row,) = rows([result(point(1, calls=calls), point(2))])
+
+    assert row.metrics["extraction_seconds"].mean == 3.0
+    assert row.metrics["background_seconds"].mean == 1.0

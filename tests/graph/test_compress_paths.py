@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, commands, create_memory_agent
+from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.nodes.state import unpacked
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Concepts, ScriptedModel, call
@@ -63,6 +65,42 @@ async def test_the_asynchronous_path_does_the_same(tmp_path: Path, broken: Any) 
     ]
     assert told(tmp_path / "sync") == told(tmp_path / "async") != []
     assert [m.text for m in sync.last] == [m.text for m in other.last]
+
+
+def test_the_log_says_what_each_call_cost(tmp_path: Path) -> None:
+    """Model, seconds and the tokens that the model reports stand there for each call of a pass."""
+    models = {"extraction_model": OfflineModel(), "compression_model": OfflineModel()}
+    here = compressing(tmp_path, **models)
+    talked(here, 12, {2: RULE})
+
+    calls = entries(tmp_path)[0]["told"]["calls"]
+    assert [one["what"] for one in calls] == ["extraction", "background"]
+    assert all(one["read"] > one["written"] > 0 for one in calls)
+    assert {one["model"] for one in calls} == {"OfflineModel"}
+    assert all(one["seconds"] >= 0 for one in calls)
+
+
+class Traced(BaseCallbackHandler):
+    """Remembers the names of the runs that it hears of."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.names: list[str] = []
+
+    def on_chat_model_start(self, *_: Any, **given: Any) -> None:
+        """Take note of a call."""
+        self.names.append(str(given.get("name")))
+
+
+def test_a_trace_has_the_calls_of_a_pass(tmp_path: Path) -> None:
+    """The callbacks of a run hear of them, although the pass listens for their tokens too."""
+    here, traced = compressing(tmp_path, extraction=quoting(RULE)), Traced()
+    for turn in range(2, 13):
+        here.say(words(turn), {**THREAD, "callbacks": [traced]})
+
+    assert len(entries(tmp_path)) >= 1
+    assert len(traced.names) == 11 + 2 * len(entries(tmp_path))
+    assert "background" in traced.names
 
 
 def streamed(here: Talk, turn: int) -> list[Any]:

@@ -21,7 +21,7 @@ from ebbtide.memory.summary import EffortSummary
 from ebbtide.memory.tokens import count
 from ebbtide.nodes.llm.drive import Call, Models, adrive, drive
 from tests.doubles import ScriptedModel
-from tests.openai_server import Say, serving
+from tests.openai_server import Answer, Fail, Say, serving
 
 pytestmark = pytest.mark.usefixtures("impatient")
 
@@ -202,3 +202,21 @@ def test_a_rule_may_go_on_without_an_answer(error: Exception) -> None:
     assert [(call.what, call.model, call.failed) for call in calls] == [
         ("summary", "ScriptedModel", f"{type(error).__name__}: {error}")
     ]
+
+
+@pytest.mark.parametrize("usage", [(100, 20), None])
+def test_the_tokens_of_all_attempts_are_noted(usage: Any) -> None:
+    """What the model read and wrote for a question, bad answers included; else nothing is said."""
+    script: list[Answer] = [Say("?", usage=usage), Fail(429), Say(WORDS, usage=usage)]
+    calls: list[Call] = []
+    for run in (drive, lambda *given: asyncio.run(adrive(*given))):
+        with serving(*script) as server:
+            options: dict[str, Any] = {"base_url": server.url, "api_key": "x", "max_retries": 0}
+            model = init_chat_model("openai:gpt-5-mini", **options)
+            run(summarising(), models(model), calls.append)
+
+    told = [call.as_data() for call in calls]
+    tokens = {"read": 200, "written": 40} if usage else {}
+    assert [{**one, "seconds": 0} for one in told] == [
+        {"what": "summary", "model": "gpt-5-mini", "seconds": 0, **tokens}
+    ] * 2
