@@ -22,20 +22,11 @@ _NAMED = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Shortened:
-    """The messages of a turn as they are sent, and what was done to them in one word or none."""
-
-    messages: tuple[Message, ...]
-    how: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Step:
-    """How long contents may be before the newest round and from there on, and what gives way."""
+    """How long contents may be before the newest round and from there on."""
 
     older: Limits
     newest: Limits
-    how: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +64,9 @@ class _Turn:
         return [*short[: rounds[0]], self.left_out(rounds), *short[rounds[-1] + 1 :]]
 
 
-def within(said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter) -> Shortened:
+def within(
+    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+) -> tuple[Message, ...]:
     """Return the running turn within `limit` tokens, shortened no more than needed.
 
     `messages` are those of `said` as they are shown. In this order: recalled texts to one line
@@ -83,7 +76,7 @@ def within(said: Logged, messages: Sequence[Message], limit: int, count: TokenCo
     """
     whole = wellformed(messages)
     if count_messages(whole, count) <= limit:
-        return Shortened(whole)
+        return whole
     recalled = worst_first(messages)
 
     def with_lines(number: int) -> tuple[Message, ...]:
@@ -92,30 +85,30 @@ def within(said: Logged, messages: Sequence[Message], limit: int, count: TokenCo
     lines = range(1, len(recalled))
     at = bisect_left(lines, 1, key=lambda n: count_messages(with_lines(n), count) <= limit)
     if at < len(lines):
-        return Shortened(with_lines(lines[at]), "results")
+        return with_lines(lines[at])
     turn = _divided(said, in_lines(messages, recalled[:-1], count), count)
     others = [*_of_results(limit, recalled=False)] if recalled else []
     found = _previewed(turn, others, limit) or _previewed(turn, [*_limits(limit)], limit)
     return found or _folded(said, messages, turn, limit, count)
 
 
-def _previewed(turn: _Turn, steps: Sequence[_Step], limit: int) -> Shortened | None:
+def _previewed(turn: _Turn, steps: Sequence[_Step], limit: int) -> tuple[Message, ...] | None:
     """Return the turn with the first of these previews that fit, None if the last does not."""
     if not steps or _tokens(turn.previewed(steps[-1])) > limit:
         return None
     at = bisect_left(steps[:-1], 1, key=lambda step: _tokens(turn.previewed(step)) <= limit)
-    return Shortened(_messages(turn.previewed(steps[at])), steps[at].how)
+    return _messages(turn.previewed(steps[at]))
 
 
 def _folded(
     said: Logged, messages: Sequence[Message], turn: _Turn, limit: int, count: TokenCounter
-) -> Shortened:
+) -> tuple[Message, ...]:
     """Return the turn with a note for as many rounds as needed, else its log."""
     folds = range(1, len(turn.rounds) + 1)
     at = bisect_left(folds, 1, key=lambda gone: _tokens(turn.folded(gone)) <= limit)
     if at < len(folds):
-        return Shortened(_messages(turn.folded(folds[at])), "folded")
-    return Shortened(_log(said, messages, limit, count), "log")
+        return _messages(turn.folded(folds[at]))
+    return _log(said, messages, limit, count)
 
 
 def ladder(limit: int) -> Iterator[int]:
@@ -139,17 +132,17 @@ def _limits(limit: int) -> Iterator[_Step]:
     """
     yield from _of_results(limit, recalled=True)
     for texts in ladder(limit):
-        yield _Step(both := Limits(LEAST, texts), both, "texts")
+        yield _Step(both := Limits(LEAST, texts), both)
     for arguments in ladder(limit):
-        yield _Step(both := Limits(LEAST, LEAST, arguments), both, "arguments")
+        yield _Step(both := Limits(LEAST, LEAST, arguments), both)
 
 
 def _of_results(limit: int, *, recalled: bool) -> Iterator[_Step]:
     for results in ladder(limit):
-        yield _Step(Limits(results, recalled=recalled), Limits(), "results")
+        yield _Step(Limits(results, recalled=recalled), Limits())
     older = Limits(LEAST, recalled=recalled)
     for results in ladder(limit):
-        yield _Step(older, Limits(results, recalled=recalled), "results")
+        yield _Step(older, Limits(results, recalled=recalled))
 
 
 def _divided(said: Logged, messages: Sequence[Message], count: TokenCounter) -> _Turn:

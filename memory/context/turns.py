@@ -254,7 +254,7 @@ def _shortened(
         limit = max(1, limit - hinted)
         placed = _within(_placed(desk, head, line, name), limit // 2, desk.count)
         room = limit - sum(count_message(log, desk.count) for _, log in placed.values())
-        yield from _with(within(head, seen[:upto], room, desk.count).messages, placed, name)
+        yield from _with(within(head, seen[:upto], room, desk.count), placed, name)
     if said.turn <= line.previews:
         seen = previewed(said, seen, Limits(PREVIEW), desk.count)
     rest = replace(said, messages=said.messages[upto:])

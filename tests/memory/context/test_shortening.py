@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.context.shortening import Shortened, within
+from ebbtide.memory.context.shortening import within
 from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.quotes import unquoted
 from ebbtide.memory.recall import quotations
@@ -27,9 +27,24 @@ def looked_up(times: int, result: str, **args: Any) -> list[Message]:
     return [ai("", *asked), *(tool(f"c{at}", result) for at in range(times))]
 
 
-def shortened(messages: list[Message], limit: int) -> Shortened:
+def shortened(messages: list[Message], limit: int) -> tuple[Message, ...]:
     """Return the messages as those of turn 7 within a limit."""
     return within(Group(7, tuple(messages), ""), messages, limit, count_words)
+
+
+def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
+    """Return in a word what was shortened last of a turn, by what is shown of it; "" if nothing."""
+    said = "\n".join(text(one) for one in shown if one["type"] == "human")
+    if "[Memory: the log of a turn" in said or "[Memory: what was done in turn" in said:
+        return "log"
+    if "[Memory: left out of this turn" in said:
+        return "folded"
+    if [calls(one) for one in messages] != [calls(one) for one in shown]:
+        return "arguments"
+    spoken = [[one for one in some if one["type"] == "human"] for some in (messages, shown)]
+    if spoken[0] != spoken[1]:
+        return "texts"
+    return "" if [*messages] == [*shown] else "results"
 
 
 @pytest.mark.parametrize(
@@ -51,14 +66,14 @@ def test_a_turn_is_shortened_in_steps(messages: list[Message], limit: int, how: 
     """Complaint row 13: results give way first, then texts, arguments, rounds; something stays."""
     shown = shortened(messages, limit)
 
-    assert shown.how == how
-    assert 0 < count_messages(shown.messages, count_words) <= limit
+    assert what_gave_way(messages, shown) == how
+    assert 0 < count_messages(shown, count_words) <= limit
 
 
 def test_the_newest_rounds_stay() -> None:
     """Of many rounds the oldest are folded into one note that says where they are."""
     messages = [human("hello"), *looked_up(2, "found it") * 30]
-    shown = shortened(messages, 300).messages
+    shown = shortened(messages, 300)
 
     assert text(shown[0]) == "hello"
     assert 'tool calls (look_up). read_log(turns="7", offset=' in text(shown[1])
@@ -70,7 +85,7 @@ def test_nothing_is_shortened_without_need() -> None:
     """A turn that fits is sent as it is, to the last byte."""
     messages = [human("hello"), *looked_up(2, LONG)]
 
-    assert shortened(messages, 20_000).messages == tuple(messages)
+    assert shortened(messages, 20_000) == tuple(messages)
 
 
 def test_previews_are_as_long_as_there_is_room() -> None:
@@ -78,7 +93,7 @@ def test_previews_are_as_long_as_there_is_room() -> None:
     messages = [human("hello"), *looked_up(1, LONG)]
     sizes = [
         count_messages(
-            shortened(messages, limit).messages,
+            shortened(messages, limit),
             count_words,
         )
         for limit in (200, 400, 800, 1_600)
@@ -96,8 +111,8 @@ def test_what_tools_found_stays_quoted(limit: int, times: int) -> None:
 
     shown = shortened(messages, limit)
 
-    outside = [unquoted(text(message)) for message in shown.messages if message["type"] != "tool"]
-    assert shown.how
+    outside = [unquoted(text(message)) for message in shown if message["type"] != "tool"]
+    assert what_gave_way(messages, shown)
     assert not any("mallory" in said for said in outside)
 
 
@@ -106,7 +121,7 @@ def test_of_a_turn_that_is_only_a_log_the_last_question_stays(limit: int) -> Non
     """What is asked stands after the quote, as the user's own message."""
     messages = [*[human("hello")] * 1_000, human("Which port?")]
 
-    log, asked = shortened(messages, limit).messages
+    log, asked = shortened(messages, limit)
 
     assert text(log).startswith("[Memory: the log of a turn that is too long")
     assert asked == messages[-1]
@@ -116,7 +131,7 @@ def test_where_the_log_has_no_room_a_note_names_the_turn() -> None:
     """The last question stands beside it as long as it can."""
     messages = [*[human("hello")] * 1_000, human("Which port?")]
 
-    little, least = (shortened(messages, limit).messages for limit in (30, 1))
+    little, least = (shortened(messages, limit) for limit in (30, 1))
 
     gone = "[Memory: what was done in turn 7 (2003 tokens) is left out here. "
     gone += 'read_log(turns="7") reads it.]'
@@ -169,7 +184,7 @@ def in_full(shown: Sequence[Message]) -> list[str]:
 def test_recalled_texts_give_way_one_by_one(limit: int, whole: list[str]) -> None:
     """Complaint 25: the lowest scores first, then what was read, of equals the oldest; not all."""
     rounds = [*searched("a", 0.5, 0.9), *was_read("b", 7, 8), *searched("c", 0.3, 0.5)]
-    shown = shortened([human("hello"), *rounds], limit).messages
+    shown = shortened([human("hello"), *rounds], limit)
 
     assert in_full(shown) == whole
     assert count_messages(shown, count_words) <= limit
@@ -181,7 +196,7 @@ def test_recalled_texts_give_way_one_by_one(limit: int, whole: list[str]) -> Non
 def test_what_is_shrunk_is_still_named() -> None:
     """A line says of which turn it is, so that it can be read again; its head stays unchanged."""
     messages = [human("hello"), *searched("a", 0.5, 0.9)]
-    found = json.loads(text(shortened(messages, 85).messages[2]))["results"]
+    found = json.loads(text(shortened(messages, 85)[2]))["results"]
 
     assert [part["turn"] for part in found] == [5, 9]
     assert found[0]["excerpt"] == ("0.5 " * 20).strip() + "…"
@@ -191,7 +206,7 @@ def test_what_is_shrunk_is_still_named() -> None:
 def test_other_results_give_way_before_the_best_recalled_text() -> None:
     """A long result of another tool is previewed, what was read stays whole."""
     messages = [human("hello"), *was_read("a", 7), *looked_up(1, LONG), *was_read("b", 8)]
-    shown = shortened(messages, 200).messages
+    shown = shortened(messages, 200)
 
     assert in_full(shown) == ["8."]
     assert count_messages(shown, count_words) <= 200
@@ -199,7 +214,7 @@ def test_other_results_give_way_before_the_best_recalled_text() -> None:
 
 def test_a_log_that_is_too_long_is_cut_and_says_where_it_goes_on() -> None:
     """What was read last is shown as far as there is room, and not as a line."""
-    shown = shortened([human("hello"), *was_read("a", 7, 8, words=500)], 400).messages
+    shown = shortened([human("hello"), *was_read("a", 7, 8, words=500)], 400)
     first, best = json.loads(text(shown[2]))["turns"]
 
     assert count_words(first["text"]) == 20
@@ -226,10 +241,10 @@ def test_the_best_recalled_text_stays_longest(rounds: list[list[Message]], limit
     messages = [human("hello"), *chain.from_iterable(rounds)]
     shown = shortened(messages, limit)
     order = [number for _, number in sorted(zip(ranks(messages), range(999), strict=False))]
-    whole = [count_words(said) == 40 for said in texts(shown.messages)]
+    whole = [count_words(said) == 40 for said in texts(shown)]
 
-    assert count_messages(shown.messages, count_words) <= limit
-    if shown.how == "results":
+    assert count_messages(shown, count_words) <= limit
+    if what_gave_way(messages, shown) == "results":
         assert [whole[number] for number in order] == sorted(whole)
 
 
@@ -251,5 +266,5 @@ def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
     messages = [human("hello"), *looked_up(1, LONG) * 240]
     shown = within(Group(7, tuple(messages), ""), messages, limit, counting)
 
-    assert shown.how == how
+    assert what_gave_way(messages, shown) == how
     assert len(counted) < 40 * len(messages)
