@@ -5,12 +5,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from .messages import Message
-from .passages import LONGEST, passages, placed
+from .passages import LONGEST, passages, placed, sentence_spans
 from .terms import terms
 from .transcript import offsets, rendered, speaker
 
-_PIECE = re.compile(r"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){1,400}[\n.!?。！？]*|[\n.!?。！？]+")
-"""A sentence; a point within a number, a version or a file's name ends none."""
 _BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")
 _LONGEST = 400
 
@@ -60,7 +58,8 @@ def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:
     (13, 35)
     """
     seen = _BLOCK.sub(lambda block: " " * len(block[0]), text)
-    spans = [found.span() for found in _PIECE.finditer(seen) if found[0].strip()] or [(0, 0)]
+    found = sentence_spans(seen, _LONGEST)
+    spans = [(begin, end) for begin, end in found if seen[begin:end].strip()] or [(0, 0)]
     said = [_said(seen[begin:end], wanted) for begin, end in spans]
 
     def rank(first: int) -> tuple[int, int, int]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from .messages import Message
 from .sayings import sayings
@@ -15,11 +16,6 @@ MOST = (1 << 10) - 1
 
 _ENOUGH = LONGEST // 2
 """From here on a passage ends with its paragraph."""
-
-_SENTENCE = re.compile(
-    rf"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){{1,{LONGEST}}}[\n.!?。！？\"'”’)*\s]*|[\n.!?。！？]+\s*"
-)
-"""A sentence with what closes it; a point within a number, a version or a file's name ends none."""
 
 _NAMED = re.compile(r"\s*([^\W\d_a-z][\w'’-]*(?: [^\W\d_a-z][\w'’-]*){0,2})[:：]\s")
 _ASKS = re.compile(r"[?？][\"'”’)*]*$")
@@ -92,11 +88,32 @@ def _of(at: int, message: Message) -> Iterator[Passage]:
 def spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the sentences of a text, joined as far as they make no passage too long."""
     begin = end = 0
-    for sentence in _SENTENCE.finditer(text):
+    for _, after in sentence_spans(text, LONGEST):
         whole = text[:end].endswith("\n\n", begin) and end - begin >= _ENOUGH
-        if end > begin and (whole or sentence.end() - begin > LONGEST):
+        if end > begin and (whole or after - begin > LONGEST):
             yield begin, end
             begin = end
-        end = sentence.end()
+        end = after
     if end > begin:
         yield begin, end
+
+
+def sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
+    """Yield the sentences of a text with what closes each, together the whole text.
+
+    A point within a number, a version or a file's name ends none; a sentence of more than `longest`
+    characters is cut. The archive stores which passage was found, so this stays as it is; quotes
+    are cut out of sentences as people read them (`sentences`).
+
+    >>> [*sentence_spans("Use v1.2. Go!", 800)]
+    [(0, 10), (10, 13)]
+    """
+    return (found.span() for found in _sentence(longest).finditer(text))
+
+
+@cache
+def _sentence(longest: int) -> re.Pattern[str]:
+    return re.compile(
+        rf"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){{1,{longest}}}[\n.!?。！？\"'”’)*\s]*"
+        r"|[\n.!?。！？]+\s*"
+    )
