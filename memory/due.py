@@ -86,8 +86,13 @@ def adoptable(desk: Desk, kept: Mapping[str, Compression]) -> Compression | None
 
 def is_due(desk: Desk) -> bool:
     """Tell whether an open effort is to be compressed, or was and the state does not say so."""
+    return to_do(desk) is not None
+
+
+def to_do(desk: Desk) -> Compression | Due | None:
+    """Return the compression that is to be taken up, else what is to be compressed now."""
     kept = stored(desk)
-    return adoptable(desk, kept) is not None or due(desk, kept) is not None
+    return adoptable(desk, kept) or due(desk, kept)
 
 
 def due(desk: Desk, kept: Mapping[str, Compression]) -> Due | None:

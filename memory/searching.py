@@ -19,7 +19,6 @@ from .efforts import Effort
 from .errors import EmbeddingError
 from .excerpt import Excerpt, best_piece, excerpt
 from .meaning import Meaning
-from .merging import Result, merged
 from .messages import Message
 from .qualified import qualified, session_name
 from .recall import Recalled, compact, quotations
@@ -32,6 +31,8 @@ from .view import past
 
 Entry: TypeAlias = tuple[dict[str, Any], Recalled | None]
 """A result as the model is told it, and what it quotes."""
+
+Result: TypeAlias = Found | Elsewhere
 
 _log = logging.getLogger("ebbtide.embeddings")
 
@@ -75,7 +76,7 @@ def _found(desk: Desk, query: str, limit: int) -> tuple[tuple[Result, ...], int]
     """Return the best results, and how many there are."""
     own = _good(desk.view.search_passages(query, _PASSAGES, _meaning(desk, query)))[:_COUNTED]
     others = desk.view.search_sessions(query, _COUNTED)
-    return merged(own[:limit], others[:limit], limit), len(own) + len(others)
+    return in_one_list(own[:limit], others[:limit], limit), len(own) + len(others)
 
 
 def _good(found: Sequence[Found]) -> list[Found]:
@@ -216,3 +217,23 @@ def _said(desk: Desk, found: Elsewhere, wanted: Collection[str]) -> Entry:
     entry = {"session": session, "turn": tip.turn, "at": day_of(found.at)}
     quoted = Recalled(tip.turn, part.begin, part.end, session, tip.branch, score=score)
     return entry | _quoted(rendered(record.messages), part), quoted
+
+
+def in_one_list(
+    own: Sequence[Found], others: Sequence[Elsewhere], limit: int
+) -> tuple[Result, ...]:
+    """Return the best `limit` results, each list in its own order.
+
+    Scores of two searches cannot be compared, but how many terms of the query a result says can: an
+    effort of another session stands right after the last own result that says as many or more. So
+    it takes the place of no result of this session but such as say less.
+    """
+    placed: list[tuple[int, Result]] = [(2 * at, one) for at, one in enumerate(own)]
+    placed += [(2 * _before(one, own) - 1, one) for one in others]
+    return tuple(one for _, one in sorted(placed, key=lambda pair: pair[0]))[:limit]
+
+
+def _before(one: Elsewhere, own: Sequence[Found]) -> int:
+    """Return before which own result an effort of another session stands."""
+    as_good = [at for at, found in enumerate(own) if len(found.said) >= len(one.said)]
+    return as_good[-1] + 1 if as_good else 0

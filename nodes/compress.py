@@ -13,7 +13,7 @@ from ..memory.compressing import compress as compression
 from ..memory.context.rebuild import rebuilt
 from ..memory.context.timeline import packed as packed_line
 from ..memory.desk import Desk
-from ..memory.due import Due, adoptable, due, standing, stored
+from ..memory.due import Due, standing, to_do
 from ..memory.errors import ArchiveError
 from ..memory.numbers import span
 from ..memory.questions import Asks
@@ -78,11 +78,9 @@ def _compressed(
 ) -> Asks[dict[str, Any]]:
     """Take up what an earlier run left, or make what is due; return the update, empty if none."""
     with collaborators.archive.together():
-        kept = stored(desk)
-        made = adoptable(desk, kept)
-        if made is not None:
-            return _shown(desk, made, {})
-        found = due(desk, kept)
+        found = to_do(desk)
+        if isinstance(found, Compression):
+            return _shown(desk, found, {})
     if found is None:
         return {}
     step = yield from compression(desk, found, collaborators.alike)

@@ -181,10 +181,11 @@ def _laid_out(desk: Desk, why: Why, before: Timeline | None) -> tuple[Timeline, 
 def _wanted(desk: Desk, line: Timeline) -> Timeline:
     """Return the timeline with all that is to be shown, as far as it could fit."""
     view, space = desk.view, desk.space
-    logs = dict(_logs(desk))
+    through = {name: _through(desk, name) for name in space.open}
+    logs = dict(_logs(desk, through))
     window = desk.settings.ambient_window or view.ambient_count()
     last = range(max(1, line.built - LAST_TURNS + 1), line.built + 1)
-    own = (_uncompressed(desk, name) for name in space.open)
+    own = (_uncompressed(desk, name, through[name]) for name in space.open)
     ambient = view.ambient_turns(min(window, _most(desk))) if window else ()
     found = {*last, *ambient, *logs.values(), *chain.from_iterable(own)}
     turns = sorted(turn for turn in found if line.first <= turn <= line.built)[-_most(desk) :]
@@ -211,22 +212,21 @@ def _concluded(desk: Desk) -> int:
     return desk.view.efforts(0).total - sum(effort.status == "open" for effort in known)
 
 
-def _logs(desk: Desk) -> Iterator[tuple[str, int]]:
+def _logs(desk: Desk, through: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Yield the efforts whose log was put into the context and still matters, with the turn."""
     for name, entry in desk.space.expanded.items():
         yield name, entry["expanded_turn"]
     for name, entry in desk.space.open.items():
         turns = desk.view.log_turns(name)
-        if turns and turns[0] < entry["opened_turn"] and not _through(desk, name):
+        if turns and turns[0] < entry["opened_turn"] and not through[name]:
             yield name, entry["opened_turn"]
 
 
-def _uncompressed(desk: Desk, name: str) -> list[int]:
+def _uncompressed(desk: Desk, name: str, through: int) -> list[int]:
     """Return the turns of an open effort that neither quotes nor a log stand for.
 
     What was said before it was reopened stands as a log there, until it is compressed.
     """
-    through = _through(desk, name)
     begin = through + 1 if through else desk.space.open[name]["opened_turn"]
     return [turn for turn in desk.view.log_turns(name) if turn >= begin]
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.archive.protocol import Elsewhere, Found
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.merging import merged
 from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.searching import in_one_list
 
 
 def own(said: str, turn: int = 1) -> Found:
@@ -45,7 +45,7 @@ def test_who_says_less_of_the_query_comes_later(
     mine: list[str], theirs: list[str], expected: str
 ) -> None:
     """An effort elsewhere stands after the last own result that says as much; capitals are it."""
-    found = merged([*map(own, mine)], [*map(other, theirs)], 9)
+    found = in_one_list([*map(own, mine)], [*map(other, theirs)], 9)
     said = ["".join(sorted(one.said)) for one in found]
     shown = [
         s.upper() if isinstance(one, Elsewhere) else s for s, one in zip(said, found, strict=True)
@@ -63,7 +63,7 @@ def test_nothing_is_pushed_out_that_says_as_much(
 ) -> None:
     """Own results keep their order, and lose their place only to what says more of the query."""
     ours = [own(said, at) for at, said in enumerate(mine)]
-    found = merged(ours, [other(said, str(at)) for at, said in enumerate(theirs)], limit)
+    found = in_one_list(ours, [other(said, str(at)) for at, said in enumerate(theirs)], limit)
     kept = [one for one in found if isinstance(one, Found)]
     strangers = [len(one.said) for one in found if isinstance(one, Elsewhere)]
     lost = [len(one.said) for one in ours[:limit] if one not in kept]
