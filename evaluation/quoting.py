@@ -7,17 +7,16 @@ from typing import Any
 
 from langchain_core.messages import message_to_dict
 
-from ..memory.background import Known
-from ..memory.background import background as describe
-from ..memory.capping import capped
-from ..memory.compressing import Chosen, choose, over
+from ..memory.compression.compress import Chosen, choose, over
+from ..memory.compression.core import Goals, core
+from ..memory.compression.extract import Known
+from ..memory.compression.extract import background as describe
+from ..memory.compression.merge import by_meaning, lexical, merged
 from ..memory.context.compression_quote import line_tokens, quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
-from ..memory.merge import by_meaning, lexical, merged
-from ..memory.protected import Goals, core
 from ..memory.record import Group
-from ..memory.salience import Compression, Item
+from ..memory.salience import Compression, Item, capped
 from ..memory.tokens import count
 from ..memory.wellformed import note
 from ..nodes.llm.drive import Call, Models, drive

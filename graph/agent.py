@@ -13,10 +13,10 @@ from langgraph.types import Checkpointer
 from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import DiskArchive
 from ..memory.attention import Attention
+from ..memory.compression.merge import by_letters, by_meaning
 from ..memory.context.budget import checked
 from ..memory.errors import SettingsError
 from ..memory.meaning import Embeddings
-from ..memory.merge import by_letters, by_meaning
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter, cached, count
 from ..memory.toolbox import NAMES, schemas

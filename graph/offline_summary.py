@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from ..memory.protected_words import kind_of
+from ..memory.compression.core import kind_of
 from ..memory.salience import Kind
 from ..memory.terms import terms, words
 from .offline_requests import is_question, is_request

@@ -9,10 +9,10 @@ from langchain_core.tools import BaseTool
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention import Attention
+from ..memory.compression.merge import Likeness
 from ..memory.context.assemble import fixed_parts, instructions
 from ..memory.keywords import KeywordCache
 from ..memory.meaning import Embedder
-from ..memory.merge import Likeness
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter
 from .llm.drive import Models

@@ -8,12 +8,12 @@ from langgraph.runtime import Runtime
 
 from ..memory import banners
 from ..memory.clock import stamp
-from ..memory.compressing import Compressed
-from ..memory.compressing import compress as compression
+from ..memory.compression.compress import Compressed
+from ..memory.compression.compress import compress as compression
+from ..memory.compression.due import Due, standing, to_do
 from ..memory.context.rebuild import rebuilt
 from ..memory.context.timeline import packed as packed_line
 from ..memory.desk import Desk
-from ..memory.due import Due, standing, to_do
 from ..memory.errors import ArchiveError
 from ..memory.numbers import span
 from ..memory.questions import Asks

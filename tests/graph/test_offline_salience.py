@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.memory.background import Known, background
+from ebbtide.memory.compression.extract import Extraction, Known, background, extract
+from ebbtide.memory.compression.verify import verify
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.extraction import Extraction, extract
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
-from ebbtide.memory.verifying import verify
 from ebbtide.nodes.llm.structured import ask
 from tests.memory.desks import ai, call, human, tool
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ebbtide.memory.merge import Likeness, merged
+from ebbtide.memory.compression.merge import Likeness, merged
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from ebbtide.memory.compression.sources import parts, sources
 from ebbtide.memory.messages import text
 from ebbtide.memory.recall import Recalled, recalled, stored
-from ebbtide.memory.sources import parts, sources
 from ebbtide.memory.wellformed import NAME
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import LONG_ENOUGH, Conversation, call

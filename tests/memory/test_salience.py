@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ebbtide.memory.merge import lexical, merged
+from ebbtide.memory.compression.merge import lexical, merged
 from ebbtide.memory.salience import Compression, Item, Kind, done_in, without_turn
 
 LIMITS = [

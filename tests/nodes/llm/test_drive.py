@@ -9,10 +9,9 @@ import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
-from ebbtide.memory.background import Known, background
+from ebbtide.memory.compression.extract import Extracted, Known, background, extract
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
-from ebbtide.memory.extraction import Extracted, extract
 from ebbtide.memory.questions import Asks, Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Kind

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.memory.compression.sources import Source, legible, parts, sources
 from ebbtide.memory.record import Group
-from ebbtide.memory.sources import Source, legible, parts, sources
 from ebbtide.memory.state_blocks import END, START
 from tests.memory.desks import ai, call, count_words, human, tool
 

@@ -7,9 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide.memory.compression.due import (
+    LOW,
+    Due,
+    adoptable,
+    due,
+    item_limit,
+    leaving,
+    share_of,
+    stored,
+)
+from ebbtide.memory.compression.extract import readable_at_once
 from ebbtide.memory.context.timeline import Timeline
-from ebbtide.memory.due import LOW, Due, adoptable, due, item_limit, leaving, share_of, stored
-from ebbtide.memory.extraction import readable_at_once
 from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.desks import OWNER, Conversation, call
 

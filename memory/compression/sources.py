@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .anchor import shown
-from .messages import Message, calls, text
-from .record import Group
-from .salience import Speaker
-from .sayings import OWN_TOOLS
-from .slices import slices
-from .tokens import TokenCounter
-from .transcript import Logged, transcript
+from ..anchor import shown
+from ..messages import Message, calls, text
+from ..record import Group
+from ..salience import Speaker
+from ..sayings import OWN_TOOLS
+from ..slices import slices
+from ..tokens import TokenCounter
+from ..transcript import Logged, transcript
 
 _SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
 

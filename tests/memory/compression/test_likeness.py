@@ -5,8 +5,8 @@ import logging
 import numpy as np
 import pytest
 
+from ebbtide.memory.compression.merge import _Meant, by_letters, by_meaning, lexical
 from ebbtide.memory.meaning import Embedder
-from ebbtide.memory.merge import _Meant, by_letters, by_meaning, lexical
 from tests.doubles import Concepts
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.compressing import Compressed, compress
-from ebbtide.memory.due import Due, item_limit
+from ebbtide.memory.compression.compress import Compressed, compress
+from ebbtide.memory.compression.due import Due, item_limit
+from ebbtide.memory.compression.extract import Extracted, Extraction
+from ebbtide.memory.compression.merge import lexical
 from ebbtide.memory.errors import AnswerError
-from ebbtide.memory.extraction import Extracted, Extraction
-from ebbtide.memory.merge import lexical
 from ebbtide.memory.questions import Question
 from ebbtide.memory.salience import Compression, Item, Kind, without_turn
 from tests.memory.asking import answered

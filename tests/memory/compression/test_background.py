@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.background import Known, background
+from ebbtide.memory.compression.extract import MOST_PARTS, Known, background
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
-from ebbtide.memory.extraction import MOST_PARTS
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.settings import Settings

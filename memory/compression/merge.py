@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
-from .errors import EmbeddingError
-from .meaning import Embedder, Vector
-from .salience import Item, Kind, is_done
-from .terms import CJK, folded, stem, words
+from ..errors import EmbeddingError
+from ..meaning import Embedder, Vector
+from ..salience import STRENGTH, Item, Kind, is_done
+from ..terms import CJK, folded, stem, words
 
 Matrix: TypeAlias = NDArray[np.float32]
 """Likeness from 0 to 1: a row for each text, a column for each one that it is compared with."""
@@ -31,7 +31,6 @@ HELD = 4_000
 How: TypeAlias = Literal["same", "superseded", "done"]
 """Why an item is gone: another says the same, a newer one otherwise, or it matters no longer."""
 
-_STRENGTH = (Kind.OUTPUT, Kind.FACT, Kind.GOAL, Kind.DECISION, Kind.CONSTRAINT)
 _LOOKED_UP = frozenset({Kind.FACT, Kind.OUTPUT})
 
 _OTHER_WORDS = 2
@@ -145,7 +144,7 @@ def _left(pool: dict[str, Item], gone: Mapping[str, str]) -> Iterator[Merge]:
 def _united(pool: dict[str, Item], one: Item, other: Item, likeness: float) -> Merge:
     """Keep one of two items that say the same."""
     stays, goes = (other, one) if len(other.quote) < len(one.quote) else (one, other)
-    kind = max(stays.kind, goes.kind, key=_STRENGTH.index)
+    kind = max(stays.kind, goes.kind, key=STRENGTH.index)
     said = "user" if "user" in {stays.speaker, goes.speaker} else stays.speaker
     pool[stays.key] = replace(stays, kind=kind, speaker=said)
     pool[goes.key] = replace(goes, superseded_by=stays.key)

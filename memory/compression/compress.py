@@ -8,24 +8,21 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from .background import Known, background
-from .capping import capped
-from .context.compression_quote import line_tokens
-from .desk import Desk
+from ..context.compression_quote import line_tokens
+from ..desk import Desk
+from ..efforts import Effort
+from ..errors import AnswerError
+from ..questions import Asks
+from ..record import Record
+from ..salience import Compression, Item, Kind, Method, capped, done_in
+from ..settings import Settings
+from ..tokens import TokenCounter, cut_at_sentence
+from ..transcript import Logged
+from .core import Goals, core
 from .due import Due, item_limit
-from .efforts import Effort
-from .errors import AnswerError
-from .extraction import Selection, extract
+from .extract import Known, Selection, background, extract
 from .merge import Likeness, Merge, merged, same
-from .protected import Goals, core
-from .questions import Asks
-from .record import Record
-from .salience import Compression, Item, Kind, Method, done_in
-from .settings import Settings
-from .source_text import folded
-from .tokens import TokenCounter, cut_at_sentence
-from .transcript import Logged
-from .verifying import Verdict, cut_quote, verify
+from .verify import Verdict, cut_quote, verify
 
 _LONGEST = 0.25
 """What one quote may have of the tokens of all, a fraction; a longer one is cut."""
@@ -183,7 +180,9 @@ def _background(desk: Desk, due: Due, made: Compression, items: Sequence[Item]) 
         log, before = desk.view.log_turns(due.effort.id), ()
         turns = desk.view.turns([turn for turn in log if turn <= due.through])
     dropped = " ".join(
-        folded(item.quote) for item in items if item not in made.items and not item.superseded_by
+        " ".join(item.quote.split())
+        for item in items
+        if item not in made.items and not item.superseded_by
     )
     dropped = cut_at_sentence(dropped, desk.settings.background_max_tokens, desk.count)
     known = Known(

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from .context.budget import effort_share, high_water, low_water
-from .context.compression_quote import quote
-from .context.turns import whole_tokens
-from .desk import Desk
-from .efforts import Effort
-from .extraction import readable_at_once
-from .record import Record
-from .salience import Compression
-from .tokens import count_message
-from .workspace import without
+from ..context.budget import effort_share, high_water, low_water
+from ..context.compression_quote import quote
+from ..context.turns import whole_tokens
+from ..desk import Desk
+from ..efforts import Effort
+from ..record import Record
+from ..salience import Compression
+from ..tokens import count_message
+from ..workspace import without
+from .extract import readable_at_once
 
 LOW = 0.35
 """What an effort is compressed to, a fraction of its share; found by simulation."""

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ebbtide.memory.efforts import Effort
-from ebbtide.memory.errors import AnswerError
-from ebbtide.memory.extraction import (
+from ebbtide.memory.compression.extract import (
     MOST_PARTS,
     Extracted,
     Extraction,
     Selection,
     extract,
 )
+from ebbtide.memory.efforts import Effort
+from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind

@@ -1,19 +1,181 @@
 """Verifying: a quote counts only in the words of its source, and with the turn it stands in."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from rapidfuzz import fuzz
 
-from .extraction import Extracted
-from .salience import Item, Kind
-from .sentences import last_sentence, next_sentence, rest
-from .source_text import AROUND, Place, SourceText, folded, parted, plain, source_text
-from .terms import terms
-from .tokens import TokenCounter, count, cut_at_sentence
-from .transcript import Logged
+from ..salience import Item, Kind, Speaker
+from ..terms import CJK, terms
+from ..tokens import TokenCounter, count, cut_at_sentence
+from ..transcript import Logged
+from .extract import Extracted
+from .sources import Source, sources
+
+_END = re.compile(
+    r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
+    r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？｡])(?![”’」』）])|"
+    r"(?<=[。！？｡][”’」』）])|[\n\r]+"
+)
+_BULLET = re.compile(r"^(?:\s|[-*•>#]+\s|\d{1,3}[.)]\s)+")
+
+_LIST = re.compile(r"(?:\s*(?:[-*•]|\d{1,3}[.)])\s[^\n]*(?:\n|\Z))+")
+
+
+def sentences(text: str) -> Iterator[str]:
+    r"""Yield the sentences and lines of a text, without the marks of lists before them.
+
+    >>> list(sentences("It works, e.g. here. Is it fast?\n- Yes.\n1. 很快。真的！"))
+    ['It works, e.g. here.', 'Is it fast?', 'Yes.', '很快。', '真的！']
+    """
+    start = 0
+    for end in _END.finditer(text):
+        yield from _bare(text[start : end.end()])
+        start = end.end()
+    yield from _bare(text[start:])
+
+
+def rest(before: str, words: str, after: str) -> tuple[str, str]:
+    """Return what the sentence of some words has before and after them.
+
+    >>> rest("It is slow. Do not ", "restart it", " today. Wait.")
+    ('Do not ', ' today.')
+    """
+    begin = max((end.end() for end in _END.finditer(before)), default=0)
+    whole = words + after
+    end = _END.search(whole, len(words))
+    said = whole[len(words) : end.end() if end else len(whole)].rstrip()
+    return before[begin:], said
+
+
+def last_sentence(before: str) -> str:
+    """Return the sentence that a text ends with, with the white space behind it.
+
+    >>> last_sentence("It rains. It took a week. ")
+    'It took a week. '
+    """
+    begin = max((end.end() for end in _END.finditer(before.rstrip())), default=0)
+    return before[begin:]
+
+
+def next_sentence(after: str) -> str:
+    r"""Return the sentence or the list that a text begins with, and the white space before it.
+
+    >>> next_sentence(" Be brief. Be kind."), next_sentence("\n- a\n- b\n\nBye.")
+    (' Be brief.', '\n- a\n- b')
+    """
+    found = _LIST.match(after)
+    if found:
+        return found[0].rstrip()
+    begin = len(after) - len(after.lstrip())
+    end = _END.search(after, begin)
+    return after[: end.end() if end else len(after)].rstrip()
+
+
+def _bare(piece: str) -> Iterator[str]:
+    said = _BULLET.sub("", piece).strip()
+    if any(map(str.isalnum, said)):
+        yield said
+
+
+AROUND = 400
+"""Characters before and after some words that are looked at to see what they say."""
+
+_QUOTES = "\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+_TYPED = str.maketrans(f"{_QUOTES}{_DASHES}，：；！？（）", "'" * 5 + '"' * 7 + "-" * 7 + ",:;!?()")
+_LETTER = re.compile(f"[^\\W{CJK}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Words as they stand in a log, unchanged: their turn, what is around them, who said them."""
+
+    turn: int
+    words: str
+    before: str = ""
+    after: str = ""
+    speaker: Speaker = ""
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """One message of a turn: `folded` is its text with white space folded.
+
+    `plain` is the same, character by character, in lower case and without typography.
+    """
+
+    turn: int
+    source: Source
+
+    @cached_property
+    def folded(self) -> str:
+        """The text with each run of white space as one space."""
+        return folded(self.source.words)
+
+    @cached_property
+    def plain(self) -> str:
+        """The folded text as it is compared."""
+        return plain(self.folded)
+
+    @cached_property
+    def _inked(self) -> list[int]:
+        """Where the characters of the text stand that are no white space."""
+        return [at for at, one in enumerate(self.source.words) if not one.isspace()]
+
+    def place(self, start: int, end: int) -> Place:
+        """Return the words between two positions of the folded text, as they were said."""
+        text = self.source.words
+        first = self._inked[start - self.folded.count(" ", 0, start)]
+        last = self._inked[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
+        before, after = text[max(0, first - AROUND) : first], text[last : last + AROUND]
+        return Place(self.turn, text[first:last], before, after, self.source.speaker)
+
+
+def source_text(turns: Iterable[Logged]) -> tuple[SourceText, ...]:
+    """Return what may be quoted of these turns, oldest first."""
+    return tuple(SourceText(turn.turn, source) for turn in turns for source in sources(turn))
+
+
+def folded(text: str) -> str:
+    r"""Return a text with each run of white space as one space, none at the ends.
+
+    >>> folded(" one\n  two")
+    'one two'
+    """
+    return " ".join(text.split())
+
+
+def plain(text: str) -> str:
+    """Return a text of the same length in lower case, with typewriter's quotes and dashes.
+
+    >>> plain("“Never” – at all")
+    '"never" - at all'
+    """
+    typed = text.translate(_TYPED)
+    low = typed.lower()
+    if len(low) == len(typed):
+        return low
+    return "".join(one if len(one.lower()) > 1 else one.lower() for one in typed)
+
+
+def parted(text: str, position: int) -> bool:
+    """Tell whether a word or a number ends or begins at a position, or nothing is there to part.
+
+    >>> [parted("v1.5 is out", at) for at in (0, 1, 2, 3, 4)]
+    [True, False, False, False, True]
+    """
+    if not 0 < position < len(text):
+        return True
+    before, after = text[position - 1], text[position]
+    if _LETTER.match(before) and _LETTER.match(after):
+        return False
+    near = text[max(0, position - 2) : position + 2]
+    return not re.fullmatch(r"\d[.,:]\d.?|.?\d[.,:]\d", near, re.DOTALL)
+
 
 LONGEST_QUOTE = 375
 """Tokens of a quote at most where no other limit is given: a quarter of `salience_max_tokens`."""

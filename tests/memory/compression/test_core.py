@@ -2,9 +2,8 @@
 
 import pytest
 
+from ebbtide.memory.compression.core import MOST, Goals, core, kind_of
 from ebbtide.memory.messages import text
-from ebbtide.memory.protected import MOST, Goals, core
-from ebbtide.memory.protected_words import kind_of
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
 from tests.memory.desks import ai, human, tool

@@ -1,0 +1,1 @@
+"""Compression: the older part of a long open effort as quotes and a background."""
