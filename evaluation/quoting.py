@@ -13,6 +13,7 @@ from ..memory.compression.extract import Known
 from ..memory.compression.extract import background as describe
 from ..memory.compression.merge import by_meaning, lexical, merged
 from ..memory.context.compression_quote import line_tokens, quote
+from ..memory.context.turns import purpose
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.record import Group
@@ -92,8 +93,7 @@ class ProtectedCore:
 
     def _context(self, turns: Sequence[TemplateTurn], older: Sequence[TemplateTurn]) -> Context:
         current = tuple(item for item in self._items if not item.superseded_by)
-        rules = "; ".join(self._goals.constraints) or "none"
-        said = [note(prompt("open_line", effort=NAME, goal=self._goals.current, constraints=rules))]
+        said = [note(prompt("open_line", **purpose(self._effort())))]
         if older:
             through = older[-1].turn_id
             shown = tuple(item for item in current if item.turn <= through)
