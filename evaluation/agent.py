@@ -18,7 +18,7 @@ from ..memory.record import Owner
 from ..nodes.plain import real
 from .errors import StrategyError
 from .quoting import NAME
-from .reciting import Reciter
+from .stand_ins import Reciter
 from .strategy import Context, Means, after, remembered
 from .template import TemplateTurn
 

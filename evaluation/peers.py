@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 
 from .errors import StrategyError
-from .listening import Listener
+from .stand_ins import Listener
 from .strategy import RECENT, Context, Heedless, Means, after, as_messages, remembered
 from .template import TemplateTurn
 

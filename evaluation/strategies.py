@@ -1,4 +1,4 @@
-"""The strategies by name, and what each needs."""
+"""The strategies by name, the two plain ones among them, and what each needs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -6,10 +6,39 @@ from typing import TypeAlias
 
 from .agent import BUDGET, EbbtideAgent
 from .errors import StrategyError
-from .history import FullHistory, RollingWindow
 from .peers import KEPT, LANGMEM_TOKENS, DeepAgents, LangMem, Middleware
 from .quoting import ProtectedCore, SelectiveSalience
-from .strategy import RECENT, Means, Strategy
+from .strategy import RECENT, Context, Heedless, Means, Strategy, as_messages, recent, remembered
+from .template import TemplateTurn
+
+
+class FullHistory(Heedless):
+    """Sends all that was said; nothing is lost, and nothing is saved."""
+
+    name = "full-history"
+
+    def __init__(self, _means: Means) -> None:
+        """Need nothing."""
+
+    @remembered
+    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Return everything."""
+        return Context(as_messages(turns))
+
+
+class RollingWindow(Heedless):
+    """Sends the last exchanges and forgets the others."""
+
+    name = "rolling-window"
+
+    def __init__(self, _means: Means) -> None:
+        """Need nothing."""
+
+    @remembered
+    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Return the last exchanges."""
+        return Context(as_messages(recent(turns)))
+
 
 Maker: TypeAlias = Callable[[Means], Strategy]
 """Makes a strategy for one trial."""

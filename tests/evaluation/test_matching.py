@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.evaluation.assignment import assigned
-from ebbtide.evaluation.matching import THRESHOLD, agreement, by_meaning, lexical, matches
+from ebbtide.evaluation.matching import THRESHOLD, agreement, assigned, by_meaning, lexical, matches
 from ebbtide.memory.meaning import Embedder
 from tests.doubles import Concepts
 

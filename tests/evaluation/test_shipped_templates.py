@@ -11,10 +11,10 @@ from rapidfuzz import fuzz
 from ebbtide.evaluation import truth
 from ebbtide.evaluation.matching import agreement, lexical
 from ebbtide.evaluation.metrics import LONG_TURNS
-from ebbtide.evaluation.scoring import quoted
 from ebbtide.evaluation.strategy import Context, as_messages, recent, size
 from ebbtide.evaluation.template import Template, folded, stands_in
 from ebbtide.evaluation.templates import read, shipped
+from ebbtide.evaluation.trial import quoted
 from ebbtide.memory.tokens import count
 
 TEMPLATES = {name: read(name) for name in shipped()}

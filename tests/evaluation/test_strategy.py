@@ -6,8 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from ebbtide.evaluation.errors import StrategyError
-from ebbtide.evaluation.history import FullHistory, RollingWindow
-from ebbtide.evaluation.strategies import OURS, STRATEGIES, chosen
+from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory, RollingWindow, chosen
 from ebbtide.evaluation.strategy import Means, after, as_messages, recent, transcript
 from ebbtide.evaluation.templates import read, shipped
 from ebbtide.memory.settings import Settings
