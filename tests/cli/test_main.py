@@ -141,8 +141,8 @@ def test_stats_of_an_unknown_session() -> None:
 def test_settings_shows_what_is_in_force_and_who_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row has the value, where it was given, the range and the meaning."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("EBBTIDE_MAX_OPEN_EFFORTS", "7")
-    Path("ebbtide.yaml").write_text("# mine\ncontext_budget: 3000\nmax_open_efforts: 3\n", "utf-8")
+    monkeypatch.setenv("EBBTIDE_DECAY_THRESHOLD", "7")
+    Path("ebbtide.yaml").write_text("# mine\ncontext_budget: 3000\ndecay_threshold: 3\n", "utf-8")
 
     result = run("settings")
 
@@ -150,7 +150,7 @@ def test_settings_shows_what_is_in_force_and_who_said_so(monkeypatch: pytest.Mon
     shown = {row[0]: row[1:4] for row in rows if row}
     assert result.exit_code == 0
     assert shown["context_budget"] == ["3_000", "ebbtide.yaml:2", "≥ 2_000, ≤ 2_000_000"]
-    assert shown["max_open_efforts"] == ["7", "EBBTIDE_MAX_OPEN_EFFORTS", "≥ 1, ≤ 1_000"]
+    assert shown["decay_threshold"] == ["7", "EBBTIDE_DECAY_THRESHOLD", "≥ 1, ≤ 100_000"]
     assert shown["ambient_window"] == ["10", "default", "≥ 0, ≤ 10_000"]
     assert shown["model"] == ["none", "default", "any"]
     assert "user_id" not in shown

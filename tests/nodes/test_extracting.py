@@ -61,7 +61,9 @@ async def test_an_extraction_that_was_cut_off() -> None:
 
 def test_each_call_has_its_limit() -> None:
     """An extraction has 2,000 tokens for its answer and a background 500, or what is set."""
-    fewer = Settings(extraction_max_tokens=300, background_max_tokens=100)
+    fewer = Settings().model_copy(
+        update={"extraction_max_tokens": 300, "background_max_tokens": 100}
+    )
     items = json.dumps({"new": [ITEM]})
     with serving(*[Say(items), Say("All is well.")] * 2) as server:
         model = init_chat_model("openai:gpt-4o-mini", base_url=server.url, api_key="x")
