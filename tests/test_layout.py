@@ -143,7 +143,9 @@ def names(source: str) -> set[str]:
 
 
 def surface(package: ModuleType) -> list[str]:
-    """Return the public names of a package, its modules aside."""
+    """Return the public names of a package, its modules aside; all are imported by then."""
+    for name in package.__all__:
+        getattr(package, name)
     return sorted(
         name
         for name, value in vars(package).items()
@@ -253,7 +255,7 @@ def test_a_function_takes_few_parameters() -> None:
     """
     greedy = {name for names in broken(greedy_functions).values() for name in names}
 
-    assert greedy <= {"build_memory_graph", "create_memory_agent", "evaluate", "export"}
+    assert greedy <= {"build_memory_graph", "create_memory_agent", "chat", "evaluate", "export"}
 
 
 def test_what_is_public_is_documented() -> None:

@@ -22,7 +22,9 @@ def test_without_any_source_the_defaults_hold(tmp_path: Path) -> None:
     """No file, no variable and no argument give the defaults and no model."""
     config = load({}, environment={}, directory=tmp_path)
 
-    assert config == Config(settings=Settings(), model=None, root="sessions")
+    assert config == Config(
+        settings=Settings(), model=None, root=str(Path("~/.ebbtide").expanduser())
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,3 +188,30 @@ def test_a_file_in_another_encoding_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match=r"ebbtide\.yaml: cannot be read"):
         load({}, environment={}, path=path)
+
+
+def test_a_folder_is_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    """A file that is read from elsewhere means its own neighbours; a URL is as it is written."""
+    path = written(tmp_path, "root: kept")
+
+    folder = load({}, environment={}, path=path).root
+    url = load({}, environment={}, path=written(tmp_path, "root: sqlite:///a.db")).root
+
+    assert (folder, url) == (str(tmp_path / "kept"), "sqlite:///a.db")
+
+
+def test_a_variable_that_is_almost_a_setting_is_an_error(tmp_path: Path) -> None:
+    """What is misspelt would silently leave the default; the nearest name is given."""
+    with pytest.raises(SettingsError, match=r"^EBBTIDE_MODLE: .* did you mean EBBTIDE_MODEL\?"):
+        load({}, environment={"EBBTIDE_MODLE": "offline"}, directory=tmp_path)
+
+
+def test_a_variable_that_is_like_none_is_told_and_ignored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A variable of somebody else with our prefix is no reason to stop."""
+    load({}, environment={"EBBTIDE_CI": "1", "EBBTIDE_REDIS_URL": ""}, directory=tmp_path)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "EBBTIDE_CI is no setting of Ebbtide and is ignored"
+    ]
