@@ -23,7 +23,7 @@ LINKED := s|^build/__editable__[^/]*/ebbtide/||
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
   --config-settings editable_mode=strict --editable
 
-.PHONY: help demo test check install soak live build clean force
+.PHONY: help demo test check install docs soak live build clean force
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -43,6 +43,9 @@ check: $(VENV)/dev ## run the static checks
 install: ## set up .venv for development, again if it is there
 	@rm -f $(VENV)/dev
 	@$(MAKE) --no-print-directory $(VENV)/dev
+
+docs: $(VENV)/dev ## write the pages of docs/ that are made from the code
+	@$(BIN)/python -m tests.numbers
 
 soak: $(VENV)/dev ## run the long tests, and those of properties with ten times as many examples
 	@EBBTIDE_SOAK=1 $(BIN)/python -m pytest -m "soak or hypothesis" $(ARGS)
