@@ -189,6 +189,19 @@ def test_every_source_folder_is_packaged() -> None:
     assert sorted(packages) == sorted(PACKAGES)
 
 
+def test_the_extras_are_what_an_application_goes_without() -> None:
+    """The extras `cli` and `openai` repeat dependencies; docs/embedding.md names all others."""
+    needed, extras = PROJECT["project"]["dependencies"], PROJECT["project"]["optional-dependencies"]
+    spared = {*extras["cli"], *extras["openai"]}
+    page = (ROOT / "docs/embedding.md").read_text(encoding="utf-8")
+    named = page.partition("pip install --no-deps ebbtide\npip install ")[2].partition("```")[0]
+
+    assert spared <= {*needed}
+    assert set(named.replace("\\", "").split()) == {
+        one.partition(">=")[0] for one in needed if one not in spared
+    }
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_package_has_an_init_and_imports(package: str) -> None:
     """Every package is a regular one, from this checkout, and imports without side conditions."""
