@@ -13,17 +13,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS ?= dev
 COV ?=
+OLDEST := .oldest
+UV := VIRTUAL_ENV=$(OLDEST) $(OLDEST)/bin/uv pip install --quiet
+QUICK := tests/nodes tests/prompts tests/graph/test_turn_loop.py tests/graph/test_anchor.py \
+  tests/graph/test_search.py tests/graph/test_config.py tests/cli/test_main.py \
+  tests/cli/test_screen.py tests/cli/test_commands.py tests/memory/test_search.py
+TOOLS := '^(pytest|hypothesis|blockbuster|httpx|psycopg|psutil|redis|pixeltable)'
 # In the order of the folders the short files come last, so that no core waits for the others.
 WORKERS ?= --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # A strict editable install links every file, so a new one needs the install once more.
 FOLDERS := $(wildcard benchmarks cli evaluation graph memory nodes prompts)
-FILES := $(sort $(shell find $(FOLDERS) -name '*.py' -o -name '*.md' -o -name '*.json' -o -name '*.tiktoken'))
+FILES := $(sort $(shell find $(FOLDERS) -name '*.py' -o -name '*.pyi' -o -name '*.md' -o -name '*.json' -o -name '*.tiktoken'))
 LINKED := s|^build/__editable__[^/]*/ebbtide/||
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
   --config-settings editable_mode=strict --editable
 
-.PHONY: help demo test check install soak live build clean force
+.PHONY: help demo test check install docs oldest soak live build clean force
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -44,6 +50,23 @@ install: ## set up .venv for development, again if it is there
 	@rm -f $(VENV)/dev
 	@$(MAKE) --no-print-directory $(VENV)/dev
 
+docs: $(VENV)/dev ## write the pages of docs/ that are made from the code
+	@$(BIN)/python -m tests.numbers
+
+# The dependencies are at their lower bounds, the tools of the tests those of .venv. What an old library
+# warns of is not ours to mend, and an old anyio's plugin breaks pytest.
+oldest: $(VENV)/dev ## run the quick tests with the oldest versions of the dependencies
+	@rm -rf $(OLDEST)
+	@$(PYTHON) -m venv $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/python -m build --wheel --outdir $(OLDEST) . > $(OLDEST)/build.log
+	@$(BIN)/python -m pip freeze | grep -E $(TOOLS) > $(OLDEST)/tools.txt
+	@$(UV) --resolution lowest-direct --requirements pyproject.toml
+	@$(UV) --no-deps $(OLDEST)/*.whl
+	@$(UV) --requirements $(OLDEST)/tools.txt
+	@$(OLDEST)/bin/python -m pytest $(WORKERS) -p no:anyio \
+	  -W default::DeprecationWarning $(or $(ARGS),$(QUICK))
+
 soak: $(VENV)/dev ## run the long tests, and those of properties with ten times as many examples
 	@EBBTIDE_SOAK=1 $(BIN)/python -m pytest -m "soak or hypothesis" $(ARGS)
 
@@ -54,7 +77,7 @@ build: $(VENV)/dev ## make the wheel and the source distribution in dist/
 	@$(BIN)/python -m build
 
 clean: ## remove everything that was made
-	@rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .langgraph_api
+	@rm -rf $(VENV) $(OLDEST) build dist *.egg-info .coverage .coverage.* .langgraph_api
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 

@@ -14,13 +14,26 @@ from ..memory.archive.sql import SqlArchive
 from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.record import Owner
-from .faults import discreet, reported
-from .home import configured
-from .options import AnySession, ConfigFile, Root, Session, User
+from .faults import discreet
+from .home import (
+    AnySession,
+    ConfigFile,
+    Root,
+    Session,
+    User,
+    called,
+    configured,
+    one_called,
+    shown,
+)
 from .printable import in_line
-from .session_names import called, none_of, one_called, shown
 
-app = typer.Typer(help="Check, export, import and copy what is stored.", no_args_is_help=True)
+app = typer.Typer(
+    help="Check, export, import and copy what is stored.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 
 class Form(StrEnum):
@@ -31,7 +44,6 @@ class Form(StrEnum):
 
 
 @app.command()
-@reported()
 def verify(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
@@ -48,12 +60,11 @@ def verify(
             damaged |= any(finding.fatal for finding in findings)
             typer.echo("\n".join([_verdict(archive, owner, findings), *map(_line, findings)]))
     if not owners:
-        typer.echo(none_of(home))
+        typer.echo(home.none)
     raise typer.Exit(int(damaged or not owners))
 
 
 @app.command()
-@reported()
 def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     session: Session,
     target: Annotated[Path, typer.Argument(help="New folder, or new file for Markdown.")],
@@ -79,7 +90,6 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
 
 
 @app.command("import")
-@reported()
 def take_over(
     folder: Annotated[Path, typer.Argument(help="Folder of a session, a user, or all users.")],
     root: Root = None,
@@ -99,7 +109,6 @@ def take_over(
 
 
 @app.command("copy")
-@reported()
 def duplicate(
     source: Annotated[str, typer.Argument(metavar="FROM", help="Folder or URL of an archive.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="Folder or URL of another one.")],

@@ -6,32 +6,33 @@ from typing import Annotated, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ..graph.attention_commands import explained, forgetting, listed, suppressing, unsuppressing
 from ..memory.attention import Attention, Explanation
-from .faults import reported
-from .home import configured
-from .options import ConfigFile, Root, User
+from .home import ConfigFile, Root, User, configured
 from .printable import in_line
+from .screen import fitted
 
 app = typer.Typer(
-    help="What is in a user's attention across sessions, and why.", no_args_is_help=True
+    help="See what is in a user's attention, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <session>/<effort>.")]
 
 
 @app.command("list")
-@reported()
 def attended(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
     """List what is in attention, most first, then what is suppressed."""
-    Console(highlight=False).print(attention_table(listed(*_kept(root, user, config))))
+    console, found = Console(highlight=False), attention_table(listed(*_kept(root, user, config)))
+    console.print(fitted(found, console) if isinstance(found, Table) else found)
 
 
 @app.command()
-@reported()
 def explain(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
@@ -40,7 +41,6 @@ def explain(
 
 
 @app.command()
-@reported()
 def suppress(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
@@ -49,7 +49,6 @@ def suppress(
 
 
 @app.command()
-@reported()
 def unsuppress(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
@@ -58,7 +57,6 @@ def unsuppress(
 
 
 @app.command()
-@reported()
 def forget(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
@@ -68,7 +66,8 @@ def forget(
 
 def attention_table(found: Iterable[Explanation]) -> Table | Text:
     """Return a row for each memory, or a line that there is none."""
-    table = Table("Memory", "Holds", "Level", "Accesses", "Fades")
+    figures = [Column(name, no_wrap=True) for name in ("Holds", "Level", "Accesses", "Fades")]
+    table = Table("Memory", *figures)
     for one in found:
         state = "suppressed" if one.suppressed else one.level
         cells = (one.id, f"{one.effective:.1f}", state, f"{one.accesses:,}", _fades(one))

@@ -1,33 +1,73 @@
-"""`ebbtide chat`: a conversation at the terminal, kept from one run to the next."""
+"""`ebbtide chat`: a conversation at the terminal or through a pipe, kept from run to run."""
 
 import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, TextIO, TypeAlias
 
+import typer
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory
 from rich.console import Console
 
 from ..memory.errors import SessionNotFoundError
 from .chat_commands import COMPLETED, in_commands, obeyed
 from .conversation import Conversation, conversation
 from .faults import one_line
-from .home import Setup
-from .lines import ReadLine, lines
+from .home import ConfigFile, Root, User, configured
 from .printable import in_line
 from .screen import Screen
 
+ReadLine: TypeAlias = Callable[[], str | None]
+"""Returns the next line without white space at its end, None if there are no more."""
+
+_PROMPT = FormattedText([("ansicyan bold", "> ")])
+
 _SHOWN = 60
+"""Characters of an unfinished turn that an offer to resume it quotes: they fit on its line."""
 
 
-def chat(setup: Setup, thread: str) -> None:
-    """Talk on a thread until the user leaves."""
+def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
+    thread: Annotated[str, typer.Option("--thread", help="Name of the conversation.")] = "default",
+    root: Root = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Such as openai:gpt-5-mini, or offline.")
+    ] = None,
+    embeddings: Annotated[
+        str | None,
+        typer.Option(
+            "--embeddings",
+            help="Searches by meaning too: minilm, or such as openai:text-embedding-3-small.",
+        ),
+    ] = None,
+    user: User = None,
+    config: ConfigFile = None,
+) -> None:
+    """Talk to the agent; the conversation is kept and goes on the next time.
+
+    Of lines that are piped in, each is a turn or a command; errors go to stderr, and exit code 1
+    says that there were some.
+    """
+    setup = configured(root, user, config, model)
     screen = Screen(Console(highlight=False), setup.settings.context_budget)
-    with conversation(setup, thread) as talk:
+    with conversation(setup, thread, embeddings) as talk:
         _greet(talk, screen, in_line(f"Thread {thread} in {setup.home.shown}"))
-        _Chat(talk, screen, lines(talk.history, COMPLETED)).talk()
+        typing = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+        read = typed(talk.history, COMPLETED) if typing else piped(sys.stdin)
+        dialogue = _Chat(talk, screen, read)
+        dialogue.talk()
+    if dialogue.failed and not typing:
+        raise typer.Exit(1)
 
 
 class _Chat:
     """The dialogue: lines in, turns out; whatever fails, it goes on."""
 
     def __init__(self, talk: Conversation, screen: Screen, read: ReadLine) -> None:
+        self.failed = False
         self._talk = talk
         self._screen = screen
         self._read = read
@@ -53,7 +93,7 @@ class _Chat:
         except SessionNotFoundError:
             self._screen.notice("Nothing was said on this thread yet.")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
-            self._screen.notice(in_commands(one_line(error, os.environ)), "red")
+            self._fail(in_commands(one_line(error, os.environ)))
             self._offer("A turn is not finished")
         return True
 
@@ -74,10 +114,14 @@ class _Chat:
             self._offer("Stopped")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
             self._screen.end()
-            self._screen.notice(one_line(error, os.environ), "red")
+            self._fail(one_line(error, os.environ))
             self._offer("The turn is not finished")
         else:
             self._screen.end()
+
+    def _fail(self, error: str) -> None:
+        self.failed = True
+        self._screen.error(error)
 
     def _offer(self, why: str) -> None:
         """Say how to go on with an unfinished turn, if there is one."""
@@ -95,3 +139,41 @@ def _greet(talk: Conversation, screen: Screen, where: str) -> None:
         screen.notice("There were no checkpoints: restored from the archive.", "yellow")
     stands = f"turn {talk.turn} was the last" if talk.turn else "new"
     screen.notice(f"{where} ({stands}). /help for help.")
+
+
+class _OnFile(FileHistory):
+    """What the file holds now: what was deleted there is not brought back from memory."""
+
+    async def load(self) -> AsyncGenerator[str, None]:
+        """Yield what was typed, the newest first."""
+        for said in self.load_history_strings():
+            yield said
+
+
+def typed(history: Path, commands: Sequence[str]) -> ReadLine:
+    """Read from a terminal; arrow up brings back what was typed, Tab completes a command."""
+    session: PromptSession[str] = PromptSession(
+        history=_OnFile(str(history)),
+        completer=WordCompleter([*commands], sentence=True),
+        complete_while_typing=False,
+    )
+
+    def read() -> str | None:
+        try:
+            return session.prompt(_PROMPT).rstrip()
+        except KeyboardInterrupt:
+            return ""
+        except EOFError:
+            return None
+
+    return read
+
+
+def piped(stream: TextIO | None) -> ReadLine:
+    """Read from a file or a pipe; there is none in a process without standard input."""
+
+    def read() -> str | None:
+        line = stream.readline() if stream else ""
+        return line.rstrip() if line else None
+
+    return read

@@ -12,9 +12,8 @@ from ..memory.turn_lines import page_of
 from . import commands
 from .attention import attention_table, explanation_page
 from .conversation import Conversation
-from .pages import context_page, efforts_page, erasure_page, found_page, turns_page
-from .screen import Screen
-from .stats import metrics, series
+from .screen import Screen, context_page, efforts_page, erasure_page, found_page, turns_page
+from .sessions import metrics, series
 
 Action: TypeAlias = Callable[[Conversation, Screen, str], None]
 """Takes the thread, where to show things, and what stands after the command's name."""

@@ -14,7 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from ..graph.agent import create_memory_agent
 from ..graph.restore import arestore
 from ..memory.record import Owner
-from .home import Setup
+from .home import Setup, embeddings_named
 
 Show: TypeAlias = Callable[[str, Any], None]
 """Takes a stream mode and one event of it."""
@@ -90,12 +90,15 @@ class Conversation:
 
 
 @contextmanager
-def conversation(setup: Setup, thread: str) -> Iterator[Conversation]:
+def conversation(
+    setup: Setup, thread: str, embeddings: str | None = None
+) -> Iterator[Conversation]:
     """Open a thread on the checkpoints and the archive of a home, and close them at the end.
 
     If the checkpoints are lost and the archive is there, the thread is restored from it.
     """
     model, owner = setup.chat_model(), Owner(setup.home.user, thread)
+    found = embeddings_named(embeddings)
     with (
         setup.home.archive() as archive,
         asyncio.Runner() as runner,
@@ -107,6 +110,7 @@ def conversation(setup: Setup, thread: str) -> Iterator[Conversation]:
             archive=archive,
             settings=setup.settings,
             attention=setup.redis(archive),
+            embeddings=found,
         )
         talk = Conversation(runner, agent, owner, setup.home.history())
         if talk.is_new() and archive.newest(owner) is not None:

@@ -1,29 +1,45 @@
 """`ebbtide demo`: a scripted conversation through the real graph, and what its context costs."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
 
 from ..graph.looking import astats
-from ..memory.metrics import Report, ratio
+from ..memory.metrics import Report, TurnTokens, ratio
 from ..memory.record import Owner
 from ..memory.settings import Settings
 from .conversation import Conversation, conversation
-from .demo_page import WIDTH, Page
 from .demo_script import SCRIPT, Line
 from .home import Home, Setup
-from .stats import percent
+from .printable import in_line, printable
+from .screen import STYLES, banner, bar, by_part
+from .sessions import percent
 
 _FORGOTTEN = 8
 """Turns without a mention that evict a summary here, so that a short day shows it."""
 
+_WIDTH = 100
+"""Columns of the page: what a README can show."""
+
+_BLOCK = 200
+"""Tokens of one block of a bar, so that the longest fits the page."""
+
+_SAID, _ANSWERED, _FEW = 150, 400, 8
+"""Characters shown of a question and of an answer; words too few to be left out."""
+
+_HISTORY = "grey35"
+_REMARK = "italic grey62"
 _STOPPED = "✂ Stopped: the model has called close_effort, and the tool has not run."
 _RESUMED = "↻ A new agent on the same files resumes the turn."
 
@@ -32,17 +48,18 @@ class _CutError(Exception):
     """The agent was stopped on purpose, in the middle of a turn."""
 
 
-def demo(root: Path | None) -> None:
-    """Run the demonstration on the files in `root`, or in a temporary folder."""
-    page = Page(_console())
+def demo(
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", help="Keep the files here (default: a temporary folder)."),
+    ] = None,
+) -> None:
+    """Watch a scripted conversation and what becomes of its context, offline."""
+    page, began = _Page(), perf_counter()
     thread = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    began = perf_counter()
+    settings = Settings(summary_eviction_threshold=_FORGOTTEN, rebuild="every-turn")
     with _folder(root) as folder:
-        setup = Setup(
-            Home(folder),
-            Settings(summary_eviction_threshold=_FORGOTTEN, rebuild="every-turn"),
-            "offline",
-        )
+        setup = Setup(Home(folder), settings, "offline")
         page.opening(str(folder))
         found = _play(setup, thread, page)
         results = [*_results(setup, thread, found), ("Time", f"{perf_counter() - began:.1f} s")]
@@ -53,57 +70,39 @@ def demo(root: Path | None) -> None:
         page.command(f"Go on with it: ebbtide chat --model offline {go_on} --thread {thread}")
 
 
-def _play(setup: Setup, thread: str, page: Page) -> Report:
+def _play(setup: Setup, thread: str, page: "_Page") -> Report:
     """Play the script, with a new agent after a cut; return what `ebbtide stats` says of it."""
-    playing = _Playing(page)
-    while playing.left:
+    left, cut = deque(enumerate(SCRIPT, start=1)), False
+    while left:
         with conversation(setup, thread) as talk:
-            playing.go_on(talk)
+            cut = _played(talk, left, page, resumes=cut)
             found = talk.command(astats)
     return found
 
 
-class _Playing:
-    """The script while it is played: what is left, whether a turn was cut, the last one shown."""
-
-    def __init__(self, page: Page) -> None:
-        self.left = deque(enumerate(SCRIPT, start=1))
-        self._page = page
-        self._cut = False
-        self._shown = 0
-
-    def go_on(self, talk: Conversation) -> None:
-        """Play until a turn is cut, beginning with the rest of the one that was."""
-        while self.left:
-            number, line = self.left[0]
-            try:
-                self._turn(talk, number, line)
-            except _CutError:
-                self._cut = True
-                self._asked(talk.command(astats), number, line)
-                self._page.remark(_STOPPED, "bold red")
-                return
-            self.left.popleft()
-
-    def _turn(self, talk: Conversation, number: int, line: Line) -> None:
-        resumes, self._cut = self._cut, False
+def _played(
+    talk: Conversation, left: deque[tuple[int, Line]], page: "_Page", *, resumes: bool
+) -> bool:
+    """Play until a turn is cut, beginning with the rest of the one that was; tell if one was."""
+    while left:
+        number, line = left[0]
         seen = _Seen(cut=line.cut and not resumes)
-        talk.run(None if resumes else line.said, seen.show)
-        if not (line.scene or line.note or seen.values["memory"]["banners"]):
-            return
-        found = talk.command(astats)
-        if resumes:
-            self._page.remark(_RESUMED, "bold green")
-        else:
-            self._asked(found, number, line)
-        self._page.answered(seen.values, found.turns[-1], line.note)
-
-    def _asked(self, found: Report, number: int, line: Line) -> None:
-        """Print a question, and before it what the turns since the last one came to."""
-        if self._shown < number - 1:
-            self._page.quiet(self._shown + 1, found.turns[number - 2])
-        self._page.asked(number, line.said, line.scene)
-        self._shown = number
+        try:
+            talk.run(None if resumes else line.said, seen.show)
+        except _CutError:
+            page.asked(number, line, talk.command(astats).turns)
+            page.row(Text(_STOPPED, style="bold red"))
+            return True
+        left.popleft()
+        if line.scene or line.note or seen.values["memory"]["banners"]:
+            turns = talk.command(astats).turns
+            if resumes:
+                page.row(Text(_RESUMED, style="bold green"))
+            else:
+                page.asked(number, line, turns)
+            page.answered(seen.values, turns[-1], line.note)
+        resumes = False
+    return False
 
 
 class _Seen:
@@ -141,11 +140,91 @@ def _results(setup: Setup, thread: str, found: Report) -> list[tuple[str, str]]:
     ]
 
 
-def _console() -> Console:
-    """Return a console of at most 100 columns, 100 if nobody says how many there are."""
-    console = Console(highlight=False)
-    console.width = min(WIDTH, console.width) if console.is_terminal else WIDTH
-    return console
+class _Page:
+    """The demonstration's page, printed from top to bottom: a row is a turn's number, who, what."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        narrow = self._console.is_terminal and self._console.width < _WIDTH
+        self._console.width = self._console.width if narrow else _WIDTH
+        self._shown = 0
+
+    def opening(self, folder: str) -> None:
+        """Say what is to be seen, and what the colours mean."""
+        colours = Text(" ").join(Text(f"█ {name}", style=style) for name, style in STYLES.items())
+        self._console.print(
+            Text("Ebbtide: a working memory that manages itself", style="bold"),
+            Text("A scripted talk. The offline model follows rules, quotes from its context only."),
+            Text("Turns in which nothing comes or leaves are one line for all of them."),
+            Text.assemble(f"What a turn sends, {_BLOCK} tokens a block: ", colours),
+            Text.assemble(("░ ", _HISTORY), "what an agent that sends everything would send more"),
+            sep="\n",
+        )
+        self.command(f"The files are in {folder}")
+
+    def row(self, text: Text, number: str = "", who: Text | str = "") -> None:
+        """Print a row of a turn."""
+        grid = Table.grid(padding=(0, 1), expand=True)
+        grid.add_column(justify="right", style="dim", width=3)
+        grid.add_column(width=3)
+        grid.add_column(ratio=1)
+        grid.add_row(number, who, text)
+        self._console.print(grid)
+
+    def asked(self, number: int, line: Line, turns: Sequence[TurnTokens]) -> None:
+        """Print a question; before it as one row what the quiet turns since the last came to."""
+        first, last = self._shown + 1, number - 1
+        if first <= last:
+            quiet = f"turns {first}-{last}" if first < last else f"turn {first}"
+            self.row(Text(f"{quiet}: nothing comes, nothing leaves", style="dim"))
+            self.row(_sent(turns[last - 1]))
+        self._shown = number
+        if line.scene:
+            self._heading(line.scene)
+        self.row(_short(line.said, _SAID), str(number), Text("you", style="bold cyan"))
+
+    def answered(self, values: Mapping[str, Any], spent: TurnTokens, note: str) -> None:
+        """Print what a turn did: banners, answer, context, and what to look at."""
+        for line in values["memory"]["banners"]:
+            self.row(banner(line.partition("\n")[0]))
+        answer = values["messages"][-1].text
+        self.row(_short(answer, _ANSWERED), who=Text("ebb", style="bold green"))
+        self.row(_sent(spent))
+        if note:
+            self.row(Text(note, style=_REMARK))
+
+    def command(self, text: str) -> None:
+        """Print how to go on, on one line however long it is, so that it can be copied."""
+        self._console.print(Text(in_line(text), style=_REMARK), soft_wrap=True)
+
+    def summary(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Print what came of it all."""
+        self._heading("What came of it")
+        table = Table.grid(padding=(0, 2))
+        for name, value in rows:
+            table.add_row(Text(name), Text(in_line(value), style="bold"))
+        self._console.print(table)
+
+    def _heading(self, text: str) -> None:
+        self._console.print()
+        self._console.print(Rule(Text(text, style="bold"), align="left", style=_HISTORY))
+
+
+def _sent(spent: TurnTokens) -> Text:
+    """Return what a turn sent as a bar and by its parts, beside the full history."""
+    more = "░" * (max(0, spent.full_history - spent.total) // _BLOCK)
+    figures = f"\nsent {spent.total:,}, full history {spent.full_history:,}: "
+    return Text.assemble(bar(spent.tiers, _BLOCK), (more, _HISTORY), figures, by_part(spent.tiers))
+
+
+def _short(text: str, limit: int) -> Text:
+    """Return the beginning of a text in one paragraph, and how many words are left out."""
+    words = printable(text).split()
+    shown = len(" ".join(words)[:limit].split())
+    left = len(words) - shown
+    if left <= _FEW:
+        return Text(" ".join(words))
+    return Text.assemble(" ".join(words[:shown]), (f" … ({left} more words)", "dim"))
 
 
 @contextmanager

@@ -1,10 +1,8 @@
-"""What `ebbtide eval` works with, made from its options."""
+"""What `ebbtide eval` works with, made from its asked."""
 
 import os
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeAlias
 
 import typer
 from langchain.chat_models import init_chat_model
@@ -23,7 +21,7 @@ from ..graph.embeddings import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
 from ..memory.errors import SettingsError
-from .faults import one_line
+from .faults import installed_version, one_line
 from .home import configured
 
 OFF = "off"
@@ -33,21 +31,23 @@ _JUDGED = "judged"
 _BY_LETTERS = "their letters (rapidfuzz's ratio, no embeddings were given)"
 _BY_MEANING = "their meaning (cosine of {name})"
 
-Models: TypeAlias = tuple[str | None, str | None, str | None, str | None]
-"""The options model, judge, embeddings and prices, as they were given."""
-
-Files: TypeAlias = tuple[Path, Path | None, Path | None]
-"""The options out, record and replay, as they were given."""
-
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """Which trials are asked for; none of a kind means all that there are."""
+class Asked:
+    """What the command was given; none of a kind means all that there are."""
 
-    strategies: tuple[str, ...]
-    templates: tuple[str, ...]
+    strategy: list[str] | None
+    template: list[str] | None
     trials: int | None
     concurrency: int
+    model: str | None
+    judge: str | None
+    embeddings: str | None
+    prices: str | None
+    out: Path
+    record: Path | None
+    replay: Path | None
+    config: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +58,46 @@ class Ready:
     crew: Crew
 
 
-def ready(options: Options, models: Models, files: Files, config: Path | None) -> Ready:
+def ready(asked: Asked) -> Ready:
     """Return the plan and the crew; raises what is wrong with the options before any work."""
-    (model, judge, embeddings, prices), (out, record, replay) = models, files
-    if replay and (model or judge or record):
+    if asked.replay and (asked.model or asked.judge or asked.record):
         raise typer.BadParameter("--replay names the model and the judge; leave out the others")
-    embedder = choose_embedder(embeddings)
-    alike = by_meaning(embedder) if embedder else lexical
-    likeness = _BY_MEANING.format(name=embeddings) if embeddings else _BY_LETTERS
-    tapes = library(replay) if replay else None
-    names = (tapes.model, tapes.judge) if tapes else _names(model, judge, config)
+    embedder = choose_embedder(asked.embeddings)
+    tapes = library(asked.replay) if asked.replay else None
+    names = (tapes.model, tapes.judge) if tapes else _names(asked)
     setup = Setup(
-        version=_version(),
+        version=installed_version(),
         model=names[0],
         judge=names[1],
-        likeness=likeness,
-        prices=_prices(prices),
+        likeness=_BY_MEANING.format(name=asked.embeddings) if asked.embeddings else _BY_LETTERS,
+        prices=_prices(asked.prices),
         note=REPLAYED if tapes else "",
     )
-    plan = _plan(options, setup, tapes)
+    plan = _plan(asked, setup, tapes)
     chat = _loaded(names[0], replayed=tapes is not None)
-    judging = _judge(setup, out / _JUDGED, tapes)
-    if record:
-        _begin(record, setup)
-    settings = configured(None, None, config).settings
-    return Ready(plan, Crew(chat, judging, embedder, alike, settings, tapes, record))
+    judging = _judge(setup, asked.out / _JUDGED, tapes)
+    if asked.record:
+        _begin(asked.record, setup)
+    alike = by_meaning(embedder) if embedder else lexical
+    settings = configured(None, None, asked.config).settings
+    return Ready(plan, Crew(chat, judging, embedder, alike, settings, tapes, asked.record))
 
 
-def _names(model: str | None, judge: str | None, config: Path | None) -> tuple[str, str | None]:
+def _names(asked: Asked) -> tuple[str, str | None]:
     """Return who answers and who judges; the offline model can judge nothing."""
-    name = model_name(configured(None, None, config, model).model, os.environ)
-    judging = judge or name
+    name = model_name(configured(None, None, asked.config, asked.model).model, os.environ)
+    judging = asked.judge or name
     return name, None if judging in {OFF, OFFLINE} else judging
 
 
-def _plan(options: Options, setup: Setup, tapes: Library | None) -> Plan:
+def _plan(asked: Asked, setup: Setup, tapes: Library | None) -> Plan:
     strategies, templates, trials = named(tapes) if tapes else ([], [*shipped()], 1)
     return Plan(
-        strategies=chosen(options.strategies or strategies),
-        templates=read_all(options.templates or templates),
-        trials=options.trials or trials,
+        strategies=chosen(asked.strategy or strategies),
+        templates=read_all(asked.template or templates),
+        trials=asked.trials or trials,
         setup=setup,
-        concurrency=options.concurrency,
+        concurrency=asked.concurrency,
     )
 
 
@@ -137,14 +135,6 @@ def _begin(path: Path, setup: Setup) -> None:
             "choose another file"
         )
     mended(path)
-
-
-def _version() -> str:
-    """Return the version of what is measured; a checkout that is not installed has none."""
-    try:
-        return version("ebbtide")
-    except PackageNotFoundError:
-        return "of a checkout"
 
 
 def _prices(written: str | None) -> tuple[float, float] | None:

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 
 import typer
 
@@ -61,3 +62,11 @@ def discreet(text: str) -> str:
     'postgresql://ann:***@host/db?sslpassword=***'
     """
     return _IN_QUERY.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))
+
+
+def installed_version() -> str:
+    """Return the version of Ebbtide; a checkout that is not installed has none."""
+    try:
+        return version("ebbtide")
+    except PackageNotFoundError:
+        return "of a checkout"

@@ -1,22 +1,43 @@
-"""Where the commands keep things: the archive at the root, what only the chat needs beside it."""
+"""What commands share: their options, where things are kept, and sessions by their names."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
+import typer
+from langchain.embeddings import init_embeddings
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 
 from ..graph.attention_commands import nobody
 from ..graph.config import ROOT, load
 from ..graph.models import choose_model
 from ..graph.redis_url import redis_attention
+from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention import Attention
-from ..memory.errors import SettingsError
+from ..memory.errors import ArchiveError, SettingsError
 from ..memory.names import safe_name
-from ..memory.record import DEFAULT_USER
+from ..memory.record import DEFAULT_USER, Owner
 from ..memory.settings import Settings
 from .faults import discreet, one_line
+from .printable import in_line
+
+Root: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--root", help=f"Folder of the archive, or URL (default: {ROOT})."),
+]
+User: TypeAlias = Annotated[
+    str | None, typer.Option("--user", help="Whose sessions (default: default).")
+]
+ConfigFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--config", help="Settings file (default: ebbtide.yaml).")
+]
+Session: TypeAlias = Annotated[str, typer.Argument(help="Name of the session, or of its thread.")]
+AnySession: TypeAlias = Annotated[
+    str | None, typer.Argument(help="Name of a session or a thread; without it, all of them.")
+]
 
 FOLDER = ".ebbtide"
 """What only the chat needs, in the folder of the archive, or in the usual one beside a database."""
@@ -31,8 +52,13 @@ class Home:
 
     @property
     def shown(self) -> str:
-        """Where the archive is, without a password."""
-        return discreet(str(self.root))
+        """Where the archive is, from the root of the disk, without a password."""
+        return discreet(str(self.root if is_url(self.root) else Path(self.root).absolute()))
+
+    @property
+    def none(self) -> str:
+        """That the user has no sessions here."""
+        return in_line(f"No sessions of {self.user} in {self.shown}")
 
     def archive(self) -> SqlArchive:
         """Open the archive."""
@@ -48,7 +74,7 @@ class Home:
 
     def _folder(self) -> Path:
         """Return a folder per user, so that two users' threads of one name stay apart."""
-        root = Path(ROOT if is_url(self.root) else self.root)
+        root = Path(ROOT).expanduser() if is_url(self.root) else Path(self.root)
         folder = root / FOLDER / safe_name(self.user)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -97,3 +123,47 @@ def configured(
     """Read the configuration under the options of a command; one that is None was not given."""
     read = load({"root": root, "model": model}, environment=os.environ, path=config)
     return Setup(Home(read.root, user or DEFAULT_USER), read.settings, read.model)
+
+
+def embeddings_named(name: str | None) -> Embeddings | str | None:
+    """Return a provider's embeddings by their name, such as `openai:text-embedding-3-small`.
+
+    Another name is returned as it is, for the agent to know. Raises `SettingsError`.
+    """
+    if name is None or ":" not in name:
+        return name
+    try:
+        return init_embeddings(name)
+    except Exception as error:  # each provider's package raises its own
+        raise SettingsError(
+            f"embeddings {name!r} cannot be used: {one_line(error, os.environ)}"
+        ) from error
+
+
+def shown(owner: Owner) -> str:
+    """Return the name of a session: its thread, and its namespace if there is one.
+
+    >>> shown(Owner("ann", "t1")), shown(Owner("ann", "t1", "agent"))
+    ('t1', 't1 (agent)')
+    """
+    return f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread
+
+
+def called(archive: Archive, user: str, name: str | None) -> list[Owner]:
+    """Return the sessions of a user, all or those whose name or thread is `name`.
+
+    If none of that name is listed it is taken for a thread: one that is unknown, or so damaged
+    that its folder does not tell its name.
+    """
+    owners = [one for one in archive.sessions(user) if name in {None, one.thread, shown(one)}]
+    return owners if owners or name is None else [Owner(user, name)]
+
+
+def one_called(archive: Archive, user: str, name: str) -> Owner:
+    """Return the only session of that name; raises `ArchiveError` if there are several."""
+    owners = called(archive, user, name)
+    exact = [owner for owner in owners if shown(owner) == name] or owners
+    if len(exact) > 1:
+        names = ", ".join(repr(shown(owner)) for owner in exact)
+        raise ArchiveError(f"{name!r} is the thread of several sessions: name one of {names}")
+    return exact[0]

@@ -1,37 +1,76 @@
-"""The command `ebbtide`."""
+"""The command `ebbtide`; what a command needs is imported when it is called."""
 
 import io
 import logging
 import sys
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from . import archive, attention
-from .chat import chat as talk
-from .demo import demo as show
-from .evaluate import evaluate
-from .faults import Logged, reported
-from .home import configured
-from .options import AnySession, ConfigFile, Model, Root, Thread, User
-from .sessions import table
-from .settings import settings as show_settings
-from .stats import stats as metrics
+from .faults import Logged, installed_version, reported
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
+    "sessions": ("sessions:sessions", "List the sessions of a user."),
+    "settings": ("settings:settings", "Show the settings in force, and where each was given."),
+    "stats": ("sessions:stats", "Show what the memory did, and what its context cost."),
+    "demo": ("demo:demo", "Watch a scripted conversation and its context, offline."),
+    "eval": ("evaluate:evaluate", "Measure how well strategies keep a conversation's goal."),
+    "archive": ("archive:app", "Check, export, import and copy what is stored."),
+    "attention": ("attention:app", "See what is in a user's attention, and why."),
+}
+"""Each command: the module and the name of its function or of its own commands, and its help."""
+
+
+class Lazy(TyperGroup):
+    """Commands of which `--help` knows the name and the help, and nothing more is imported."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that is called, now imported."""
+        name, _, rest = super().resolve_command(ctx, args)
+        module, _, function = COMMANDS[name or ""][0].partition(":")
+        found = getattr(import_module(f".{module}", __package__), function)
+        if not isinstance(found, typer.Typer):
+            own = typer.Typer(add_completion=False, rich_markup_mode=None)
+            own.command()(found)
+            found = own
+        return name, get_command(found), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what fails ends in one line on stderr and exit code 1."""
+        with reported():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
+    cls=Lazy,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
     rich_markup_mode=None,
 )
-app.add_typer(archive.app, name="archive")
-app.add_typer(attention.app, name="attention")
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 (as typer calls it)
+    if asked:
+        typer.echo(f"ebbtide {installed_version()}")
+        raise typer.Exit
 
 
 @app.callback()
-def ebbtide() -> None:
+def ebbtide(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
     """Talk to an agent whose working memory manages itself, and look after what it stored."""
+    del version  # it was heeded before the command is
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -39,55 +78,12 @@ def ebbtide() -> None:
         logging.lastResort.setFormatter(Logged())
 
 
-@app.command()
-@reported()
-def chat(
-    thread: Thread = "default",
-    root: Root = None,
-    model: Model = None,
-    user: User = None,
-    config: ConfigFile = None,
-) -> None:
-    """Talk to the agent; the conversation is kept and goes on the next time."""
-    talk(configured(root, user, config, model), thread)
+def _named() -> None:
+    """Stand for a command until it is called."""
 
 
-@app.command()
-@reported()
-def sessions(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
-    """List the sessions of a user."""
-    table(configured(root, user, config).home)
-
-
-@app.command()
-@reported()
-def settings(config: ConfigFile = None) -> None:
-    """Show the settings that are in force, and where each was given."""
-    show_settings(config)
-
-
-@app.command()
-@reported()
-def stats(
-    session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
-) -> None:
-    """Show what the memory of a session did, and what its context cost."""
-    metrics(configured(root, user, config).home, session)
-
-
-@app.command()
-@reported()
-def demo(
-    root: Annotated[
-        Path | None,
-        typer.Option("--root", help="Keep the files here (default: a temporary folder)."),
-    ] = None,
-) -> None:
-    """Watch a scripted conversation and what becomes of its context, offline."""
-    show(root)
-
-
-app.command("eval")(reported()(evaluate))
+for _name, (_, _help) in COMMANDS.items():
+    app.command(_name, help=_help)(_named)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,101 @@
-"""`ebbtide sessions`: a table of what a user's archive holds."""
+"""`ebbtide sessions` and `ebbtide stats`: what is stored, what it did, and what it cost."""
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ..memory.archive.protocol import Archive
-from ..memory.errors import ArchiveFormatError
-from ..memory.record import Owner
-from .home import Home
+from ..memory.errors import ArchiveFormatError, SessionNotFoundError
+from ..memory.metrics import Report, TurnTokens, report
+from ..memory.record import Owner, Tip
+from ..memory.view import every_turn
+from .home import AnySession, ConfigFile, Root, User, configured, shown
 from .printable import in_line
-from .session_names import none_of, shown
+from .screen import fitted
+
+_ROWS = 20
+_SERIES = "turns"
+_SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_history"})
+"""The metrics that are shown in percent."""
 
 
-def table(home: Home) -> None:
-    """Print a row for each session: thread, turns, efforts, last activity."""
-    console = Console(highlight=False)
-    listed = Table("Thread", "Turns", "Efforts", "Last activity")
+def sessions(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
+    """List the sessions of a user."""
+    home = configured(root, user, config).home
+    listed = Table(Column("Thread"), *_figures("Turns", "Efforts"), Column("Last activity"))
     with home.archive() as archive:
         for owner in archive.sessions(home.user):
-            listed.add_row(*(Text(in_line(cell)) for cell in _row(archive, owner)))
-    console.print(listed if listed.row_count else Text(f"{none_of(home)}."))
+            listed.add_row(*(Text(in_line(cell)) for cell in _cells(archive, owner)))
+    console = Console(highlight=False)
+    found = fitted(listed, console) if listed.row_count else Text(f"{home.none}.")
+    console.print(found, soft_wrap=not listed.row_count)
 
 
-def _row(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
+def stats(
+    session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
+) -> None:
+    """Show what the memory of a session did, and what its context cost."""
+    home = configured(root, user, config).home
+    console = Console(highlight=False)
+    with home.archive() as archive:
+        owners = [one for one in archive.sessions(home.user) if session in {None, one.thread}]
+        if session is not None and not owners:
+            raise SessionNotFoundError(session)
+        for owner in owners:
+            found = report(every_turn(archive, owner, archive.newest(owner) or Tip()))
+            for table in (metrics(owner.thread, found), series(found)):
+                console.print(fitted(table, console))
+
+
+def metrics(thread: str, found: Report) -> Table:
+    """Return a row for each metric of a thread."""
+    table = Table(Column("Metric"), *_figures("Value"), title=Text(in_line(thread)))
+    for name in Report.__dataclass_fields__:
+        if name != _SERIES:
+            value = getattr(found, name)
+            written = percent(value) if name in _SHARES else _written(value)
+            table.add_row(name.replace("_", " "), written)
+    return table
+
+
+def series(found: Report) -> Table:
+    """Return a row for each of the newest turns that have one."""
+    table = Table(
+        *_figures("Turn", "Context", "Expanded", "Always\nexpanded", "Full\nhistory", "Saved")
+    )
+    for turn in found.turns[-_ROWS:]:
+        table.add_row(*_row(turn))
+    return table
+
+
+def percent(share: float | None) -> str:
+    """Write a share in percent, and nothing as a dash.
+
+    >>> percent(0.333), percent(-24.5), percent(None)
+    ('33%', '-2,450%', '-')
+    """
+    return "-" if share is None else f"{share:,.0%}"
+
+
+def _row(turn: TurnTokens) -> tuple[str, ...]:
+    expanded = turn.tiers.get("expanded", 0)
+    values = (turn.total, expanded, turn.always_expanded, turn.full_history)
+    return str(turn.turn), *map(_written, values), percent(turn.savings)
+
+
+def _written(value: float | None) -> str:
+    """Write a count with its thousands, a ratio with two digits, and nothing as a dash."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+
+
+def _figures(*headers: str) -> list[Column]:
+    """Return columns of figures, none of which is ever cut."""
+    return [Column(header, no_wrap=True) for header in headers]
+
+
+def _cells(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
     """Return the cells of a session, as its newest branch shows it."""
     name = shown(owner)
     try:

@@ -1,35 +1,43 @@
-"""`ebbtide settings`: a table of the settings that are in force, and where each was given."""
+"""`ebbtide settings`: the settings that are in force, and where each was given."""
 
 import os
-from pathlib import Path
+from collections.abc import Iterator
+from textwrap import fill
+from typing import Annotated
 
+import typer
 from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
 
 from ..graph.config import NAMES, Config, Keys, load
-from ..graph.settings_table import described, written
+from ..graph.settings_table import described, settings_table, written
 from .faults import discreet
+from .home import ConfigFile
 from .printable import printable
 
-_OTHERS = ("Value", "From", "Range", "Meaning")
+_INDENT = "  "
 
 
-def settings(path: Path | None) -> None:
-    """Print a row for each setting: its value, who gave it, its range and its meaning."""
-    config = load({}, environment=os.environ, path=path)
-    listed = Table(Column("Setting", no_wrap=True), *map(_folded, _OTHERS))
-    for name in NAMES:
-        listed.add_row(*(Text(printable(cell)) for cell in _row(name, config)))
-    Console(highlight=False).print(listed)
+def settings(
+    *,
+    config: ConfigFile = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the table of docs/settings.md instead.")
+    ] = False,
+) -> None:
+    """Show the settings that are in force, and where each was given."""
+    if markdown:
+        typer.echo(settings_table())
+        return
+    width = Console().width
+    for head, meaning in _listed(load({}, environment=os.environ, path=config)):
+        typer.echo(printable(head))
+        typer.echo(fill(meaning, width, initial_indent=_INDENT, subsequent_indent=_INDENT))
 
 
-def _folded(header: str) -> Column:
-    return Column(header, overflow="fold")
-
-
-def _row(name: str, config: Config) -> tuple[str, ...]:
-    """Return the cells of a setting, as the program, the environment or the file has it."""
+def _listed(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield each setting with its value and who gave it, then its meaning and its range."""
     values = {**dict(config.settings), "model": config.model, "root": discreet(config.root)}
-    row = described(name, Keys.model_fields[name])
-    return name, written(values[name]), config.given.get(name, "default"), row.range, row.meaning
+    for name in NAMES:
+        row = described(name, Keys.model_fields[name])
+        given = config.given.get(name, "default")
+        yield f"{name}: {written(values[name])} ({given})", f"{row.meaning}; {row.range}"

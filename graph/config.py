@@ -1,11 +1,13 @@
 """Read the configuration: arguments beat the environment, which beats `ebbtide.yaml`.
 
 In the file and in the environment (`EBBTIDE_CONTEXT_BUDGET`) every field of `Settings` may be
-given but `user_id`, which belongs to a run; beside them `model` and `root`.
+given but `user_id`, which belongs to a run; beside them `model` and `root`. A variable that is
+almost one of these is an error, since its setting would silently keep its default.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,14 +17,17 @@ from pydantic import Field, ValidationError
 
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings
+from .redis_url import VARIABLE
+
+_log = logging.getLogger("ebbtide.config")
 
 FILE = "ebbtide.yaml"
 """The file that is read from the working directory if no other is named."""
 
 PREFIX = "EBBTIDE_"
 
-ROOT = "sessions"
-"""The folder of the archive if no other is named."""
+ROOT = "~/.ebbtide"
+"""The folder of the archive if no other is named: the same one, wherever one stands."""
 
 
 class Keys(Settings):
@@ -59,6 +64,10 @@ class _Given:
 
 _Layer: TypeAlias = Mapping[str, _Given]
 
+_NEAR = 0.8
+"""How alike two names must be for one to be a slip of the other. All begin with EBBTIDE_, which
+makes any two alike by half: at 0.8 a letter too many is found, and EBBTIDE_CI is nobody's."""
+
 NAMES = tuple(name for name in Keys.model_fields if name != "user_id")
 """The names that a file, the environment and the arguments may give."""
 
@@ -86,7 +95,7 @@ def load(
         checked = _checked(layer)
         chosen |= checked
         given |= {name: layer[name].where for name in checked}
-    model, root = chosen.pop("model", None), chosen.pop("root", ROOT)
+    model, root = chosen.pop("model", None), _folder(chosen.pop("root", ROOT))
     return Config(Settings.model_validate(chosen), model, root, given)
 
 
@@ -117,7 +126,13 @@ def _unknown(name: str) -> str:
 
 
 def _from_environment(environment: Mapping[str, str]) -> _Layer:
+    """Return what variables give; raises `SettingsError` for one that is almost a setting's."""
     variables = {name: PREFIX + name.upper() for name in NAMES}
+    known = [*variables.values(), VARIABLE, f"{PREFIX}USER_ID"]
+    for found in sorted({name for name in environment if name.startswith(PREFIX)} - {*known}):
+        if near := get_close_matches(found, known, n=1, cutoff=_NEAR):
+            raise SettingsError(f"{found}: unknown variable: did you mean {near[0]}?")
+        _log.warning("%s is no setting of Ebbtide and is ignored", found)
     return {
         name: _Given(environment[variable], variable)
         for name, variable in variables.items()
@@ -130,12 +145,25 @@ def _from_file(path: Path, *, required: bool) -> _Layer:
         return {}
     try:
         loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
-        return dict(_entries(loader, path))
+        return {
+            name: _beside(path, given) if name == "root" else given
+            for name, given in _entries(loader, path)
+        }
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingsError(f"{path}:{line}: not valid YAML: {error.problem}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
+
+
+def _beside(path: Path, given: _Given) -> _Given:
+    """Return a folder that a file names, as seen from where the file is."""
+    return replace(given, value=_folder(given.value, path.parent)) if given.value else given
+
+
+def _folder(root: Any, beside: Path = Path()) -> str:
+    """Return where a folder is, and the URL of a database as it is."""
+    return root if "://" in str(root) else str(beside / Path(str(root)).expanduser())
 
 
 def _entries(loader: yaml.SafeLoader, path: Path) -> Iterator[tuple[str, _Given]]:

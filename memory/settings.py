@@ -1,7 +1,7 @@
-"""Every number of the design, as one frozen model: the graph's context schema."""
+"""What a user can choose, as one frozen model: the graph's context schema; and the constants."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -29,44 +29,17 @@ class Settings(BaseModel):
     max_tool_rounds: int = Field(
         8, ge=0, le=1_000, description="Rounds of tool calls in one turn before the last answer"
     )
-    max_open_efforts: int = Field(
-        32, ge=1, le=1_000, description="Efforts that may be open at once"
-    )
-    summaries_limit: int = Field(
-        200, ge=1, le=10_000, description="Summaries of concluded efforts in the context at most"
-    )
     decay_threshold: int = Field(
         3, ge=1, le=100_000, description="Turns without a reference that collapse an expanded log"
     )
     summary_eviction_threshold: int = Field(
         20, ge=1, le=100_000, description="Turns without a reference that evict a summary"
     )
-    min_keyword_overlap: int = Field(
-        2, ge=1, le=100, description="Distinctive keywords that make a reference, a number"
-    )
-    reference_share: float = Field(
-        0.2, ge=0, le=1, description="Weight they must have in a message, a fraction of its terms"
-    )
-    keywords_limit: int = Field(
-        200, ge=1, le=10_000, description="Keywords of one effort at most, a number"
-    )
-    keyword_turns: int = Field(
-        50, ge=1, le=10_000, description="Newest turns of an effort that keywords are taken from"
-    )
-    weighed_efforts: int = Field(
-        200, ge=1, le=10_000, description="Newest efforts among which a keyword's rarity is counted"
-    )
-    status_limit: int = Field(
-        20, ge=1, le=1_000, description="Further efforts that `effort_status` lists"
-    )
     search_limit: int = Field(
         5, ge=1, le=50, description="Efforts and turns that `search_efforts` finds at most"
     )
     semantic_floor: float = Field(
         0.3, ge=0, le=1, description="Cosine that finds what shares no word, with embeddings"
-    )
-    embedded_turns: int = Field(
-        200, ge=1, le=10_000, description="Turns that a turn embeds at its end at most"
     )
     recall_hints: int = Field(
         3, ge=0, le=20, description="Hints at stored efforts beside a user message at most; 0 = off"
@@ -78,41 +51,17 @@ class Settings(BaseModel):
     summary_max_tokens: int = Field(
         120, ge=20, le=4_000, description="Length of an effort's summary at most, in tokens"
     )
-    summary_input_tokens: int = Field(
-        12_000,
-        ge=500,
-        le=1_000_000,
-        description="Log that one summary call reads at most, in tokens",
-    )
     anchor: Literal["on-change", "always", "off"] = Field(
         "on-change", description="When the model is told to write the state block that it keeps"
-    )
-    anchor_max_tokens: int = Field(
-        400, ge=40, le=10_000, description="Length of that block at most, in tokens"
     )
     compression: Literal["salience", "protected-core", "off"] = Field(
         "salience", description="How the older part of a long open effort is shortened"
     )
-    recent_turns: int = Field(
-        3, ge=1, le=1_000, description="Newest turns of an effort that are never compressed"
-    )
     similarity_threshold: float = Field(
         0.85, gt=0, le=1, description="Likeness above which two salient items say the same"
     )
-    salience_max_tokens: int = Field(
-        1_500, ge=100, le=100_000, description="Salient items of one effort at most, in tokens"
-    )
-    extraction_max_tokens: int = Field(
-        2_000, ge=100, le=100_000, description="Answer of a call that extracts at most, in tokens"
-    )
-    background_max_tokens: int = Field(
-        500, ge=50, le=10_000, description="Answer of a call for the background, in tokens"
-    )
     attention_threshold: float = Field(
         40.0, gt=0, le=100, description="What a memory holds at least to be in attention, 0-100"
-    )
-    attention_capacity: int = Field(
-        200, ge=1, le=10_000, description="Memories in a user's attention at most"
     )
     attention_limit: int = Field(
         10, ge=0, le=200, description="Memories surfaced when a session starts at most; 0 = off"
@@ -122,6 +71,42 @@ class Settings(BaseModel):
         coerce_numbers_to_str=True,
         description="Whose memory this is; only a run may set it, never the agent",
     )
+
+    # What nobody could say why he chooses: constants of the rules that read them.
+
+    max_open_efforts: ClassVar[int] = 32
+    """A bound against a model that opens one for every message; nobody keeps as many apart."""
+    summaries_limit: ClassVar[int] = 200
+    """Each is a line of some 30 tokens: 6,000 of a context before the budget cuts them."""
+    min_keyword_overlap: ClassVar[int] = 2
+    """Distinctive keywords that make a message a reference. With the weight and the bounds below
+    it is one operating point, measured together: changing one of them voids the figure of all."""
+    reference_share: ClassVar[float] = 0.2
+    """Weight that they must have in the message, a fraction of its terms."""
+    keywords_limit: ClassVar[int] = 200
+    """Keywords of one effort."""
+    keyword_turns: ClassVar[int] = 50
+    """Newest turns of an effort that keywords are taken from, so that none costs more than that."""
+    weighed_efforts: ClassVar[int] = 200
+    """Newest efforts among which a keyword's rarity is counted: those whose summaries may stand."""
+    status_limit: ClassVar[int] = 20
+    """Further efforts that `effort_status` lists: a screenful; the others are searched for."""
+    embedded_turns: ClassVar[int] = 200
+    """Turns that one turn embeds at its end, so that a long adopted history delays none by much."""
+    summary_input_tokens: ClassVar[int] = 12_000
+    """Log that one call for a summary reads; never more than the context budget."""
+    anchor_max_tokens: ClassVar[int] = 400
+    """Length of the state block: a fortieth of the default budget."""
+    recent_turns: ClassVar[int] = 3
+    """Newest turns of an effort that are never compressed, since they are still talked about."""
+    salience_max_tokens: ClassVar[int] = 1_500
+    """Quotes of one effort; never more than their share of the context budget."""
+    extraction_max_tokens: ClassVar[int] = 2_000
+    """Answer of a call that extracts: all the quotes above and their JSON fit."""
+    background_max_tokens: ClassVar[int] = 500
+    """Answer of a call for the background: about a page."""
+    attention_capacity: ClassVar[int] = 200
+    """Memories in a user's attention; the weakest leave. A session is shown ten of them."""
 
 
 def settings(**values: Any) -> Settings:

@@ -150,7 +150,7 @@ def test_whole_log_is_summarised(tmp_path: Path) -> None:
     here = talk(
         tmp_path,
         [call("open_effort", name="a"), *["ok"] * 30, call("close_effort"), "done"],
-        settings=Settings(summary_input_tokens=500),
+        settings=Settings().model_copy(update={"summary_input_tokens": 500}),
     )
     questions = [f"fact {number}: " + "word " * 60 for number in range(30)]
 

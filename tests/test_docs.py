@@ -30,7 +30,7 @@ from tests.pages import (
     text,
 )
 
-COMING = {"docs/from-create-agent.md", "docs/numbers.md", "docs/settings.md"}
+COMING = {"docs/from-create-agent.md"}
 """Pages that come with what they tell of; from then on their tests are as strict as all others."""
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ Ran: TypeAlias = Callable[[str], tuple[Run, list[str]]]
 WANTED = {
     *("architecture", "attention", "benchmarks", "commands", "compression", "concepts", "context"),
     *("embedding", "evaluation", "from-langmem", "from-summarization-middleware", "limits"),
-    *("search", "storage"),
+    *("numbers", "search", "settings", "storage"),
 }
 
 
@@ -118,11 +118,14 @@ def test_there_is_a_page_for_each_question(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_short_and_has_a_heading(page: str) -> None:
-    """A page begins with its one heading of the first level and has at most 200 lines."""
+    """A page begins with its one heading of the first level and has at most 200 lines.
+
+    That of the numbers, which is made and looked up, may be longer.
+    """
     lines = text(page).splitlines()
     outside = re.sub(r"^```.*?^```$", "", text(page), flags=re.DOTALL | re.MULTILINE)
 
-    assert len(lines) <= (150 if page == README else 200)
+    assert len(lines) <= {README: 150, "docs/numbers.md": 400}.get(page, 200)
     assert lines[0].startswith("# ")
     assert len(re.findall(r"^# ", outside, re.MULTILINE)) == 1
 

@@ -143,7 +143,9 @@ def names(source: str) -> set[str]:
 
 
 def surface(package: ModuleType) -> list[str]:
-    """Return the public names of a package, its modules aside."""
+    """Return the public names of a package, its modules aside; all are imported by then."""
+    for name in package.__all__:
+        getattr(package, name)
     return sorted(
         name
         for name, value in vars(package).items()
@@ -185,6 +187,19 @@ def test_every_source_folder_is_packaged() -> None:
     }
 
     assert sorted(packages) == sorted(PACKAGES)
+
+
+def test_the_extras_are_what_an_application_goes_without() -> None:
+    """The extras `cli` and `openai` repeat dependencies; docs/embedding.md names all others."""
+    needed, extras = PROJECT["project"]["dependencies"], PROJECT["project"]["optional-dependencies"]
+    spared = {*extras["cli"], *extras["openai"]}
+    page = (ROOT / "docs/embedding.md").read_text(encoding="utf-8")
+    named = page.partition("pip install --no-deps ebbtide\npip install ")[2].partition("```")[0]
+
+    assert spared <= {*needed}
+    assert set(named.replace("\\", "").split()) == {
+        one.partition(">=")[0] for one in needed if one not in spared
+    }
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -253,7 +268,7 @@ def test_a_function_takes_few_parameters() -> None:
     """
     greedy = {name for names in broken(greedy_functions).values() for name in names}
 
-    assert greedy <= {"build_memory_graph", "create_memory_agent", "evaluate", "export"}
+    assert greedy <= {"build_memory_graph", "create_memory_agent", "chat", "evaluate", "export"}
 
 
 def test_what_is_public_is_documented() -> None:

@@ -127,7 +127,9 @@ def test_verify_says_that_there_are_no_sessions(wrong: tuple[str, str]) -> None:
 
     result = archived("verify", *(word for pair in asked.items() for word in pair))
 
-    assert result.stdout == f"No sessions of {asked['--user']} in {asked['--root']}\n"
+    assert (
+        result.stdout == f"No sessions of {asked['--user']} in {Path(asked['--root']).absolute()}\n"
+    )
     assert result.exit_code == 1
 
 
@@ -312,7 +314,7 @@ def test_a_url_is_a_root_everywhere(database: Database, monkeypatch: pytest.Monk
     assert "default" in run("sessions").stdout
     assert run("stats", "default").exit_code == 0
     assert archived("export", "default", "out").exit_code == 0
-    assert Path("sessions/.ebbtide/default/checkpoints.sqlite").exists()
+    assert Path(".ebbtide/.ebbtide/default/checkpoints.sqlite").exists()
     assert not FILE.exists()
 
 

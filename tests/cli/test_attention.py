@@ -144,7 +144,9 @@ def test_in_the_chat() -> None:
 @pytest.mark.parametrize("line", ["/attention explain", "/attention remember it"])
 def test_in_the_chat_a_mistake_shows_the_usage(line: str) -> None:
     """Half a command and an unknown one say how it is written."""
-    assert "write /attention [explain|suppress|unsuppress|forget MEMORY]" in chat(line)
+    result = run("chat", "--model", "offline", "--user", "ann", said=f"{line}\n")
+
+    assert "write /attention [explain|suppress|unsuppress|forget MEMORY]" in result.stderr
 
 
 def test_on_redis(redis: RedisServer) -> None:

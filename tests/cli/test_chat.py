@@ -39,16 +39,20 @@ def chat(*lines: str, options: tuple[str, ...] = ()) -> Result:
     return CliRunner().invoke(app, arguments, input="".join(f"{line}\n" for line in lines))
 
 
-def asked(*lines: str, url: str) -> str:
-    """Talk to the model at a URL in a process of its own, the lines piped in; return its output."""
+def asked(*lines: str, url: str, fails: bool = False) -> str:
+    """Talk to the model at a URL in a process of its own, the lines piped in; return its output.
+
+    Its exit code says whether something failed.
+    """
     ran = subprocess.run(
         [sys.executable, "-m", "ebbtide.cli.main", *MODEL],
         input="".join(f"{line}\n" for line in lines),
         env={**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url},
         capture_output=True,
-        check=True,
+        check=False,
         text=True,
     )
+    assert (ran.returncode, bool(ran.stderr)) == (int(fails), fails)
     return ran.stdout + ran.stderr
 
 
@@ -106,7 +110,7 @@ def test_commands_are_listed_and_unknown_ones_named() -> None:
     result = chat("/help", "/nonsense 3", "", "/quit", "never read")
 
     assert all(f"\n{entry.usage} " in result.stdout for entry in COMMANDS.values())
-    assert "/nonsense is no command here; /help lists them." in result.stdout
+    assert "/nonsense is no command here; /help lists them." in result.stderr
     assert " of 16,000 tokens" not in result.stdout
 
 
@@ -145,7 +149,7 @@ def test_lost_checkpoints_are_restored_from_the_archive() -> None:
 def test_a_provider_error_is_one_line_and_enter_resumes_the_turn() -> None:
     """A refused call ends the turn in one line without the key; the turn can then be resumed."""
     with serving(Fail(401, message=f"no such key: {KEY}"), Say("Hello again.")) as server:
-        page = asked("Hello", "", "/quit", url=server.url)
+        page = asked("Hello", "", "/quit", url=server.url, fails=True)
 
     assert "no such key: ***" in page
     assert 'The turn is not finished: "Hello". Enter resumes it' in page
@@ -166,8 +170,8 @@ def test_an_archive_that_fails_is_one_line_and_the_chat_goes_on() -> None:
 
     result = chat("Hello!", "/help")
 
-    assert result.exit_code == 0, result.output
-    assert "database or disk is full" in result.stdout
+    assert result.exit_code == 1, result.output
+    assert "database or disk is full" in result.stderr
     assert 'The turn is not finished: "Hello!". Enter resumes it' in result.stdout
     assert "/quit  " in result.stdout
 
@@ -175,7 +179,7 @@ def test_an_archive_that_fails_is_one_line_and_the_chat_goes_on() -> None:
 def test_a_new_message_takes_the_place_of_an_unfinished_turn() -> None:
     """A new message after a failed turn is answered, and the failed turn is kept as aborted."""
     with serving(Fail(400), Say("Fine.")) as server:
-        asked("Hello", url=server.url)
+        asked("Hello", url=server.url, fails=True)
 
         page = asked("How are you?", url=server.url)
 

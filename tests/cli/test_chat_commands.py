@@ -73,9 +73,9 @@ def test_errors_speak_of_commands() -> None:
     """What a tool answers wrongly named efforts is said in the words of the commands."""
     result = chat(*OPENED, "/close nope", "/expand auth-bug", "/open auth-bug", "/efforts")
 
-    assert "no effort 'nope'. In the context: auth-bug. /efforts lists them" in result.stdout
-    assert "use /switch to make it active or /close to conclude it" in result.stdout
-    assert "use /switch to go on with it, or choose another name" in result.stdout
+    assert "no effort 'nope'. In the context: auth-bug. /efforts lists them" in result.stderr
+    assert "use /switch to make it active or /close to conclude it" in result.stderr
+    assert "use /switch to go on with it, or choose another name" in result.stderr
     assert "auth-bug (open, active)" in result.stdout
 
 
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_said(line: str, said: str) -> None:
     """Each mistake is named in one line, and nothing is sent."""
     result = chat("Hello!", line)
 
-    assert said in result.stdout
+    assert said in result.output
     assert result.stdout.count(" of 16,000 tokens") == 1
 
 
@@ -168,7 +168,7 @@ def test_the_anchor_is_rebuilt() -> None:
     block = "Hello.\n\n---STATE---\nGoal: greet [b]everyone[/b]\n---END STATE---"
     with serving(Say(block), Fail(400)) as server:
         lines = ("Hello", "/context rebuild", "/context rebuild --model", "/context rebuild x")
-        page = asked(*lines, "/quit", url=server.url)
+        page = asked(*lines, "/quit", url=server.url, fails=True)
     others = ("Hello!", "/context rebuild", "/context rebuild --model")
     bare = chat(*others, options=("--thread", "other"))
 
@@ -211,7 +211,7 @@ def test_without_a_yes_nothing_is_erased(answer: str) -> None:
 def test_of_a_first_turn_that_is_not_finished_nothing_can_be_erased() -> None:
     """It is in no archive yet; that is said, and Enter still resumes it."""
     with serving(Fail(400), Say("Here it is.")) as server:
-        page = asked("What is it?", "/message remove 1", "", "/quit", url=server.url)
+        page = asked("What is it?", "/message remove 1", "", "/quit", url=server.url, fails=True)
 
     assert "turn 1 not found on this branch: there is none" in page
     assert "Here it is." in page
@@ -316,7 +316,8 @@ def test_erasing_that_was_stopped_is_finished_by_erasing_again(folder: Path) -> 
 def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
     """The context is that of the turn, a command is refused, and Enter still resumes."""
     with serving(Fail(400), Say("Here it is.")) as server:
-        page = asked("What is it?", "/context show", "/open a", "", "/quit", url=server.url)
+        lines = ("What is it?", "/context show", "/open a", "", "/quit")
+        page = asked(*lines, url=server.url, fails=True)
 
     assert "turn 1, what resuming it sends: " in page
     assert "turn 1 of thread 'default' is not finished" in page

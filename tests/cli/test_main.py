@@ -1,21 +1,19 @@
 """The commands around the chat, and how mistakes end: one line and an exit code."""
 
+import re
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from ebbtide.cli.main import app
+from ebbtide.cli.main import COMMANDS, app
 from tests.graph.journeys import PAGES, Turn, effort, play, using
 
 HIDING = "a\n\u202e\u200b"
 """A name that leaves its line, turns what follows, and looks like another."""
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
 
 
 def run(*arguments: str, said: str | None = None) -> Result:
@@ -60,7 +58,10 @@ def test_sessions_says_that_there_are_none() -> None:
     """An empty archive and a user without sessions are no error."""
     result = run("sessions", "--root", "nowhere", "--user", "ann")
 
-    assert (result.exit_code, result.stdout) == (0, "No sessions of ann in nowhere.\n")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        f"No sessions of ann in {Path('nowhere').absolute()}.\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,23 +142,40 @@ def test_stats_of_an_unknown_session() -> None:
 def test_settings_shows_what_is_in_force_and_who_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row has the value, where it was given, the range and the meaning."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("EBBTIDE_MAX_OPEN_EFFORTS", "7")
-    Path("ebbtide.yaml").write_text("# mine\ncontext_budget: 3000\nmax_open_efforts: 3\n", "utf-8")
+    monkeypatch.setenv("EBBTIDE_DECAY_THRESHOLD", "7")
+    Path("ebbtide.yaml").write_text("# mine\ncontext_budget: 3000\ndecay_threshold: 3\n", "utf-8")
 
     result = run("settings")
 
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
-    shown = {row[0]: row[1:4] for row in rows if row}
+    lines = result.stdout.splitlines()
     assert result.exit_code == 0
-    assert shown["context_budget"] == ["3_000", "ebbtide.yaml:2", "≥ 2_000, ≤ 2_000_000"]
-    assert shown["max_open_efforts"] == ["7", "EBBTIDE_MAX_OPEN_EFFORTS", "≥ 1, ≤ 1_000"]
-    assert shown["ambient_window"] == ["10", "default", "≥ 0, ≤ 10_000"]
-    assert shown["model"] == ["none", "default", "any"]
-    assert "user_id" not in shown
+    assert lines[:2] == [
+        "context_budget: 3_000 (ebbtide.yaml:2)",
+        "  Tokens of the working context at most; ≥ 2_000, ≤ 2_000_000",
+    ]
+    assert "decay_threshold: 7 (EBBTIDE_DECAY_THRESHOLD)" in lines
+    assert "ambient_window: 10 (default)" in lines
+    assert "model: none (default)" in lines
+    assert "user_id" not in result.stdout
 
 
-def test_settings_are_read_from_the_file_that_is_named() -> None:
+def test_settings_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns they are two pages, and no line is longer than the terminal at 40."""
+    lengths = []
+    for columns in (80, 40):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = run("settings").stdout.splitlines()
+        assert max(map(len, lines)) <= columns
+        lengths.append(len(lines))
+
+    assert lengths[0] <= 50
+
+
+def test_settings_are_read_from_the_file_that_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A file named by --config is shown as the source."""
+    monkeypatch.delenv("EBBTIDE_ROOT")
     Path("my.yaml").write_text("root: kept\n", "utf-8")
 
     result = run("settings", "--config", "my.yaml")
@@ -177,8 +195,11 @@ def test_a_mistake_in_the_settings_file_is_named_with_its_line() -> None:
     )
 
 
-def test_the_settings_file_gives_root_and_budget() -> None:
+def test_the_settings_file_gives_root_and_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A file named by --config says where the archive is and how large the context may be."""
+    monkeypatch.delenv("EBBTIDE_ROOT")
     Path("my.yaml").write_text("root: kept\nmodel: offline\ncontext_budget: 5000\n", "utf-8")
 
     result = run("chat", "--config", "my.yaml", said="Hello!\n")
@@ -207,6 +228,102 @@ def test_a_folder_that_cannot_be_written_is_one_line() -> None:
 
     assert "taken" in result.stderr
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+
+
+def test_a_misspelt_variable_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that is almost a setting's ends any command, and the setting is named."""
+    monkeypatch.setenv("EBBTIDE_CONTXT_BUDGET", "3000")
+
+    result = run("sessions")
+
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "ebbtide: EBBTIDE_CONTXT_BUDGET: unknown variable: did you mean EBBTIDE_CONTEXT_BUDGET?\n"
+    )
+
+
+def test_the_version_is_told() -> None:
+    """The installed version stands on a line of its own."""
+    result = run("--version")
+
+    assert (result.exit_code, result.stdout) == (0, f"ebbtide {version('ebbtide')}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_begins_as_the_list_says(command: str) -> None:
+    """The list tells of a command without importing it, in words that its own help has too."""
+    listed, shown = run("--help"), run(command, "--help")
+
+    assert f"  {COMMANDS[command][1]}\n" in listed.stdout
+    assert shown.exit_code == 0
+    assert COMMANDS[command][1].split()[0] in shown.stdout
+
+
+@pytest.mark.parametrize("statement", ["import ebbtide", "import ebbtide.cli.main"])
+def test_help_imports_nothing_heavy(statement: str) -> None:
+    """Neither the package nor the list of commands imports what only some commands need."""
+    heavy = {
+        "langchain_core",
+        "langchain_openai",
+        "langgraph",
+        "prompt_toolkit",
+        "rich",
+        "sqlalchemy",
+    }
+    code = f"import sys; {statement}; print(*sys.modules)"
+
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+
+    assert heavy & {*ran.stdout.split()} == set()
+
+
+def test_the_package_needs_nothing_of_the_command_line() -> None:
+    """All that an application imports comes without what the extras bring."""
+    extras = {"typer", "prompt_toolkit", "langchain_openai"}
+    code = "import sys; from ebbtide import *; from ebbtide.commands import *; print(*sys.modules)"
+
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+
+    assert extras & {*ran.stdout.split()} == set()
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_figures_are_whole_on_narrow_terminals(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a table would cut its figures, its rows are lines."""
+    talked("Let's work on the auth bug.", "The token expires.", "That's done.", "Hello!")
+    wide = run("stats").stdout
+    monkeypatch.setenv("COLUMNS", columns)
+
+    for command in (["stats"], ["sessions"]):
+        shown = run(*command).stdout
+        assert "…" not in shown
+        assert max(map(len, shown.splitlines())) <= int(columns)
+    figures = set(re.findall(r"\d,\d{3}", wide))
+    assert figures
+    assert figures <= set(re.findall(r"\d,\d{3}", run("stats").stdout))
+
+
+def test_sessions_are_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever one stands the sessions are the same ones, and the chat says where they are."""
+    monkeypatch.delenv("EBBTIDE_ROOT")
+    (tmp_path / "elsewhere").mkdir()
+    said = run("chat", "--model", "offline", said="Hello!\n").stdout
+
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    listed = run("sessions")
+
+    assert str(tmp_path / ".ebbtide") in said
+    assert "default" in listed.stdout
+
+
+def test_the_chat_searches_by_meaning_if_told_to() -> None:
+    """An unknown model of embeddings ends in one line: the option reaches the agent."""
+    result = run("chat", "--model", "offline", "--embeddings", "nonsense", said="Hello!\n")
+
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "embeddings 'nonsense'" in result.stderr
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:

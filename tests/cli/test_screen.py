@@ -5,8 +5,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from rich.console import Console
+from rich.table import Column, Table
 
-from ebbtide.cli.screen import Screen
+from ebbtide.cli.screen import Screen, fitted
 
 MODEL = {"langgraph_node": "call_model"}
 SIZES = {"tokens": {"system": 5, "active": 0, "turn": 7}, "total": 12}
@@ -77,3 +78,41 @@ def test_tool_results_and_inner_calls_are_not_shown() -> None:
     )
 
     assert page == ""
+
+
+def at_a_terminal(*pieces: str) -> str:
+    """Return what a terminal of 20 columns shows of an answer that comes in pieces."""
+    page = io.StringIO()
+    console = Console(file=page, highlight=False, width=20, force_terminal=True, color_system=None)
+    screen = Screen(console, budget=100)
+    for piece in pieces:
+        screen.show("messages", (AIMessageChunk(content=piece, id="1"), MODEL))
+    screen.end()
+    return page.getvalue()
+
+
+def test_no_word_is_cut_by_the_edge_of_the_terminal() -> None:
+    """A word that does not fit goes on the next line, whatever pieces it comes in."""
+    page = at_a_terminal("What the conte", "xt of this tu", "rn co", "st is told.\nAnd more.")
+
+    assert page == "What the context of \nthis turn cost is \ntold.\nAnd more.\n"
+
+
+def test_what_has_no_spaces_fills_its_lines() -> None:
+    """Chinese is broken between characters, two columns each; a path that is too long anywhere."""
+    page = at_a_terminal("令牌在三千六百秒后过期了吗", " 是的")
+
+    assert max(map(len, page.splitlines())) == 10
+    assert page.replace("\n", "") == "令牌在三千六百秒后过期了吗 是的"
+
+
+def test_a_table_that_is_too_wide_is_lines() -> None:
+    """Each row is a line that names its columns, so that no figure is cut."""
+    console = Console(width=20, file=io.StringIO())
+    table = Table(Column("Turn", no_wrap=True), Column("Full\nhistory", no_wrap=True), title="t1")
+    table.add_row("1,234", "123,456,789")
+
+    console.print(fitted(table, console))
+
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == "t1\nTurn 1,234, Full \nhistory 123,456,789\n"

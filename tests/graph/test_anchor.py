@@ -151,7 +151,11 @@ def test_a_block_beside_a_call_has_no_banner(tmp_path: Path) -> None:
 def test_a_long_block_is_cut_and_told(tmp_path: Path) -> None:
     """The state keeps what fits, with a banner; the archive has the whole block."""
     long = {"Goal": "to ship it " * 100}
-    here = talk(tmp_path, [saying("Yes.", long)], settings=Settings(anchor_max_tokens=40))
+    here = talk(
+        tmp_path,
+        [saying("Yes.", long)],
+        settings=Settings().model_copy(update={"anchor_max_tokens": 40}),
+    )
 
     state = here.say("one")
 

@@ -22,7 +22,9 @@ def test_without_any_source_the_defaults_hold(tmp_path: Path) -> None:
     """No file, no variable and no argument give the defaults and no model."""
     config = load({}, environment={}, directory=tmp_path)
 
-    assert config == Config(settings=Settings(), model=None, root="sessions")
+    assert config == Config(
+        settings=Settings(), model=None, root=str(Path("~/.ebbtide").expanduser())
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_arguments_beat_the_environment_which_beats_the_file(
 
 def test_where_each_value_was_given_is_told(tmp_path: Path) -> None:
     """The source that decided is named: file and line, variable or argument."""
-    path = written(tmp_path, "max_open_efforts: 3\ncontext_budget: 3000\nmodel: offline\n")
+    path = written(tmp_path, "decay_threshold: 3\ncontext_budget: 3000\nmodel: offline\n")
 
     config = load(
         {"model": "openai:x", "root": None},
@@ -64,7 +66,7 @@ def test_where_each_value_was_given_is_told(tmp_path: Path) -> None:
     )
 
     assert config.given == {
-        "max_open_efforts": f"{path}:1",
+        "decay_threshold": f"{path}:1",
         "context_budget": "EBBTIDE_CONTEXT_BUDGET",
         "model": "argument model",
     }
@@ -72,19 +74,19 @@ def test_where_each_value_was_given_is_told(tmp_path: Path) -> None:
 
 def test_model_and_root_are_read_beside_the_settings(tmp_path: Path) -> None:
     """Each source may name the model and the archive's folder."""
-    written(tmp_path, "model: openai:gpt-5-mini\nroot: kept\nmax_open_efforts: 3\n")
+    written(tmp_path, "model: openai:gpt-5-mini\nroot: kept\ndecay_threshold: 3\n")
 
     config = load({}, environment={"EBBTIDE_ROOT": "elsewhere"}, directory=tmp_path)
 
     assert (config.model, config.root) == ("openai:gpt-5-mini", "elsewhere")
-    assert config.settings == Settings(max_open_efforts=3)
+    assert config.settings == Settings(decay_threshold=3)
 
 
 def test_only_what_was_given_counts_as_set(tmp_path: Path) -> None:
     """The settings know which fields were given, so that a run can be laid over them."""
-    config = load({"max_open_efforts": 3}, environment={}, directory=tmp_path)
+    config = load({"decay_threshold": 3}, environment={}, directory=tmp_path)
 
-    assert config.settings.model_fields_set == {"max_open_efforts"}
+    assert config.settings.model_fields_set == {"decay_threshold"}
 
 
 @pytest.mark.parametrize(
@@ -94,21 +96,21 @@ def test_only_what_was_given_counts_as_set(tmp_path: Path) -> None:
         ("zzz: 1", 1, "unknown key 'zzz': use one of context_budget, "),
         ("zzz:", 1, "unknown key 'zzz': use one of context_budget, "),
         (
-            "max_open_efforts: 3\ncontext_budget: 12",
+            "decay_threshold: 3\ncontext_budget: 12",
             2,
             "context_budget: Input should be greater than",
         ),
         ("# a\n\ncontext_budget: lots", 3, "context_budget: Input should be a valid integer"),
-        ("max_open_efforts: true", 1, "max_open_efforts: Input should be a valid integer"),
-        ("max_open_efforts: [3]", 1, "max_open_efforts: Input should be a valid integer"),
+        ("decay_threshold: true", 1, "decay_threshold: Input should be a valid integer"),
+        ("decay_threshold: [3]", 1, "decay_threshold: Input should be a valid integer"),
         (
-            "max_open_efforts: 3\nmax_open_efforts: 4",
+            "decay_threshold: 3\ndecay_threshold: 4",
             2,
-            "expected a name, each once, got 'max_open_efforts'",
+            "expected a name, each once, got 'decay_threshold'",
         ),
-        ("max_open_efforts: 3\nuser_id: ann", 2, "'user_id' may only be set by a run: remove it"),
-        ("- max_open_efforts", 1, "expected lines `name: value`"),
-        ("max_open_efforts: 3\nroot: [", 2, "not valid YAML: "),
+        ("decay_threshold: 3\nuser_id: ann", 2, "'user_id' may only be set by a run: remove it"),
+        ("- decay_threshold", 1, "expected lines `name: value`"),
+        ("decay_threshold: 3\nroot: [", 2, "not valid YAML: "),
         ("root: !!python/object:os.system x", 1, "not valid YAML: could not determine"),
         ("? [a]\n: 1", 1, "expected a name"),
     ],
@@ -125,20 +127,20 @@ def test_a_mistake_in_the_file_is_an_error_with_file_and_line(
 
 def test_a_bad_value_is_an_error_even_if_it_is_overridden(tmp_path: Path) -> None:
     """A file that is wrong is wrong, whatever the arguments say."""
-    written(tmp_path, "max_open_efforts: 0")
+    written(tmp_path, "decay_threshold: 0")
 
-    with pytest.raises(SettingsError, match=r":1: max_open_efforts: .*\(got '0'\)"):
-        load({"max_open_efforts": 3}, environment={}, directory=tmp_path)
+    with pytest.raises(SettingsError, match=r":1: decay_threshold: .*\(got '0'\)"):
+        load({"decay_threshold": 3}, environment={}, directory=tmp_path)
 
 
 def test_a_bad_variable_is_an_error_that_names_it(tmp_path: Path) -> None:
     """A bad value in the environment names the variable."""
-    with pytest.raises(SettingsError, match=r"^EBBTIDE_MAX_OPEN_EFFORTS: max_open_efforts: "):
-        load({}, environment={"EBBTIDE_MAX_OPEN_EFFORTS": "x"}, directory=tmp_path)
+    with pytest.raises(SettingsError, match=r"^EBBTIDE_DECAY_THRESHOLD: decay_threshold: "):
+        load({}, environment={"EBBTIDE_DECAY_THRESHOLD": "x"}, directory=tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("max_open_efforts", 0), ("user_id", "ann"), ("budget", None)]
+    ("name", "value"), [("decay_threshold", 0), ("user_id", "ann"), ("budget", None)]
 )
 def test_a_bad_argument_is_an_error_that_names_it(tmp_path: Path, name: str, value: object) -> None:
     """A bad or unknown argument is named as such."""
@@ -148,10 +150,10 @@ def test_a_bad_argument_is_an_error_that_names_it(tmp_path: Path, name: str, val
 
 def test_two_mistakes_are_both_named(tmp_path: Path) -> None:
     """One error names every bad value of the file with its line."""
-    written(tmp_path, "max_open_efforts: 0\ncontext_budget: 1")
+    written(tmp_path, "decay_threshold: 0\ncontext_budget: 1")
 
     with pytest.raises(
-        SettingsError, match=r":1: max_open_efforts: .*:2: context_budget: |:2: .*:1: "
+        SettingsError, match=r":1: decay_threshold: .*:2: context_budget: |:2: .*:1: "
     ):
         load({}, environment={}, directory=tmp_path)
 
@@ -186,3 +188,30 @@ def test_a_file_in_another_encoding_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match=r"ebbtide\.yaml: cannot be read"):
         load({}, environment={}, path=path)
+
+
+def test_a_folder_is_beside_the_file_that_names_it(tmp_path: Path) -> None:
+    """A file that is read from elsewhere means its own neighbours; a URL is as it is written."""
+    path = written(tmp_path, "root: kept")
+
+    folder = load({}, environment={}, path=path).root
+    url = load({}, environment={}, path=written(tmp_path, "root: sqlite:///a.db")).root
+
+    assert (folder, url) == (str(tmp_path / "kept"), "sqlite:///a.db")
+
+
+def test_a_variable_that_is_almost_a_setting_is_an_error(tmp_path: Path) -> None:
+    """What is misspelt would silently leave the default; the nearest name is given."""
+    with pytest.raises(SettingsError, match=r"^EBBTIDE_MODLE: .* did you mean EBBTIDE_MODEL\?"):
+        load({}, environment={"EBBTIDE_MODLE": "offline"}, directory=tmp_path)
+
+
+def test_a_variable_that_is_like_none_is_told_and_ignored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A variable of somebody else with our prefix is no reason to stop."""
+    load({}, environment={"EBBTIDE_CI": "1", "EBBTIDE_REDIS_URL": ""}, directory=tmp_path)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "EBBTIDE_CI is no setting of Ebbtide and is ignored"
+    ]

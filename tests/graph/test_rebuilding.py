@@ -107,7 +107,9 @@ def test_a_model_that_gives_none_is_no_failure(tmp_path: Path, answer: Any) -> N
 def test_a_long_block_is_cut(tmp_path: Path) -> None:
     """The anchor is never longer than the setting says."""
     long = "many words about one thing, " * 100
-    here = lived(tmp_path, said(long), settings=Settings(anchor_max_tokens=40))
+    here = lived(
+        tmp_path, said(long), settings=Settings().model_copy(update={"anchor_max_tokens": 40})
+    )
 
     done = commands.rebuild_anchor(here.agent, THREAD)
 

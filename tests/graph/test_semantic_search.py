@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, SettingsError, create_memory_agent
 from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.memory.settings import Settings
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Concepts, ScriptedModel, call
 
@@ -81,17 +82,20 @@ def test_a_failing_model_fails_no_turn(tmp_path: Path, caplog: pytest.LogCapture
     assert CAT in found(here)
 
 
-def test_an_old_session_catches_up_by_and_by(tmp_path: Path) -> None:
+def test_an_old_session_catches_up_by_and_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With each turn the passages of so many older ones are embedded, the newest first."""
     archive, saver = DiskArchive(tmp_path, durable=False), InMemorySaver()
     before = talk(tmp_path, ["Yes."] * 5, archive=archive, checkpointer=saver)
     for number in range(5):
         before.say(f"This is {number}.")
+    monkeypatch.setattr(Settings, "embedded_turns", 3)
     model = Concepts()
     after = talk(tmp_path, ["Yes."] * 3, archive=archive, checkpointer=saver, embeddings=model)
     counts = []
     for number in range(3):
-        after.say(f"That is {number}.", context={"embedded_turns": 3})
+        after.say(f"That is {number}.")
         counts.append(len(model.documents) - PROBE)
 
     assert counts == [8, 14, 16]

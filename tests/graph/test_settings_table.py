@@ -14,7 +14,7 @@ from ebbtide.memory.settings import Settings
     [
         "| setting | default | range | meaning |",
         "| `context_budget` | `16_000` | ≥ 2_000, ≤ 2_000_000 | Tokens of the working context",
-        "| `reference_share` | `0.2` | ≥ 0, ≤ 1 | Weight they must have in a message",
+        "| `semantic_floor` | `0.3` | ≥ 0, ≤ 1 | Cosine that finds what shares no word",
         "| `user_id` | none | any | Whose memory this is;",
     ],
 )

@@ -238,4 +238,4 @@ class Conversation:
 def conversation(**chosen: Any) -> Iterator[Conversation]:
     """Begin a conversation with these settings over an archive of its own."""
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-        yield Conversation(archive, Settings(**chosen))
+        yield Conversation(archive, Settings().model_copy(update=chosen))

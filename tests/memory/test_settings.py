@@ -53,8 +53,8 @@ def test_an_unknown_setting_is_an_error() -> None:
 
 def test_several_bad_settings_are_all_named() -> None:
     """One error names every bad value, not just the first."""
-    with pytest.raises(SettingsError, match=r"context_budget: .*; recent_turns: "):
-        settings(context_budget=1, recent_turns=0)
+    with pytest.raises(SettingsError, match=r"context_budget: .*; decay_threshold: "):
+        settings(context_budget=1, decay_threshold=0)
 
 
 @pytest.mark.parametrize("context", [None, {}, {"tenant": "a"}, Foreign(), 7])
@@ -65,22 +65,22 @@ def test_a_context_that_is_not_ours_changes_nothing(context: object) -> None:
     assert resolve(context, defaults) is defaults
 
 
-@pytest.mark.parametrize("context", [{"recent_turns": 3}, Settings(recent_turns=3)])
+@pytest.mark.parametrize("context", [{"decay_threshold": 3}, Settings(decay_threshold=3)])
 def test_a_run_changes_what_it_sets(context: object) -> None:
     """What a run does not set comes from the agent, even where the class has a default."""
-    chosen = resolve(context, Settings(context_budget=5_000, recent_turns=9))
+    chosen = resolve(context, Settings(context_budget=5_000, decay_threshold=9))
 
-    assert (chosen.context_budget, chosen.recent_turns) == (5_000, 3)
+    assert (chosen.context_budget, chosen.decay_threshold) == (5_000, 3)
 
 
 def test_a_bad_value_in_a_context_is_an_error() -> None:
     """A run with a value out of range raises, quoting it."""
-    with pytest.raises(SettingsError, match=r"recent_turns: .*\(got 0\)"):
-        resolve({"recent_turns": 0}, Settings())
+    with pytest.raises(SettingsError, match=r"decay_threshold: .*\(got 0\)"):
+        resolve({"decay_threshold": 0}, Settings())
 
 
 def test_an_unknown_name_beside_a_setting_is_the_parents() -> None:
     """Of a parent graph's mapping the settings count, and what else it holds is left alone."""
-    chosen = resolve({"recent_turns": 3, "tenant": "x"}, Settings(context_budget=5_000))
+    chosen = resolve({"decay_threshold": 3, "tenant": "x"}, Settings(context_budget=5_000))
 
-    assert (chosen.recent_turns, chosen.context_budget) == (3, 5_000)
+    assert (chosen.decay_threshold, chosen.context_budget) == (3, 5_000)

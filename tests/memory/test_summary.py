@@ -40,7 +40,9 @@ def asked(
     turns: Sequence[Group], answers: Sequence[EffortSummary], **chosen: Any
 ) -> tuple[list[Question], EffortSummary | None]:
     """Return what is asked about a log, and the summary if there are answers enough for one."""
-    return answered(summarise(EFFORT, turns, Settings(**chosen), count_words), answers)
+    return answered(
+        summarise(EFFORT, turns, Settings().model_copy(update=chosen), count_words), answers
+    )
 
 
 def quoted(request: Question) -> str:

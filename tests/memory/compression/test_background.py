@@ -24,7 +24,9 @@ def asked(
     turns: Sequence[Group], answers: Sequence[str], old: Known = OLD, **chosen: Any
 ) -> tuple[list[Question], str | None]:
     """Return what is asked about turns, and the background if the answers were enough."""
-    return answered(background(EFFORT, turns, old, Settings(**chosen), count_words), answers)
+    return answered(
+        background(EFFORT, turns, old, Settings().model_copy(update=chosen), count_words), answers
+    )
 
 
 def test_the_request_holds_the_old_background_and_the_quotes() -> None:

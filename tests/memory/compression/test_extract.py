@@ -34,7 +34,9 @@ def asked(
     **chosen: Any,
 ) -> tuple[list[Question], Selection | None]:
     """Return what is asked about turns, and what came of the answers if they were enough."""
-    return answered(extract(EFFORT, turns, quoted, Settings(**chosen), count_words), answers)
+    return answered(
+        extract(EFFORT, turns, quoted, Settings().model_copy(update=chosen), count_words), answers
+    )
 
 
 def found(*quotes: str, done: Sequence[int] = ()) -> Extraction:

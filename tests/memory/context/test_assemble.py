@@ -329,7 +329,7 @@ def test_the_application_speaks_after_the_instructions(application: str) -> None
 
 def test_the_state_block_is_explained_between_them() -> None:
     """A model that keeps a state block is told so, before the application speaks."""
-    settings = Settings(anchor="always", anchor_max_tokens=77)
+    settings = Settings(anchor="always").model_copy(update={"anchor_max_tokens": 77})
 
     system = instructions("Be brief.", settings)
 

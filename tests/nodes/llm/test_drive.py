@@ -136,18 +136,16 @@ def test_an_extraction_that_was_cut_off() -> None:
 
 
 def test_each_call_has_its_limit() -> None:
-    """An extraction has 2,000 tokens for its answer and a background 500, or what is set."""
-    fewer = Settings(extraction_max_tokens=300, background_max_tokens=100)
+    """An extraction has 2,000 tokens for its answer and a background 500."""
     items = json.dumps({"new": [ITEM]})
-    with serving(*[Say(items), Say("All is well.")] * 2) as server:
+    with serving(Say(items), Say("All is well.")) as server:
         model = init_chat_model("openai:gpt-4o-mini", base_url=server.url, api_key="x")
 
-        for settings in (Settings(), fewer):
-            drive(selecting(settings), models(model))
-            drive(describing(settings), models(model))
+        drive(selecting(Settings()), models(model))
+        drive(describing(Settings()), models(model))
 
     limits = [request.body["max_completion_tokens"] for request in server.requests]
-    assert limits == [2_000, 500, 300, 100]
+    assert limits == [2_000, 500]
 
 
 def test_a_model_writes_the_background() -> None:
