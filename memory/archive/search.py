@@ -30,7 +30,7 @@ from ..terms import asked
 from .index import any_of, laid_out
 from .lineage import AMBIENT, Lineage
 from .protocol import Found
-from .query import Ids, Nearness, Query, looked_up, strengths
+from .query import Ids, Nearness, Query, looked_up, strengths, strongest
 from .schema import (
     PASSAGE_BITS,
     first_passage,
@@ -40,13 +40,13 @@ from .schema import (
 )
 from .vectors import cosines_of
 
-_CANDIDATES = 200
+_CANDIDATES = 100
 _HEADINGS = 50
 _NEAR = 100
 _DATED = 2.0
 """What a date weighs among candidates, as a term that 13 % of the turns say."""
 
-_MOST = 400
+_MOST = 200
 """Passages that are found at most."""
 
 _AROUND = range(-2, 3)
@@ -110,9 +110,9 @@ def once_each(found: Iterable[Found]) -> tuple[Found, ...]:
 
 
 def _ranking(asking: Query) -> Ranking:
-    rows = _rows(asking)
-    efforts = [*_headings(asking), *(row.effort for row in rows if row.effort is not None)]
-    names = list(dict.fromkeys(efforts))
+    headed = _headings(asking)
+    rows = _rows(asking, headed)
+    names = list(dict.fromkeys([*headed, *(one.effort for one in rows if one.effort is not None)]))
     ids, passages = _passages(rows, names, asking)
     topics = _topics(names, passages, asking)
     rare = asking.weights
@@ -125,13 +125,13 @@ def _ranking(asking: Query) -> Ranking:
     return Ranking(ids, passages, topics, scores, near)
 
 
-def _rows(asking: Query) -> list[Member]:
+def _rows(asking: Query, headed: Sequence[str]) -> list[Member]:
     """Return the turns to be scored: all of the efforts of the best, and around ambient ones."""
     best = _candidates(asking)
     named = [
         name for listed in dict.fromkeys(row.efforts for row in best) for name in json.loads(listed)
     ]
-    efforts = list(dict.fromkeys([*named, *_headings(asking)]))
+    efforts = list(dict.fromkeys([*named, *headed]))
     ambient = (row.turn for row in best if row.efforts == "[]")
     around = {turn + step for turn in ambient for step in _AROUND}
     return [*_members(asking.seen, efforts), *_ambient(asking.seen, sorted(around))]
@@ -140,10 +140,9 @@ def _rows(asking: Query) -> list[Member]:
 def _candidates(asking: Query) -> list[Any]:
     """Return the best visible turns by the rarity of the terms that they say, and the nearest."""
     saying, terms = asking.spoken.turns()
-    said_by, starts = np.unique(saying, return_index=True)
-    strong = np.add.reduceat(asking.weights[terms], starts) if len(starts) else np.zeros(0)
-    strong = strong + _DATED * asking.in_time(said_by)
-    order = said_by[np.lexsort((-said_by, -strong))].tolist()
+    dated = np.unique(saying[asking.in_time(saying)])
+    weights = np.concatenate([asking.weights[terms], np.full(len(dated), _DATED)])
+    order = strongest(np.concatenate([saying, dated]), weights).tolist()
     best = _visible(asking.seen, order, _CANDIDATES)
     if asking.near:
         near = {number: at for number, at in asking.near.passages.items() if at > 0}
