@@ -117,7 +117,7 @@ def _ranking(asking: Query) -> Ranking:
     topics = _topics(names, passages, asking)
     rare = asking.weights
     scores = score(passages, topics, rare, asking.count)
-    if not reaches(passages, topics, rare, asking.unknown):
+    if not reaches(passages, topics, scores, rare, asking.unknown):
         scores = Scores(np.zeros(len(ids)), np.zeros(len(names)))
     near = np.zeros(len(ids), np.bool_)
     if asking.near is not None:
