@@ -255,23 +255,24 @@ def _found(asking: Query, ranking: Ranking) -> tuple[Found, ...]:
     order = np.lexsort((ranking.ids, -passages.turns, -scores.passages))[:_MOST]
     order = order[scores.passages[order] > 0]
     ambient = _said_by(asking, passages, order)
-    told: dict[int, frozenset[str]] = {}
+    terms: dict[int, frozenset[str]] = {}
 
     def said_by(topic: int) -> frozenset[str]:
-        if topic not in told:
-            (told[topic],) = asking.saying(topics.says[topic : topic + 1])
-        return told[topic]
+        if topic not in terms:
+            (terms[topic],) = asking.saying(topics.says[topic : topic + 1])
+        return terms[topic]
 
     left = {row: topics.names[row] for row in _best(scores.topics)}
     found: list[Found] = []
     for row in order.tolist():
         topic, turn, at = int(passages.topics[row]), int(passages.turns[row]), scores.passages[row]
         place = int(ranking.ids[row]) & ((1 << PASSAGE_BITS) - 1)
+        told = place, bool(passages.user[row]), not (ranking.near[row] or passages.says[row].any())
         if topic >= 0:
             at = scores.topics[topic] if left.pop(topic, None) else at
-            found.append(Found(topics.names[topic], turn, float(at), said_by(topic), place))
+            found.append(Found(topics.names[topic], turn, float(at), said_by(topic), *told))
         elif ambient[turn] or ranking.near[row]:
-            found.append(Found(None, turn, float(at), ambient[turn], place))
+            found.append(Found(None, turn, float(at), ambient[turn], *told))
     found += [
         Found(name, turn, float(scores.topics[row]), said_by(row))
         for row, name in left.items()
