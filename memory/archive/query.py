@@ -12,13 +12,14 @@ from sqlalchemy import bindparam, select
 
 from ..dates import dates, undated
 from ..meaning import Meaning
-from ..search import Flags, Name, Numbers, Rare, Says, rarity
+from ..search import Flags, Name, Numbers, Rare, Rows, Says, rarity
 from ..terms import asked
-from .index import Postings, any_of, spoken_by
+from .index import Postings, any_of, laid_out, spoken_by
 from .lineage import Lineage
 from .schema import (
     PASSAGE_BITS,
     changes,
+    first_passage,
     first_turn,
     headed,
     heading_vectors,
@@ -159,7 +160,7 @@ def looked_up(seen: Lineage, owner: int, total: int, query: str, meaning: Meanin
         len(wanted),
         rare,
         unknown * rarity(max(total, 1), 1),
-        _spoken([passages[term] for term in rare]),
+        spoken_in([passages[term] for term in rare]),
         _headed(seen, {term: headings[term] for term in rare}, rare),
         np.array([number for name in names for number in passages[name]], np.int64),
         _dated(seen, total, query),
@@ -167,7 +168,19 @@ def looked_up(seen: Lineage, owner: int, total: int, query: str, meaning: Meanin
     )
 
 
-def _spoken(passages: Sequence[Sequence[int]]) -> Spoken:
+def spread(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, Rows, Ids]:
+    """Return ids of the passages of turns, the row of the turn of each, and its layout by row.
+
+    `rows` has the number and the layout of each turn.
+    """
+    counts = np.array([len(layout) // 2 for _, layout in rows], np.int64)
+    first = np.array([first_passage(turn) for turn, _ in rows], np.int64)
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    at = np.repeat(np.arange(len(rows)), counts)
+    return first[at] + place, at, laid_out(layout for _, layout in rows)
+
+
+def spoken_in(passages: Sequence[Sequence[int]]) -> Spoken:
     """Return which passages say which terms, given the passages that say each."""
     terms = np.repeat(np.arange(len(passages)), [len(ids) for ids in passages])
     return Spoken(np.array([number for ids in passages for number in ids], np.int64), terms)

@@ -27,13 +27,12 @@ from ..search import (
     score,
 )
 from ..terms import asked
-from .index import any_of, laid_out
+from .index import any_of
 from .lineage import AMBIENT, Lineage
 from .protocol import Found
-from .query import Ids, Nearness, Query, looked_up, strengths, strongest
+from .query import Ids, Nearness, Query, looked_up, spread, strengths, strongest
 from .schema import (
     PASSAGE_BITS,
-    first_passage,
     members,
     turn_of,
     turns,
@@ -194,15 +193,12 @@ def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[Membe
 def _passages(rows: Sequence[Member], names: Sequence[str], asking: Query) -> tuple[Ids, Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked."""
     at = {name: row for row, name in enumerate(names)}
-    counts = np.array([len(row.layout) // 2 for row in rows], np.int64)
-    first = np.array([first_passage(row.id) for row in rows], np.int64)
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    ids = np.repeat(first, counts) + place
-    length, user, asks = laid_out(row.layout for row in rows).T
+    ids, turn, held = spread([(row.id, row.layout) for row in rows])
+    length, user, asks = held.T
     topics = np.array([at.get(row.effort or "", -1) for row in rows], np.intp)
     return ids, Passages(
-        np.repeat(topics, counts),
-        np.repeat(np.array([row.turn for row in rows], np.int64), counts),
+        topics[turn],
+        np.array([row.turn for row in rows], np.int64)[turn],
         asking.spoken.says(ids, len(asking.rare)),
         length.astype(np.float64),
         user > 0,
