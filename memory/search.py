@@ -35,13 +35,13 @@ _DATED = 3.0
 """What was said in the month that the query names: 91.2, with 1.5 90.9, without 90.2."""
 
 ASKS = 0.25
-"""What only asks answers nothing."""
+"""What only asks answers nothing: turn R@10 / 1,000 tokens 80.1 / 87.1, without 80.2 / 87.2."""
 
 _HALF = 0.5
-"""So much of a mention counts where somebody only asks: its window is of those who answer."""
+"""So much of a mention counts where somebody only asks: 80.1 / 87.1, with all of it 80.2 / 87.0."""
 
 _SHORT = (2, 3)
-"""All terms of a query of so many have to be said by what comes first."""
+"""All terms of a query of so many have to be said by what comes first: R@5 91.1, without 90.8."""
 
 _FLOOR = 1.15
 """What the best score is at least of a query's weight, or nothing is found.
