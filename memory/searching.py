@@ -6,7 +6,7 @@ kept in this one.
 """
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
@@ -47,8 +47,11 @@ _COUNTED = 50
 _PASSAGES = 200
 """Passages that are looked at."""
 
-_AS_GOOD = 0.8
-"""Of the score of its best one, what another passage of an effort has that is a result too."""
+_ANSWERS = 0.5
+"""Of the score of what the user says, what the assistant's words have that are told with it.
+
+Five results then show 67 and 69 % of the evidence for questions about two talks, else 54 and 47.
+"""
 
 _NAMING = ("id", "session", "turn")
 
@@ -63,62 +66,79 @@ def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
         why = prompt("nothing_to_search")
         return desk, {"query": args.query[:_ECHOED], "results": [], "why": why}
     limit = min(args.limit, _MOST) if args.limit > 0 else desk.settings.search_limit
-    found, total = _found(desk, args.query, limit)
-    results, quoted = _within_budget(desk, found, wanted)
+    own = desk.view.search_passages(args.query, _PASSAGES, _meaning(desk, args.query))
+    best = _of_turns(own)[:_COUNTED]
+    others = desk.view.search_sessions(args.query, _COUNTED)
+    found = in_one_list(best[:limit], others[:limit], limit)
+    told, results, quoted = _within_budget(desk, _entries(desk, found, wanted, _answers(own)))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     space = happened(desk.space, {"type": "searched", "efforts": [*ids]})
     result: dict[str, Any] = {"query": args.query[:_ECHOED], "results": results}
-    result |= {"more": total - len(results)} if results else {"why": prompt("nothing_found")}
+    more = len(best) + len(others) - told
+    result |= {"more": more} if results else {"why": prompt("nothing_found")}
     return desk.put(space), result, *quoted
 
 
-def _found(desk: Desk, query: str, limit: int) -> tuple[tuple[Result, ...], int]:
-    """Return the best results, and how many there are."""
-    own = _good(desk.view.search_passages(query, _PASSAGES, _meaning(desk, query)))[:_COUNTED]
-    others = desk.view.search_sessions(query, _COUNTED)
-    return in_one_list(own[:limit], others[:limit], limit), len(own) + len(others)
+def _of_turns(found: Sequence[Found]) -> list[Found]:
+    """Return the best passage of each turn; only the first of an effort may say nothing itself.
 
-
-def _good(found: Sequence[Found]) -> list[Found]:
-    """Return the best passage of each effort and turn, and others of an effort about as good."""
-    best: dict[str | None, float] = {}
-    turns: set[int] = set()
-    kept: list[Found] = []
+    All turns that say something count, however much better another one is: with those at least 0.8
+    as good as the best of their effort, five results held 69 % of the evidence in place of 77.
+    """
+    best: dict[int, Found] = {}
+    efforts: set[str | None] = set()
     for one in found:
-        least = _AS_GOOD * best.get(one.effort, 0.0) if one.effort else 0.0
-        if one.turn not in turns and one.score >= least:
-            kept.append(one)
-            turns.add(one.turn)
-            best.setdefault(one.effort, one.score)
-    return kept
+        if one.turn not in best and not (one.near and one.effort in efforts):
+            best[one.turn] = one
+            efforts.add(one.effort)
+    return [*best.values()]
+
+
+def _answers(found: Sequence[Found]) -> dict[int, Found]:
+    """Return by turn the assistant's best passage, where the user's is the best and not by far."""
+    best = {one.turn: one for one in _of_turns(found) if one.user}
+    return {
+        one.turn: one
+        for one in reversed(found)
+        if one.turn in best and one.passage is not None and not one.user
+        if one.score >= _ANSWERS * best[one.turn].score
+    }
 
 
 def _within_budget(
-    desk: Desk, found: Sequence[Result], wanted: Collection[str]
-) -> tuple[list[Mapping[str, Any]], list[Recalled]]:
-    """Return the results that there is room for, one at least, and what each of them quotes.
+    desk: Desk, entries: Iterable[Sequence[Entry]]
+) -> tuple[int, list[Mapping[str, Any]], list[Recalled]]:
+    """Return what there is room for, one result at least, and what each of them quotes.
 
-    What an earlier call of this turn has found is only named: its text stands above.
+    What an earlier call of this turn has found is only named: its text stands above. The number is
+    that of results, which may have several entries.
     """
     given = {_identity(part) for message in _above(desk) for part, _ in quotations(message)}
     results: list[Mapping[str, Any]] = []
     quoted: list[Recalled] = []
-    free = desk.free
-    for entry, recalled in _entries(desk, found, wanted):
-        known = recalled is not None and _identity(entry) in given
-        named = {name: entry[name] for name in _NAMING if name in entry}
-        shown = named | {"above": True} if known else entry
-        free -= desk.count(compact(shown))
-        if free >= 0 or not results:
-            results.append(shown)
-            quoted += [] if known or recalled is None else [recalled]
-    return results, quoted
+    free, told = desk.free, 0
+    for parts in entries:
+        for at, (entry, recalled) in enumerate(parts):
+            known = recalled is not None and _identity(entry) in given
+            named = {name: entry[name] for name in _NAMING if name in entry}
+            shown = named | {"above": True} if known else entry
+            free -= desk.count(compact(shown))
+            if free >= 0 or not results:
+                results.append(shown)
+                quoted += [] if known or recalled is None else [recalled]
+                told += not at
+    return told, results, quoted
 
 
-def _entries(desk: Desk, found: Sequence[Result], wanted: Collection[str]) -> Iterator[Entry]:
-    """Yield what was found as the model is told it, each with what it quotes.
+def _entries(
+    desk: Desk,
+    found: Sequence[Result],
+    wanted: Collection[str],
+    answers: Mapping[int, Found],
+) -> Iterator[list[Entry]]:
+    """Yield the entries of each result: what was found, and what answers it.
 
-    Of an effort the first result has the summary; what follows a question is told after it.
+    Of an effort the first result has the summary.
     """
     own = [one for one in found if isinstance(one, Found)]
     efforts = {one.id: one for one in desk.known([one.effort for one in own if one.effort])}
@@ -127,15 +147,31 @@ def _entries(desk: Desk, found: Sequence[Result], wanted: Collection[str]) -> It
     told = {one.turn for one in own}
     for one in found:
         if isinstance(one, Elsewhere):
-            yield _elsewhere(one) if one.effort else _said(desk, one, wanted)
+            yield [_elsewhere(one) if one.effort else _said(desk, one, wanted)]
         elif one.turn in records:
-            part = _part(records[one.turn], one.passage, wanted)
-            yield _entry(desk, one, efforts.pop(one.effort or "", None), (records[one.turn], part))
-            after = records.get(one.turn + 1)
-            if part and part.asks and after and one.turn + 1 not in told:
+            record, after = records[one.turn], records.get(one.turn + 1)
+            shown = _shown(record, one, answers.get(one.turn), wanted)
+            effort = efforts.pop(one.effort or "", None)
+            parts = [_entry(desk, one, effort, (record, shown[0]))]
+            parts += [_entry(desk, one, None, (record, part)) for part in shown[1:]]
+            if after and shown[-1] and shown[-1].asks and after.turn not in told:
                 told.add(after.turn)
                 answer = replace(one, turn=after.turn, passage=0)
-                yield _entry(desk, answer, None, (after, _part(after, 0, wanted)))
+                parts.append(_entry(desk, answer, None, (after, _part(after, 0, wanted))))
+            yield parts
+
+
+def _shown(
+    record: Record, one: Found, answer: Found | None, wanted: Collection[str]
+) -> list[Excerpt | None]:
+    """Return what is shown of a turn: a passage, and the answer to it, as one if they are one."""
+    part = _part(record, one.passage, wanted)
+    after = _part(record, answer.passage, wanted) if answer else None
+    if part is None or after is None or after.end <= part.end:
+        return [part]
+    if after.begin <= part.end + 1:
+        return [replace(part, end=after.end, asks=after.asks)]
+    return [part, after]
 
 
 def _part(record: Record, passage: int | None, wanted: Collection[str]) -> Excerpt | None:

@@ -39,7 +39,8 @@ class Found:
     """A passage that matches a query, of an effort or of an ambient turn, which has none.
 
     `said` are the terms of the query that the effort, or the turn, says; `passage` is its place
-    among those of the turn, None if only the effort's heading matches. Scores of one search can be
+    among those of the turn, None if only the effort's heading matches; `user` tells that the user
+    says it, `near` that only its neighbours or its effort match. Scores of one search can be
     compared, those of two cannot.
     """
 
@@ -48,6 +49,8 @@ class Found:
     score: float
     said: frozenset[str] = frozenset()
     passage: int | None = None
+    user: bool = False
+    near: bool = False
 
 
 @dataclass(frozen=True, slots=True)

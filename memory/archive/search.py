@@ -27,26 +27,25 @@ from ..search import (
     score,
 )
 from ..terms import asked
-from .index import any_of, laid_out
+from .index import any_of
 from .lineage import AMBIENT, Lineage
 from .protocol import Found
-from .query import Ids, Nearness, Query, looked_up, strengths
+from .query import Ids, Nearness, Query, looked_up, spread, strengths, strongest
 from .schema import (
     PASSAGE_BITS,
-    first_passage,
     members,
     turn_of,
     turns,
 )
 from .vectors import cosines_of
 
-_CANDIDATES = 200
+_CANDIDATES = 100
 _HEADINGS = 50
 _NEAR = 100
 _DATED = 2.0
 """What a date weighs among candidates, as a term that 13 % of the turns say."""
 
-_MOST = 400
+_MOST = 200
 """Passages that are found at most."""
 
 _AROUND = range(-2, 3)
@@ -110,14 +109,14 @@ def once_each(found: Iterable[Found]) -> tuple[Found, ...]:
 
 
 def _ranking(asking: Query) -> Ranking:
-    rows = _rows(asking)
-    efforts = [*_headings(asking), *(row.effort for row in rows if row.effort is not None)]
-    names = list(dict.fromkeys(efforts))
+    headed = _headings(asking)
+    rows = _rows(asking, headed)
+    names = list(dict.fromkeys([*headed, *(one.effort for one in rows if one.effort is not None)]))
     ids, passages = _passages(rows, names, asking)
     topics = _topics(names, passages, asking)
     rare = asking.weights
     scores = score(passages, topics, rare, asking.count)
-    if not reaches(passages, topics, rare, asking.unknown):
+    if not reaches(passages, topics, scores, rare, asking.unknown):
         scores = Scores(np.zeros(len(ids)), np.zeros(len(names)))
     near = np.zeros(len(ids), np.bool_)
     if asking.near is not None:
@@ -125,13 +124,13 @@ def _ranking(asking: Query) -> Ranking:
     return Ranking(ids, passages, topics, scores, near)
 
 
-def _rows(asking: Query) -> list[Member]:
+def _rows(asking: Query, headed: Sequence[str]) -> list[Member]:
     """Return the turns to be scored: all of the efforts of the best, and around ambient ones."""
     best = _candidates(asking)
     named = [
         name for listed in dict.fromkeys(row.efforts for row in best) for name in json.loads(listed)
     ]
-    efforts = list(dict.fromkeys([*named, *_headings(asking)]))
+    efforts = list(dict.fromkeys([*named, *headed]))
     ambient = (row.turn for row in best if row.efforts == "[]")
     around = {turn + step for turn in ambient for step in _AROUND}
     return [*_members(asking.seen, efforts), *_ambient(asking.seen, sorted(around))]
@@ -140,10 +139,9 @@ def _rows(asking: Query) -> list[Member]:
 def _candidates(asking: Query) -> list[Any]:
     """Return the best visible turns by the rarity of the terms that they say, and the nearest."""
     saying, terms = asking.spoken.turns()
-    said_by, starts = np.unique(saying, return_index=True)
-    strong = np.add.reduceat(asking.weights[terms], starts) if len(starts) else np.zeros(0)
-    strong = strong + _DATED * asking.in_time(said_by)
-    order = said_by[np.lexsort((-said_by, -strong))].tolist()
+    dated = np.unique(saying[asking.in_time(saying)])
+    weights = np.concatenate([asking.weights[terms], np.full(len(dated), _DATED)])
+    order = strongest(np.concatenate([saying, dated]), weights).tolist()
     best = _visible(asking.seen, order, _CANDIDATES)
     if asking.near:
         near = {number: at for number, at in asking.near.passages.items() if at > 0}
@@ -195,15 +193,12 @@ def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[Membe
 def _passages(rows: Sequence[Member], names: Sequence[str], asking: Query) -> tuple[Ids, Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked."""
     at = {name: row for row, name in enumerate(names)}
-    counts = np.array([len(row.layout) // 2 for row in rows], np.int64)
-    first = np.array([first_passage(row.id) for row in rows], np.int64)
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    ids = np.repeat(first, counts) + place
-    length, user, asks = laid_out(row.layout for row in rows).T
+    ids, turn, held = spread([(row.id, row.layout) for row in rows])
+    length, user, asks = held.T
     topics = np.array([at.get(row.effort or "", -1) for row in rows], np.intp)
     return ids, Passages(
-        np.repeat(topics, counts),
-        np.repeat(np.array([row.turn for row in rows], np.int64), counts),
+        topics[turn],
+        np.array([row.turn for row in rows], np.int64)[turn],
         asking.spoken.says(ids, len(asking.rare)),
         length.astype(np.float64),
         user > 0,
@@ -256,23 +251,24 @@ def _found(asking: Query, ranking: Ranking) -> tuple[Found, ...]:
     order = np.lexsort((ranking.ids, -passages.turns, -scores.passages))[:_MOST]
     order = order[scores.passages[order] > 0]
     ambient = _said_by(asking, passages, order)
-    told: dict[int, frozenset[str]] = {}
+    terms: dict[int, frozenset[str]] = {}
 
     def said_by(topic: int) -> frozenset[str]:
-        if topic not in told:
-            (told[topic],) = asking.saying(topics.says[topic : topic + 1])
-        return told[topic]
+        if topic not in terms:
+            (terms[topic],) = asking.saying(topics.says[topic : topic + 1])
+        return terms[topic]
 
     left = {row: topics.names[row] for row in _best(scores.topics)}
     found: list[Found] = []
     for row in order.tolist():
         topic, turn, at = int(passages.topics[row]), int(passages.turns[row]), scores.passages[row]
         place = int(ranking.ids[row]) & ((1 << PASSAGE_BITS) - 1)
+        told = place, bool(passages.user[row]), not (ranking.near[row] or passages.says[row].any())
         if topic >= 0:
             at = scores.topics[topic] if left.pop(topic, None) else at
-            found.append(Found(topics.names[topic], turn, float(at), said_by(topic), place))
+            found.append(Found(topics.names[topic], turn, float(at), said_by(topic), *told))
         elif ambient[turn] or ranking.near[row]:
-            found.append(Found(None, turn, float(at), ambient[turn], place))
+            found.append(Found(None, turn, float(at), ambient[turn], *told))
     found += [
         Found(name, turn, float(scores.topics[row]), said_by(row))
         for row, name in left.items()

@@ -364,6 +364,32 @@ def test_a_passage_from_the_middle_names_its_speaker(talk: Conversation) -> None
     assert result["excerpt"].endswith("The zebra is called Rex.")
 
 
+def test_what_answers_is_told_too(talk: Conversation) -> None:
+    """Where both say what is asked for, the user's words bring the assistant's along, once."""
+    talk.turn(
+        "I need a place for the zebra.",
+        answer=f"{'Nothing else is said. ' * 60}The zebra is best kept in Kent.",
+    )
+    talk.ask("Where is the zebra best kept?")
+    answer = talk.call("search_efforts", query="zebra")
+
+    assert [one.get("speaker", "user") for one in answer["results"]] == ["user", "assistant"]
+    assert answer["results"][0]["excerpt"] == "user: I need a place for the zebra."
+    assert answer["results"][1]["excerpt"].endswith("The zebra is best kept in Kent.")
+    assert answer["more"] == 0
+
+
+def test_as_many_results_as_asked_for(talk: Conversation) -> None:
+    """Turns of one effort are results of their own, however much better another one is."""
+    talk.effort("auth-bug", "The zebra token. The zebra token.", *["A zebra came by."] * 12)
+    talk.free = 10_000
+    talk.ask("And the zebra token?")
+    answer = talk.call("search_efforts", query="zebra token", limit=12)
+
+    assert len({one["turn"] for one in answer["results"]}) == 12
+    assert answer["more"] == 1
+
+
 def test_several_passages_of_an_effort(talk: Conversation) -> None:
     """Another turn that is as good is a result too, and the summary is told once."""
     talk.replies.append(EffortSummary(summary=FIX, keywords=["auth"], importance=80))

@@ -294,3 +294,15 @@ def test_the_list_leaves_out_what_is_not_concluded(archive: Archive) -> None:
 
     assert named(archive) == []
     assert named(archive, owner=Owner(DEFAULT_USER, "t1")) == []
+
+
+def test_what_one_passage_says_comes_first(archive: Archive) -> None:
+    """A turn that says all of the query in one place stands before one that does so far apart."""
+    rest = "Nothing else is said here at all. " * 60
+    for thread, said in (("t2", f"The zebra. {rest} The harbour."), ("t3", "The zebra harbour.")):
+        group_of = Group(1, (human(said),), f"2026-01-0{8 - int(thread[1])}T00:00:00Z")
+        archive.commit(Owner("ann", thread), START, group_of)
+
+    found = archive.search_sessions(OWNER, "zebra harbour", 5)
+
+    assert [one.owner.thread for one in found] == ["t3", "t2"]
