@@ -10,6 +10,7 @@ from langchain_core.tools import BaseTool
 from ..memory.archive.protocol import Archive
 from ..memory.attention import Attention
 from ..memory.context.assemble import fixed_parts, instructions
+from ..memory.context.timeline import Part
 from ..memory.keywords import KeywordCache
 from ..memory.meaning import Embedder
 from ..memory.merge import Likeness
@@ -21,8 +22,9 @@ from ..memory.tokens import TokenCounter
 class Collaborators:
     """The agent's parts. `schemas`: all tools as the provider sees them.
 
-    `system` is the application's own part of the system message. `attention` stands in front of the
-    archive's own, None for none.
+    `schema_tokens` have all of these together, `own_schema_tokens` those of the application alone:
+    they are counted once. `system` is the application's own part of the system message. `attention`
+    stands in front of the archive's own, None for none.
     """
 
     model: BaseChatModel
@@ -36,13 +38,20 @@ class Collaborators:
     system: str
     tools: Mapping[str, BaseTool]
     schemas: tuple[dict[str, Any], ...]
+    schema_tokens: int
+    own_schema_tokens: int
     embedder: Embedder | None = None
     attention: Attention | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
 
 
+def fixed(collaborators: Collaborators, settings: Settings) -> tuple[Part, Part]:
+    """Return what is sent in any case: the system message, and the tool schemas."""
+    said = instructions(collaborators.system, settings)
+    return fixed_parts(said, collaborators.schema_tokens, collaborators.count)
+
+
 def sizes(collaborators: Collaborators, settings: Settings) -> tuple[int, int]:
     """Return the tokens of the system message and of the tool schemas."""
-    said = instructions(collaborators.system, settings)
-    system, tools = fixed_parts(said, collaborators.schemas, collaborators.count)
+    system, tools = fixed(collaborators, settings)
     return system.tokens, tools.tokens

@@ -10,7 +10,7 @@ from typing import Any
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.banners import surfaced
-from ebbtide.memory.context.assemble import assemble
+from ebbtide.memory.context.assemble import assemble, fixed_parts
 from ebbtide.memory.context.hints import hints
 from ebbtide.memory.context.nudges import nudge
 from ebbtide.memory.context.rebuild import after_turn, begun
@@ -138,7 +138,8 @@ class Conversation:
     @property
     def context(self) -> WorkingContext:
         """The working context of this moment; the timeline is kept as the node keeps it."""
-        context = assemble(self.desk, SYSTEM, SCHEMAS)
+        tools = count_tools(SCHEMAS, self.count)
+        context = assemble(self.desk, fixed_parts(SYSTEM, tools, self.count))
         self.line = context.timeline
         return context
 
