@@ -1,14 +1,14 @@
 """The keywords of an effort, those of its summary before those of its log, and of recent turns."""
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
-from threading import Lock
 from typing import TypeAlias
 
 from .desk import Desk
 from .efforts import Effort
+from .lately import Lately
 from .overlap import Keywords
 from .qualified import parted
 from .record import Owner
@@ -37,32 +37,12 @@ Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the s
 _READ = 4_000
 
 
-class KeywordCache:
+class KeywordCache(Lately[Keywords]):
     """Keywords of efforts with a given log, and of turns, which never change; those used last."""
 
     def __init__(self, limit: int = 4_000) -> None:
         """Hold the keywords of up to `limit` efforts and turns, of any session, in any thread."""
-        self._limit = limit
-        self._held: OrderedDict[Key, Keywords] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: Key, make: Callable[[], Keywords]) -> Keywords:
-        """Return the keywords that are held, else make and hold them."""
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return self._held[key]
-        made = make()
-        with self._lock:
-            self._held[key] = made
-            while len(self._held) > self._limit:
-                self._held.popitem(last=False)
-        return made
-
-    def clear(self) -> None:
-        """Hold nothing any more."""
-        with self._lock:
-            self._held.clear()
+        super().__init__(limit)
 
 
 def keywords(
@@ -88,10 +68,10 @@ def keywords_of(desk: Desk, effort: Effort, cache: KeywordCache) -> Keywords:
     last = effort.turn
     # Until its last turn is committed, and while it is open, the log still grows.
     if effort.status == "open" or effort.turn > view.tip.turn:
-        last = max(view.log_turns(effort.id), default=0)
+        last = next(reversed(view.log_turns(effort.id)), 0)
     bounds = (settings.keywords_limit, settings.keyword_turns)
     key = (view.owner, view.tip.branch, effort, last, bounds)
-    return cache.get(key, partial(_made, desk, effort))
+    return cache.once(key, partial(_made, desk, effort))
 
 
 def _made(desk: Desk, effort: Effort) -> Keywords:

@@ -6,16 +6,15 @@ several times as long as to run it.
 """
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import BindParameter, Connection, CursorResult, Row, Select, bindparam, select
 
 from ..efforts import Effort, changed
+from ..lately import Lately
 from ..record import Record, Tip
 from ..salience import Compression, from_data
 from .index import any_of
@@ -40,7 +39,7 @@ _CARRIED = 500
 RECORDS = 500
 """Records that are held, of all sessions together."""
 
-_LARGE = 50_000
+LARGE = 50_000
 """Characters from which on a record is read again instead."""
 
 _SPARE = 8
@@ -160,39 +159,10 @@ class Known:
                 listed = EffortList((*newest.values(),)[:of], answer.total + fresh)
                 known.answers[kind, of] = listed
             elif kind == "names":
-                known.answers[kind, of] = answer and answer.union(left)
+                known.answers[kind, of] = None if answer is None else answer.union(left)
             elif kind == "compression":
                 known.answers[kind, of] = answer
         return known
-
-
-class Lately(Generic[T]):
-    """What was used last, by its key, up to a number."""
-
-    def __init__(self, most: int) -> None:
-        """Hold nothing yet."""
-        self._most, self._lock = most, Lock()
-        self._held: OrderedDict[Any, T] = OrderedDict()
-
-    def get(self, key: Any) -> T | None:
-        """Return what is held under a key, None if nothing is."""
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-            return self._held.get(key)
-
-    def put(self, key: Any, value: T) -> T:
-        """Hold a value in the place of the one that was used longest ago, and return it."""
-        with self._lock:
-            self._held[key] = value
-            if len(self._held) > self._most:
-                self._held.popitem(last=False)
-        return value
-
-    def clear(self) -> None:
-        """Hold nothing any more."""
-        with self._lock:
-            self._held.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +204,7 @@ class Lineage:
             missing = [number for number in wanted if number not in held]
             for row in self._rows(_turns(*RECORD), segment, missing):
                 held[row.turn] = record_of(row, self.origin(row.branch, row.turn))
-                if len(row.messages) < _LARGE:
+                if len(row.messages) < LARGE:
                     self.held.put(places[row.turn], held[row.turn])
             found |= held
         return tuple(found[number] for number in sorted(found))

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Row, bindparam, select
 
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
+from ..lately import Lately
+from ..messages import text
 from ..qualified import session_name
 from ..record import Owner, Record, Tip
 from .commit import SESSION, Session
 from .database import Database
 from .erase import Scope, scope_of
-from .lineage import RECORDS, Branch, Known, Lately, Lineage, branch_of, lineage
+from .lineage import LARGE, RECORDS, Branch, Known, Lineage, branch_of, lineage
 from .schema import sessions, users
 
 T = TypeVar("T")
@@ -100,7 +102,8 @@ class Sessions:
         `session` is as it was before.
         """
         edition = self._edition(session)
-        self._held.put((edition, record.branch, record.turn), record)
+        if sum(len(text(message)) for message in record.messages) < LARGE:
+            self._held.put((edition, record.branch, record.turn), record)
         if (record.branch, record.turn) == (tip.branch, tip.turn + 1):
             known = self.known(session, tip).after(record)
             self._asked_of.put((edition, record.branch, record.turn, 0), known)
