@@ -11,9 +11,12 @@ from ..memory.archive.protocol import Archive
 from ..memory.attention import Attention
 from ..memory.context.assemble import fixed_parts, instructions
 from ..memory.context.timeline import Part
+from ..memory.desk import LAID_OUT
 from ..memory.keywords import KeywordCache
+from ..memory.lately import Lately
 from ..memory.meaning import Embedder
 from ..memory.merge import Likeness
+from ..memory.record import Record
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter
 
@@ -43,6 +46,7 @@ class Collaborators:
     embedder: Embedder | None = None
     attention: Attention | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
+    laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
 
 
 def fixed(collaborators: Collaborators, settings: Settings) -> tuple[Part, Part]:

@@ -67,9 +67,12 @@ def shared(before: str, now: str) -> int:
 
 def prefix_tokens(context: WorkingContext, alike: int, count: TokenCounter) -> int:
     """Return the tokens of the tool schemas and of the first `alike` messages; 0 if none is."""
-    messages = context.messages[:alike]
-    tools = sum(part.tokens for part in context.parts if part.name == "tools")
-    return tools + count_messages(messages, count) if messages else 0
+    tokens, left = -REPLY_OVERHEAD, alike
+    for part in context.parts if alike else ():
+        whole = len(part.messages) <= left
+        tokens += part.tokens if whole else count_messages(part.messages[:left], count)
+        left = max(0, left - len(part.messages))
+    return max(0, tokens)
 
 
 def _left_out(desk: Desk, line: Timeline) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from ebbtide.memory.context.assemble import assemble, fixed_parts
 from ebbtide.memory.context.hints import hints
 from ebbtide.memory.context.nudges import nudge
 from ebbtide.memory.context.rebuild import after_turn, begun
-from ebbtide.memory.context.timeline import Timeline, WorkingContext
+from ebbtide.memory.context.timeline import Part, Timeline, WorkingContext
 from ebbtide.memory.decay import decayed
-from ebbtide.memory.desk import Desk
+from ebbtide.memory.desk import LAID_OUT, Desk
 from ebbtide.memory.errors import SummaryError
 from ebbtide.memory.keywords import KeywordCache
+from ebbtide.memory.lately import Lately
 from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recall import stored
@@ -100,6 +101,7 @@ class Conversation:
     owner: Owner = OWNER
     day: int = 21
     related: Callable[[str], Sequence[str]] | None = None
+    laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
 
     @property
     def desk(self) -> Desk:
@@ -117,6 +119,7 @@ class Conversation:
             line=self.line,
             embedder=self.embedder,
             related=self.related,
+            laid_out=self.laid_out,
         )
 
     @property
