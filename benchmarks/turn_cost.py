@@ -1,25 +1,29 @@
 """What a turn costs in time and in checkpoints, beside the agents that a user would take instead.
 
-python benchmarks/turn_cost.py --out results
-python benchmarks/turn_cost.py --out results --agents ebbtide --turns 5000
 python benchmarks/turn_cost.py --out results --url postgresql+psycopg://USER@HOST/NAME
+python benchmarks/turn_cost.py --out results --turns 5000 --cases "SQLite"
 
-A conversation (see `talks`) is held by all agents in turn, turn by turn, in one process, so that
-what else the machine does hits all alike. A cell is the median of milliseconds over some turns;
-the model answers from a list, so that its own time is next to nothing.
+In each case a conversation (see `talks`) is held by all agents in turn, turn by turn, in one
+process, so that what else the machine does hits all alike. A cell is the median of milliseconds
+over some turns, "of" is the CPU time as a ratio to that of `create_agent` there; the model answers
+from a list, so that its own time is next to nothing. Only the first case is as long as `--turns`
+says, where the peers, which send everything, stop after 500; the others end after 60 turns. Without
+`--url` there is no PostgreSQL. Bytes of checkpoints are those of all turns, by turn.
 """
 
 import argparse
 import asyncio
+import sqlite3
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from context_cost import CONFIG, MEMORY_TOOLS, OURS, TALKS
@@ -29,19 +33,50 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from peers import PEERS, Maker, ours
 from report import write
+from sqlalchemy import Engine, event, make_url
 from talks import TalkingModel, Turn
 
 from ebbtide import DiskArchive, SqlArchive
 
-AGENTS = (OURS, "create_agent", "SummarizationMiddleware, 4,000", "deepagents")
-SPANS = ((10, 60), (450, 500), (950, 1_000), (4_950, 5_000), (9_950, 10_000))
+PLAIN = "create_agent"
+AGENTS = (OURS, PLAIN, "SummarizationMiddleware, 4,000", "deepagents")
+SPANS = ((10, 60), (450, 500), (4_950, 5_000), (9_950, 10_000))
 """Turns over which the median is taken, where there are so many."""
+
+SHORT, PEERS_END = 60, 500
+"""Turns of the cases but the first, and of the peers at most."""
+
+TALK_TURNS = 500
+"""Turns by which a conversation is laid out, so that a short one is the beginning of it."""
 
 _SIZE = """
 SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class AS c
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind = 'r' AND n.nspname = %s AND c.relname LIKE 'checkpoint%%'
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """How a conversation is held: where all is kept, sync or async, how durable, which talk."""
+
+    name: str
+    postgres: bool = False
+    asynchronous: bool = False
+    durability: str = "async"
+    talk: str = "scripted"
+
+
+CASES = (
+    Case("SQLite"),
+    Case("SQLite, exit", durability="exit"),
+    Case("SQLite, ainvoke", asynchronous=True),
+    Case("SQLite, a day of efforts", talk="day"),
+    Case("SQLite, one long effort", talk="long"),
+    Case("PostgreSQL", postgres=True),
+    Case("PostgreSQL, exit", postgres=True, durability="exit"),
+    Case("PostgreSQL, ainvoke", postgres=True, asynchronous=True),
+)
 
 
 @dataclass(slots=True)
@@ -55,13 +90,16 @@ class Side:
     model: TalkingModel
     agent: Any
     kept: str
+    statements: list[str]
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
 
     def turn(self, turn: Turn, durability: str, runner: asyncio.Runner | None) -> None:
         """Hold a turn."""
         self.model.begin(turn, MEMORY_TOOLS if self.name == OURS else {"look_up"})
         said: Any = {"messages": [("user", turn.question)]}
+        self.statements.clear()
         begun, busy = time.perf_counter(), time.process_time()
         if runner is None:
             self.agent.invoke(said, CONFIG, durability=durability)
@@ -69,16 +107,22 @@ class Side:
             runner.run(self.agent.ainvoke(said, CONFIG, durability=durability))
         self.wall.append(time.perf_counter() - begun)
         self.cpu.append(time.process_time() - busy)
+        self.asked.append(len(self.statements))
 
-    def row(self, stored: int) -> dict[str, Any]:
-        """Return what it took."""
-        spans = [(first, last) for first, last in SPANS if last <= len(self.wall)]
-        return {
-            "agent": self.name,
-            **{f"ms, turns {a:,}-{z:,}": _median(self.wall[a - 1 : z]) for a, z in spans},
-            **{f"CPU ms, turns {a:,}-{z:,}": _median(self.cpu[a - 1 : z]) for a, z in spans},
-            "checkpoint bytes a turn": round(stored / len(self.wall)),
-        }
+    def row(self, stored: int, plain: "Side | None", turns: int) -> dict[str, Any]:
+        """Return what it took, beside the plain agent."""
+        found: dict[str, Any] = {"agent": self.name}
+        for first, last in (span for span in SPANS if span[1] <= turns):
+            span, named = slice(first - 1, last), f"turns {first:,}-{last:,}"
+            there = last <= len(self.cpu)
+            beside = plain.cpu[span] if plain and last <= len(plain.cpu) else []
+            found[f"ms, {named}"] = _median(self.wall[span]) if there else ""
+            found[f"CPU ms, {named}"] = _median(self.cpu[span]) if there else ""
+            ratio = round(median(self.cpu[span]) / median(beside), 2) if there and beside else ""
+            found[f"of {PLAIN}, {named}"] = ratio
+        found["checkpoint bytes a turn"] = round(stored / len(self.wall))
+        found["archive statements a turn"] = median(self.asked) if self.name == OURS else ""
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +138,48 @@ class Place:
         """Return an agent; raises `ModuleNotFoundError` if it is not installed."""
         model = TalkingModel().watched(lambda *_: None)
         kept = f"of_{name.partition(',')[0].lower()}" if self.url else str(self.folder / name)
-        agent = self._maker(name)(model, self._saver(kept), self.folder / "archive")
-        return Side(name, model, agent, kept)
+        statements: list[str] = []
+        agent = self._maker(name, kept, statements)(model, self._saver(kept), self.folder)
+        return Side(name, model, agent, kept, statements)
 
     def stored(self, kept: str) -> int:
         """Return the bytes of checkpoints."""
         if not self.url:
+            with closing(sqlite3.connect(kept)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return sum(one.stat().st_size for one in self.folder.glob(f"{Path(kept).name}*"))
         with psycopg.connect(self._uri) as connection:
             found = connection.execute(_SIZE, (kept,)).fetchone()
         return int(found[0]) if found else 0
 
+    def _run(self, statement: str) -> None:
+        with psycopg.connect(self._uri) as connection:
+            connection.execute(cast("Any", statement))
+
     @property
     def _uri(self) -> str:
         return self.url.replace("+psycopg", "")
 
-    def _maker(self, name: str) -> Maker:
+    def _maker(self, name: str, kept: str, statements: list[str]) -> Maker:
         if name != OURS:
             return PEERS[name][0]
-        archive = SqlArchive(self.url) if self.url else DiskArchive(self.folder / "archive")
+        inside = make_url(self.url or "sqlite://").update_query_dict(_within(kept))
+        there = inside.render_as_string(hide_password=False)
+        archive = SqlArchive(there) if self.url else DiskArchive(self.folder / "archive")
+
+        def keep(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+            if not statement.startswith("BEGIN"):
+                statements.append(statement)
+
+        event.listen(Engine, "before_cursor_execute", keep)
+        self.stack.callback(event.remove, Engine, "before_cursor_execute", keep)
         return ours(self.stack.enter_context(archive))
 
     def _saver(self, kept: str) -> Any:
         if self.url:
-            with psycopg.connect(self._uri) as connection:
-                connection.execute(f"CREATE SCHEMA {kept}")  # type: ignore[call-overload]
-        where = psycopg.conninfo.make_conninfo(self._uri, options=f"-csearch_path={kept}")
+            self.stack.callback(self._run, f"DROP SCHEMA {kept} CASCADE")
+            self._run(f"CREATE SCHEMA {kept}")
+        where = psycopg.conninfo.make_conninfo(self._uri, **_within(kept))
         if self.runner is None:
             saver: Any = (
                 PostgresSaver.from_conn_string(where)
@@ -140,19 +200,28 @@ class Place:
         return opened
 
 
-def held(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+def _within(schema: str) -> dict[str, str]:
+    return {"options": f"-csearch_path={schema}"}
+
+
+def held(case: Case, turns: int, url: str, agents: Sequence[str]) -> list[dict[str, Any]]:
     """Hold the conversation with all agents that are installed, and return their rows."""
-    with ExitStack() as stack:
-        runner = stack.enter_context(asyncio.Runner()) if options.asynchronous else None
-        place = Place(folder, options.url, runner, stack)
-        sides = [*_installed(place, options.agents)]
-        for number, turn in enumerate(TALKS[options.talk][0](options.turns)):
-            at = number % len(sides)
-            for side in [*sides[at:], *sides[:at]]:
-                side.turn(turn, options.durability, runner)
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        runner = stack.enter_context(asyncio.Runner()) if case.asynchronous else None
+        place = Place(Path(folder), url if case.postgres else "", runner, stack)
+        sides = [*_installed(place, agents)]
+        talk = islice(TALKS[case.talk][0](max(turns, TALK_TURNS)), turns)
+        for number, turn in enumerate(talk, 1):
+            now = [one for one in sides if one.name == OURS or number <= PEERS_END]
+            at = number % len(now)
+            for side in [*now[at:], *now[:at]]:
+                side.turn(turn, case.durability, runner)
             if number % 100 == 0:
-                print(f"turn {number}", flush=True)
-        return [side.row(place.stored(side.kept)) for side in sides]
+                print(f"{case.name}: turn {number}", flush=True)
+        plain = next((side for side in sides if side.name == PLAIN), None)
+        return [
+            {"case": case.name, **side.row(place.stored(side.kept), plain, turns)} for side in sides
+        ]
 
 
 def _installed(place: Place, agents: Sequence[str]) -> Iterator[Side]:
@@ -173,15 +242,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--name", default="turn_cost", help="what the files are called")
     parser.add_argument("--agents", nargs="+", choices=AGENTS, default=AGENTS)
-    parser.add_argument("--talk", choices=[*TALKS], default="scripted")
-    parser.add_argument("--turns", type=int, default=500)
+    parser.add_argument("--turns", type=int, default=500, help="of the first case")
     parser.add_argument("--url", default="", help="a PostgreSQL that is empty")
-    parser.add_argument("--durability", choices=["async", "exit", "sync"], default="async")
-    parser.add_argument("--asynchronous", action="store_true")
+    parser.add_argument("--cases", nargs="+", choices=[case.name for case in CASES])
     options = parser.parse_args()
-    with TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
-        rows = held(options, Path(folder))
-    write(options.out, options.name, "Cost per turn", rows)
+    cases = [case for case in CASES if case.name in (options.cases or [case.name])]
+    rows: list[dict[str, Any]] = []
+    with warnings.catch_warnings(action="ignore"):
+        for at, case in enumerate(one for one in cases if options.url or not one.postgres):
+            turns = options.turns if at == 0 else min(options.turns, SHORT)
+            rows += held(case, turns, options.url, options.agents)
+    columns = dict.fromkeys(chain.from_iterable(rows[0:1] + rows))
+    write(
+        options.out,
+        options.name,
+        "Cost per turn",
+        [dict.fromkeys(columns, "") | row for row in rows],
+    )
 
 
 if __name__ == "__main__":

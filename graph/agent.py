@@ -18,7 +18,7 @@ from ..memory.context.budget import checked
 from ..memory.errors import SettingsError
 from ..memory.meaning import Embeddings
 from ..memory.settings import Settings
-from ..memory.tokens import TokenCounter, cached, count
+from ..memory.tokens import TokenCounter, cached, count, count_tools
 from ..memory.toolbox import NAMES, schemas
 from ..nodes.collaborators import Collaborators, sizes
 from .build import MemoryGraph, build
@@ -91,13 +91,14 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     budget is too low. Inside a parent whose schema mixes in `MemoryState`, compile it without a
     checkpointer, so that it inherits the parent's; `checkpointer=True` leaks siblings after a fork.
     """
+    counter = count if token_counter is None else _counter(token_counter)
     collaborators = Collaborators(
         **_models(model, summary_model, extraction_model, compression_model),
         archive=DiskArchive("sessions") if archive is None else archive,
         **_meaning(embeddings),
-        **_tools(tools),
+        **_tools(tools, counter),
         settings=_defaults(settings),
-        count=count if token_counter is None else _counter(token_counter),
+        count=counter,
         system=system_prompt,
         attention=attention,
     )
@@ -145,8 +146,8 @@ def _models(model: BaseChatModel | str, *others: BaseChatModel | str | None) -> 
     return dict(zip(names, (chat, *chosen), strict=True))
 
 
-def _tools(given: Sequence[BaseTool | Callable[..., Any]]) -> dict[str, Any]:
-    """Return the application's tools by name, and all tools as the provider sees them."""
+def _tools(given: Sequence[BaseTool | Callable[..., Any]], counter: TokenCounter) -> dict[str, Any]:
+    """Return the application's tools by name, and all tools as the provider sees them, counted."""
     tools = [item if isinstance(item, BaseTool) else tool(item) for item in given]
     names = [item.name for item in tools]
     taken = sorted(NAMES.intersection(names))
@@ -156,5 +157,11 @@ def _tools(given: Sequence[BaseTool | Callable[..., Any]]) -> dict[str, Any]:
     if twice:
         raise SettingsError(f"there are two tools of the name {twice[0]!r}: rename one")
     named = {item.name: item for item in tools}
-    seen = (*schemas(), *(convert_to_openai_tool(item) for item in tools))
-    return {"tools": named, "schemas": seen}
+    own = [convert_to_openai_tool(item) for item in tools]
+    seen = (*schemas(), *own)
+    return {
+        "tools": named,
+        "schemas": seen,
+        "schema_tokens": count_tools(seen, counter),
+        "own_schema_tokens": count_tools(own, counter),
+    }

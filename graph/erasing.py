@@ -78,6 +78,7 @@ def erase(
     archive, tip = parts.archive, thread.tip
     erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
     parts.keywords.clear()
+    parts.laid_out.clear()
     written = _resummarised(parts, owner)
     left = [*erased.left, *_forgotten(parts, owner)]
     if thread.kept or (_saver(agent) and archive.reseeding(owner)):
@@ -150,6 +151,7 @@ adelete_user = on_a_thread(delete_user)
 def _forgotten(parts: Collaborators, owner: Owner) -> list[str]:
     """Let what was read of a user be read again; say if something still holds it."""
     parts.keywords.clear()
+    parts.laid_out.clear()
     if changed(owner, parts):
         return []
     return [f"attention of {owner.user!r}: its cache was not reached, and keeps it a day at most"]

@@ -2,22 +2,27 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from .context.timeline import Timeline
+from .context.timeline import Part, Timeline
 from .efforts import Effort
 from .errors import ToolError
+from .lately import Lately
 from .meaning import Embedder
 from .messages import Message
 from .names import slug
 from .qualified import is_qualified, parted, session_called
+from .record import Record
 from .settings import Settings
 from .tokens import TokenCounter
 from .view import View
 from .workspace import Workspace
 
 _SHOWN = 160
+
+LAID_OUT = 500
+"""Turns that are held as the context has them: as many as the archive holds records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class Desk:
     shows, None before it was first built.
     With an `embedder` searches go by meaning too. `related` returns the qualified ids of what the
     user's other sessions have on a subject, the most related first. `results` are those of
-    the calls before it in the same message.
+    the calls before it in the same message. `laid_out` are committed turns as the context has them.
     """
 
     space: Workspace
@@ -43,6 +48,7 @@ class Desk:
     embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None
     results: tuple[Message, ...] = ()
+    laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
 
     def put(self, space: Workspace) -> "Desk":
         """Return the desk with another workspace."""

@@ -10,6 +10,7 @@ SLUG_LENGTH = 64
 NAME_BYTES = 200
 
 _SELECTORS = re.compile("[\ufe00-\ufe0f\u20e3\U000e0100-\U000e01ef]")
+_ASCII = re.compile("[A-Za-z0-9]+")
 _QUOTED = re.compile(rb"%([0-9a-f]{2})")
 _JAMO = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
 _DEVICES = frozenset(
@@ -95,6 +96,8 @@ def _refused(name: str, why: str) -> str:
 
 def _words(text: str) -> list[str]:
     """Split text into runs of letters and digits; accents and vowel signs stay on their letter."""
+    if text.isascii():
+        return _ASCII.findall(text)
     kept = ""
     for character in _SELECTORS.sub("", text):
         mark = kept[-1:].strip() and unicodedata.category(character) in {"Mn", "Mc"}

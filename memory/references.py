@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from operator import attrgetter
 
 from . import banners
 from .anchor import shown
@@ -58,9 +59,9 @@ def statements(messages: Sequence[Message]) -> list[str]:
 
 def _returned(desk: Desk, named: Iterable[str]) -> Workspace:
     space = desk.space
-    near = {*space.open, *space.summaries}
-    away = sorted(name for name in named if name not in near)
-    for effort in desk.view.efforts_named(away, space.events):
+    away = frozenset(named).difference(space.open, space.summaries)
+    found = desk.view.efforts_named([*away], space.events)
+    for effort in sorted(found, key=attrgetter("id")):
         if effort.status == "concluded":
             event = {"type": "returned", "effort": effort.id}
             space = happened(space, event, banners.returned(effort.id))
@@ -89,9 +90,9 @@ def recent(desk: Desk, cache: KeywordCache) -> list[Keywords]:
     """
     view, bounds = desk.view, (desk.settings.keywords_limit, 0)
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
-    turns = turns.difference(*map(view.log_turns, desk.space.open))
+    turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in desk.space.open))
     keys = {turn: (view.owner, view.tip.branch, None, turn, bounds) for turn in sorted(turns)}
-    return [cache.get(key, partial(_said, desk, turn)) for turn, key in keys.items()]
+    return [cache.once(key, partial(_said, desk, turn)) for turn, key in keys.items()]
 
 
 def _said(desk: Desk, turn: int) -> Keywords:

@@ -140,6 +140,8 @@ def resolve(context: object, defaults: Settings) -> Settings:
     >>> resolve({"ambient_window": 3, "tenant": "x"}, Settings(max_tool_rounds=2)).max_tool_rounds
     2
     """
+    if context is None:
+        return defaults
     chosen = dict(_chosen(context))
     if chosen.get("user_id") not in (None, ""):
         chosen["user_id"] = user_named(chosen["user_id"])

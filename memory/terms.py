@@ -98,7 +98,8 @@ def words(text: str) -> list[str]:
     >>> words("Fixed the 数据库")
     ['fixed', 'the', '数据', '据库']
     """
-    return [word for piece in pieces(folded(text)) for word in _words(piece)]
+    found = pieces(folded(text))
+    return found if text.isascii() else [word for piece in found for word in _words(piece)]
 
 
 def terms(text: str) -> list[str]:

@@ -8,15 +8,15 @@ import base64
 import hashlib
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from threading import Lock
 from typing import Any, TypeAlias
 
 from tiktoken import Encoding
 
+from .lately import Lately
 from .messages import CALL_BLOCKS, Message, calls
 from .schema_pieces import pieces
 
@@ -83,21 +83,11 @@ _loading = Lock()
 
 def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
     """Return a counter that remembers the last `size` results by digest, not by text."""
-    known: OrderedDict[bytes, int] = OrderedDict()
-    lock = Lock()
+    known: Lately[int] = Lately(size)
 
     def counter(text: str) -> int:
         key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        with lock:
-            if key in known:
-                known.move_to_end(key)
-                return known[key]
-        tokens = count(text)
-        with lock:
-            known[key] = tokens
-            while len(known) > size:
-                known.popitem(last=False)
-        return tokens
+        return known.once(key, partial(count, text))
 
     return counter
 

@@ -95,11 +95,12 @@ class View:
 
     def efforts_named(self, ids: Sequence[str], events: Sequence[Event]) -> tuple[Effort, ...]:
         """Return the efforts with these ids that there are, each as `effort` does."""
-        own = [name for name in ids if not is_qualified(name)]
+        others = [name for name in ids if "/" in name]  # a text has thousands of names
+        own = [*{*ids}.difference(others)] if others else ids
         kept = self.archive.efforts_named(self.owner, self.tip, own) if own else ()
         latest = {effort.id: effort for effort in (*kept, *changes(events, self.running.turn))}
-        others = ((name, self.effort(name, events)) for name in ids if is_qualified(name))
-        latest |= {name: effort for name, effort in others if effort is not None}
+        there = ((name, self.effort(name, events)) for name in others)
+        latest |= {name: effort for name, effort in there if effort is not None}
         return tuple(latest[name] for name in ids if name in latest)
 
     def efforts(self, limit: int) -> EffortList:

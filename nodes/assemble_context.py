@@ -4,10 +4,10 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.context.assemble import assemble, instructions, prefix_tokens, sent, shared
+from ..memory.context.assemble import assemble, prefix_tokens, sent, shared
 from ..memory.context.timeline import WorkingContext, packed
 from ..memory.settings import Settings, resolve
-from .collaborators import Collaborators
+from .collaborators import Collaborators, fixed
 from .plain import real
 from .session import desk
 from .state import TurnState
@@ -37,6 +37,5 @@ def working_context(
 ) -> WorkingContext:
     """Return what the next model call is sent, part by part."""
     here = desk(state, runtime, collaborators)
-    system = instructions(collaborators.system, here.settings)
     with collaborators.archive.together():
-        return assemble(here, system, collaborators.schemas)
+        return assemble(here, fixed(collaborators, here.settings))

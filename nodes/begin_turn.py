@@ -43,12 +43,22 @@ def begin_turn(
     """
     settings = resolve(runtime.context, collaborators.settings)
     checked(settings, *sizes(collaborators, settings))
+    owner = owner_of(state, runtime, settings, collaborators.archive)
+    with collaborators.archive.together():
+        return _begun(state, runtime, collaborators, settings, owner)
+
+
+def _begun(
+    state: TurnState,
+    runtime: Runtime[Settings],
+    collaborators: Collaborators,
+    settings: Settings,
+    owner: Owner,
+) -> dict[str, Any]:
     archive = collaborators.archive
-    owner = owner_of(state, runtime, settings, archive)
-    with archive.together():
-        known = recovered(state, archive, owner, settings.messages_window + 1)
-        arrived = arrivals(known, owner, archive)
-        settled = settle(known, owner, arrived, archive)
+    known = recovered(state, archive, owner, settings.messages_window + 1)
+    arrived = arrivals(known, owner, archive)
+    settled = settle(known, owner, arrived, archive)
     turns = [*kept_turns(arrived, settings.messages_window), arrived.new]
     turn, events = settled["persisted"] + 1, tuple(settled["events"])
     space = _told(replace(workspace(known), turn=turn, events=events, banners=()), known, runtime)
@@ -76,9 +86,8 @@ def _view(
 ) -> dict[str, Any]:
     """Return the update of what the context shows, and of what is said beside the question."""
     here = desk(state, runtime, collaborators)
-    with collaborators.archive.together():
-        line = begun(here, stamp())
-        given, said = hints(here, line), nudge(here)
+    line = begun(here, stamp())
+    given, said = hints(here, line), nudge(here)
     events = [*state["events"]]
     events += [{"type": "hinted", "hints": given}] if given else []
     events += [{"type": "nudged", "said": said}] if said else []

@@ -11,8 +11,12 @@ from ..memory.archive.protocol import Archive
 from ..memory.attention import Attention
 from ..memory.compression.merge import Likeness
 from ..memory.context.assemble import fixed_parts, instructions
+from ..memory.context.timeline import Part
+from ..memory.desk import LAID_OUT
 from ..memory.keywords import KeywordCache
+from ..memory.lately import Lately
 from ..memory.meaning import Embedder
+from ..memory.record import Record
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter
 from .llm.drive import Models
@@ -22,8 +26,9 @@ from .llm.drive import Models
 class Collaborators:
     """The agent's parts. `schemas`: all tools as the provider sees them.
 
-    `system` is the application's own part of the system message. `attention` stands in front of the
-    archive's own, None for none.
+    `schema_tokens` have all of these together, `own_schema_tokens` those of the application alone:
+    they are counted once. `system` is the application's own part of the system message. `attention`
+    stands in front of the archive's own, None for none.
     """
 
     model: BaseChatModel
@@ -37,9 +42,12 @@ class Collaborators:
     system: str
     tools: Mapping[str, BaseTool]
     schemas: tuple[dict[str, Any], ...]
+    schema_tokens: int
+    own_schema_tokens: int
     embedder: Embedder | None = None
     attention: Attention | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
+    laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
 
     @property
     def models(self) -> Models:
@@ -51,8 +59,13 @@ class Collaborators:
         }
 
 
+def fixed(collaborators: Collaborators, settings: Settings) -> tuple[Part, Part]:
+    """Return what is sent in any case: the system message, and the tool schemas."""
+    said = instructions(collaborators.system, settings)
+    return fixed_parts(said, collaborators.schema_tokens, collaborators.count)
+
+
 def sizes(collaborators: Collaborators, settings: Settings) -> tuple[int, int]:
     """Return the tokens of the system message and of the tool schemas."""
-    said = instructions(collaborators.system, settings)
-    system, tools = fixed_parts(said, collaborators.schemas, collaborators.count)
+    system, tools = fixed(collaborators, settings)
     return system.tokens, tools.tokens

@@ -45,16 +45,17 @@ def persist(
     if "context_report" in state and not by_hand(messages):
         spent = _spent(state["context_report"]["tokens"], turn.messages, collaborators)
         turn = replace(turn, events=(*turn.events, spent))
-    if turn.turn > tip.turn:
-        record = commit(collaborators.archive, owner, tip, turn, collaborators.embedder)
-    else:
-        record = commit_again(collaborators.archive, owner, tip, turn)
-    if collaborators.embedder is not None:
-        _embed(collaborators.archive, owner, collaborators.embedder, settings.embedded_turns)
-    if left_by(record) or accessed(record.events) or record.origin is not None:
-        changed(owner, collaborators)
-    after = committed(record, str(messages[-1].id))
-    return {**after, **_view(cast("TurnState", {**state, **after}), runtime, collaborators)}
+    with collaborators.archive.together():
+        if turn.turn > tip.turn:
+            record = commit(collaborators.archive, owner, tip, turn, collaborators.embedder)
+        else:
+            record = commit_again(collaborators.archive, owner, tip, turn)
+        if collaborators.embedder is not None:
+            _embed(collaborators.archive, owner, collaborators.embedder, settings.embedded_turns)
+        if left_by(record) or accessed(record.events) or record.origin is not None:
+            changed(owner, collaborators)
+        after = committed(record, str(messages[-1].id))
+        return {**after, **_view(cast("TurnState", {**state, **after}), runtime, collaborators)}
 
 
 def _view(
@@ -66,10 +67,9 @@ def _view(
     """
     try:
         desk = desk_at_rest(state, runtime, collaborators)
-        with collaborators.archive.together():
-            if not by_hand(running(state)) and is_due(desk):
-                return {"due": True}
-            return view_after(desk, running(state))
+        if not by_hand(running(state)) and is_due(desk):
+            return {"due": True}
+        return view_after(desk, running(state))
     except (OSError, ArchiveError) as error:
         _context_log.warning("it stays as it is: %s: %s", type(error).__name__, error)
         return {}
@@ -79,8 +79,7 @@ def _spent(
     parts: Mapping[str, int], messages: Sequence[Message], collaborators: Collaborators
 ) -> Event:
     """Return what the turn cost, beside what the application would send without a memory."""
-    count, schemas = collaborators.count, collaborators.schemas
-    own = [one for one in schemas if one.get("function", one).get("name") not in NAMES]
+    count, own = collaborators.count, collaborators.own_schema_tokens
     alone = sum(part.tokens for part in fixed_parts(collaborators.system, own, count))
     return cost(parts, [*without_calls(shown(messages), NAMES)], alone, count)
 

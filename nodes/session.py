@@ -244,6 +244,7 @@ def _desk(state: TurnState, collaborators: Collaborators, view: View, settings: 
         used=max(0, report.get("total", 0) - fixed),
         line=unpacked(state.get("view")),
         embedder=collaborators.embedder,
+        laid_out=collaborators.laid_out,
     )
 
 

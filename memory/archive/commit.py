@@ -1,7 +1,7 @@
 """Committing a turn: its record and all that follows from it, in one transaction."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,8 @@ from ..record import Group, Owner, Record, Tip
 from . import memories
 from .database import added
 from .index import Postings, heading, layout, postings
-from .lineage import AMBIENT, BRANCH, Branch, Lineage, beginning, branch_of, lineage
-from .records import columns, packed, storable, zipped
+from .lineage import AMBIENT, BRANCH, Branch, Known, Lineage, beginning, branch_of, lineage
+from .records import columns, left_by, packed, storable, zipped
 from .schema import (
     branches,
     changes,
@@ -123,9 +123,12 @@ class Slots:
 
 
 def commit(
-    connection: Connection, owner: Owner, tip: Tip, group: Group
+    connection: Connection, owner: Owner, tip: Tip, group: Group, known: Callable[[Session], Known]
 ) -> tuple[Session, Record, int | None]:
-    """Write a group after `tip`, once; return its record and its number, None if it was there."""
+    """Write a group after `tip`, once; return its record and its number, None if it was there.
+
+    `known` returns what is known of `tip` in a session as it is now.
+    """
     group = storable(group)
     session = session_of(connection, owner)
     slots = Slots(connection, session.id)
@@ -133,7 +136,10 @@ def commit(
     if placed.stored:
         return session, placed.record, None
     record = placed.record
-    number = write(connection, session, record, group.state, slots.branch(record.branch))
+    follows = (record.branch, record.turn) == (tip.branch, tip.turn + 1)
+    branch, kept = slots.branch(record.branch), {"known": known(session)} if follows else {}
+    seen = before(connection, session, record, branch, **kept) if branch else None
+    number = write(connection, session, record, group.state, seen)
     attend(connection, session, owner, record)
     return session, record, number
 
@@ -144,7 +150,7 @@ def attend(connection: Connection, session: Session, owner: Owner, record: Recor
         return
     if session.branch not in {"", record.branch}:  # attention was told of one that was left
         branch = branch_of(connection, session.id, record.branch)
-        seen = lineage(connection, session.id, record.tip, branch)
+        seen = lineage(lambda: connection, session.id, record.tip, branch)
         memories.renew(connection, session.owner, owner, seen)
     memories.attend(connection, session.owner, owner, session.id, record)
 
@@ -152,7 +158,7 @@ def attend(connection: Connection, session: Session, owner: Owner, record: Recor
 def as_stored(connection: Connection, session: Session, record: Record) -> Record:
     """Return a record as the archive has it, which may have other events."""
     branch = branch_of(connection, session.id, record.branch)
-    found = lineage(connection, session.id, record.tip, branch).turns([record.turn])
+    found = lineage(lambda: connection, session.id, record.tip, branch).turns([record.turn])
     return found[0] if found else record
 
 
@@ -186,19 +192,18 @@ def write(
     session: Session,
     record: Record,
     state: Mapping[str, Any] | None,
-    branch: Branch | None,
+    seen: Lineage | None,
 ) -> int:
     """Write a record at its place, with the rows by which it is found, and return its number.
 
-    `branch` is where its branch begins, None if that begins with it.
+    `seen` is what the turn before it sees, None if its branch begins with it.
     """
     number = nth_turn(session.id, session.turns + 1)
-    if branch is None:
-        branch = _begin(connection, session.id, record)
+    if seen is None:
+        seen = before(connection, session, record, _begin(connection, session.id, record))
     else:
         newest = {"newest": record.turn, "when": record.at}
         connection.execute(_EXTENDED, {"of": session.id, "named": record.branch, **newest})
-    seen = lineage(connection, session.id, Tip(record.branch, record.turn - 1), branch)
     found = passages(record.messages)
     row = {
         **columns(record),
@@ -218,12 +223,19 @@ def write(
     return number
 
 
-def _counts(before: Lineage, record: Record) -> dict[str, int]:
+def before(
+    connection: Connection, session: Session, record: Record, branch: Branch, **kept: Any
+) -> Lineage:
+    """Return what the turn before a record sees."""
+    tip = Tip(record.branch, record.turn - 1)
+    return lineage(lambda: connection, session.id, tip, branch, **kept)
+
+
+def _counts(seen: Lineage, record: Record) -> dict[str, int]:
     """Return how many ambient turns and efforts there are after a record."""
-    ambient, efforts = before.counts()
-    left = [event for event in record.events if changed(event, record.turn)]
-    names = list(dict.fromkeys(event["effort"] for event in left))
-    fresh = len(names) - len(before.changes(names)) if names else 0
+    ambient, efforts = seen.counts()
+    names = list(dict.fromkeys(effort.id for effort in left_by(record)))
+    fresh = len(names) - len(seen.efforts_named(names))
     return {"ambient": ambient + (not record.efforts), "efforts_seen": efforts + fresh}
 
 

@@ -107,7 +107,7 @@ def others(connection: Connection, user: str, numbers: Collection[int]) -> dict[
 def _other(connection: Connection, user: str, row: Any) -> Other:
     tip = Tip(row.branch, row.last)
     owner = Owner(user, row.thread, row.namespace)
-    return Other(owner, lineage(connection, row.id, tip, beginning(row)))
+    return Other(owner, lineage(lambda: connection, row.id, tip, beginning(row)))
 
 
 def _outside(found: Mapping[str, Sequence[int]], own: int) -> dict[str, list[int]]:

@@ -66,7 +66,7 @@ class Scope:
     def lineage(self, branch: str, turn: int) -> Lineage:
         """Return what a turn of a branch sees."""
         tip = Tip(branch, turn)
-        return lineage(self.connection, self.session.id, tip, self.branches.get(branch))
+        return lineage(lambda: self.connection, self.session.id, tip, self.branches.get(branch))
 
     def rows(self, since: int = 0) -> Iterator[Any]:
         """Yield the rows of turns from this number on, in the order of their commit."""
@@ -88,7 +88,7 @@ def erase(scope: Scope, tip: Tip, turn: int) -> Erased:
     copies = _copies(scope, record)
     opened = (event["effort"] for event in record.events if event["type"] == "opened")
     erased = Erased(turn, record.digest, tuple(copies), named=tuple(opened))
-    _count_rewritten(scope)
+    count_rewritten(scope)
     if record.status == "erased":
         return _erased_again(scope, record, erased)
     target = _target(scope, record, copies)
@@ -111,7 +111,7 @@ def resummarised(scope: Scope, tip: Tip, effort: Effort) -> None:
     record = record_of(row)
     after = replace(record, events=tuple(_resummed(event, effort) for event in record.events))
     if after != record:
-        _count_rewritten(scope)
+        count_rewritten(scope)
         _put(scope, row, record, after)
         fresh = {"keywords": packed(effort.keywords), "base": effort.importance}
         where = _memory(scope, effort.id)
@@ -160,8 +160,8 @@ def scope_of(connection: Connection, session: Session, owner: Owner) -> Scope:
     return Scope(connection, session, owner, found)
 
 
-def _count_rewritten(scope: Scope) -> None:
-    """Note that records of the session are others now than those that anybody has read."""
+def count_rewritten(scope: Scope) -> None:
+    """Note that what is kept of the session is other now than what anybody has read of it."""
     own = update(sessions).where(sessions.c.id == scope.session.id)
     scope.connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
 

@@ -6,21 +6,20 @@ several times as long as to run it.
 """
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import BindParameter, Connection, CursorResult, Row, Select, bindparam, select
 
 from ..efforts import Effort, changed
+from ..lately import Lately
 from ..record import Record, Tip
 from ..salience import Compression, from_data
 from .index import any_of
 from .protocol import EffortList
-from .records import record_of, unzipped
+from .records import left_by, record_of, unzipped
 from .schema import branches, changes, compressions, members, turns
 
 T = TypeVar("T")
@@ -31,10 +30,16 @@ AMBIENT = "\0"
 _FEW = 64
 """Names that are looked up one by one; of more, those that a session of few efforts has."""
 
+_NAMED_AT_MOST = 2_000
+"""Names of efforts of a session that are held; a text of the usual length has about as many."""
+
+_CARRIED = 500
+"""Efforts that are known of a turn from the turn before it: more than are ever in a context."""
+
 RECORDS = 500
 """Records that are held, of all sessions together."""
 
-_LARGE = 50_000
+LARGE = 50_000
 """Characters from which on a record is read again instead."""
 
 _SPARE = 8
@@ -126,39 +131,38 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was asked of a lineage: the newest change of each effort, if any, and other answers."""
+    """What was asked of a lineage: the efforts as they were left, if any, and other answers."""
 
-    newest: dict[str, Row[Any] | None] = field(default_factory=dict)
+    efforts: dict[str, Effort | None] = field(default_factory=dict)
     answers: dict[Any, Any] = field(default_factory=dict)
 
-
-class Lately(Generic[T]):
-    """What was used last, by its key, up to a number."""
-
-    def __init__(self, most: int) -> None:
-        """Hold nothing yet."""
-        self._most, self._lock = most, Lock()
-        self._held: OrderedDict[Any, T] = OrderedDict()
-
-    def get(self, key: Any) -> T | None:
-        """Return what is held under a key, None if nothing is."""
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-            return self._held.get(key)
-
-    def put(self, key: Any, value: T) -> T:
-        """Hold a value in the place of the one that was used longest ago, and return it."""
-        with self._lock:
-            self._held[key] = value
-            if len(self._held) > self._most:
-                self._held.popitem(last=False)
-        return value
-
-    def clear(self) -> None:
-        """Hold nothing any more."""
-        with self._lock:
-            self._held.clear()
+    def after(self, record: Record) -> "Known":
+        """Return what is known after one more turn, so that nothing of it is asked again."""
+        left: dict[str, Effort] = {}
+        for effort in reversed(left_by(record)):
+            left.setdefault(effort.id, effort)
+        kept = {name: one for name, one in self.efforts.items() if one and name not in left}
+        known = Known({**dict([*kept.items()][-_CARRIED:]), **left})
+        if not self.efforts.keys() >= left.keys():  # whether there were such efforts is not known
+            return known
+        fresh = sum(self.efforts[name] is None for name in left)
+        for (kind, of), answer in self.answers.items():
+            if kind == "ambient":
+                found = answer if record.efforts else (*answer, record.turn)
+                known.answers[kind, of] = found[max(0, len(found) - of) :]
+            elif kind == "turns":
+                known.answers[kind, of] = (*answer, *[record.turn] * (of in record.efforts))
+            elif kind == "counts":
+                known.answers[kind, of] = (answer[0] + (not record.efforts), answer[1] + fresh)
+            elif kind == "efforts":
+                newest = {**left, **{one.id: one for one in answer.efforts if one.id in kept}}
+                listed = EffortList((*newest.values(),)[:of], answer.total + fresh)
+                known.answers[kind, of] = listed
+            elif kind == "names":
+                known.answers[kind, of] = None if answer is None else answer.union(left)
+            elif kind == "compression":
+                known.answers[kind, of] = answer
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +173,18 @@ class Lineage:
     `edition` of a session, which is another one when a record loses something.
     """
 
-    connection: Connection
+    connect: Callable[[], Connection]
     session: int
     segments: tuple[Segment, ...]
     firsts: Mapping[str, int]
     known: Known = field(default_factory=Known)
     held: Lately[Record] = field(default_factory=lambda: Lately(RECORDS))
     edition: tuple[int, ...] = ()
+
+    @property
+    def connection(self) -> Connection:
+        """The connection over which it is read, made when something is."""
+        return self.connect()
 
     @property
     def seen(self) -> Mapping[str, int]:
@@ -195,7 +204,7 @@ class Lineage:
             missing = [number for number in wanted if number not in held]
             for row in self._rows(_turns(*RECORD), segment, missing):
                 held[row.turn] = record_of(row, self.origin(row.branch, row.turn))
-                if len(row.messages) < _LARGE:
+                if len(row.messages) < LARGE:
                     self.held.put(places[row.turn], held[row.turn])
             found |= held
         return tuple(found[number] for number in sorted(found))
@@ -219,7 +228,7 @@ class Lineage:
 
     def ambient(self, last: int) -> tuple[int, ...]:
         """Return the newest ambient turns, up to `last`, ascending."""
-        return self.once(("ambient", last), lambda: self._ambient(last))
+        return self.once("ambient", last, lambda: self._ambient(last))
 
     def _ambient(self, last: int) -> tuple[int, ...]:
         found: list[int] = []
@@ -231,7 +240,7 @@ class Lineage:
 
     def counts(self) -> tuple[int, int]:
         """Count the ambient turns and the efforts."""
-        return self.once("counts", self._counts)
+        return self.once("counts", "", self._counts)
 
     def _counts(self) -> tuple[int, int]:
         for segment in self.segments:
@@ -242,23 +251,23 @@ class Lineage:
 
     def changes(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
         """Return the newest change of each of these efforts, as far as there are such efforts."""
-        unknown = self._likely([name for name in ids if name not in self.known.newest])
-        if unknown:
-            self.known.newest.update(dict.fromkeys(unknown))
-            found = self.connection.execute(_NAMED, {"session": self.session, "names": unknown})
-            rows = [row for row in found if self.sees(row.branch, row.turn)]
-            rows.sort(key=lambda row: (row.turn, row.id))
-            self.known.newest.update({row.effort: row for row in rows})
-        return {name: row for name in ids if (row := self.known.newest.get(name)) is not None}
+        found = self.connection.execute(_NAMED, {"session": self.session, "names": [*ids]})
+        rows = [row for row in found if self.sees(row.branch, row.turn)]
+        rows.sort(key=lambda row: (row.turn, row.id))
+        return {row.effort: row for row in rows}
 
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the efforts of these ids that there are, in their order."""
-        found = self.changes(ids) if ids else {}
-        return tuple(effort_of(found[name]) for name in ids if name in found)
+        asked, known = self._likely(ids), self.known.efforts
+        unknown = [name for name in asked if name not in known]
+        if unknown:
+            found = self.changes(unknown)
+            known.update((n, effort_of(found[n]) if n in found else None) for n in unknown)
+        return tuple(effort for name in asked if (effort := known[name]))
 
     def effort_turns(self, effort: str) -> tuple[int, ...]:
         """Return the turns of an effort, ascending."""
-        return self.once(("turns", effort), lambda: self._effort_turns(effort))
+        return self.once("turns", effort, lambda: self._effort_turns(effort))
 
     def _effort_turns(self, effort: str) -> tuple[int, ...]:
         rows = self.connection.execute(_OF_EFFORT, {"session": self.session, "effort": effort})
@@ -266,7 +275,7 @@ class Lineage:
 
     def efforts(self, newest: int) -> EffortList:
         """Return the efforts that changed last, and how many there are."""
-        return self.once(("efforts", newest), lambda: self._efforts(newest))
+        return self.once("efforts", newest, lambda: self._efforts(newest))
 
     def _efforts(self, newest: int) -> EffortList:
         _, total = self.counts()
@@ -279,6 +288,9 @@ class Lineage:
 
     def compression(self, effort: str) -> Compression | None:
         """Return the newest compression of an effort, None if there is none."""
+        return self.once("compression", effort, lambda: self._compression(effort))
+
+    def _compression(self, effort: str) -> Compression | None:
         for segment in self.segments:
             made = self._asked(_COMPRESSION, segment, effort=effort).scalar()
             if made is not None:
@@ -287,14 +299,18 @@ class Lineage:
 
     def _likely(self, ids: Sequence[str]) -> Sequence[str]:
         """Return which of these names any branch may know; a text has more than most sessions."""
-        if len(ids) <= _FEW:
-            return ids
-        asked = {"session": self.session, "most": len(ids)}
-        there = {*self.connection.execute(_NAMES, asked).scalars()}
-        return ids if len(there) == len(ids) else [name for name in ids if name in there]
+        there = self.once("names", "", self._names) if len(ids) > _FEW else None
+        return ids if there is None else [name for name in ids if name in there]
 
-    def once(self, key: Any, read: Callable[[], T]) -> T:
-        """Return the answer to what `key` asks, read if it is not known."""
+    def _names(self) -> frozenset[str] | None:
+        """Return all names of efforts, None if there are too many to be held."""
+        asked = {"session": self.session, "most": _NAMED_AT_MOST + 1}
+        found = frozenset(self.connection.execute(_NAMES, asked).scalars())
+        return found if len(found) <= _NAMED_AT_MOST else None
+
+    def once(self, kind: str, of: Any, read: Callable[[], T]) -> T:
+        """Return the answer to a question of a kind, read if it is not known."""
+        key = kind, of
         if key not in self.known.answers:
             self.known.answers[key] = read()
         answer: T = self.known.answers[key]
@@ -331,7 +347,7 @@ class Lineage:
 
 
 def lineage(
-    connection: Connection, session: int, tip: Tip, branch: Branch | None, **kept: Any
+    connect: Callable[[], Connection], session: int, tip: Tip, branch: Branch | None, **kept: Any
 ) -> Lineage:
     """Return what a tip sees, given its branch, None if the archive has no such branch.
 
@@ -343,7 +359,7 @@ def lineage(
         for name, upto, first in branch.ancestors:
             segments.append(Segment(name, min(upto, segments[-1].upto)))
             firsts[name] = first
-    return Lineage(connection, session, tuple(segments), firsts, **kept)
+    return Lineage(connect, session, tuple(segments), firsts, **kept)
 
 
 def branch_of(connection: Connection, session: int, name: str) -> Branch | None:

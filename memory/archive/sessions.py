@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import local
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, bindparam, select
 
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
+from ..lately import Lately
+from ..messages import text
 from ..qualified import session_name
 from ..record import Owner, Record, Tip
 from .commit import SESSION, Session
 from .database import Database
 from .erase import Scope, scope_of
-from .lineage import RECORDS, Branch, Known, Lately, Lineage, branch_of, lineage
+from .lineage import LARGE, RECORDS, Branch, Known, Lineage, branch_of, lineage
 from .schema import sessions, users
 
 T = TypeVar("T")
@@ -22,17 +24,27 @@ T = TypeVar("T")
 _KNOWN = 10_000
 """Beginnings of branches that are remembered: they never change."""
 
-_LINEAGES = 32
-"""Lineages of which it is remembered what was asked: each lasts for a turn."""
+_LINEAGES = 128
+"""Lineages of which it is remembered what was asked: a few for each session that is talked to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Moment:
-    """A connection that sees one moment, and the sessions that were read of it."""
+    """What is read of one moment: over a connection, made when it is needed; sessions as they are.
 
-    connection: Connection
+    A session that was just committed to need not be read for what is known of it.
+    """
+
+    database: Database
     held: ExitStack
     sessions: dict[Owner, Session | None] = field(default_factory=dict)
+    made: Connection | None = None
+
+    def connection(self) -> Connection:
+        """Return the connection that sees it."""
+        if self.made is None:
+            self.made = self.held.enter_context(self.database.reading())
+        return self.made
 
 
 class _Here(local):
@@ -75,6 +87,30 @@ class Sessions:
         self._asked_of.clear()
         self._held.clear()
 
+    def known(self, session: Session, tip: Tip) -> Known:
+        """Return what is remembered of what a tip sees.
+
+        That a turn was committed never changes, nor does what it sees; another may come to be.
+        """
+        settled = 0 if tip.digest else session.turns
+        key = (self._edition(session), tip.branch, tip.turn, settled)
+        return self._asked_of.get(key) or self._asked_of.put(key, Known())
+
+    def committed(self, owner: Owner, session: Session, tip: Tip, record: Record) -> None:
+        """Remember a record that follows `tip`, so that nothing has to be read after it.
+
+        `session` is as it was before.
+        """
+        edition = self._edition(session)
+        if sum(len(text(message)) for message in record.messages) < LARGE:
+            self._held.put((edition, record.branch, record.turn), record)
+        if (record.branch, record.turn) == (tip.branch, tip.turn + 1):
+            known = self.known(session, tip).after(record)
+            self._asked_of.put((edition, record.branch, record.turn, 0), known)
+        if self._here.depth:
+            after = replace(session, turns=session.turns + 1, branch=record.branch)
+            self._here.moment = Moment(self._database, ExitStack(), {owner: after})
+
     def ask(self, owner: Owner, tip: Tip, ask: Callable[[Lineage], T], nothing: T) -> T:
         """Ask what a tip sees; `nothing` is the answer of a session that does not exist."""
         return self.find(owner, tip, lambda seen, _: ask(seen), nothing)
@@ -87,7 +123,9 @@ class Sessions:
 
     def read(self, owner: Owner, ask: Callable[[Connection, Session], T], nothing: T) -> T:
         """Ask a session; `nothing` is the answer of one that does not exist."""
-        return self._asked(owner, lambda moment, session: ask(moment.connection, session), nothing)
+        return self._asked(
+            owner, lambda moment, session: ask(moment.connection(), session), nothing
+        )
 
     @contextmanager
     def writing(self, owner: Owner) -> Iterator[Scope]:
@@ -126,7 +164,7 @@ class Sessions:
             return list(connection.execute(query.where(users.c.name == user, *where)))
 
     def _asked(self, owner: Owner, ask: Callable[[Moment, Session], T], nothing: T) -> T:
-        if not self._database.exists():
+        if self._here.moment is None and not self._database.exists():
             return nothing
         try:
             return self._asked_once(owner, ask, nothing)
@@ -150,16 +188,13 @@ class Sessions:
     def _moment(self) -> Iterator[Moment]:
         """Read at the moment of this thread; one of its own if it reads nothing together."""
         if not self._here.depth:
-            with self._database.reading() as connection, ExitStack() as held:
-                yield Moment(connection, held)
+            with self._database.told(), ExitStack() as held:
+                yield Moment(self._database, held)
             return
         try:
             with self._database.told():
-                moment = self._here.moment
-                if moment is None:
-                    held = ExitStack()
-                    moment = Moment(held.enter_context(self._database.reading()), held)
-                    self._here.moment = moment
+                moment = self._here.moment or Moment(self._database, ExitStack())
+                self._here.moment = moment
                 yield moment
         except BaseException:
             self.leave()
@@ -168,21 +203,23 @@ class Sessions:
     def _known(self, moment: Moment, owner: Owner) -> Session | None:
         if owner not in moment.sessions:
             try:
-                moment.sessions[owner] = self.session(moment.connection, owner)
+                moment.sessions[owner] = self.session(moment.connection(), owner)
             except SessionNotFoundError:
                 moment.sessions[owner] = None
         return moment.sessions[owner]
 
     def _seen(self, moment: Moment, session: Session, tip: Tip) -> Lineage:
-        """Return what a tip of a session sees; until the next commit that does not change."""
-        edition = (self._database.opened, session.id, session.rewritten)
-        key = (edition, session.turns, tip)
-        known = self._asked_of.get(key) or self._asked_of.put(key, Known())
-        branch = self._branch(moment.connection, session, tip.branch)
-        kept = {"known": known, "held": self._held, "edition": edition}
-        return lineage(moment.connection, session.id, tip, branch, **kept)
+        """Return what a tip of a session sees."""
+        branch = self._branch(moment, session, tip.branch)
+        kept = {"known": self.known(session, tip), "held": self._held}
+        edition = self._edition(session)
+        return lineage(moment.connection, session.id, tip, branch, **kept, edition=edition)
 
-    def _branch(self, connection: Connection, session: Session, name: str) -> Branch | None:
+    def _branch(self, moment: Moment, session: Session, name: str) -> Branch | None:
         key = (self._database.opened, session.id, name)
-        found = self._branches.get(key) or branch_of(connection, session.id, name)
+        found = self._branches.get(key) or branch_of(moment.connection(), session.id, name)
         return found and self._branches.put(key, found)
+
+    def _edition(self, session: Session) -> tuple[int, int, int]:
+        """Return what is another one when a record of a session was changed."""
+        return (self._database.opened, session.id, session.rewritten)

@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
@@ -36,12 +36,6 @@ from .sessions import Sessions
 from .verify import verify as verified
 
 _log = logging.getLogger("ebbtide.archive")
-
-_DIGEST = select(turns.c.digest).where(
-    turns.c.session == bindparam("session"),
-    turns.c.branch == bindparam("branch"),
-    turns.c.turn == bindparam("turn"),
-)
 
 
 class SqlArchive:
@@ -83,7 +77,8 @@ class SqlArchive:
         return self._sessions.together()
 
     def close(self) -> None:
-        """Close all connections; a later use opens them again."""
+        """Close all connections; a later use opens them again, and reads anew."""
+        self._sessions.forget()
         self.database.close()
 
     def attention(self, threshold: float = 40.0, capacity: int = 200) -> SqlAttention:
@@ -92,8 +87,7 @@ class SqlArchive:
 
     def seal(self, owner: Owner) -> str:
         """Return what only this archive can say of a session: 32 hexadecimal digits."""
-        name = json.dumps([owner.user, owner.thread, owner.namespace])
-        return hmac.digest(self.database.key(), name.encode(), "sha256").hex()[:32]
+        return _seal(self.database.key(), owner)
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
@@ -104,21 +98,19 @@ class SqlArchive:
             self._embedded = {known for known in self._embedded if known[0] != owner}
         self._sessions.leave()
         with self.database.writing() as connection:
-            session, record, number = commit.commit(connection, owner, tip, group)
+            known = partial(self._sessions.known, tip=tip)
+            session, record, number = commit.commit(connection, owner, tip, group, known)
             if number is None:
                 record = commit.as_stored(connection, session, record)
             elif one is not None:
                 vectors.put(connection, session.id, number, one)
+        if number is not None:
+            self._sessions.committed(owner, session, tip, record)
         return record
 
     def holds(self, owner: Owner, tip: Tip) -> bool:
         """Tell whether the archive holds the very turn that a tip names."""
-
-        def read(connection: Connection, session: Session) -> bool:
-            place = {"session": session.id, "branch": tip.branch, "turn": tip.turn}
-            return connection.execute(_DIGEST, place).scalar() == tip.digest
-
-        return self._sessions.read(owner, read, nothing=False)
+        return any(one.tip == tip for one in self.turns(owner, tip, [tip.turn]))
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these turn numbers, ascending; missing ones left out."""
@@ -194,7 +186,7 @@ class SqlArchive:
         def find(seen: Lineage, session: Session) -> tuple[Found, ...]:
             found = partial(search, seen, session.owner, session.turns, clean(query), meaning)
             # Vectors are added at any time, so that what they find is not kept.
-            return found() if meaning else seen.once(("search", query), found)
+            return found() if meaning else seen.once("search", (session.turns, query), found)
 
         return self._sessions.find(owner, tip, find, ())
 
@@ -298,7 +290,8 @@ class SqlArchive:
             row = upsert(scope.connection, compressions).values(
                 **key, made=zipped(packed(plain(as_data(made))))
             )
-            scope.connection.execute(row.on_conflict_do_nothing())
+            if scope.connection.execute(row.on_conflict_do_nothing()).rowcount:
+                erase.count_rewritten(scope)
             where = (compressions.c[name] == value for name, value in key.items())
             kept = select(compressions.c.made).where(*where)
             stored = scope.connection.execute(kept).scalar_one()
@@ -398,6 +391,12 @@ class SqlArchive:
             return tuple(Tip(*row) for row in rows)
 
         return self._sessions.read(owner, read, ())
+
+
+@lru_cache(maxsize=1_024)  # asked several times a turn, of the sessions that are talked to
+def _seal(key: bytes, owner: Owner) -> str:
+    name = json.dumps([owner.user, owner.thread, owner.namespace])
+    return hmac.digest(key, name.encode(), "sha256").hex()[:32]
 
 
 class DiskArchive(SqlArchive):

@@ -20,7 +20,7 @@ from ..errors import (
 )
 from ..record import Owner, Record, Tip
 from ..salience import Compression, as_data, from_data
-from .commit import Session, attend, session_of
+from .commit import Session, attend, before, session_of
 from .commit import write as write_record
 from .database import added, upsert
 from .erase import Scope, scope_of
@@ -214,7 +214,8 @@ def _write_turns(connection: Connection, session: Session, whole: Whole) -> None
         record = turn.record
         try:
             branch = begun.get(record.branch)
-            number = write_record(connection, session, record, turn.state, branch)
+            seen = before(connection, session, record, branch) if branch else None
+            number = write_record(connection, session, record, turn.state, seen)
             if branch is None:
                 begun[record.branch] = branch_of(connection, session.id, record.branch)
             if whole.attention is None:

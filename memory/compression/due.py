@@ -1,5 +1,6 @@
 """When an open effort has outgrown its share, and how far it is then compressed."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -162,10 +163,10 @@ def _due(desk: Desk, effort: Effort, old: Compression | None, coming: int) -> Du
     log = desk.view.log_turns(effort.id)
     settings, stands = desk.settings, standing(desk, old)
     share = share_of(desk) if effort.id == desk.space.active else share_of(desk) / 2
-    turns = [turn for turn in log if old is None or turn > old.through]
+    turns = log[bisect_right(log, old.through) if old else 0 :]
     records, sizes = _oldest(desk, turns, _LOOKED_AT * share)
     live, gone, more = stands + sum(sizes), 0, len(turns) - len(records)
-    hidden = desk.line is not None and turns[:1] != [] and turns[0] < desk.line.first
+    hidden = desk.line is not None and any(turn < desk.line.first for turn in turns[:1])
     pressing = not hidden and _cut_next(desk, live, coming)
     if live > share or hidden or pressing:
         low = 0 if more or hidden or pressing else LOW * share - max(stands, item_limit(desk))

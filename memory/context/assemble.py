@@ -1,6 +1,6 @@
 """The working context: what is sent to the model, in its order and within the budget."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...prompts.loader import text as prompt
@@ -9,7 +9,7 @@ from ..desk import Desk
 from ..messages import Message, digest
 from ..numbers import ranges, ranges_between
 from ..settings import Settings
-from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages, count_tools
+from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
 from .rebuild import fitted, rebuilt
 from .timeline import Part, Timeline, WorkingContext
 from .turns import has_long_results
@@ -17,24 +17,24 @@ from .turns import has_long_results
 _LENGTH = 6
 
 
-def assemble(desk: Desk, system: str, schemas: Sequence[Mapping[str, Any]]) -> WorkingContext:
+def assemble(desk: Desk, fixed: Sequence[Part]) -> WorkingContext:
     """Build the working context of the running turn; the same inputs give the same bytes.
 
-    It has at most as many tokens as the budget, of which `desk.room` is what instructions and tool
-    schemas leave. Between two rebuilds it only grows at its end.
+    It has at most as many tokens as the budget, of which `desk.room` is what the `fixed` parts
+    leave. Between two rebuilds it only grows at its end.
     """
     line, found = fitted(desk, desk.line or rebuilt(desk, "new", None))
-    fixed = fixed_parts(system, schemas, desk.count)
     return WorkingContext((*fixed, *found), line, _left_out(desk, line))
 
 
-def fixed_parts(
-    system: str, schemas: Sequence[Mapping[str, Any]], count: TokenCounter
-) -> tuple[Part, Part]:
-    """Return what is sent in any case: the system message, with the reply's overhead, and tools."""
+def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Part]:
+    """Return what is sent in any case: the system message, with the reply's overhead, and tools.
+
+    `tools` are the tokens of the tool schemas.
+    """
     opening: Message = {"type": "system", "data": {"content": system}}
     said = Part("system", (opening,), REPLY_OVERHEAD + count_message(opening, count))
-    return said, Part("tools", (), count_tools(schemas, count))
+    return said, Part("tools", (), tools)
 
 
 def instructions(application: str, settings: Settings) -> str:
@@ -67,9 +67,12 @@ def shared(before: str, now: str) -> int:
 
 def prefix_tokens(context: WorkingContext, alike: int, count: TokenCounter) -> int:
     """Return the tokens of the tool schemas and of the first `alike` messages; 0 if none is."""
-    messages = context.messages[:alike]
-    tools = sum(part.tokens for part in context.parts if part.name == "tools")
-    return tools + count_messages(messages, count) if messages else 0
+    tokens, left = -REPLY_OVERHEAD, alike
+    for part in context.parts if alike else ():
+        whole = len(part.messages) <= left
+        tokens += part.tokens if whole else count_messages(part.messages[:left], count)
+        left = max(0, left - len(part.messages))
+    return max(0, tokens)
 
 
 def _left_out(desk: Desk, line: Timeline) -> dict[str, Any]:

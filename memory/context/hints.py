@@ -11,7 +11,7 @@ from ..mentions import mentionable
 from ..messages import text
 from ..terms import asked, is_pair
 from ..view import View
-from .pointing import pointed_at
+from .pointing import OVERLAP, pointed_at
 from .timeline import Timeline
 
 Hint: TypeAlias = Mapping[str, Any]
@@ -56,9 +56,12 @@ def hint_lines(view: View, given: Sequence[Hint]) -> list[str]:
 
 def clearly(said: str, found: Sequence[Found], stored: int) -> Found | None:
     """Return which of the things found a text clearly points at; `stored` is how many there are."""
-    message = [term for term in asked(said) if len(term) >= _SHORTEST or is_pair(term)]
     vocabulary = {one: one.said for one in found}
-    return pointed_at(message, vocabulary, min(stored, max(_WEIGHED, len(found))))
+    return pointed_at(_telling(said), vocabulary, min(stored, max(_WEIGHED, len(found))))
+
+
+def _telling(said: str) -> list[str]:
+    return [term for term in asked(said) if len(term) >= _SHORTEST or is_pair(term)]
 
 
 def _named(desk: Desk, said: str, line: Timeline) -> Iterator[str]:
@@ -71,6 +74,8 @@ def _named(desk: Desk, said: str, line: Timeline) -> Iterator[str]:
 
 
 def _about(desk: Desk, said: str, line: Timeline) -> Iterator[Found]:
+    if len(_telling(said)) < OVERLAP:
+        return
     stored = desk.view.efforts(0).total + desk.view.ambient_count()
     best = clearly(said, desk.view.search(said, CANDIDATES), stored)
     if best is None:

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, TypeAlias
 
 from ...prompts.loader import text as prompt
@@ -20,7 +20,7 @@ from ..qualified import parted
 from ..quotes import fenced
 from ..recall import compact
 from ..record import Group, Record
-from ..sayings import DECIDING
+from ..sayings import DECIDING, OWN_TOOLS
 from ..slices import fit
 from ..tokens import TokenCounter, count_message, count_messages
 from ..transcript import Logged, rendered, transcript
@@ -32,11 +32,17 @@ from .preview import Limits, previewed
 from .shortening import within
 from .timeline import Part, PartName, Timeline
 
+_LARGE = 10_000
+"""Tokens of a turn that is laid out anew each time, lest a few of them fill the memory."""
+
 _LISTED = 60
 """Characters of the list of turns that are out of view."""
 
 PREVIEW = 150
 """Tokens that a result of a tool has in an older turn; a longer one is shown as its preview."""
+
+_BESIDE = frozenset({"hinted", "nudged", "opened"})
+"""The events that may put something beside the words of a turn until a rebuild."""
 
 _PLACED = {"expand_effort": "expanded", "reopen_effort": "reopened"}
 """The tools that put a log into the context, with the status of their results."""
@@ -69,13 +75,13 @@ def past_turns(desk: Desk, line: Timeline) -> Iterator[Part]:
             said = status.get(_about(record), "concluded")
             pieces.append(("turns", _marker(desk, record, said, effort, _open_limit(desk, line))))
         before, day = _about(record), day_of(record.at)
-        yield from turn_parts(desk, as_said(desk, record), line, pieces)
+        yield from _committed(desk, record, line, pieces)
 
 
 def newer_turns(desk: Desk, line: Timeline) -> Iterator[Part]:
     """Yield the turns since the last rebuild, as they were said, and the running one if one is."""
     for record in desk.view.turns(range(line.built + 1, desk.view.tip.turn + 1)):
-        yield from turn_parts(desk, as_said(desk, record), line)
+        yield from _committed(desk, record, line)
     if desk.view.running.messages:
         yield from turn_parts(desk, running(desk), line)
 
@@ -184,6 +190,30 @@ def purpose(effort: Effort) -> dict[str, str]:
 
 def _shown(desk: Desk, line: Timeline) -> list[Record]:
     return [record for record in desk.view.turns(line.turns) if record.status != "erased"]
+
+
+def _committed(
+    desk: Desk, record: Record, line: Timeline, before: Sequence[Piece] = ()
+) -> list[Part]:
+    """Return a committed turn in parts; one that quotes nothing is laid out once in each form."""
+    if not _says_all(record, line):
+        return turn_parts(desk, as_said(desk, record), line, before)
+    turn = record.turn
+    key = id(record), desk.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
+    # The record stands beside its parts, so that no other one has its id as long as they do.
+    found = desk.laid_out.get(key) or (record, turn_parts(desk, as_said(desk, record), line))
+    if sum(one.tokens for one in found[1]) < _LARGE:
+        desk.laid_out.put(key, found)
+    both = [*([part(desk, before, turn)] if before else []), *found[1]]
+    messages = chain.from_iterable(one.messages for one in both)
+    return [Part("turns", (*messages,), sum(one.tokens for one in both), turn)] if both else []
+
+
+def _says_all(record: Record, line: Timeline) -> bool:
+    """Tell whether all that is shown of a turn stands in its record, whatever else changes."""
+    told = record.events if record.turn > line.built else ()
+    tools = (m["data"].get("name") for m in record.messages if m["type"] == "tool")
+    return _BESIDE.isdisjoint(event["type"] for event in told) and OWN_TOOLS.isdisjoint(tools)
 
 
 def _about(record: Record) -> str:

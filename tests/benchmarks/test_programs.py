@@ -195,17 +195,20 @@ def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
     assert made["rows"][0]["database"] == "SQLite"
 
 
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["SQLite", "PostgreSQL"])
-def test_turn_cost(tmp_path: Path, database: Database, *, asynchronous: bool) -> None:
+def test_turn_cost(tmp_path: Path, database: Database) -> None:
     """Each agent holds each turn, and what it stored is counted, wherever it is kept."""
-    elsewhere = ["--url", database.url, "--asynchronous", "--durability", "exit"]
-    options = ["--turns", "60", "--agents", "ebbtide", "create_agent"]
-    found = results("turn_cost", tmp_path, *options, *(elsewhere if asynchronous else []))
-    ours, plain = found["rows"]
+    cases = ["SQLite", "PostgreSQL, exit", "PostgreSQL, ainvoke"]
+    options = ["--turns", "60", "--agents", "ebbtide", "create_agent", "--url", database.url]
+    rows = results("turn_cost", tmp_path, *options, "--cases", *cases)["rows"]
+    pairs = [*zip(rows[::2], rows[1::2], strict=True)]
 
-    assert [row["agent"] for row in (ours, plain)] == ["ebbtide", "create_agent"]
-    assert all(row["CPU ms, turns 10-60"] > 0 for row in (ours, plain))
-    assert 0 < ours["checkpoint bytes a turn"] < plain["checkpoint bytes a turn"]
+    assert [(ours["case"], plain["agent"]) for ours, plain in pairs] == [
+        (case, "create_agent") for case in cases
+    ]
+    assert all(row["CPU ms, turns 10-60"] > 0 for row in rows)
+    for ours, plain in pairs:
+        assert 0 < ours["checkpoint bytes a turn"] < plain["checkpoint bytes a turn"]
+        assert 0 < ours["archive statements a turn"] < 40
 
 
 def test_archive_load(tmp_path: Path, database: Database) -> None:

@@ -10,15 +10,16 @@ from typing import Any
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.banners import surfaced
-from ebbtide.memory.context.assemble import assemble
+from ebbtide.memory.context.assemble import assemble, fixed_parts
 from ebbtide.memory.context.hints import hints
 from ebbtide.memory.context.nudges import nudge
 from ebbtide.memory.context.rebuild import after_turn, begun
-from ebbtide.memory.context.timeline import Timeline, WorkingContext
+from ebbtide.memory.context.timeline import Part, Timeline, WorkingContext
 from ebbtide.memory.decay import decayed
-from ebbtide.memory.desk import Desk
+from ebbtide.memory.desk import LAID_OUT, Desk
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.keywords import KeywordCache
+from ebbtide.memory.lately import Lately
 from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
@@ -102,6 +103,7 @@ class Conversation:
     owner: Owner = OWNER
     day: int = 21
     related: Callable[[str], Sequence[str]] | None = None
+    laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
 
     @property
     def desk(self) -> Desk:
@@ -119,6 +121,7 @@ class Conversation:
             line=self.line,
             embedder=self.embedder,
             related=self.related,
+            laid_out=self.laid_out,
         )
 
     @property
@@ -140,7 +143,8 @@ class Conversation:
     @property
     def context(self) -> WorkingContext:
         """The working context of this moment; the timeline is kept as the node keeps it."""
-        context = assemble(self.desk, SYSTEM, SCHEMAS)
+        tools = count_tools(SCHEMAS, self.count)
+        context = assemble(self.desk, fixed_parts(SYSTEM, tools, self.count))
         self.line = context.timeline
         return context
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.keywords import KeywordCache, keywords, keywords_of
+from ebbtide.memory.keywords import KeywordCache, counted, keywords, keywords_of
 from ebbtide.memory.overlap import Keywords
 from tests.memory.desks import Conversation, conversation
 
@@ -27,7 +27,7 @@ def of(talk: Conversation, name: str) -> frozenset[str]:
 
 def test_heading_comes_before_what_the_log_repeats() -> None:
     """Within the limit stand the heading's terms, then those of most messages."""
-    found = keywords(["css"], ["grid blue css", "grid", "colour grid blue"], 3)
+    found = keywords(["css"], [counted(["grid blue css", "grid", "colour grid blue"])], 3)
 
     assert [*found] == ["css", "grid", "blue"]
 
@@ -36,7 +36,8 @@ def test_what_only_the_log_says_counts_less() -> None:
     """Beside a heading of 25 terms those of the log count less; with a shorter one it has more."""
     said = [f"w{n}" for n in range(10, 35)]
 
-    assert keywords(said, ["grid"], 50)["grid"] < keywords(said[1:], ["grid"], 50)["grid"] == 1
+    log = [counted(["grid"])]
+    assert keywords(said, log, 50)["grid"] < keywords(said[1:], log, 50)["grid"] == 1
 
 
 def test_id_summary_and_log_give_keywords(talk: Conversation) -> None:
@@ -79,7 +80,7 @@ def test_the_cache_holds_those_used_last(talk: Conversation) -> None:
             made.append(name)
             return {name: 1.0}
 
-        cache.get(keys[name], make)
+        cache.once(keys[name], make)
 
     for name in "abaca" + "b":
         get(name)

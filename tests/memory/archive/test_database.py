@@ -578,6 +578,7 @@ def test_tables_that_lack_something(archive: SqlArchive, statement: str) -> None
     tip = commit_all(archive, [turn(1)])
     with archive.database.writing() as connection:
         connection.exec_driver_sql(statement.format("ebbtide_turns"))
+    archive.close()
 
     with pytest.raises(ArchiveFormatError, match=r"lacks a part .* from a backup$") as caught:
         visible(archive, tip)

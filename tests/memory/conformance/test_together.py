@@ -6,6 +6,7 @@ import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Tip
+from ebbtide.memory.salience import Compression
 from tests.memory.turns import OWNER, commit_all, concluded, opened, turn, visible
 
 
@@ -82,3 +83,54 @@ def test_efforts_are_found_among_many_names(archive: SqlArchive, number: int) ->
     found = [one.id for one in archive.efforts_named(OWNER, tip, names)]
 
     assert found == names[-min(number, 91) :]
+
+
+def test_what_is_known_after_a_commit_is_what_is_stored(
+    archive: SqlArchive, other: SqlArchive
+) -> None:
+    """Whoever committed the turns answers as one who reads them, on each branch."""
+    groups = [
+        turn(1),
+        turn(2, efforts=["a"], events=[opened("a"), opened("b")]),
+        turn(3, efforts=["b", "a"], events=[concluded("a", "Done."), opened("c")]),
+        turn(4, efforts=["b"], events=[opened("a"), concluded("b", "All."), opened("d")]),
+        turn(5),
+    ]
+    fork = [turn(4, "other", ["c"], [concluded("c", "No."), opened("e")]), turn(5, "more", ["c"])]
+    tip = Tip()
+    for group in groups:
+        tip = archive.commit(OWNER, tip, group).tip
+        assert asked(archive, tip) == asked(other, tip)
+        if group.turn == 3:
+            before = tip
+    for group in fork:
+        before = archive.commit(OWNER, before, group).tip
+        assert asked(archive, before) == asked(other, before)
+        assert asked(archive, tip) == asked(other, tip)
+
+
+def asked(archive: SqlArchive, tip: Tip) -> list[object]:
+    """Return what an archive answers of a tip."""
+    names = [*"abcde", *map(str, range(100))]
+    return [
+        archive.turns(OWNER, tip, range(1, 6)),
+        archive.efforts_named(OWNER, tip, [*"ebcda"]),
+        archive.efforts_named(OWNER, tip, names),
+        [archive.effort_turns(OWNER, tip, name) for name in names[:5]],
+        [archive.efforts(OWNER, tip, number) for number in (0, 2, 9)],
+        [archive.ambient(OWNER, tip, number) for number in (0, 1, 9)],
+        archive.ambient_count(OWNER, tip),
+        [archive.compression(OWNER, tip, name) for name in names[:5]],
+        archive.holds(OWNER, tip),
+    ]
+
+
+def test_compression_of_another_is_seen(archive: SqlArchive, other: SqlArchive) -> None:
+    """That nothing stood for older turns is not what is known of them afterwards."""
+    tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
+    assert archive.compression(OWNER, tip, "a") is None
+
+    made = other.commit_compression(OWNER, tip, Compression("a", 2, 1))
+
+    assert archive.compression(OWNER, tip, "a") == made
+    assert archive.compression(OWNER, commit_all(archive, [turn(3)], tip), "a") == made

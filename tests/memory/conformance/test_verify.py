@@ -53,9 +53,10 @@ def told(archive: SqlArchive) -> Tip:
 
 
 def damaged(archive: SqlArchive, statement: str, **values: Any) -> None:
-    """Run a statement behind the archive's back."""
+    """Run a statement behind the archive's back, and let it read anew."""
     with archive.database.writing() as connection:
         connection.execute(text(statement), values)
+    archive.close()
 
 
 @pytest.mark.parametrize(

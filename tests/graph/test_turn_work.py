@@ -1,0 +1,97 @@
+"""What a turn does, in numbers that do not depend on the machine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from sqlalchemy import event
+
+from ebbtide import DiskArchive
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
+
+SAID = "The gateway answers with an error because the certificate of the server was rotated."
+
+
+class Watched(DiskArchive):
+    """An archive that keeps the statements that it sends."""
+
+    statements: list[str]
+
+    def watch(self) -> None:
+        """Begin to keep them."""
+        self.statements = []
+
+        def keep(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+            self.statements.append(statement)
+
+        event.listen(self.database._engine, "before_cursor_execute", keep)
+
+    def taken(self) -> list[str]:
+        """Return the statements since the last time, without those that begin a transaction."""
+        found = [one for one in self.statements if not one.startswith("BEGIN")]
+        self.statements.clear()
+        return found
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[Watched]:
+    """Yield an empty archive that is watched."""
+    with Watched(tmp_path, durable=False) as watched:
+        watched.watch()
+        yield watched
+
+
+def begun(archive: Watched, opening: list[Any], turns: int) -> Talk:
+    """Return a talk of so many turns, the first of which calls tools."""
+    here = talk(archive.root, [*opening, *["Done."] * 200], archive=archive)
+    for _ in range(turns):
+        here.say(SAID)
+    archive.taken()
+    return here
+
+
+@pytest.mark.parametrize(
+    "opening", [[], [call("open_effort", name="gateway")]], ids=["talk", "effort"]
+)
+def test_statements_of_a_turn(archive: Watched, opening: list[Any]) -> None:
+    """A turn of one call reads the session three times, searches once and commits once.
+
+    The beginning, the context and the references read; whatever else they need is known since the
+    turn before, and after the commit nothing is read at all. Late turns do as early ones.
+    """
+    here = begun(archive, opening, 8)
+
+    found = []
+    for _ in range(40):
+        here.say(SAID)
+        found.append(archive.taken())
+
+    sessions = [sum("FROM ebbtide_sessions" in one for one in turn) for turn in found]
+    assert sessions == [4] * 40
+    writes = [sum(one.startswith(("INSERT", "UPDATE")) for one in turn) for turn in found]
+    assert writes == [5] * 40
+    assert max(map(len, found)) <= 17
+
+
+def test_message_without_a_subject_is_not_searched_for(archive: Watched) -> None:
+    """Fewer terms than a hint needs are looked up nowhere."""
+    here = begun(archive, [], 4)
+
+    here.say("Thanks, go on.")
+
+    assert [one for one in archive.taken() if "ebbtide_said" in one and "MATCH" in one] == []
+
+
+def test_steps_of_a_turn(archive: Watched) -> None:
+    """A turn of one call is seven checkpoints: the input, and one for each node."""
+    saver = InMemorySaver()
+    here = talk(archive.root, ["Done."] * 9, archive=archive, checkpointer=saver)
+    here.say(SAID)
+    before = len([*saver.list(THREAD)])
+
+    here.say(SAID)
+
+    assert len([*saver.list(THREAD)]) - before == 8
