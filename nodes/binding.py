@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from langchain_core.language_models import LanguageModelInput
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable
 
@@ -20,5 +20,9 @@ def bound(collaborators: Collaborators, *, last: bool) -> Runnable[LanguageModel
     model, tools = collaborators.model, list(collaborators.schemas)
     if not last:
         return model.bind_tools(tools)
-    choice = _NO_CALLS.get(model._llm_type, "none")  # noqa: SLF001 (LangChain's name for the kind)
-    return model.bind_tools(tools, tool_choice=choice)
+    return model.bind_tools(tools, tool_choice=no_calls(model))
+
+
+def no_calls(model: BaseChatModel) -> Any:
+    """Return the `tool_choice` that tells a model not to call tools."""
+    return _NO_CALLS.get(model._llm_type, "none")  # noqa: SLF001 (LangChain's name for the kind)

@@ -23,7 +23,8 @@ class Collaborators:
     """The agent's parts. `schemas`: all tools as the provider sees them.
 
     `system` is the application's own part of the system message. `attention` stands in front of the
-    archive's own, None for none.
+    archive's own, None for none. `fixed` are the tokens of system message and tool schemas where
+    they are not known here.
     """
 
     model: BaseChatModel
@@ -39,6 +40,7 @@ class Collaborators:
     schemas: tuple[dict[str, Any], ...]
     embedder: Embedder | None = None
     attention: Attention | None = None
+    fixed: tuple[int, int] | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
 
     @property
@@ -53,6 +55,8 @@ class Collaborators:
 
 def sizes(collaborators: Collaborators, settings: Settings) -> tuple[int, int]:
     """Return the tokens of the system message and of the tool schemas."""
+    if collaborators.fixed is not None:
+        return collaborators.fixed
     said = instructions(collaborators.system, settings)
     system, tools = fixed_parts(said, collaborators.schemas, collaborators.count)
     return system.tokens, tools.tokens
