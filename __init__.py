@@ -14,6 +14,7 @@ from .graph.erasing import (
     delete_user,
     erase,
 )
+from .graph.middleware import EbbtideMiddleware
 from .graph.restore import arestore, restore
 from .memory.archive.protocol import Archive, EffortList, Finding
 from .memory.archive.sql import DiskArchive, SqlArchive
@@ -52,6 +53,7 @@ __all__ = [
     "DeletionReport",
     "DiskArchive",
     "EbbtideError",
+    "EbbtideMiddleware",
     "Effort",
     "EffortList",
     "ErasureReport",

@@ -95,7 +95,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         **_models(model, summary_model, extraction_model, compression_model),
         archive=DiskArchive("sessions") if archive is None else archive,
         **_meaning(embeddings),
-        **_tools(tools),
+        **known_tools(tools),
         settings=_defaults(settings),
         count=count if token_counter is None else _counter(token_counter),
         system=system_prompt,
@@ -145,9 +145,16 @@ def _models(model: BaseChatModel | str, *others: BaseChatModel | str | None) -> 
     return dict(zip(names, (chat, *chosen), strict=True))
 
 
-def _tools(given: Sequence[BaseTool | Callable[..., Any]]) -> dict[str, Any]:
-    """Return the application's tools by name, and all tools as the provider sees them."""
-    tools = [item if isinstance(item, BaseTool) else tool(item) for item in given]
+def known_tools(
+    given: Sequence[BaseTool | Callable[..., Any] | dict[str, Any]],
+) -> dict[str, Any]:
+    """Return the application's tools by name, and all tools as the provider sees them.
+
+    One that is a dictionary is run by the provider. Raises `SettingsError` if a name is taken.
+    """
+    schemas_ = [item for item in given if isinstance(item, dict)]
+    own = [item for item in given if not isinstance(item, dict)]
+    tools = [item if isinstance(item, BaseTool) else tool(item) for item in own]
     names = [item.name for item in tools]
     taken = sorted(NAMES.intersection(names))
     if taken:
@@ -156,5 +163,5 @@ def _tools(given: Sequence[BaseTool | Callable[..., Any]]) -> dict[str, Any]:
     if twice:
         raise SettingsError(f"there are two tools of the name {twice[0]!r}: rename one")
     named = {item.name: item for item in tools}
-    seen = (*schemas(), *(convert_to_openai_tool(item) for item in tools))
+    seen = (*schemas(), *(convert_to_openai_tool(item) for item in tools), *schemas_)
     return {"tools": named, "schemas": seen}

@@ -16,16 +16,22 @@ from langgraph.types import Overwrite
 Agent = CompiledStateGraph[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[Any]
 
-LAST_NODE = "compress"
-"""The node after which a turn has ended, as which a whole state is written."""
-
 _SQLITE = (SqliteSaver, AsyncSqliteSaver)
+
+
+def last_node(agent: Agent) -> str:
+    """Return the node after which a turn has ended, as which a whole state is written.
+
+    In an agent of `create_agent` it is that of its first middleware.
+    """
+    hooks = (name for name in agent.builder.nodes if name.endswith(".after_agent"))
+    return next(hooks, "compress")
 
 
 def seed(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
     """Write a whole state as the newest of a thread, and return its config."""
     written = {key: Overwrite(value) for key, value in values.items()}
-    return agent.update_state(config, written, as_node=LAST_NODE)
+    return agent.update_state(config, written, as_node=last_node(agent))
 
 
 def replace_all(

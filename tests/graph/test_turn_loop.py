@@ -20,6 +20,8 @@ from tests.agents import SUMMARY, THREAD, talk
 from tests.doubles import call, malformed, together
 from tests.graph.journeys import EXACT
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 
@@ -184,7 +186,6 @@ def test_application_and_memory_calls_together(tmp_path: Path) -> None:
     [
         (malformed("open_effort", "{bad"), "not a JSON object: '{bad'"),
         (malformed("add", "{bad"), "not a JSON object: '{bad'"),
-        (call("no_such_tool", x=1), "there is no tool 'no_such_tool'"),
         (call("open_effort", title="x"), "title"),
         (call("open_effort", name="../../etc"), "../../etc"),
         (call("open_effort", name=""), "''"),
@@ -203,6 +204,17 @@ def test_bad_call_becomes_an_error_that_helps(tmp_path: Path, asked: AIMessage, 
     assert state["messages"][-2].status == "error"
     assert says in state["messages"][-2].text
     assert state["messages"][-1].text == "I see"
+
+
+def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path, entry: str) -> None:
+    """A call by a name that no tool has is answered: by the memory, or by LangChain's tool node."""
+    here = talk(tmp_path, [call("no_such_tool", x=1), "I see"], tools=[add])
+    said = {"graph": "there is no tool 'no_such_tool'", "middleware": "no_such_tool is not a valid"}
+
+    state = here.say("go")
+
+    assert state["messages"][-2].status == "error"
+    assert said[entry] in state["messages"][-2].text
 
 
 def test_rounds_end_with_an_answer(tmp_path: Path) -> None:
@@ -357,6 +369,7 @@ def test_call_without_an_id_from_outside(tmp_path: Path) -> None:
     assert here.said(state) == ["one", "two", "three"]
 
 
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 @pytest.mark.parametrize("node", ["begin_turn", "call_model", "run_tools"])
 def test_run_from_an_empty_state(tmp_path: Path, node: str) -> None:
     """A run that begins inside the turn of an empty thread says that there is nothing to answer."""
@@ -436,6 +449,7 @@ def test_settings_of_one_run(tmp_path: Path) -> None:
     assert state["messages"][-1].text == "b"
 
 
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 def test_agent_refuses_what_only_a_run_may_set(tmp_path: Path) -> None:
     """A user id as a default of the agent is an error, and so is a tool with a taken name."""
 
