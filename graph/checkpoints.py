@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -30,7 +31,10 @@ def last_node(agent: Agent) -> str:
 
 def seed(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
     """Write a whole state as the newest of a thread, and return its config."""
-    written = {key: Overwrite(value) for key, value in values.items()}
+    reduced = {
+        key for key, one in agent.channels.items() if isinstance(one, BinaryOperatorAggregate)
+    }
+    written = {key: Overwrite(v) if key in reduced else v for key, v in values.items()}
     return agent.update_state(config, written, as_node=last_node(agent))
 
 

@@ -21,10 +21,11 @@ from langchain.agents.middleware import (
     hook_config,
 )
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
-from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables.config import set_config_context
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -340,18 +341,13 @@ def _opening(request: ModelRequest[Any], text: str, settings: Settings) -> Syste
     return own.model_copy(update={"content": [ours, *own.content]})
 
 
-def _formats(response_format: Any) -> list[dict[str, Any]]:
+def _formats(response_format: Any) -> list[BaseTool | dict[str, Any]]:
     """Return the schemas of a structured answer as they are counted: like tools."""
     if response_format is None:
         return []
     if isinstance(response_format, ProviderStrategy):
-        specs = [response_format.schema_spec]
-    elif isinstance(response_format, ToolStrategy):
-        specs = response_format.schema_specs
-    else:
-        specs = ToolStrategy(getattr(response_format, "schema", response_format)).schema_specs
-    told = (
-        {"name": one.name, "description": one.description, "parameters": one.json_schema}
-        for one in specs
-    )
-    return [{"type": "function", "function": one} for one in told]
+        spec = response_format.schema_spec
+        return [{"name": spec.name, "parameters": spec.json_schema}]
+    if not isinstance(response_format, ToolStrategy):
+        response_format = ToolStrategy(getattr(response_format, "schema", response_format))
+    return [OutputToolBinding.from_schema_spec(one).tool for one in response_format.schema_specs]

@@ -71,7 +71,8 @@ def talk(root: Path, answers: Any, structured: Any = None, **options: Any) -> Ta
     options.setdefault("checkpointer", InMemorySaver())
     quiet = ScriptedModel(answers=lambda _: "They talked.", structured=lambda _: {"new": []})
     options = {"extraction_model": quiet, "compression_model": quiet, **options}
-    return Talk(ENTRIES[entry](model, archive=archive, **options), model, archive)
+    made = ENTRIES[options.pop("entry", entry)]
+    return Talk(made(model, archive=archive, **options), model, archive)
 
 
 def with_middleware(model: BaseChatModel, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
