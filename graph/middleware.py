@@ -7,6 +7,7 @@ prompt, is known from the requests for its model.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -58,6 +59,7 @@ from ..nodes.session import running
 from ..nodes.state import Memory, TurnState, merged, repacked, unpacked
 from .agent import build_memory_graph, known_tools
 
+_log = logging.getLogger("ebbtide.calls")
 _looking: ContextVar[bool] = ContextVar("ebbtide_looking", default=False)
 """Set while a command asks what the model would be sent, and by whom."""
 
@@ -87,6 +89,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     Put it behind middleware that changes the prompt, the tools or the model, so that these are
     counted, and before what only calls again (retries, fallbacks) or looks at calls (approval).
+    Each agent has one of its own.
     """
 
     state_schema = MemoryAgentState
@@ -188,6 +191,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             token = _looking.set(True)
             try:
                 graph.compile(checkpointer=False).invoke({"messages": []})
+            except Exception as error:  # noqa: BLE001 (any middleware's: most commands ask no model)
+                _log.warning(
+                    "what the agent is made of is not known before its first call: %s", error
+                )
             finally:
                 _looking.reset(token)
         return self._given if self._seen is None else self._seen.parts

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -118,6 +119,26 @@ def test_commands_in_another_process(tmp_path: Path, saver: Any) -> None:
     assert (closed.turn, closed.result["status"]) == (3, "concluded")
     assert erase(here.agent, THREAD, 2).erased == ((("main", 2)),)
     assert here.said(here.say("go on"))[-1] == "go on"
+
+
+class Strict(AgentMiddleware[Any, Any, Any]):
+    """Needs a message to choose what the model is sent."""
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        """Look at the newest message."""
+        return handler(request.override(tool_choice=request.messages[-1].text and None))
+
+
+def test_commands_need_no_model_to_look(
+    tmp_path: Path, saver: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If another middleware fails when the agent is asked what it is made of, that is logged."""
+    made(tmp_path, saver, ["yes"], before=[Strict()]).say("hello")
+    here = made(tmp_path, saver, [], before=[Strict()])
+
+    assert [line.turn for line in commands.messages(here.agent, THREAD).lines] == [1]
+
+    assert "not known before its first call" in caplog.text
 
 
 def test_a_lost_thread_is_restored(tmp_path: Path, saver: Any) -> None:
