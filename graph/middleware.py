@@ -46,7 +46,7 @@ from ..memory.toolbox import NAMES, schemas
 from ..nodes.application_tools import afit_call, fit_call
 from ..nodes.arrivals import told_apart
 from ..nodes.begin_turn import begin_turn
-from ..nodes.binding import no_calls
+from ..nodes.binding import no_calls, taking_tools
 from ..nodes.call_model import Call, prepared, taken
 from ..nodes.collaborators import Collaborators, sizes
 from ..nodes.compress import acompress, compress
@@ -244,7 +244,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             given = self._given
             parts = known_tools([*request.tools, *_formats(request.response_format)])
             models = (name for name in _MODELS if getattr(given, name) is given.model)
-            parts |= dict.fromkeys(models, request.model)
+            parts |= dict.fromkeys(models, taking_tools(request.model))
             parts["system"] = request.system_prompt or ""
             self._seen = _Seen(told, replace(given, **parts))
         return self._seen.parts

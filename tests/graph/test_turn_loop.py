@@ -7,21 +7,23 @@ from uuid import UUID
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command, interrupt
 
-from ebbtide import Settings
+from ebbtide import DiskArchive, Settings
 from ebbtide.memory.errors import InputError, SessionNotFoundError, SettingsError
 from ebbtide.memory.record import Owner
-from tests.agents import SUMMARY, THREAD, talk
-from tests.doubles import call, malformed, together
+from tests.agents import ENTRIES, SUMMARY, THREAD, talk
+from tests.doubles import ScriptedModel, call, malformed, together
 from tests.graph.journeys import EXACT
 
 pytestmark = pytest.mark.usefixtures("entry")
 
+RETRIED = ScriptedModel().with_retry()
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 
@@ -204,6 +206,16 @@ def test_bad_call_becomes_an_error_that_helps(tmp_path: Path, asked: AIMessage, 
     assert state["messages"][-2].status == "error"
     assert says in state["messages"][-2].text
     assert state["messages"][-1].text == "I see"
+
+
+@pytest.mark.parametrize("model", [GenericFakeChatModel(messages=iter(["hi"])), RETRIED])
+def test_a_model_without_tools_is_refused(tmp_path: Path, entry: str, model: Any) -> None:
+    """A fake of LangChain's, and a model that retries by itself, are told what to pass instead."""
+    archive = DiskArchive(tmp_path, durable=False)
+    agent = ENTRIES[entry](model, archive=archive, checkpointer=InMemorySaver())
+
+    with pytest.raises(SettingsError, match="takes no tools"):
+        agent.invoke({"messages": "hello"}, THREAD)
 
 
 def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path, entry: str) -> None:
