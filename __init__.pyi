@@ -9,6 +9,7 @@ from .graph.erasing import aerase as aerase
 from .graph.erasing import delete_session as delete_session
 from .graph.erasing import delete_user as delete_user
 from .graph.erasing import erase as erase
+from .graph.middleware import EbbtideMiddleware as EbbtideMiddleware
 from .graph.restore import arestore as arestore
 from .graph.restore import restore as restore
 from .memory.archive.protocol import Archive as Archive

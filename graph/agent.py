@@ -96,7 +96,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         **_models(model, summary_model, extraction_model, compression_model),
         archive=DiskArchive("sessions") if archive is None else archive,
         **_meaning(embeddings),
-        **_tools(tools, counter),
+        **known_tools(tools, counter),
         settings=_defaults(settings),
         count=counter,
         system=system_prompt,
@@ -146,9 +146,16 @@ def _models(model: BaseChatModel | str, *others: BaseChatModel | str | None) -> 
     return dict(zip(names, (chat, *chosen), strict=True))
 
 
-def _tools(given: Sequence[BaseTool | Callable[..., Any]], counter: TokenCounter) -> dict[str, Any]:
-    """Return the application's tools by name, and all tools as the provider sees them, counted."""
-    tools = [item if isinstance(item, BaseTool) else tool(item) for item in given]
+def known_tools(
+    given: Sequence[BaseTool | Callable[..., Any] | dict[str, Any]], counter: TokenCounter
+) -> dict[str, Any]:
+    """Return the application's tools by name, and all tools as the provider sees them, counted.
+
+    One that is a dictionary is run by the provider. Raises `SettingsError` if a name is taken.
+    """
+    run_there = [item for item in given if isinstance(item, dict)]
+    run_here = [item for item in given if not isinstance(item, dict)]
+    tools = [item if isinstance(item, BaseTool) else tool(item) for item in run_here]
     names = [item.name for item in tools]
     taken = sorted(NAMES.intersection(names))
     if taken:
@@ -157,7 +164,7 @@ def _tools(given: Sequence[BaseTool | Callable[..., Any]], counter: TokenCounter
     if twice:
         raise SettingsError(f"there are two tools of the name {twice[0]!r}: rename one")
     named = {item.name: item for item in tools}
-    own = [convert_to_openai_tool(item) for item in tools]
+    own = [*map(convert_to_openai_tool, tools), *run_there]
     seen = (*schemas(), *own)
     return {
         "tools": named,

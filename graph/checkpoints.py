@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -16,16 +17,25 @@ from langgraph.types import Overwrite
 Agent = CompiledStateGraph[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[Any]
 
-LAST_NODE = "compress"
-"""The node after which a turn has ended, as which a whole state is written."""
-
 _SQLITE = (SqliteSaver, AsyncSqliteSaver)
+
+
+def last_node(agent: Agent) -> str:
+    """Return the node after which a turn has ended, as which a whole state is written.
+
+    In an agent of `create_agent` it is that of its first middleware.
+    """
+    hooks = (name for name in agent.builder.nodes if name.endswith(".after_agent"))
+    return next(hooks, "compress")
 
 
 def seed(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
     """Write a whole state as the newest of a thread, and return its config."""
-    written = {key: Overwrite(value) for key, value in values.items()}
-    return agent.update_state(config, written, as_node=LAST_NODE)
+    reduced = {
+        key for key, one in agent.channels.items() if isinstance(one, BinaryOperatorAggregate)
+    }
+    written = {key: Overwrite(v) if key in reduced else v for key, v in values.items()}
+    return agent.update_state(config, written, as_node=last_node(agent))
 
 
 def replace_all(

@@ -21,11 +21,13 @@ from ..nodes.collaborators import Collaborators
 from ..nodes.llm.drive import drive
 from ..nodes.recovery import state_at
 from ..nodes.session import saved
-from ..nodes.state import TurnState, repacked, unpacked
+from ..nodes.state import AgentState, TurnState, repacked, unpacked
 from .checkpoints import Agent, delete_threads, reclaimed, replace_all
 from .threads import Thread, newest, on_a_thread, owner_in, parts_of, thread_of, tip_named
 
 _log = logging.getLogger("ebbtide.summary")
+_OURS = AgentState.__annotations__.keys() | {"structured_response"}
+"""Keys of the state that an erasure writes anew, or leaves out; others are the application's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,12 +265,16 @@ def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -
         raise TurnArrivedError(owner.thread, turn)
     before = now.state if now.kept else thread.state
     chosen = unpacked({"memory": saved({"window": before.get("window")})})
-    values = repacked(cast("TurnState", {**state, **chosen}))
+    kept = {key: value for key, value in now.values.items() if key not in _OURS}
+    values = {**kept, **repacked(cast("TurnState", {**state, **chosen}))}
     saver = cast("BaseCheckpointSaver[Any]", agent.checkpointer)
     parts.archive.reseed(owner, tip)
     left = replace_all(agent, saver, newest(config), values)
     parts.archive.reseed(owner, None)
-    return left
+    named = ", ".join(map(repr, kept))
+    return (
+        (*left, f"the application's own keys in the state of the thread: {named}") if kept else left
+    )
 
 
 def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:

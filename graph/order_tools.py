@@ -29,6 +29,7 @@ from ..nodes.collaborators import Collaborators
 from ..nodes.run_tools import run_tools
 from ..nodes.state import AgentState, MemoryState
 from .build import one
+from .middleware import middleware_of
 from .threads import Agent, collaborators_of, newest, opened
 
 
@@ -54,10 +55,16 @@ def order(agent: Agent, config: RunnableConfig, what: Order, context: object = N
         values, newest(config), context=cast("Any", context)
     )
     result = _result(ran)
-    agent.update_state(config, _ended(ran, result), as_node="call_model")
+    agent.update_state(config, _ended(agent, ran, result), as_node=_answering(agent))
     state = agent.invoke(None, newest(config), context=cast("Any", context), durability="sync")
     memory = state["memory"]
     return Commanded(memory["turn"], result, tuple(memory["banners"]))
+
+
+def _answering(agent: Agent) -> str:
+    """Return the node after which a turn with an answer ends."""
+    hooks = (name for name in agent.builder.nodes if name.endswith(".after_model"))
+    return next(hooks, "call_model")
 
 
 def _rehearsal(collaborators: Collaborators, store: BaseStore | None, what: Order) -> Any:
@@ -83,7 +90,9 @@ def _result(ran: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _ended(ran: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+def _ended(agent: Agent, ran: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     """Return the update that holds the whole turn."""
     kept = {key: ran[key] for key in MemoryState.__annotations__ if key in ran}
+    if middleware_of(agent):
+        kept["jump_to"] = "end"
     return {**kept, "messages": Overwrite([*ran["messages"], answering(result)])}

@@ -16,7 +16,7 @@ from ..memory.summary import around, readable
 from ..nodes.llm.structured import ask
 from ..nodes.state import repacked
 from ..prompts.loader import text as prompt
-from .checkpoints import LAST_NODE
+from .checkpoints import last_node
 from .show_context import shown
 from .threads import Agent, Thread, collaborators_of, on_a_thread, opened
 
@@ -56,7 +56,7 @@ def rebuild_anchor(
             _log.warning("the model gave no anchor: %s", error)
     update, rebuilt = _rebuilt(thread, records, answer)
     if update:
-        agent.update_state(config, update, as_node=LAST_NODE)
+        agent.update_state(config, update, as_node=last_node(agent))
     return rebuilt
 
 

@@ -23,13 +23,11 @@ from ..nodes.collaborators import Collaborators
 from ..nodes.session import owned, tip_of, user_of
 from ..nodes.state import TurnState, unpacked
 from .build import MemoryGraph
+from .middleware import middleware_of
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_NOT_COUNTED = {(START,), ("begin_turn",)}
-"""What follows in a turn that has a message and no number yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,12 @@ def last_turn(state: TurnState, following: tuple[str, ...]) -> int:
     """Return the turn that was begun last in a state, counted or not."""
     turn = state.get("turn", 0)
     waiting = turn == state.get("persisted", 0) and bool(told_apart(state).new)
-    return turn + (waiting or following in _NOT_COUNTED)
+    return turn + (waiting or any(map(_begins, following)))
+
+
+def _begins(node: str) -> bool:
+    """Tell whether a turn that a node follows in has a message and no number yet."""
+    return node in {START, "begin_turn"} or node.endswith(".before_agent")
 
 
 def collaborators_of(agent: Agent) -> Collaborators:
@@ -130,12 +133,15 @@ def collaborators_of(agent: Agent) -> Collaborators:
 def parts_of(agent: Agent) -> Collaborators:
     """Return the parts of an agent, which may keep no memory of threads.
 
-    Raises `SettingsError` if the graph is not one of Ebbtide's.
+    Raises `SettingsError` if it is neither a graph of Ebbtide's nor has its middleware.
     """
     graph = agent.builder
-    if not isinstance(graph, MemoryGraph):
+    if isinstance(graph, MemoryGraph):
+        return graph.collaborators
+    middleware = middleware_of(agent)
+    if middleware is None:
         raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
-    return graph.collaborators
+    return middleware.collaborators(agent)
 
 
 def saver_of(agent: Agent) -> BaseCheckpointSaver[Any]:

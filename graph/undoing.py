@@ -11,7 +11,7 @@ from ..memory.errors import CommandError
 from ..nodes.arrivals import at_rest, told_apart
 from ..nodes.settling import settle
 from ..nodes.state import TurnState, unpacked
-from .checkpoints import LAST_NODE
+from .checkpoints import last_node
 from .threads import Agent, Thread, collaborators_of, on_a_thread, opened, saver_of
 
 
@@ -30,7 +30,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     while not _precedes(older, thread):
         older = agent.get_state(_parent(older, thread))
     _keep(thread, saver_of(agent).get_tuple(config))
-    agent.update_state(older.config, {}, as_node=LAST_NODE)
+    agent.update_state(older.config, {}, as_node=last_node(agent))
     return _turn(older)
 
 

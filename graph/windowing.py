@@ -4,7 +4,7 @@ from langchain_core.runnables import RunnableConfig
 
 from ..memory.settings import settings
 from ..nodes.state import repacked
-from .checkpoints import LAST_NODE
+from .checkpoints import last_node
 from .threads import Agent, collaborators_of, on_a_thread, opened
 
 
@@ -18,7 +18,7 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     window = None if turns is None else settings(ambient_window=turns).ambient_window
     collaborators_of(agent)
     opened(agent, config, agent.get_state(config)).at_rest()
-    agent.update_state(config, repacked({"window": window}), as_node=LAST_NODE)
+    agent.update_state(config, repacked({"window": window}), as_node=last_node(agent))
 
 
 aset_window = on_a_thread(set_window)

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from ..memory.messages import calls
+from ..memory.messages import calls, unanswered
 from ..memory.wellformed import no_result
 from ..prompts.loader import text as prompt
 from .plain import AMessage, cleaned, plain
@@ -38,14 +38,15 @@ def rounds(messages: Iterable[BaseMessage]) -> int:
     return sum(1 for answer in answers if answer.tool_calls or answer.invalid_tool_calls)
 
 
-def cut_short(answer: AIMessage, limit: int) -> list[BaseMessage]:
+def cut_short(said: Sequence[BaseMessage], limit: int) -> list[BaseMessage]:
     """Return an answer that may call no tools: calls get an error result, and words follow."""
-    asked = calls(plain([answer])[0])
-    if not asked:
-        return [answer]
+    messages = plain(said)
+    if not calls(messages[0]):
+        return [*said]
     why = prompt("too_many_rounds", limit=limit)
-    results = [ToolMessage(**no_result(call, why)["data"], id=str(uuid4())) for call in asked]
-    return [answer, *results, AIMessage(prompt("no_answer", limit=limit), id=str(uuid4()))]
+    left = [no_result(call, why)["data"] for call in unanswered(messages)]
+    results = [ToolMessage(**data, id=str(uuid4())) for data in left]
+    return [*said, *results, AIMessage(prompt("no_answer", limit=limit), id=str(uuid4()))]
 
 
 def _with_ids(calls: Sequence[Any]) -> list[Any]:

@@ -19,18 +19,20 @@ def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
         tools,
         name="application_tools",
         handle_tool_errors=True,
-        wrap_tool_call=_call,
-        awrap_tool_call=_acall,
+        wrap_tool_call=fit_call,
+        awrap_tool_call=afit_call,
     )
 
 
-def _call(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
+def fit_call(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
+    """Run a tool, and make its result fit to be kept."""
     return _fit(execute(request))
 
 
-async def _acall(
+async def afit_call(
     request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
 ) -> Any:
+    """Do what `fit_call` does."""
     return _fit(await execute(request))
 
 

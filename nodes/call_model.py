@@ -1,11 +1,12 @@
 """Send the working context to the model."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 
 from ..memory.settings import Settings, resolve
@@ -20,62 +21,67 @@ from .state import TurnState
 from .usage import heeded
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the model: the prompt, how it is called, and what it changes in the state.
+
+    `limit` is the limit of rounds of tools if it is reached: then no tool may be called.
+    """
+
+    messages: list[BaseMessage]
+    config: RunnableConfig | None
+    limit: int | None
+    update: dict[str, Any]
+
+
 def call_model(
     state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Return the model's answer; without rounds left, an answer in any case."""
-    update: dict[str, Any] = {}
-    if "context" not in state:
-        update = assemble_context(state, runtime, collaborators=collaborators)
-    context = update.get("context") or state["context"]
-    model, limit, config = _model(state, runtime, collaborators)
-    answer = model.invoke(context["messages"], config)
-    update |= _heeded(state, update, answer, collaborators)
-    answer, kept = _accepted(state, runtime, answer, collaborators)
-    return {**update, **kept, "messages": _answers(answer, limit)}
+    call = prepared(state, runtime, collaborators)
+    model = bound(collaborators, last=call.limit is not None)
+    answer = model.invoke(call.messages, call.config)
+    return taken(state, runtime, call, [answer], collaborators=collaborators)
 
 
 async def acall_model(
     state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Do what `call_model` does, without holding a thread while the model answers."""
+    call = await asyncio.to_thread(prepared, state, runtime, collaborators)
+    model = bound(collaborators, last=call.limit is not None)
+    answer = await model.ainvoke(call.messages, call.config)
+    return taken(state, runtime, call, [answer], collaborators=collaborators)
+
+
+def prepared(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators) -> Call:
+    """Return the next call; its prompt is made here if the state does not have it."""
     update: dict[str, Any] = {}
     if "context" not in state:
-        update = await asyncio.to_thread(
-            assemble_context, state, runtime, collaborators=collaborators
-        )
+        update = assemble_context(state, runtime, collaborators=collaborators)
     context = update.get("context") or state["context"]
-    model, limit, config = _model(state, runtime, collaborators)
-    answer = await model.ainvoke(context["messages"], config)
-    update |= _heeded(state, update, answer, collaborators)
-    answer, kept = _accepted(state, runtime, answer, collaborators)
-    return {**update, **kept, "messages": _answers(answer, limit)}
-
-
-def _model(
-    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
-) -> tuple[Runnable[LanguageModelInput, AIMessage], int | None, RunnableConfig | None]:
-    """Return the model with its tools, the limit of rounds if it is reached, how to call it."""
     settings = resolve(runtime.context, collaborators.settings)
     limit = settings.max_tool_rounds
-    last = rounds(running(state)) >= limit
-    return bound(collaborators, last=last), limit if last else None, showing(settings)
+    reached = rounds(running(state)) >= limit
+    return Call(context["messages"], showing(settings), limit if reached else None, update)
 
 
-def _heeded(
-    state: TurnState, update: dict[str, Any], answer: AIMessage, collaborators: Collaborators
+def taken(
+    state: TurnState,
+    runtime: Runtime[Settings],
+    call: Call,
+    said: Sequence[BaseMessage],
+    *,
+    collaborators: Collaborators,
 ) -> dict[str, Any]:
-    report = update.get("context_report") or state["context_report"]
-    return heeded(state, report, answer, collaborators.model)
-
-
-def _accepted(
-    state: TurnState, runtime: Runtime[Settings], answer: AIMessage, collaborators: Collaborators
-) -> tuple[AIMessage, dict[str, Any]]:
-    """Return the answer as it is kept in `messages`, and the update of what else it says."""
-    message = accepted(answer, [message.id for message in state["messages"]])
-    return anchored(state, runtime, message, collaborators=collaborators)
-
-
-def _answers(answer: AIMessage, limit: int | None) -> list[BaseMessage]:
-    return [answer] if limit is None else cut_short(answer, limit)
+    """Return the update for what came back: the answer, and results that came with it."""
+    answer, *results = said
+    report = call.update.get("context_report") or state["context_report"]
+    if not isinstance(answer, AIMessage):
+        raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
+    heard = heeded(state, report, answer, collaborators.model)
+    answer = accepted(answer, [message.id for message in state["messages"]])
+    answer, beside = anchored(state, runtime, answer, collaborators=collaborators)
+    messages = [answer, *results]
+    kept = messages if call.limit is None else cut_short(messages, call.limit)
+    return {**call.update, **heard, **beside, "messages": kept}

@@ -28,7 +28,8 @@ class Collaborators:
 
     `schema_tokens` have all of these together, `own_schema_tokens` those of the application alone:
     they are counted once. `system` is the application's own part of the system message. `attention`
-    stands in front of the archive's own, None for none.
+    stands in front of the archive's own, None for none. `fixed` are the tokens of system message
+    and tool schemas where they are not known here.
     """
 
     model: BaseChatModel
@@ -46,6 +47,7 @@ class Collaborators:
     own_schema_tokens: int
     embedder: Embedder | None = None
     attention: Attention | None = None
+    fixed: tuple[int, int] | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
 
@@ -67,5 +69,7 @@ def fixed(collaborators: Collaborators, settings: Settings) -> tuple[Part, Part]
 
 def sizes(collaborators: Collaborators, settings: Settings) -> tuple[int, int]:
     """Return the tokens of the system message and of the tool schemas."""
+    if collaborators.fixed is not None:
+        return collaborators.fixed
     system, tools = fixed(collaborators, settings)
     return system.tokens, tools.tokens

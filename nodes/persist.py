@@ -41,7 +41,8 @@ def persist(
     settings = resolve(runtime.context, collaborators.settings)
     messages = running(state)
     owner = owner_of(state, runtime, settings, collaborators.archive)
-    turn, tip = group(state, messages), tip_of(state)
+    # A tool that answers directly and structured output end a turn with a result.
+    turn, tip = replace(group(state, messages), status="done"), tip_of(state)
     if "context_report" in state and not by_hand(messages):
         spent = _spent(state["context_report"]["tokens"], turn.messages, collaborators)
         turn = replace(turn, events=(*turn.events, spent))

@@ -1,12 +1,13 @@
 """Run the memory tools, one after the other, each on the state that the one before left."""
 
 import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.messages import unanswered
+from ..memory.messages import Message, unanswered
 from ..memory.questions import Asks
 from ..memory.settings import Settings
 from ..memory.toolbox import Done, run
@@ -39,12 +40,14 @@ def _steps(
     here = desk(state, runtime, collaborators)
     here = replace(here, related=lambda said: related(here.view, said, runtime, collaborators))
     others = frozenset(collaborators.tools)
-    calls = [call for call in unanswered(here.view.running.messages) if _ours(call, others)]
+    calls = waiting(here.view.running.messages, others)
     return run(here, calls, others, lambda line: runtime.stream_writer({"banner": line}))
 
 
-def _ours(call: Any, others: frozenset[str]) -> bool:
-    return call["name"] not in others or call.get("type") == "invalid_tool_call"
+def waiting(messages: Sequence[Message], others: Collection[str]) -> list[Mapping[str, Any]]:
+    """Return the calls without a result that are run here; `others` are the application's tools."""
+    left = unanswered(messages)
+    return [c for c in left if c["name"] not in others or c.get("type") == "invalid_tool_call"]
 
 
 def _packed(done: Done) -> dict[str, Any]:

@@ -226,20 +226,21 @@ class TurnState(_Shown, Position, total=False):
 
 
 _PACKED = {*_Shown.__annotations__, *Position.__annotations__}
-_PACKAGES = {"memory", "position"}
+_CHANNELS = AgentState.__annotations__.keys() - {"memory"}
 OF_THE_RUN = {"adopted", "unseen"}
 """What `begin_turn` alone is told."""
 
 
 def unpacked(state: Mapping[str, Any]) -> TurnState:
-    """Return the state as nodes and commands work with it.
+    """Return the state as nodes and commands work with it, without keys of the application.
 
-    >>> unpacked({"messages": [], "memory": {"turn": 2, "position": {"tip": "ab"}}})
+    >>> unpacked({"messages": [], "turn": 9, "memory": {"turn": 2, "position": {"tip": "ab"}}})
     {'messages': [], 'turn': 2, 'tip': 'ab'}
     """
     memory = checked(state.get("memory", {}))
-    known = {**state, **memory, **memory.get("position", {})}
-    return cast("TurnState", {key: known[key] for key in known if key not in _PACKAGES})
+    own = {key: value for key, value in state.items() if key in _CHANNELS}
+    shown = {key: value for key, value in memory.items() if key != "position"}
+    return cast("TurnState", {**own, **shown, **memory.get("position", {})})
 
 
 def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:

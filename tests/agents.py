@@ -1,15 +1,18 @@
 """Agents for tests: a scripted model, an archive on disk, checkpoints in memory."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
-from ebbtide import DiskArchive, create_memory_agent
+from ebbtide import DiskArchive, EbbtideMiddleware, create_memory_agent
 from ebbtide.graph.show_context import ShownContext
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Record, Tip
@@ -68,7 +71,24 @@ def talk(root: Path, answers: Any, structured: Any = None, **options: Any) -> Ta
     options.setdefault("checkpointer", InMemorySaver())
     quiet = ScriptedModel(answers=lambda _: "They talked.", structured=lambda _: {"new": []})
     options = {"extraction_model": quiet, "compression_model": quiet, **options}
-    return Talk(create_memory_agent(model, archive=archive, **options), model, archive)
+    made = ENTRIES[options.pop("entry", entry)]
+    return Talk(made(model, archive=archive, **options), model, archive)
+
+
+def with_middleware(model: BaseChatModel, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return an agent of `create_agent` with the memory, given what `create_memory_agent` is."""
+    own = {"tools", "system_prompt", "checkpointer", "store"} & options.keys()
+    given = {name: options.pop(name) for name in own}
+    agent: Any = create_agent(model, middleware=[EbbtideMiddleware(**options)], **given)
+    return cast("CompiledStateGraph[Any, Any, Any, Any]", agent)
+
+
+ENTRIES: Mapping[str, Callable[..., CompiledStateGraph[Any, Any, Any, Any]]] = {
+    "graph": create_memory_agent,
+    "middleware": with_middleware,
+}
+entry = "graph"
+"""How `talk` makes an agent; the fixture `entry` changes it."""
 
 
 def shown_turns(shown: ShownContext) -> dict[str, tuple[int, ...]]:

@@ -8,6 +8,7 @@ import hypothesis
 import pytest
 
 from ebbtide.nodes.llm import retry
+from tests import agents
 from tests.databases import Database, Server, serving
 from tests.draws import SOAK, examples
 from tests.redis_server import RedisServer, serving_redis
@@ -47,6 +48,13 @@ def postgres() -> Iterator[Server]:
     """Yield a PostgreSQL server, started when the first test asks for it."""
     with serving() as server:
         yield server
+
+
+@pytest.fixture(params=[*agents.ENTRIES])
+def entry(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a test with the graph and with the middleware: what it talks to is made so."""
+    monkeypatch.setattr(agents, "entry", request.param)
+    return str(request.param)
 
 
 @pytest.fixture

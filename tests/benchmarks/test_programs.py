@@ -211,6 +211,16 @@ def test_turn_cost(tmp_path: Path, database: Database) -> None:
         assert 0 < ours["archive statements a turn"] < 40
 
 
+def test_middleware(tmp_path: Path) -> None:
+    """With the middleware no turn is lost, and the thread has fewer bytes than without it."""
+    rows = results("middleware", tmp_path, "--turns", "60")["rows"]
+    ours, graph, plain, summarising = rows
+
+    assert [row["lost"] for row in (ours, graph, plain)] == [0, 0, 0]
+    assert summarising["lost"] > 0
+    assert ours["checkpoint bytes a turn"] < plain["checkpoint bytes a turn"]
+
+
 def test_archive_load(tmp_path: Path, database: Database) -> None:
     """A process that dies half-way loses nothing, and doubles nothing."""
     sizes = ["--threads", "4", "--turns", "6", "--processes", "2"]

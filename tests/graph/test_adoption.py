@@ -29,6 +29,8 @@ from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 from tests.draws import examples
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 OWNER = Owner("default", "t")
 NOTE = "The refresh token expires after 3600 seconds."
 IMAGE: list[Any] = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]

@@ -15,6 +15,8 @@ from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, malformed, together
 from tests.graph.journeys import EXACT
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 NODES = ["run_tools", "assemble_context", "detect_references", "decay", "persist", "compress"]
 FIRST, SECOND = {"Goal": "ship 1.2"}, {"Goal": "ship 1.2", "Technical Anchors": "port 8443"}
 
@@ -251,6 +253,7 @@ def test_an_edit_of_such_a_turn_is_noticed(tmp_path: Path, edited: str, kept: li
     assert state["memory"]["anchor"] == FIRST
 
 
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 def test_a_turn_that_is_run_again_keeps_its_block(tmp_path: Path) -> None:
     """Of an answer that is asked for again, what was said before it stays whole."""
     first = together(call("effort_status"), text=saying("Looking.", FIRST))
@@ -276,6 +279,7 @@ def test_a_repeated_question_shows_no_block(tmp_path: Path) -> None:
     assert shown(state) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 @pytest.mark.parametrize("node", NODES)
 def test_a_turn_that_is_resumed_keeps_its_block(tmp_path: Path, node: str) -> None:
     """Interrupted before any node after the model, the turn is archived as it was said."""
@@ -304,6 +308,7 @@ def test_an_answer_that_was_not_archived_keeps_its_block(tmp_path: Path, node: s
     assert (state["memory"]["anchor"], shown(state)) == (FIRST, ["Seen.", "Next."])
 
 
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 def test_a_turn_that_is_broken_off_keeps_its_block(tmp_path: Path) -> None:
     """A new message in the middle of a turn commits what was said, block and all."""
     first = together(call("effort_status"), text=saying("Looking.", FIRST))

@@ -22,6 +22,8 @@ from ebbtide.nodes.state import MemoryState
 from tests.agents import THREAD
 from tests.doubles import Broken, ScriptedModel, call
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 BLOCK = f"{START}\nGoal: 修复\n{END}"
 SAID = f"Yes.\n\n---\n```\n{START}\n```\n{BLOCK}\n\nBye."
 SHOWN = f"Yes.\n\n---\n```\n{START}\n```\n\nBye."

@@ -22,6 +22,8 @@ from tests.graph.journeys import (
     using,
 )
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 SETUP = [*effort("auth-bug", PAGES[0]), *effort("css", PAGES[1]), *trains(2)]
 RUN = [
     Turn("Show me everything, please.", using("expand_effort", effort_id="auth-bug")),

@@ -31,6 +31,8 @@ from tests.databases import Database
 from tests.doubles import call
 from tests.zipped import revealed
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 SAID = "The vault of the shop opens with the blue lever and nothing else."
 GOAL = "Find out how the vault is opened"
 SUMMARY = "It opens with a lever that is blue, as was found out."

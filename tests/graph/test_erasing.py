@@ -37,6 +37,8 @@ from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import ScriptedModel, call, together
 from tests.zipped import revealed
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 ASKED = 'The key of the "north" gate is kept with Marion, tell nobody.'
 ASKED_CHINESE = "北门的钥匙在玛丽昂那里，不要告诉任何人。"
 FOUND = "Marion lives at 12 Harbour Street, second floor."

@@ -13,6 +13,8 @@ from ebbtide import CommandError, SessionNotFoundError, SettingsError, commands
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 SCRIPT = [
     *("hello", call("open_effort", name="auth bug"), "opened", call("close_effort"), "closed"),

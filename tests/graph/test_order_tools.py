@@ -28,6 +28,8 @@ from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import call
 from tests.faults.disks import FullDisk
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 OWNER = Owner("default", "t")
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 

@@ -7,12 +7,15 @@ import pytest
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ebbtide import CommandError, Settings, TurnRunningError, commands
+from ebbtide.graph.checkpoints import last_node
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
 from ebbtide.nodes.plain import plain
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
+
+pytestmark = pytest.mark.usefixtures("entry")
 
 OLD = {"Goal": "old"}
 BLOCK = "---STATE---\nGoal: {}\n---END STATE---"
@@ -28,7 +31,7 @@ def lived(root: Path, *answers: Any, later: Any = (), **options: Any) -> Talk:
     here = talk(root, [*answers, *later], **options)
     for turn, _ in enumerate(answers):
         here.say(f"number {turn}")
-    here.agent.update_state(THREAD, {"memory": {"anchor": OLD}}, as_node="compress")
+    here.agent.update_state(THREAD, {"memory": {"anchor": OLD}}, as_node=last_node(here.agent))
     return here
 
 

@@ -16,6 +16,8 @@ from tests.agents import THREAD, Talk, lasting, talk
 from tests.doubles import call
 from tests.memory.turns import OWNER, turn
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 SCRIPT = [
     *(call("open_effort", name="a", goal="first"), "opened"),

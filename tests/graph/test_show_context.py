@@ -26,6 +26,8 @@ from tests.agents import SUMMARY, THREAD, shown_turns, talk
 from tests.doubles import call, together
 from tests.openai_server import Answer, Body, Say, Structured, serving
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 PAGE = "The refresh token expires after 3600 seconds, and nobody renews it. " * 20
 LIVED = [
     "Hello 你好 🙂",

@@ -10,6 +10,8 @@ from ebbtide.nodes.state import unpacked
 from tests.agents import SUMMARY, THREAD, Talk, talk
 from tests.doubles import call
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 SCRIPT = [call("open_effort", name="a"), "opened", call("close_effort"), "closed it now"]
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 MODES = ["values", "updates", "custom", "messages", "checkpoints", "tasks", "debug"]
@@ -87,6 +89,7 @@ async def test_no_summary_token_in_the_async_stream(here: Talk) -> None:
     assert "".join(spoken) == "closed it now"
 
 
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 def test_prompt_shows_in_updates_only(here: Talk) -> None:
     """The assembled prompt is visible in its node's update and in no value of the state."""
     updates = events(here, LONG, "updates")

@@ -7,19 +7,23 @@ from uuid import UUID
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command, interrupt
 
-from ebbtide import Settings
+from ebbtide import DiskArchive, Settings
 from ebbtide.memory.errors import InputError, SessionNotFoundError, SettingsError
 from ebbtide.memory.record import Owner
-from tests.agents import SUMMARY, THREAD, talk
-from tests.doubles import call, malformed, together
+from tests.agents import ENTRIES, SUMMARY, THREAD, talk
+from tests.doubles import ScriptedModel, call, malformed, together
 from tests.graph.journeys import EXACT
 
+pytestmark = pytest.mark.usefixtures("entry")
+
+RETRIED = ScriptedModel().with_retry()
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 
@@ -184,7 +188,6 @@ def test_application_and_memory_calls_together(tmp_path: Path) -> None:
     [
         (malformed("open_effort", "{bad"), "not a JSON object: '{bad'"),
         (malformed("add", "{bad"), "not a JSON object: '{bad'"),
-        (call("no_such_tool", x=1), "there is no tool 'no_such_tool'"),
         (call("open_effort", title="x"), "title"),
         (call("open_effort", name="../../etc"), "../../etc"),
         (call("open_effort", name=""), "''"),
@@ -203,6 +206,27 @@ def test_bad_call_becomes_an_error_that_helps(tmp_path: Path, asked: AIMessage, 
     assert state["messages"][-2].status == "error"
     assert says in state["messages"][-2].text
     assert state["messages"][-1].text == "I see"
+
+
+@pytest.mark.parametrize("model", [GenericFakeChatModel(messages=iter(["hi"])), RETRIED])
+def test_a_model_without_tools_is_refused(tmp_path: Path, entry: str, model: Any) -> None:
+    """A fake of LangChain's, and a model that retries by itself, are told what to pass instead."""
+    archive = DiskArchive(tmp_path, durable=False)
+    agent = ENTRIES[entry](model, archive=archive, checkpointer=InMemorySaver())
+
+    with pytest.raises(SettingsError, match="takes no tools"):
+        agent.invoke({"messages": "hello"}, THREAD)
+
+
+def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path, entry: str) -> None:
+    """A call by a name that no tool has is answered: by the memory, or by LangChain's tool node."""
+    here = talk(tmp_path, [call("no_such_tool", x=1), "I see"], tools=[add])
+    said = {"graph": "there is no tool 'no_such_tool'", "middleware": "no_such_tool is not a valid"}
+
+    state = here.say("go")
+
+    assert state["messages"][-2].status == "error"
+    assert said[entry] in state["messages"][-2].text
 
 
 def test_rounds_end_with_an_answer(tmp_path: Path) -> None:
@@ -357,6 +381,7 @@ def test_call_without_an_id_from_outside(tmp_path: Path) -> None:
     assert here.said(state) == ["one", "two", "three"]
 
 
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 @pytest.mark.parametrize("node", ["begin_turn", "call_model", "run_tools"])
 def test_run_from_an_empty_state(tmp_path: Path, node: str) -> None:
     """A run that begins inside the turn of an empty thread says that there is nothing to answer."""
@@ -436,6 +461,7 @@ def test_settings_of_one_run(tmp_path: Path) -> None:
     assert state["messages"][-1].text == "b"
 
 
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 def test_agent_refuses_what_only_a_run_may_set(tmp_path: Path) -> None:
     """A user id as a default of the agent is an error, and so is a tool with a taken name."""
 

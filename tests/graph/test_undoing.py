@@ -14,6 +14,8 @@ from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 from tests.faults.disks import FullDisk
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 OWNER = Owner("default", "t")
 
 

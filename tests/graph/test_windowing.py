@@ -9,6 +9,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from ebbtide import Settings, SettingsError, TurnRunningError, commands, restore
 from tests.agents import THREAD, Talk, shown_turns, talk
 
+pytestmark = pytest.mark.usefixtures("entry")
+
 
 def ambient(here: Talk) -> tuple[int, ...]:
     """Return the ambient turns that the next call would be sent."""
@@ -125,7 +127,7 @@ def test_an_unfinished_turn_is_in_the_way(tmp_path: Path) -> None:
     with pytest.raises(TurnRunningError):
         commands.set_window(here.agent, THREAD, 3)
 
-    assert here.agent.get_state(THREAD).next == ("call_model",)
+    assert here.agent.get_state(THREAD).next in {("call_model",), ("model",)}
 
 
 async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:

@@ -63,14 +63,14 @@ def test_an_answer_without_calls_is_not_cut_short() -> None:
     """Words are the last answer, whatever the limit."""
     answer = AIMessage("done", id="a")
 
-    assert cut_short(answer, 0) == [answer]
+    assert cut_short([answer], 0) == [answer]
 
 
 def test_calls_beyond_the_limit_get_errors_and_words_follow() -> None:
     """Every call has an error result that names the limit, and the turn ends in words."""
     answer = accepted(together(call("add", a=1), malformed("add", "oops")), [])
 
-    messages = cut_short(answer, 1)
+    messages = cut_short([answer], 1)
 
     results = [message for message in messages if isinstance(message, ToolMessage)]
     assert [result.status for result in results] == ["error", "error"]

@@ -1,0 +1,141 @@
+"""What `EbbtideMiddleware` changes in an agent of `create_agent`: checkpoints, requests, losses.
+
+python benchmarks/middleware.py --out results
+
+All hold the scripted conversation (see `talks`), turn by turn in one process, with checkpoints in
+SQLite files and `durability="sync"`. "Lost" are the turns of which the question or the answer can
+be read neither in the thread's newest state nor, where there is one, in the archive.
+"""
+
+import argparse
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from context_cost import CONFIG, MEMORY_TOOLS
+from langchain.agents import create_agent
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.sqlite import SqliteSaver
+from peers import PEERS, PROMPT, ours
+from report import write
+from talks import TalkingModel, Turn, look_up, scripted
+
+from ebbtide import DiskArchive, EbbtideMiddleware
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
+from ebbtide.nodes.plain import plain
+
+PLAIN, SUMMARISING = "create_agent", "SummarizationMiddleware, 4,000"
+OURS, GRAPH = "EbbtideMiddleware", "create_memory_agent"
+AGENTS = (OURS, GRAPH, PLAIN, SUMMARISING)
+LAST = 50
+"""Turns at the end of which the median time is taken."""
+
+
+@dataclass(slots=True)
+class Side:
+    """An agent, the file of its checkpoints, its archive if it has one, and what was measured."""
+
+    name: str
+    model: TalkingModel
+    agent: Any
+    file: Path
+    archive: DiskArchive | None
+    request: tuple[Sequence[BaseMessage], Sequence[Any]] = ((), ())
+    seconds: list[float] = field(default_factory=list)
+    messages: list[BaseMessage] = field(default_factory=list)
+
+    def take(self, messages: Sequence[BaseMessage], tools: Sequence[Any], summary: bool) -> None:  # noqa: FBT001 (see `talks.Take`)
+        """Remember a request, but for those that ask for a summary."""
+        if not summary:
+            self.request = messages, tools
+
+    def turn(self, turn: Turn) -> None:
+        """Hold a turn."""
+        self.model.begin(turn, MEMORY_TOOLS if self.archive else {"look_up"})
+        said: Any = {"messages": [("user", turn.question)]}
+        begun = time.perf_counter()
+        self.messages = self.agent.invoke(said, CONFIG, durability="sync")["messages"]
+        self.seconds.append(time.perf_counter() - begun)
+
+    def row(self, turns: Sequence[Turn]) -> dict[str, Any]:
+        """Return what was measured."""
+        stored = sum(one.stat().st_size for one in self.file.parent.glob(f"{self.file.name}*"))
+        kept = {*map(str, self._texts())}
+        sent, tools = self.request
+        return {
+            "agent": self.name,
+            "turns": len(turns),
+            "checkpoint bytes a turn": round(stored / len(turns)),
+            "ms, last 50 turns": round(1_000 * median(self.seconds[-LAST:]), 1),
+            "tokens of the last call": REPLY_OVERHEAD
+            + count_tools(tools)
+            + count_messages(plain(sent)),
+            "lost": sum(not {one.question, one.answer} <= kept for one in turns),
+        }
+
+    def _texts(self) -> Iterator[str]:
+        yield from (message.text for message in self.messages)
+        if self.archive is not None:
+            owner = Owner("default", "cost")
+            tip = self.archive.newest(owner) or Tip()
+            for record in self.archive.turns(owner, tip, range(1, tip.turn + 1)):
+                yield from map(text, record.messages)
+
+
+def side(name: str, folder: Path, stack: ExitStack) -> Side:
+    """Return an agent with its checkpoints in a file."""
+    file = folder / name.replace(" ", "")
+    saver = stack.enter_context(SqliteSaver.from_conn_string(str(file)))
+    archive = None
+    if name in {OURS, GRAPH}:
+        archive = stack.enter_context(DiskArchive(folder / f"archive of {name}"))
+    model = TalkingModel()
+    agent: Any
+    if name == OURS:
+        middleware: Any = [EbbtideMiddleware(archive=archive)]
+        agent = create_agent(
+            model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=middleware
+        )
+    else:
+        maker = ours(archive) if name == GRAPH else PEERS[name][0]
+        agent = maker(model, saver, folder)
+    made = Side(name, model, agent, file, archive)
+    model.watched(made.take)
+    return made
+
+
+def held(agents: Sequence[str], number: int, folder: Path) -> list[dict[str, Any]]:
+    """Hold the conversation with all agents, and return their rows."""
+    turns = [*scripted(number)]
+    with ExitStack() as stack:
+        sides = [side(name, folder, stack) for name in agents]
+        for at, turn in enumerate(turns):
+            for one in sides:
+                one.turn(turn)
+            if at % 100 == 0:
+                print(f"turn {at}", flush=True)
+        return [one.row(turns) for one in sides]
+
+
+def main() -> None:
+    """Measure the agents."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--agents", nargs="+", choices=AGENTS, default=AGENTS)
+    parser.add_argument("--turns", type=int, default=500)
+    options = parser.parse_args()
+    with TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
+        rows = held(options.agents, options.turns, Path(folder))
+    write(options.out, "middleware", "The memory as a middleware", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,361 @@
+"""The memory as a middleware of LangChain's `create_agent`.
+
+Its hooks call the functions of the nodes, so that a turn is what it is in the graph of `build`:
+`before_agent` begins it, `wrap_model_call` sends the working context, `after_model` answers the
+calls of memory tools, and `after_agent` ends it. What the agent is made of, its model, tools and
+prompt, is known from the requests for its model.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NotRequired, Unpack, cast
+
+from langchain.agents import AgentState
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ExtendedModelResponse,
+    ModelRequest,
+    ModelResponse,
+    hook_config,
+)
+from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
+from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.runnables.config import set_config_context
+from langchain_core.tools import BaseTool
+from langgraph.config import get_config
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from ..memory.archive.protocol import Archive
+from ..memory.attention import Attention
+from ..memory.context.assemble import instructions
+from ..memory.context.budget import checked
+from ..memory.errors import SettingsError
+from ..memory.meaning import Embeddings
+from ..memory.settings import Settings, resolve
+from ..memory.tokens import TokenCounter
+from ..memory.toolbox import NAMES, schemas
+from ..nodes.application_tools import afit_call, fit_call
+from ..nodes.arrivals import told_apart
+from ..nodes.begin_turn import begin_turn
+from ..nodes.binding import no_calls, taking_tools
+from ..nodes.call_model import Call, prepared, taken
+from ..nodes.collaborators import Collaborators, sizes
+from ..nodes.compress import acompress, compress
+from ..nodes.decay import decay
+from ..nodes.detect_references import detect_references
+from ..nodes.persist import persist
+from ..nodes.plain import plain
+from ..nodes.run_tools import arun_tools, run_tools, waiting
+from ..nodes.session import running
+from ..nodes.state import Memory, TurnState, merged, repacked, unpacked
+from .agent import build_memory_graph, known_tools
+
+_log = logging.getLogger("ebbtide.calls")
+_looking: ContextVar[bool] = ContextVar("ebbtide_looking", default=False)
+"""Set while a command asks what the model would be sent, and by whom."""
+
+_MODELS = ("model", "summary_model", "extraction_model", "compression_model")
+
+
+class MemoryAgentState(AgentState[Any]):
+    """What the middleware keeps in a thread, beside its messages; `memory` is no input."""
+
+    memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
+    raw_answers: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+
+
+class Others(TypedDict, total=False):
+    """What else `EbbtideMiddleware` takes, as `build_memory_graph` does."""
+
+    summary_model: BaseChatModel | str | None
+    extraction_model: BaseChatModel | str | None
+    compression_model: BaseChatModel | str | None
+    embeddings: Embeddings | str | None
+    attention: Attention | None
+    token_counter: TokenCounter | None
+
+
+class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
+    """Give an agent of `create_agent` a working memory that manages itself.
+
+    Put it behind middleware that changes the prompt, the tools or the model, so that these are
+    counted, and before what only calls again (retries, fallbacks) or looks at calls (approval).
+    Each agent has one of its own.
+    """
+
+    state_schema = MemoryAgentState
+
+    def __init__(
+        self,
+        *,
+        archive: Archive | None = None,
+        settings: Settings | None = None,
+        **others: Unpack[Others],
+    ) -> None:
+        """Take what `build_memory_graph` takes, and raise what it raises.
+
+        Other models than the agent's are by default the agent's own.
+        """
+        graph = build_memory_graph(_Unknown(), archive=archive, settings=settings, **others)
+        self._given = graph.collaborators
+        self._seen: _Seen | None = None
+
+    def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Begin the turn."""
+        known = unpacked(state)
+        return repacked(begin_turn(known, runtime, collaborators=self._parts(known)), known)
+
+    async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Begin the turn."""
+        return await asyncio.to_thread(self.before_agent, state, runtime)
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> AIMessage | ExtendedModelResponse[Any]:
+        """Send the working context instead of the messages."""
+        if self._only_looked(request):
+            return AIMessage("")
+        asked = self._asked(request)
+        with set_config_context(asked.call.config or get_config()) as context:
+            return asked.answered(context.run(handler, asked.request))
+
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> AIMessage | ExtendedModelResponse[Any]:
+        """Do what `wrap_model_call` does, without holding a thread while the model answers."""
+        asked = await asyncio.to_thread(self._asked, request)
+        with set_config_context(asked.call.config or get_config()) as context:
+            response = await asyncio.create_task(_awaited(handler, asked.request), context=context)
+        return asked.answered(response)
+
+    @hook_config(can_jump_to=["model"])
+    def after_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Answer the calls of memory tools, one after the other."""
+        known, parts = self._called(state)
+        if parts is None:
+            return None
+        return _ran(state, known, run_tools(known, runtime, collaborators=parts))
+
+    @hook_config(can_jump_to=["model"])
+    async def aafter_model(
+        self, state: MemoryAgentState, runtime: Runtime[Any]
+    ) -> dict[str, Any] | None:
+        """Do what `after_model` does, without holding a thread while a model summarises."""
+        known, parts = self._called(state)
+        if parts is None:
+            return None
+        return _ran(state, known, await arun_tools(known, runtime, collaborators=parts))
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
+        """Make the result of a tool fit to be kept."""
+        return fit_call(request, handler)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
+    ) -> Any:
+        """Do what `wrap_tool_call` does."""
+        return await afit_call(request, handler)
+
+    def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """End the turn: references, decay, the archive, and a compression that is due."""
+        known, update = self._ended(state, runtime)
+        if known.get("due"):
+            update |= compress(known, runtime, collaborators=self._parts(known))
+        return repacked(update, unpacked(state))
+
+    async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Do what `after_agent` does, without holding a thread while a model compresses."""
+        known, update = await asyncio.to_thread(self._ended, state, runtime)
+        if known.get("due"):
+            update |= await acompress(known, runtime, collaborators=self._parts(known))
+        return repacked(update, unpacked(state))
+
+    def collaborators(self, agent: CompiledStateGraph[Any, Any, Any, Any]) -> Collaborators:
+        """Return what an agent with this middleware works with, which it is asked if need be."""
+        if self._seen is None:
+            graph = StateGraph[Any, Any, Any, Any](agent.builder.state_schema)
+            graph.add_node("model", agent.builder.nodes["model"].runnable)
+            graph.add_edge(START, "model")
+            graph.add_edge("model", END)
+            token = _looking.set(True)
+            try:
+                graph.compile(checkpointer=False).invoke({"messages": []})
+            except Exception as error:  # noqa: BLE001 (any middleware's: most commands ask no model)
+                _log.warning(
+                    "what the agent is made of is not known before its first call: %s", error
+                )
+            finally:
+                _looking.reset(token)
+        return self._given if self._seen is None else self._seen.parts
+
+    def _parts(self, known: TurnState) -> Collaborators:
+        """Return the parts as the model was called last; before, sizes as the thread has them."""
+        if self._seen is not None:
+            return self._seen.parts
+        told = known.get("context_report", {}).get("tokens")
+        return replace(self._given, fixed=(told["system"], told["tools"])) if told else self._given
+
+    def _called(self, state: MemoryAgentState) -> tuple[TurnState, Collaborators | None]:
+        """Return the state, and the parts if there are calls of memory tools, or invalid ones."""
+        known = unpacked(state)
+        messages = plain(running(known))
+        others = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
+        if not waiting(messages, others):
+            return known, None
+        return known, replace(self._parts(known), tools=others)
+
+    def _only_looked(self, request: ModelRequest[Any]) -> bool:
+        """Tell whether a command only asks how the model is called."""
+        if _looking.get():
+            self._learned(request)
+        return _looking.get()
+
+    def _asked(self, request: ModelRequest[Any]) -> "_Asked":
+        """Return the call of the model with the working context as its messages."""
+        parts, runtime = self._learned(request), request.runtime
+        state = unpacked(cast("Mapping[str, Any]", request.state))
+        settings = resolve(runtime.context, parts.settings)
+        checked(settings, *sizes(parts, settings))
+        call = prepared(state, runtime, parts)
+        system, *messages = cast("list[Any]", call.messages)
+        sent = request.override(
+            system_message=_opening(request, system.text, settings),
+            messages=messages,
+            tools=[*schemas(), *request.tools],
+            tool_choice=request.tool_choice if call.limit is None else no_calls(request.model),
+        )
+        return _Asked(state, parts, call, sent)
+
+    def _learned(self, request: ModelRequest[Any]) -> Collaborators:
+        """Return the parts with those that a request tells, and remember them."""
+        told = (request.model, request.response_format, request.system_prompt, *request.tools)
+        if self._seen is None or not self._seen.same(told):
+            given = self._given
+            seen = [*request.tools, *_formats(request.response_format)]
+            parts = known_tools(seen, given.count)
+            models = (name for name in _MODELS if getattr(given, name) is given.model)
+            parts |= dict.fromkeys(models, taking_tools(request.model))
+            parts["system"] = request.system_prompt or ""
+            self._seen = _Seen(told, replace(given, **parts))
+        return self._seen.parts
+
+    def _ended(
+        self, state: MemoryAgentState, runtime: Runtime[Any]
+    ) -> tuple[TurnState, dict[str, Any]]:
+        """Return the state after the turn was committed, and the update that leads to it.
+
+        A middleware before this one may have ended the run before the turn was begun.
+        """
+        known, update = unpacked(state), cast("dict[str, Any]", {})
+        parts = self._parts(known)
+        begun = known.get("turn", 0) > known.get("persisted", 0)
+        if not begun and told_apart(known).new:
+            update = begin_turn(known, runtime, collaborators=parts)
+            known = cast("TurnState", {**known, **update, "messages": update["messages"].value})
+        for node in (detect_references, decay, persist):
+            changed = node(known, runtime, collaborators=parts)
+            known, update = cast("TurnState", {**known, **changed}), update | changed
+        return known, update
+
+
+def middleware_of(agent: CompiledStateGraph[Any, Any, Any, Any]) -> EbbtideMiddleware | None:
+    """Return the middleware of an agent that `create_agent` made, None if it has none of ours."""
+    nodes: Mapping[str, Any] = getattr(agent.builder, "nodes", {})
+    hooks = (getattr(node.runnable, "func", None) for node in nodes.values())
+    owners = (getattr(hook, "__self__", None) for hook in hooks)
+    return next((owner for owner in owners if isinstance(owner, EbbtideMiddleware)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What requests told last, and the parts made of it."""
+
+    told: tuple[Any, ...]
+    parts: Collaborators
+
+    def same(self, told: tuple[Any, ...]) -> bool:
+        return len(told) == len(self.told) and all(
+            one is other or (isinstance(one, str) and one == other)
+            for one, other in zip(told, self.told, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call of the model, and what it was made of."""
+
+    state: TurnState
+    parts: Collaborators
+    call: Call
+    request: ModelRequest[Any]
+
+    def answered(self, response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
+        """Return the response as it is kept, with the update of the memory."""
+        ended = response.structured_response is not None
+        call = replace(self.call, limit=None) if ended else self.call
+        runtime, said = self.request.runtime, response.result
+        update = taken(self.state, runtime, call, said, collaborators=self.parts)
+        kept = replace(response, result=update.pop("messages"))
+        update.pop("context", None)
+        return ExtendedModelResponse(kept, Command(update=repacked(update, self.state)))
+
+
+class _Unknown(BaseChatModel):
+    """Stands for the agent's model until that is called for the first time."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "unknown"
+
+    def _generate(self, *_given: Any, **_more: Any) -> Any:
+        raise SettingsError(
+            "which model the agent has is not known before its first call in this process: give "
+            "EbbtideMiddleware a summary_model, an extraction_model and a compression_model"
+        )
+
+
+async def _awaited(
+    handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    request: ModelRequest[Any],
+) -> ModelResponse[Any]:
+    return await handler(request)
+
+
+def _ran(state: MemoryAgentState, known: TurnState, update: dict[str, Any]) -> dict[str, Any]:
+    """Return the update after memory tools ran; LangChain ends a turn of invalid calls alone."""
+    answers = (one for one in reversed(state["messages"]) if isinstance(one, AIMessage))
+    answer = next(answers, None)
+    jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
+    return {**repacked(update, known), **jump}
+
+
+def _opening(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:
+    """Return the system message; blocks of the application's own stay as they are."""
+    own = request.system_message
+    if own is None or isinstance(own.content, str):
+        return SystemMessage(text)
+    ours = {"type": "text", "text": instructions("", settings)}
+    return own.model_copy(update={"content": [ours, *own.content]})
+
+
+def _formats(response_format: Any) -> list[BaseTool | dict[str, Any]]:
+    """Return the schemas of a structured answer as they are counted: like tools."""
+    if response_format is None:
+        return []
+    if isinstance(response_format, ProviderStrategy):
+        spec = response_format.schema_spec
+        return [{"name": spec.name, "parameters": spec.json_schema}]
+    if not isinstance(response_format, ToolStrategy):
+        response_format = ToolStrategy(getattr(response_format, "schema", response_format))
+    return [OutputToolBinding.from_schema_spec(one).tool for one in response_format.schema_specs]

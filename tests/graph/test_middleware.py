@@ -1,0 +1,430 @@
+"""The memory as a middleware of `create_agent`, beside LangChain's own middleware.
+
+The turns themselves are tested with both entries, see the fixture `entry`.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from langchain.agents import AgentState, create_agent
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    ModelCallLimitMiddleware,
+    ModelFallbackMiddleware,
+    ModelRetryMiddleware,
+    PIIMiddleware,
+    ToolRetryMiddleware,
+    hook_config,
+)
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
+from langchain.tools import InjectedToolCallId
+from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from ebbtide import (
+    DiskArchive,
+    EbbtideMiddleware,
+    SessionNotFoundError,
+    Settings,
+    SettingsError,
+    commands,
+    erase,
+)
+from ebbtide.memory.messages import text
+from tests.agents import SUMMARY, THREAD, Talk
+from tests.doubles import ScriptedModel, call, together
+from tests.graph.test_budget import tokens
+from tests.test_complaints import orphans
+
+BLOCK = "---STATE---\nGoal: ship\n---END STATE---"
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class Sum(BaseModel):
+    """A sum."""
+
+    value: int
+
+
+@pytest.fixture
+def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
+    """Return a checkpointer on a file."""
+    with SqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as kept:
+        yield kept
+
+
+def made(root: Path, saver: Any, answers: Any, *others: Any, **options: Any) -> Talk:
+    """Return an agent whose middleware are the memory and, after it, others."""
+    model = ScriptedModel(answers=answers, structured=[SUMMARY] * 9)
+    archive = DiskArchive(root / "archive", durable=False)
+    ours = EbbtideMiddleware(archive=archive, settings=options.pop("settings", None))
+    before = options.pop("before", ())
+    options = {"tools": [add], "checkpointer": saver, **options}
+    agent: Any = create_agent(model, middleware=[*before, ours, *others], **options)
+    return Talk(agent, model, archive)
+
+
+def lineage(here: Talk, state: dict[str, Any]) -> list[list[str]]:
+    """Return by turn the kinds of the messages that a state sees."""
+    return [[m["type"] for m in record.messages] for record in here.records(state)]
+
+
+def results(state: dict[str, Any]) -> list[str]:
+    """Return the names of the tools whose results are in the messages."""
+    return [str(m.name) for m in state["messages"] if isinstance(m, ToolMessage)]
+
+
+BOTH = together(call("effort_status"), call("add", a=1, b=2), call("open_effort", name="sums"))
+
+
+def test_calls_of_both_kinds_are_answered(tmp_path: Path, saver: Any) -> None:
+    """Memory tools run in their order; the prompt has all results in that of the calls."""
+    here = made(tmp_path, saver, [BOTH, "3"])
+
+    state = here.say("go")
+
+    assert sorted(results(state)) == ["add", "effort_status", "open_effort"]
+    sent = [m.name for m in here.last if isinstance(m, ToolMessage)]
+    assert sent == ["effort_status", "add", "open_effort"]
+    assert (state["memory"]["active_effort"], orphans(here.last)) == ("sums", 0)
+
+
+def test_the_request_has_all_tools_and_one_system_message(tmp_path: Path, saver: Any) -> None:
+    """Blocks of a system message stay as they are, after the memory's own instructions."""
+    blocks: Any = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+    here = made(tmp_path, saver, ["yes"], system_prompt=SystemMessage(blocks))
+
+    state = here.say("hi")
+
+    assert [m.type for m in here.last] == ["system", "human"]
+    assert here.last[0].content[1:] == blocks
+    assert here.model.sent[0].tool_names[-2:] == ["read_log", "add"]
+    assert tokens(here.model.sent[0]) <= state["memory"]["context_report"]["total"] + 1
+
+
+def approved(here: Talk, *decisions: dict[str, Any]) -> dict[str, Any]:
+    """Resume an interrupted run with what a person decided."""
+    found: dict[str, Any] = here.agent.invoke(Command(resume={"decisions": [*decisions]}), THREAD)
+    return found
+
+
+REJECTED = {"type": "reject", "message": "no"}
+EDITED = {"type": "edit", "edited_action": {"name": "add", "args": {"a": 2, "b": 2}}}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(
+    ("decision", "said"), [({"type": "approve"}, "3"), (REJECTED, "reason: no"), (EDITED, "4")]
+)
+def test_a_person_decides(
+    tmp_path: Path, saver: Any, *, first: bool, decision: dict[str, Any], said: str
+) -> None:
+    """A call waits for a person, before or after those of memory tools; each is answered once."""
+    asking = HumanInTheLoopMiddleware({"add": True})
+    here = made(tmp_path, saver, [BOTH, "so be it"], **({"before": [asking]} if first else {}))
+    if not first:
+        here = made(tmp_path, saver, [BOTH, "so be it"], asking)
+    waiting = here.say("go")
+
+    state = approved(here, decision)
+
+    assert waiting["__interrupt__"]
+    assert [m.text.endswith(said) for m in state["messages"] if m.name == "add"] == [True]
+    assert (state["memory"]["active_effort"], orphans(here.last)) == ("sums", 0)
+    assert lineage(here, state) == [["human", "ai", "tool", "tool", "tool", "ai"]]
+
+
+def test_an_interrupted_run_goes_on_in_another_process(tmp_path: Path, saver: Any) -> None:
+    """What the agent is made of is not known there before the model is called; nothing is lost."""
+    asking = HumanInTheLoopMiddleware({"add": True})
+    closing = together(call("close_effort"), call("add", a=1, b=2))
+    made(tmp_path, saver, [call("open_effort", name="a"), "open"], asking).say("open a")
+    made(tmp_path, saver, [closing], asking).say("close it and add")
+    there = made(tmp_path, saver, [call("close_effort"), "closed"], asking)
+
+    state = approved(there, {"type": "approve"})
+
+    assert (state["memory"]["summaries"], orphans(there.last)) == ({"a": 2}, 0)
+    assert len(there.records(state)) == 2
+
+
+def test_what_is_redacted_is_kept_nowhere(tmp_path: Path, saver: Any) -> None:
+    """What the PII middleware takes out is neither sent nor archived."""
+    here = made(tmp_path, saver, ["noted"] * 2, PIIMiddleware("email", strategy="redact"))
+
+    here.say("I am ann@example.com.")
+    state = here.say("Who am I?")
+
+    assert "ann@example.com" not in "".join(sent.text for sent in here.model.sent)
+    assert text(here.records(state)[0].messages[0]) == "I am [REDACTED_EMAIL]."
+
+
+def test_calls_are_tried_again(tmp_path: Path, saver: Any) -> None:
+    """A model and a tool that fail once are asked again, and the turn is kept once."""
+    asked: list[str] = []
+
+    @tool
+    def look_up(what: str) -> str:
+        """Look something up."""
+        asked.append(what)
+        if len(asked) == 1:
+            raise ConnectionError("gone")
+        return "found"
+
+    retries = [
+        ModelRetryMiddleware(max_retries=2, initial_delay=0.01, jitter=False),
+        ToolRetryMiddleware(max_retries=2, initial_delay=0.01, jitter=False),
+    ]
+    script = [ConnectionError("busy"), call("look_up", what="x"), "It was found."]
+    here = made(tmp_path, saver, script, *retries, tools=[look_up])
+
+    state = here.say("go")
+
+    assert (asked, state["messages"][-1].text) == (["x", "x"], "It was found.")
+    assert lineage(here, state) == [["human", "ai", "tool", "ai"]]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_limit_of_calls_ends_the_turn(tmp_path: Path, saver: Any, *, first: bool) -> None:
+    """Rounds of memory tools count as calls of the model, and the turn is kept as it ended."""
+    limit = ModelCallLimitMiddleware(run_limit=2, exit_behavior="end")
+    script = [call("open_effort", name="a"), call("effort_status"), "next"]
+    here = made(tmp_path, saver, script, **({"before": [limit]} if first else {}))
+    if not first:
+        here = made(tmp_path, saver, script, limit)
+
+    ended = here.say("go")
+    state = here.say("and now?")
+
+    assert (len(here.model.sent), "limit" in ended["messages"][-1].text) == (3, True)
+    assert [kinds[-1] for kinds in lineage(here, state)] == ["ai", "ai"]
+    assert state["memory"]["active_effort"] == "a"
+
+
+def test_the_block_is_in_no_stream_of_another_model(tmp_path: Path, saver: Any) -> None:
+    """A model that takes over streams its answer without the state block as well."""
+    other = ScriptedModel(answers=[f"Here.\n\n{BLOCK}"])
+    here = made(tmp_path, saver, [ConnectionError("gone")], ModelFallbackMiddleware(other))
+
+    stream: Any = here.agent.stream({"messages": "go"}, THREAD, stream_mode="messages")
+
+    assert "".join(str(chunk.text) for chunk, _ in stream) == "Here."
+    assert here.agent.get_state(THREAD).values["memory"]["anchor"] == {"Goal": "ship"}
+
+
+ANSWERING = together(call("open_effort", name="sums"), call("Sum", value=3))
+
+
+@pytest.mark.parametrize("answer", [call("Sum", value=3), ANSWERING])
+def test_structured_output_by_a_tool(tmp_path: Path, saver: Any, answer: AIMessage) -> None:
+    """It ends the turn, beside calls of memory tools too, and the next prompt is well-formed."""
+    script = [call("effort_status"), answer, call("Sum", value=4)]
+    here = made(tmp_path, saver, script, response_format=ToolStrategy(Sum))
+
+    first = here.say("add")
+    state = here.say("add one")
+
+    assert (first["structured_response"], state["structured_response"]) == (
+        Sum(value=3),
+        Sum(value=4),
+    )
+    assert [record.status for record in here.records(state)] == ["done", "done"]
+    assert [orphans(sent.messages) for sent in here.model.sent] == [0, 0, 0]
+    assert tokens(here.model.sent[-1]) == state["memory"]["context_report"]["total"]
+
+
+def test_rounds_end_with_structured_output_too(tmp_path: Path, saver: Any) -> None:
+    """A model that goes on calling after the last round is stopped with words."""
+    script = [call("effort_status"), call("Sum", value="three")]
+    settings = Settings(max_tool_rounds=1)
+    here = made(tmp_path, saver, script, response_format=ToolStrategy(Sum), settings=settings)
+
+    state = here.say("add")
+
+    assert (state["structured_response"], len(here.model.sent)) == (None, 2)
+    assert "limit of 1" in state["messages"][-1].text
+
+
+def test_structured_output_of_the_provider(tmp_path: Path, saver: Any) -> None:
+    """Memory tools are called before it, and the answer is kept as it was written."""
+    script = [call("open_effort", name="sums"), json.dumps({"value": 3})]
+    here = made(tmp_path, saver, script, response_format=ProviderStrategy(Sum))
+
+    state = here.say("add")
+
+    assert (state["structured_response"], state["memory"]["active_effort"]) == (
+        Sum(value=3),
+        "sums",
+    )
+    assert text(here.records(state)[0].messages[-1]) == '{"value": 3}'
+
+
+@dataclass
+class Tenant:
+    """An application's context."""
+
+    user_id: str
+    region: str = "eu"
+
+
+def test_a_context_of_the_application_names_the_user(tmp_path: Path, saver: Any) -> None:
+    """The thread of ann answers ann alone, and sessions of others show nothing of hers."""
+    here = made(tmp_path, saver, lambda _: "yes", context_schema=Tenant)
+    here.say("The code is 4711.", context=Tenant("ann"))
+
+    with pytest.raises(SessionNotFoundError):
+        here.say("What is the code?", context=Tenant("bob"))
+
+    state = here.say("hello", {"configurable": {"thread_id": "b"}}, context=Tenant("bob"))
+    assert state["memory"]["position"]["session"]["user"] == "bob"
+    assert "4711" not in "".join(sent.text for sent in here.model.sent[1:])
+
+
+class Shop(AgentState[Any]):
+    """An application's state, with keys that the memory has as well."""
+
+    cart: list[str]
+    turn: str
+
+
+@tool
+def buy(what: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Put something into the cart."""
+    done = ToolMessage("bought", tool_call_id=tool_call_id)
+    return Command(update={"cart": [what], "turn": "theirs", "messages": [done]})
+
+
+def test_keys_of_the_application_are_its_own(tmp_path: Path, saver: Any) -> None:
+    """Commands of tools reach them, erasing leaves them, and the memory takes none for its own."""
+    script = [call("buy", what="tea"), "bought", "yes", "no"]
+    here = made(tmp_path, saver, script, tools=[buy], state_schema=Shop)
+    here.agent.invoke({"messages": "buy tea", "cart": [], "turn": "mine"}, THREAD)
+    state = here.say("is it there?")
+
+    report = erase(here.agent, THREAD, 1)
+
+    after = here.say("and now?")
+    assert (state["cart"], state["turn"], state["memory"]["turn"]) == (["tea"], "theirs", 2)
+    assert "'cart', 'turn'" in report.not_erased[-1]
+    assert (after["cart"], after["turn"], after["memory"]["turn"]) == (["tea"], "theirs", 3)
+
+
+def test_a_tool_that_answers_directly_ends_the_turn(tmp_path: Path, saver: Any) -> None:
+    """Its result is the answer, the turn is done, and the next prompt is well-formed."""
+
+    @tool(return_direct=True)
+    def look_up(what: str) -> str:
+        """Look something up."""
+        return f"{what} is here"
+
+    here = made(tmp_path, saver, [call("look_up", what="tea"), "yes"], tools=[look_up])
+
+    direct = here.say("where is tea?")
+    state = here.say("sure?")
+
+    assert direct["messages"][-1].text == "tea is here"
+    assert [record.status for record in here.records(state)] == ["done", "done"]
+    assert orphans(here.last) == 0
+
+
+class Guard(AgentMiddleware[Any, Any, Any]):
+    """Refuses a run before it is begun."""
+
+    @hook_config(can_jump_to=["end"])
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """Refuse what is rude."""
+        del runtime
+        if "rude" not in state["messages"][-1].text:
+            return None
+        return {"messages": [AIMessage("I refuse.")], "jump_to": "end"}
+
+
+def test_a_run_that_another_middleware_ends_is_a_turn(tmp_path: Path, saver: Any) -> None:
+    """What was said and how it was refused is archived, and the thread goes on."""
+    here = made(tmp_path, saver, ["one", "three"], before=[Guard()])
+
+    states = [here.say(words) for words in ("hello", "rude", "sorry")]
+
+    assert states[1]["messages"][-1].text == "I refuse."
+    assert here.said(states[-1]) == ["hello", "rude", "sorry"]
+    assert lineage(here, states[-1]) == [["human", "ai"]] * 3
+
+
+def test_a_memory_that_a_client_sends_has_no_effect(tmp_path: Path, saver: Any) -> None:
+    """The input is messages alone: what names another session is dropped."""
+    here = made(tmp_path, saver, ["noted", "no"])
+    other: RunnableConfig = {"configurable": {"thread_id": "other"}}
+    memory = here.say("The code is 4711.", other)["memory"]
+
+    state = here.agent.invoke({"messages": "What is it?", "memory": memory}, THREAD)
+
+    assert here.said(state) == ["What is it?"]
+    assert "4711" not in here.model.sent[-1].text
+    assert "memory" not in here.agent.get_input_jsonschema()["properties"]
+
+
+@pytest.mark.parametrize("prompt", ["x" * 9_000, "word " * 2_000])
+def test_a_budget_below_the_floor_is_refused(tmp_path: Path, saver: Any, prompt: str) -> None:
+    """What the application sends in any case is known with the first call, which it stops."""
+    settings = Settings(context_budget=2_400)
+    here = made(tmp_path, saver, ["never"], settings=settings, system_prompt=prompt)
+
+    with pytest.raises(SettingsError, match="below the floor"):
+        here.say("hi")
+
+    assert here.model.sent == []
+
+
+async def test_the_asynchronous_path_is_the_same(tmp_path: Path) -> None:
+    """With an asynchronous checkpointer a conversation leaves what a synchronous one leaves."""
+    script = [BOTH, f"3\n\n{BLOCK}", call("close_effort"), "closed"]
+    with SqliteSaver.from_conn_string(str(tmp_path / "a.sqlite")) as saver:
+        here = made(tmp_path / "a", saver, [*script])
+        states = [here.say(words) for words in ("go", "close")]
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "b.sqlite")) as asaver:
+        there = made(tmp_path / "b", asaver, [*script])
+        given: Any = [{"messages": [("user", words)]} for words in ("go", "close")]
+        astates = [await there.agent.ainvoke(one, THREAD) for one in given]
+        shown = await commands.ashow_context(there.agent, THREAD, "next")
+
+    keys = ("turn", "summaries", "banners", "anchor", "context_report")
+    assert [astates[-1]["memory"].get(key) for key in keys] == [
+        states[-1]["memory"].get(key) for key in keys
+    ]
+    assert lineage(there, astates[-1]) == lineage(here, states[-1])
+    assert shown.turn == 3
+
+
+def test_another_agent_of_the_same_process_is_not_confused(tmp_path: Path) -> None:
+    """One middleware in two agents: each is sent its own prompt and tools."""
+    archive = DiskArchive(tmp_path / "archive", durable=False)
+    models = [ScriptedModel(answers=["a"] * 2), ScriptedModel(answers=["b"] * 2)]
+    ours = EbbtideMiddleware(archive=archive)
+    agents: list[Any] = [
+        create_agent(model, [add][:at], system_prompt=f"Agent {at}.", middleware=[ours])
+        for at, model in enumerate(models)
+    ]
+
+    for agent in [*agents, *agents]:
+        agent.invoke({"messages": "hi"})
+
+    assert [{sent.tool_names[-1] for sent in model.sent} for model in models] == [
+        {"read_log"},
+        {"add"},
+    ]
+    assert [model.sent[-1].text.count(f"Agent {at}.") for at, model in enumerate(models)] == [1, 1]
