@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from inspect import signature
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 from langgraph.graph.state import CompiledStateGraph

@@ -18,7 +18,7 @@ from tests.agents import THREAD
 
 TOLD = SystemMessage(keeping(Settings()))
 ANCHOR = {"Goal": "ship", "Technical Anchors": "port 8443"}
-NOTE = note(prompt("anchor_note", quote=fenced("state", rendered(ANCHOR))))["data"]
+NOTE = note(prompt("anchor_note", how="", quote=fenced("state", rendered(ANCHOR))))["data"]
 
 
 def asked(words: str) -> list[BaseMessage]:
