@@ -185,7 +185,7 @@ def _wanted(desk: Desk, line: Timeline) -> Timeline:
     logs = dict(_logs(desk, through))
     window = desk.settings.ambient_window or view.ambient_count()
     last = range(max(1, line.built - LAST_TURNS + 1), line.built + 1)
-    own = (_uncompressed(desk, name, through[name], line.first) for name in space.open)
+    own = (_uncompressed(desk, name, through[name]) for name in space.open)
     ambient = view.ambient_turns(min(window, _most(desk))) if window else ()
     found = {*last, *ambient, *logs.values(), *chain.from_iterable(own)}
     turns = sorted(turn for turn in found if line.first <= turn <= line.built)[-_most(desk) :]
@@ -222,14 +222,14 @@ def _logs(desk: Desk, through: Mapping[str, int]) -> Iterator[tuple[str, int]]:
             yield name, entry["opened_turn"]
 
 
-def _uncompressed(desk: Desk, name: str, through: int, first: int) -> tuple[int, ...]:
-    """Return the turns of an open effort from `first` that neither quotes nor a log stand for.
+def _uncompressed(desk: Desk, name: str, through: int) -> tuple[int, ...]:
+    """Return the turns of an open effort that neither quotes nor a log stand for, as far as fit.
 
     What was said before it was reopened stands as a log there, until it is compressed.
     """
     begin = through + 1 if through else desk.space.open[name]["opened_turn"]
     log = desk.view.log_turns(name)
-    return log[bisect_left(log, max(begin, first)) :][-_most(desk) :]
+    return log[bisect_left(log, begin) :][-_most(desk) :]
 
 
 def _through(desk: Desk, name: str) -> int:
