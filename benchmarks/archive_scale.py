@@ -125,7 +125,8 @@ def fill_session(connection: Connection, owner: Owner, length: int, chance: rand
     for turn in range(1, length + 1):
         one = commit.storable(group(turn, chance))
         record = place(one, "main", parent, None)
-        commit.write(connection, session, record, one.state, branch)
+        seen = commit.before(connection, session, record, branch) if branch else None
+        commit.write(connection, session, record, one.state, seen)
         if not owner.anonymous:
             commit.memories.attend(connection, session.owner, owner, session.id, record)
         branch = branch or commit.branch_of(connection, session.id, "main")

@@ -39,7 +39,8 @@ def _shared() -> CompiledStateGraph[Any, Any, Any, Any]:
 @cache
 def _built() -> CompiledStateGraph[Any, Any, Any, Any]:
     config = load({}, environment=os.environ)
-    archive = SqlArchive(config.root)
+    # A server keeps its checkpoints where it was started, so the archive lies there too.
+    archive = SqlArchive(config.root if "root" in config.given else "sessions")
     return create_memory_agent(
         choose_model(config.model, os.environ),
         archive=archive,

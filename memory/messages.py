@@ -143,6 +143,5 @@ def _without_id(item: Any) -> Any:
 def _block_text(block: Any) -> str:
     if isinstance(block, str):
         return block
-    if block.get("type") == "text":
-        return str(block.get("text", ""))
-    return f"[{block.get('type', 'content')}]"
+    kind = block.get("type", "content") if isinstance(block, Mapping) else "content"
+    return str(block.get("text", "")) if kind == "text" else f"[{kind}]"

@@ -40,7 +40,7 @@ ASKS = 0.25
 _HALF = 0.5
 """So much of a mention counts where somebody only asks: 80.1 / 87.1, with all of it 80.2 / 87.0."""
 
-_SHORT = (2, 3)
+SHORT = (2, 3)
 """All terms of a query of so many have to be said by what comes first: R@5 91.1, without 90.8."""
 
 _FLOOR = 1.15
@@ -171,7 +171,7 @@ def score(passages: Passages, topics: Topics, rare: Numbers, asked: int) -> Scor
     found *= (local > 0) * passages.weights
     best = whole.copy()
     np.maximum.at(best, passages.topics[of_effort], found[of_effort])
-    if asked not in _SHORT or not len(rare):
+    if asked not in SHORT or not len(rare):
         return Scores(found, best)
     most = max(found.max(initial=0.0), best.max(initial=0.0))
     found += most * (_all_of(passages.says) & ~passages.asks)

@@ -24,8 +24,9 @@ hypothesis.settings.load_profile("ebbtide")
 
 
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test as on a fresh machine: no keys, no configuration in the environment."""
+def _clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test as on a fresh machine: no keys, no configuration, an archive of its own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     for name in [*SECRETS, *(name for name in os.environ if name.startswith("EBBTIDE_"))]:
         monkeypatch.delenv(name, raising=False)
 

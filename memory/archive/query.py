@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, select
 
 from ..dates import dates, undated
 from ..meaning import Meaning
-from ..search import Flags, Name, Numbers, Rare, Rows, Says, rarity
+from ..search import SHORT, Flags, Name, Numbers, Rare, Rows, Says, rarity
 from ..terms import asked
 from .index import Postings, any_of, laid_out, spoken_by
 from .lineage import Lineage
@@ -155,11 +155,14 @@ def looked_up(seen: Lineage, owner: int, total: int, query: str, meaning: Meanin
     rare = rarest(total, wanted, passages, headings)
     needed = {*asked(undated(query))}.intersection(wanted)
     unknown = sum(not passages[term] and not headings[term] for term in needed)
+    # Of a few words one is enough: "authentication problem" is to find `auth-bug`.
+    few = len(needed) in SHORT and rare
+    each = max(rare.values()) if few else rarity(max(total, 1), 1)
     return Query(
         seen,
         len(wanted),
         rare,
-        unknown * rarity(max(total, 1), 1),
+        unknown * each,
         spoken_in([passages[term] for term in rare]),
         _headed(seen, {term: headings[term] for term in rare}, rare),
         np.array([number for name in names for number in passages[name]], np.int64),
