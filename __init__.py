@@ -2,8 +2,8 @@
 
 import sys
 
-from .cli import commands
-from .cli.lazily import exports as _exports
+from .graph import commands
+from .graph.lazily import exports as _exports
 
 __all__, __getattr__ = _exports(__name__, "__init__.pyi")
 

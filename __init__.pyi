@@ -1,23 +1,23 @@
 from . import commands as commands
 from .graph.agent import build_memory_graph as build_memory_graph
 from .graph.agent import create_memory_agent as create_memory_agent
-from .graph.erasing import DeletionReport as DeletionReport
-from .graph.erasing import ErasureReport as ErasureReport
-from .graph.erasing import adelete_session as adelete_session
-from .graph.erasing import adelete_user as adelete_user
-from .graph.erasing import aerase as aerase
-from .graph.erasing import delete_session as delete_session
-from .graph.erasing import delete_user as delete_user
-from .graph.erasing import erase as erase
+from .graph.commands.restore import arestore as arestore
+from .graph.commands.restore import restore as restore
+from .graph.erase.erase import DeletionReport as DeletionReport
+from .graph.erase.erase import ErasureReport as ErasureReport
+from .graph.erase.erase import adelete_session as adelete_session
+from .graph.erase.erase import adelete_user as adelete_user
+from .graph.erase.erase import aerase as aerase
+from .graph.erase.erase import delete_session as delete_session
+from .graph.erase.erase import delete_user as delete_user
+from .graph.erase.erase import erase as erase
 from .graph.middleware import EbbtideMiddleware as EbbtideMiddleware
-from .graph.restore import arestore as arestore
-from .graph.restore import restore as restore
 from .memory.archive.protocol import Archive as Archive
 from .memory.archive.protocol import EffortList as EffortList
 from .memory.archive.protocol import Finding as Finding
 from .memory.archive.sql import DiskArchive as DiskArchive
 from .memory.archive.sql import SqlArchive as SqlArchive
-from .memory.attention import Attention as Attention
+from .memory.attention.law import Attention as Attention
 from .memory.efforts import Effort as Effort
 from .memory.errors import ArchiveError as ArchiveError
 from .memory.errors import ArchiveFormatError as ArchiveFormatError
@@ -39,6 +39,6 @@ from .memory.record import Owner as Owner
 from .memory.record import Record as Record
 from .memory.record import Tip as Tip
 from .memory.settings import Settings as Settings
-from .nodes.state import MemoryState as MemoryState
+from .nodes.turn.state import MemoryState as MemoryState
 
 __all__: list[str]  # noqa: PYI035 (made of the imports above)

@@ -1,3 +1,3 @@
-from .cli.commands import *  # noqa: F403 (what that imports)
+from .graph.commands import *  # noqa: F403 (its __all__ says what)
 
 __all__: list[str]  # noqa: PYI035 (made of the imports there)

@@ -28,7 +28,7 @@ from search_scale import VOCABULARY, WEIGHTS, text, timed
 from ebbtide import DiskArchive
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.attention import Attention, Memory
+from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.redis_attention import RedisAttention
 
 Opening: TypeAlias = Callable[[Path], Any]

@@ -20,7 +20,7 @@ from typing import Any
 
 from report import write
 
-from ebbtide.graph.embeddings import choose_embedder
+from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.compression.merge import Likeness, _told, by_meaning, lexical, merged
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings

@@ -21,13 +21,13 @@ from long_talk import Sought, by_full_text, committed, questions, read
 from report import write
 
 from ebbtide import DiskArchive
-from ebbtide.graph.embeddings import choose_embedder
+from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Found
-from ebbtide.memory.context.hints import CANDIDATES, clearly
+from ebbtide.memory.context.notes import CANDIDATES, clearly
+from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.excerpt import excerpt
-from ebbtide.memory.meaning import Embedder
-from ebbtide.memory.passages import spans
 from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.search import spans
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.transcript import rendered

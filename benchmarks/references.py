@@ -36,17 +36,23 @@ from report import write
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.desk import Desk
-from ebbtide.memory.efforts import Effort
-from ebbtide.memory.keywords import KeywordCache, keywords_of
-from ebbtide.memory.overlap import about, evidence, having, share, weights
+from ebbtide.memory.efforts import EMPTY, Effort, Workspace, happened
 from ebbtide.memory.record import Event, Group, Owner, Tip
-from ebbtide.memory.references import recent, referenced, statements
-from ebbtide.memory.restoring import EMPTY
+from ebbtide.memory.references import (
+    KeywordCache,
+    about,
+    evidence,
+    having,
+    keywords_of,
+    recent,
+    referenced,
+    share,
+    statements,
+    weights,
+)
 from ebbtide.memory.terms import content
 from ebbtide.memory.tokens import count
-from ebbtide.memory.transitions import happened
 from ebbtide.memory.view import View, past
-from ebbtide.memory.workspace import Workspace
 
 _UTTERANCES = 2
 _OVERLAP = 2

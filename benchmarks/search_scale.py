@@ -24,7 +24,7 @@ import numpy as np
 from report import write
 
 from ebbtide import DiskArchive
-from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Tip
 from ebbtide.memory.settings import Settings
 

@@ -15,17 +15,7 @@ from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.record import Owner
 from .faults import discreet
-from .home import (
-    AnySession,
-    ConfigFile,
-    Root,
-    Session,
-    User,
-    called,
-    configured,
-    one_called,
-    shown,
-)
+from .home import AnySession, ConfigFile, Root, Session, User, called, configured, one_called, shown
 from .printable import in_line
 
 app = typer.Typer(

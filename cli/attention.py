@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ..graph.attention_commands import explained, forgetting, listed, suppressing, unsuppressing
-from ..memory.attention import Attention, Explanation
+from ..graph.commands.attention import explained, forgetting, listed, suppressing, unsuppressing
+from ..memory.attention.law import Attention, Explanation
 from .home import ConfigFile, Root, User, configured
 from .printable import in_line
 from .screen import fitted

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..graph import commands
 from ..memory.errors import CommandError, TurnNotFoundError
-from ..memory.turn_lines import page_of
-from . import commands
+from ..memory.metrics import page_of
 from .attention import attention_table, explanation_page
 from .conversation import Conversation
 from .screen import Screen, context_page, efforts_page, erasure_page, found_page, turns_page

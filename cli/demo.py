@@ -15,7 +15,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ..graph.looking import astats
+from ..graph.commands.look import astats
 from ..memory.metrics import Report, TurnTokens, ratio
 from ..memory.record import Owner
 from ..memory.settings import Settings

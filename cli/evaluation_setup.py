@@ -17,7 +17,7 @@ from ..evaluation.store import append, mended
 from ..evaluation.strategies import chosen
 from ..evaluation.tape import Library, header, library, named
 from ..evaluation.templates import read_all, shipped
-from ..graph.embeddings import choose_embedder
+from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
 from ..memory.errors import SettingsError

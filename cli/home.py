@@ -10,13 +10,13 @@ from langchain.embeddings import init_embeddings
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 
-from ..graph.attention_commands import nobody
+from ..graph.commands.attention import nobody
 from ..graph.config import ROOT, load
 from ..graph.models import choose_model
 from ..graph.redis_url import redis_attention
 from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import SqlArchive
-from ..memory.attention import Attention
+from ..memory.attention.law import Attention
 from ..memory.errors import ArchiveError, SettingsError
 from ..memory.names import safe_name
 from ..memory.record import DEFAULT_USER, Owner

@@ -12,11 +12,11 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from ..graph.erasing import ErasureReport
-from ..graph.show_context import ShownContext
+from ..graph.commands.look import ShownContext
+from ..graph.erase.erase import ErasureReport
 from ..memory.context.timeline import Part
 from ..memory.messages import Message, calls
-from ..memory.turn_lines import TurnLine, TurnPage
+from ..memory.metrics import TurnLine, TurnPage
 from .printable import in_line, printable, unfinished
 
 _ROLES = {"human": "user", "ai": "assistant"}

@@ -10,12 +10,12 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ..graph.agent import create_memory_agent
-from ..graph.show_context import show_context
-from ..graph.threads import Agent, Thread, opened
+from ..graph.commands.look import show_context
+from ..graph.commands.threads import Agent, Thread, opened
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
 from ..memory.record import Owner
-from ..nodes.plain import real
+from ..nodes.turn.messages import real
 from .errors import StrategyError
 from .quoting import NAME
 from .stand_ins import Reciter

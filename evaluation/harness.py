@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from langchain_core.language_models import BaseChatModel
 
-from ..memory.meaning import Embedder
+from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
 from .errors import ResultsError, TapeError
 from .judge import Judge

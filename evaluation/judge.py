@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
-from ..memory.quotes import fenced
+from ..memory.messages import fenced
 from ..prompts.loader import text as prompt
 from .errors import JudgeError, TapeError
 from .template import BehavioralTest

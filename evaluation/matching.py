@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from rapidfuzz import fuzz
 
-from ..memory.meaning import Embedder
+from ..memory.embeddings import Embedder
 from .template import folded
 
 

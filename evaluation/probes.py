@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
 
-from ..memory.quotes import fenced
+from ..memory.messages import fenced
 from ..prompts.loader import text as prompt
 from .judge import Judge
 from .strategy import transcript

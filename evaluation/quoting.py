@@ -12,7 +12,7 @@ from ..memory.compression.core import Goals, core
 from ..memory.compression.extract import Known
 from ..memory.compression.extract import background as describe
 from ..memory.compression.merge import by_meaning, lexical, merged
-from ..memory.context.compression_quote import line_tokens, quote
+from ..memory.context.front import line_tokens, quote
 from ..memory.context.turns import purpose
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
@@ -21,7 +21,7 @@ from ..memory.salience import Compression, Item, capped
 from ..memory.tokens import count
 from ..memory.wellformed import note
 from ..nodes.llm.drive import Call, Models, drive
-from ..nodes.plain import real
+from ..nodes.turn.messages import real
 from ..prompts.loader import text as prompt
 from .strategy import Context, Means, after, as_messages, recent, remembered
 from .template import TemplateTurn

@@ -15,7 +15,7 @@ from langchain_core.messages import (
     message_to_dict,
 )
 
-from ..memory.meaning import Embedder
+from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
 from .template import TemplateTurn

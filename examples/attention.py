@@ -9,7 +9,7 @@ from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
 from ebbtide import DiskArchive
-from ebbtide.memory.attention import Attention, Memory
+from ebbtide.memory.attention.law import Attention, Memory
 
 try:
     charts: Any = import_module("matplotlib.figure")

@@ -1,25 +1,58 @@
-"""The graph: nodes and edges, uncompiled."""
+"""The graph: nodes, edges and router, uncompiled."""
 
-from typing import Any, cast
+from collections.abc import Callable, Collection
+from typing import Any, Literal, cast
 
+from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime, get_runtime
+from langgraph.types import Send
 
 from ..memory.settings import Settings
 from ..nodes.application_tools import application_tools
 from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import acall_model, call_model
-from ..nodes.collaborators import Collaborators
 from ..nodes.compress import acompress, compress
 from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
-from ..nodes.state import AgentState, MemoryState, repacked, unpacked
+from ..nodes.turn.parts import Collaborators
+from ..nodes.turn.state import AgentState, MemoryState, repacked, unpacked
 from .compiled import MemoryAgent
-from .routing import route_calls, route_pass
+
+AfterPersist = Literal["compress", "__end__"]
+Route = Literal["run_tools", "detect_references"]
+Router = Callable[[AgentState], list[Send | Route]]
+
+
+def route_calls(application: Collection[str]) -> Router:
+    """Return the router after `call_model`; `application` names the application's tools.
+
+    Each call of an application's tool is a task of its own, so that resuming after an interrupt in
+    one does not run its neighbours again.
+    """
+
+    def route(state: AgentState) -> list[Send | Route]:
+        answer = next(reversed(state["messages"]), None)
+        if not isinstance(answer, AIMessage) or not (
+            answer.tool_calls or answer.invalid_tool_calls
+        ):
+            return ["detect_references"]
+        theirs = [call for call in answer.tool_calls if call["name"] in application]
+        ours = len(answer.tool_calls) + len(answer.invalid_tool_calls) - len(theirs)
+        sends: list[Send | Route] = [Send("application_tools", [call]) for call in theirs]
+        return ["run_tools", *sends] if ours else sends
+
+    return route
+
+
+def route_pass(state: AgentState) -> AfterPersist:
+    """Return where a turn goes after it was committed: on only if an effort is to be compressed."""
+    return "compress" if state["memory"]["position"].get("due") else "__end__"
+
 
 _HIDDEN = frozenset({"raw_answers"})
 """What no stream and no snapshot of the state shows: users see answers without state blocks."""

@@ -15,8 +15,8 @@ from pydantic import TypeAdapter
 
 from ..memory.errors import StateError
 from ..memory.settings import Settings, resolve
-from ..nodes.session import claimed, user_of
-from ..nodes.state import AgentState, InputState, unpacked
+from ..nodes.turn.state import AgentState, InputState, unpacked
+from ..nodes.turn.values import claimed, user_of
 
 _OURS = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
 """What only the nodes write."""

@@ -35,28 +35,27 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
-from ..memory.attention import Attention
+from ..memory.attention.law import Attention
 from ..memory.context.assemble import instructions
 from ..memory.context.budget import checked
+from ..memory.embeddings import Embeddings
 from ..memory.errors import SettingsError
-from ..memory.meaning import Embeddings
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
-from ..memory.toolbox import NAMES, schemas
+from ..memory.tools.toolbox import NAMES, schemas
 from ..nodes.application_tools import afit_call, fit_call
-from ..nodes.arrivals import told_apart
 from ..nodes.begin_turn import begin_turn
-from ..nodes.binding import no_calls, taking_tools
-from ..nodes.call_model import Call, prepared, taken
-from ..nodes.collaborators import Collaborators, sizes
+from ..nodes.call_model import Call, no_calls, prepared, taken, taking_tools
 from ..nodes.compress import acompress, compress
 from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
-from ..nodes.plain import plain
 from ..nodes.run_tools import arun_tools, run_tools, waiting
-from ..nodes.session import running
-from ..nodes.state import Memory, TurnState, merged, repacked, unpacked
+from ..nodes.turn.arrivals import told_apart
+from ..nodes.turn.messages import plain
+from ..nodes.turn.parts import Collaborators, sizes
+from ..nodes.turn.state import Memory, TurnState, merged, repacked, unpacked
+from ..nodes.turn.values import running
 from .agent import build_memory_graph, known_tools
 
 _log = logging.getLogger("ebbtide.calls")

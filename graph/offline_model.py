@@ -27,16 +27,9 @@ from pydantic import BaseModel, Field
 
 from ..memory.messages import fingerprint
 from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count, count_message, count_tools
-from .offline_answers import with_block
-from .offline_reply import Reply, reply
-from .offline_summary import (
-    as_json,
-    asks_background,
-    background,
-    extracted,
-    filled,
-    summarised,
-)
+from .offline.answers import with_block
+from .offline.reply import Reply, reply
+from .offline.writing import as_json, asks_background, background, extracted, filled, summarised
 
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
 

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from ..memory.archive.sql import SqlArchive
-from ..memory.attention import Attention
+from ..memory.attention.law import Attention
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from . import banners
+from .efforts import Workspace, evicted, happened
 from .settings import Settings
-from .transitions import evicted, happened
-from .workspace import Workspace
 
 
 def decayed(space: Workspace, settings: Settings) -> Workspace:

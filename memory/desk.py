@@ -6,18 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from .context.timeline import Part, Timeline
-from .efforts import Effort
+from .efforts import Effort, Workspace
+from .embeddings import Embedder
 from .errors import ToolError
 from .lately import Lately
-from .meaning import Embedder
 from .messages import Message
-from .names import slug
-from .qualified import is_qualified, parted, session_called
+from .names import is_qualified, parted, session_called, slug
 from .record import Record
 from .settings import Settings
 from .tokens import TokenCounter
 from .view import View
-from .workspace import Workspace
 
 _SHOWN = 160
 

@@ -1,11 +1,13 @@
-"""What is known of an effort, and how the events of the turns change it."""
+"""Efforts, the workspace that tools change, and what each event changes in it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from .record import Event
+from . import banners
+from .record import Event, Record
 
 EffortStatus: TypeAlias = Literal["open", "concluded"]
 
@@ -98,3 +100,196 @@ def as_shown(purpose: str) -> str:
     said = one_line(purpose)
     bullet = _BULLET.match(said)
     return said[bullet.end() if bullet else 0 :].rstrip(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Efforts of the running turn by where they stand, with the events and banners of the turn.
+
+    `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
+    `expanded`: id -> expanded_turn, last_referenced_turn, turns. `summaries`: id ->
+    last_referenced_turn, in the order in which they came. `anchor`: field -> text. `compressed`:
+    id of an open effort -> the turn after which it was compressed last.
+    """
+
+    turn: int
+    active: str | None
+    open: Mapping[str, Mapping[str, int]]
+    expanded: Mapping[str, Mapping[str, Any]]
+    summaries: Mapping[str, int]
+    anchor: Mapping[str, str] = field(default_factory=dict)
+    compressed: Mapping[str, int] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+    banners: tuple[str, ...] = ()
+
+    def told(self, event: Event, banner: str = "") -> "Workspace":
+        """Return the workspace with one more event, and its banner if it has one."""
+        banners = (*self.banners, banner) if banner else self.banners
+        return replace(self, events=(*self.events, event), banners=banners)
+
+    def activated(self, effort_id: str) -> "Workspace":
+        """Return the workspace with this effort open and active, its place in time renewed."""
+        fresh = {"opened_turn": self.turn, "last_referenced_turn": self.turn}
+        entry = {**fresh, **self.open.get(effort_id, {}), "last_active_turn": self.turn}
+        return replace(
+            self, active=effort_id, open={**without(self.open, effort_id), effort_id: entry}
+        )
+
+    def closed(self, effort_id: str) -> "Workspace":
+        """Return the workspace without this open effort; if it was active, none is."""
+        active = None if self.active == effort_id else self.active
+        return replace(self, open=without(self.open, effort_id), active=active)
+
+
+def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a copy of the mapping without one key."""
+    return {name: value for name, value in mapping.items() if name != key}
+
+
+def happened(space: Workspace, event: Event, banner: str = "") -> Workspace:
+    """Return the workspace after an event, which it tells with its banner."""
+    return applied(space, event).told(event, banner)
+
+
+def applied(space: Workspace, event: Event) -> Workspace:
+    """Return the workspace after an event; events of other kinds change nothing in it."""
+    return _TRANSITIONS.get(event["type"], _unchanged)(space, event)
+
+
+def evicted(space: Workspace, effort_id: str) -> Workspace:
+    """Return the workspace without the summary and the log of an effort."""
+    return happened(space, {"type": "evicted", "effort": effort_id}, banners.evicted(effort_id))
+
+
+def within_limit(space: Workspace, limit: int) -> Workspace:
+    """Return the workspace with `limit` summaries at most; the longest unreferenced leave.
+
+    Expanded efforts keep theirs as long as another one can leave.
+    """
+    while len(space.summaries) > limit:
+        space = evicted(space, min(space.summaries, key=partial(_place, space)))
+    return space
+
+
+def _place(space: Workspace, name: str) -> tuple[bool, int]:
+    return name in space.expanded, space.summaries[name]
+
+
+def _unchanged(space: Workspace, _event: Event) -> Workspace:
+    return space
+
+
+def _activated(space: Workspace, event: Event) -> Workspace:
+    return space.activated(event["effort"])
+
+
+def _paused(space: Workspace, _event: Event) -> Workspace:
+    return replace(space, active=None)
+
+
+def _reopened(space: Workspace, event: Event) -> Workspace:
+    space = _hidden(space, event).activated(event["effort"])
+    return _compressed(space, event["effort"], event.get("compressed", 0))
+
+
+def _concluded(space: Workspace, event: Event) -> Workspace:
+    return _shown(_compressed(space.closed(event["effort"]), event["effort"], 0), event)
+
+
+def _shortened(space: Workspace, event: Event) -> Workspace:
+    name = event["effort"]
+    return _compressed(space, name, event["turn"]) if name in space.open else space
+
+
+def _compressed(space: Workspace, name: str, turn: int) -> Workspace:
+    """Return the workspace with the turn after which an effort was compressed last, 0 for none."""
+    rest = without(space.compressed, name)
+    return replace(space, compressed={**rest, name: turn} if turn else rest)
+
+
+def _collapsed(space: Workspace, event: Event) -> Workspace:
+    return replace(space, expanded=without(space.expanded, event["effort"]))
+
+
+def _shown(space: Workspace, event: Event) -> Workspace:
+    name = event["effort"]
+    return replace(space, summaries={**without(space.summaries, name), name: space.turn})
+
+
+def _surfaced(space: Workspace, event: Event) -> Workspace:
+    names = event["efforts"]
+    kept = {name: turn for name, turn in space.summaries.items() if name not in names}
+    return replace(space, summaries={**kept, **dict.fromkeys(names, space.turn)})
+
+
+def _hidden(space: Workspace, event: Event) -> Workspace:
+    return replace(
+        space,
+        summaries=without(space.summaries, event["effort"]),
+        expanded=without(space.expanded, event["effort"]),
+    )
+
+
+def _expanded(space: Workspace, event: Event) -> Workspace:
+    name = event["effort"]
+    before = space.expanded.get(name, {}) if event.get("again") else {}
+    entry = {"expanded_turn": space.turn, "turns": list(event["turns"]), **before}
+    entry["last_referenced_turn"] = space.turn
+    return replace(
+        space,
+        expanded={**space.expanded, name: entry},
+        summaries={**space.summaries, name: space.turn},
+    )
+
+
+def _referenced(space: Workspace, event: Event) -> Workspace:
+    name = event["effort"]
+    summary = {name: space.turn} if name in space.summaries else {}
+    return replace(
+        space,
+        open=_renewed(space.open, name, space.turn),
+        expanded=_renewed(space.expanded, name, space.turn),
+        summaries={**space.summaries, **summary},
+    )
+
+
+def _anchored(space: Workspace, event: Event) -> Workspace:
+    return replace(space, anchor=dict(event["anchor"]))
+
+
+def _renewed(entries: Mapping[str, Any], name: str, turn: int) -> dict[str, Any]:
+    if name not in entries:
+        return dict(entries)
+    return {**entries, name: {**entries[name], "last_referenced_turn": turn}}
+
+
+_TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
+    "opened": _activated,
+    "switched": _activated,
+    "paused": _paused,
+    "reopened": _reopened,
+    "concluded": _concluded,
+    "expanded": _expanded,
+    "collapsed": _collapsed,
+    "evicted": _hidden,
+    "returned": _shown,
+    "surfaced": _surfaced,
+    "referenced": _referenced,
+    "anchored": _anchored,
+    "compressed": _shortened,
+}
+
+
+EMPTY = Workspace(turn=0, active=None, open={}, expanded={}, summaries={})
+
+
+def replay(records: Iterable[Record]) -> Workspace:
+    """Return the workspace after these records, oldest first, without events and banners."""
+    space = EMPTY
+    for record in records:
+        space = replace(space, turn=record.turn)
+        if space.active is not None:
+            space = space.activated(space.active)
+        for event in record.events:
+            space = applied(space, event)
+    return replace(space, events=(), banners=())

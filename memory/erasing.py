@@ -17,9 +17,8 @@ from ..prompts.loader import text as prompt
 from .anchor import Written, shown
 from .efforts import Effort
 from .messages import Message, calls
-from .recall import compact
 from .record import Event, Owner, Record
-from .sayings import OWN_TOOLS
+from .transcript import OWN_TOOLS, compact
 
 TurnPlace: TypeAlias = tuple[str, int]
 """A branch and the number of a turn on it."""

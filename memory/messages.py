@@ -1,9 +1,10 @@
-"""Messages as plain data, in LangChain's serialised form: `{"type": "ai", "data": {...}}`."""
+"""Messages as plain data: their text and calls, fences around quotations, and times."""
 
 import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 Message: TypeAlias = Mapping[str, Any]
@@ -145,3 +146,73 @@ def _block_text(block: Any) -> str:
         return block
     kind = block.get("type", "content") if isinstance(block, Mapping) else "content"
     return str(block.get("text", "")) if kind == "text" else f"[{kind}]"
+
+
+_OPENING = re.compile(r'<(?P<tag>\w+)(?: [^<>\n]*)? key="(?P<key>[0-9a-f]{16})">\n')
+
+
+def fenced(tag: str, content: str, **attributes: str) -> str:
+    r"""Quote `content` between fences keyed with 16 hex digits of its SHA-256.
+
+    Whoever wrote the content could not know the key, so a forged closing fence does not match.
+
+    >>> fenced("log", "hello", part="1 of 1")
+    '<log part="1 of 1" key="2cf24dba5fb0a30e">\nhello\n</log 2cf24dba5fb0a30e>'
+    """
+    key = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:16]
+    named = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return f'<{tag}{named} key="{key}">\n{content}\n</{tag} {key}>'
+
+
+def unquoted(text: str) -> str:
+    """Return a text without what stands between such fences.
+
+    >>> unquoted("Here: " + fenced("log", "hello") + " and so on")
+    'Here:  and so on'
+    """
+    kept: list[str] = []
+    unclosed = set[str]()
+    after = 0
+    for opening in _OPENING.finditer(text):
+        closing = f"\n</{opening['tag']} {opening['key']}>"
+        if opening.start() < after or closing in unclosed:
+            continue
+        end = text.find(closing, opening.end())
+        if end < 0:
+            unclosed.add(closing)
+        else:
+            kept.append(text[after : opening.start()])
+            after = end + len(closing)
+    return "".join([*kept, text[after:]])
+
+
+def stamp() -> str:
+    """Return the time as ISO 8601 in UTC, to the millisecond: `2026-01-31T09:30:00.000Z`."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def day_of(at: str) -> str:
+    """Return the day of a time in that form.
+
+    >>> day_of("2026-01-31T09:30:00.000Z")
+    '2026-01-31'
+    """
+    return at.partition("T")[0]
+
+
+def seconds(since: str, until: str) -> float:
+    """Return the seconds between two times in that form.
+
+    >>> seconds("2026-01-31T09:30:00.000Z", "2026-01-31T09:31:00.500Z")
+    60.5
+    """
+    return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
+
+
+def minute_of(at: str) -> str:
+    """Return the day and the minute of a time in that form.
+
+    >>> minute_of("2026-01-31T09:30:00.000Z")
+    '2026-01-31 09:30'
+    """
+    return at[:16].replace("T", " ")

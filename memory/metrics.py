@@ -1,13 +1,76 @@
-"""What the events of a session say of its memory, as figures."""
+"""What the events of a session say of its memory, as figures; and its turns as lines."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, TypeAlias
 
-from .messages import Message, calls, speaks
-from .record import Event, Record
+from .messages import Message, calls, speaks, text
+from .record import Event, Record, Status
 from .tokens import TokenCounter, count_messages
+from .wellformed import NAME
+
+PAGE = 20
+"""Turns on one page."""
+
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLine:
+    """A turn: its number, its efforts, when it was (ISO 8601 in UTC), how the user began it."""
+
+    turn: int
+    efforts: tuple[str, ...]
+    at: str
+    said: str
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPage:
+    """Turns of a lineage, the newest first; page 1 has the newest of all."""
+
+    lines: tuple[TurnLine, ...]
+    page: int
+    pages: int
+
+
+def turn_line(record: Record) -> TurnLine:
+    """Return the line of a turn."""
+    asked = (m for m in record.messages if m["type"] == "human" and m["data"].get("name") != NAME)
+    said = " ".join(next((text(message) for message in asked), "").split())
+    short = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+    return TurnLine(record.turn, record.efforts, record.at, short, record.status)
+
+
+def pages(turns: int) -> int:
+    """Return how many pages there are, at least one.
+
+    >>> [pages(turns) for turns in (0, 20, 21)]
+    [1, 1, 2]
+    """
+    return max(1, -(-turns // PAGE))
+
+
+def page_of(turn: int, turns: int) -> int:
+    """Return the page on which a turn stands.
+
+    >>> [page_of(turn, 25) for turn in (25, 6, 5)]
+    [1, 1, 2]
+    """
+    return (turns - turn) // PAGE + 1
+
+
+def numbers_on(page: int, turns: int) -> Sequence[int]:
+    """Return the turns that stand on a page, ascending.
+
+    >>> [[*numbers_on(page, 25)][:2] for page in (1, 2)]
+    [[6, 7], [1, 2]]
+    """
+    last = turns - (page - 1) * PAGE
+    return range(max(1, last - PAGE + 1), last + 1)
+
 
 Happening: TypeAlias = tuple[int, Event]
 """A turn, and something that happened in it."""

@@ -1,10 +1,80 @@
-"""Names: slugs for efforts, and file names that hold any text reversibly."""
+"""Names of efforts, also of other sessions, and turn numbers as people write them.
+
+The session is its thread, quoted so that any text is one short word, and its namespace if any.
+"""
 
 import hashlib
 import re
 import unicodedata
+from collections.abc import Sequence
+from urllib.parse import quote, unquote
 
 from .errors import ToolError
+from .record import Owner
+
+_RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
+_LIMIT = 100_000
+
+
+def numbers(written: str) -> frozenset[int]:
+    """Return the turn numbers that a text names; anything else raises a `ToolError`.
+
+    >>> sorted(numbers("3-5, 8"))
+    [3, 4, 5, 8]
+    """
+    found: set[int] = set()
+    for part in filter(str.strip, written.split(",")):
+        match = _RANGE.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not 0 <= last - first < _LIMIT - len(found):
+            raise ToolError(f'turns {written[:80]!r} cannot be read; write them like "3-5,8"')
+        found.update(range(first, last + 1))
+    return frozenset(found)
+
+
+def ranges(turns: Sequence[int]) -> str:
+    """Write ascending turn numbers with ranges, the inverse of `numbers`.
+
+    >>> ranges([3, 4, 5, 8])
+    '3-5,8'
+    """
+    runs: list[list[int]] = []
+    for turn in turns:
+        if runs and turn == runs[-1][-1] + 1:
+            runs[-1][1:] = [turn]
+        else:
+            runs.append([turn])
+    return ",".join("-".join(str(end) for end in run) for run in runs)
+
+
+def turns_named(written: str) -> str:
+    """Return turn numbers, written as ranges, with the word before them.
+
+    >>> turns_named("4"), turns_named("4-6,8")
+    ('turn 4', 'turns 4-6,8')
+    """
+    return f"turn{'' if written.isdecimal() else 's'} {written}"
+
+
+def ranges_between(turns: Sequence[int], last: int) -> str:
+    """Write the numbers from 1 to `last` that are not among ascending `turns`.
+
+    >>> ranges_between([3, 7, 8], 9), ranges_between([1, 2], 2)
+    ('1-2,4-6,9', '')
+    """
+    ends = zip([0, *turns], [*turns, last + 1], strict=True)
+    gaps = ((before + 1, after - 1) for before, after in ends if after - before > 1)
+    return ",".join(span(first, end) for first, end in gaps)
+
+
+def span(first: int, last: int) -> str:
+    """Write all numbers from one to another.
+
+    >>> span(2, 2), span(2, 9)
+    ('2', '2-9')
+    """
+    return str(first) if first == last else f"{first}-{last}"
+
 
 SLUG_LENGTH = 64
 NAME_BYTES = 200
@@ -129,3 +199,82 @@ def _hashed(text: str, pieces: list[str], limit: int) -> str:
         beginning += piece
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{beginning}{_HASHED}{digest[:_DIGITS]}"
+
+
+_PLAIN = re.compile(r"[\w.:-]")
+_LONGEST = 80
+_KEY = 12
+_NAMESPACE, _HASHED_AT, _EFFORT = "@", "~", "/"
+
+
+def session_name(owner: Owner) -> str:
+    """Return the name of a session, another one for each session of a user.
+
+    What is too long keeps its beginning and ends in a hash.
+
+    >>> session_name(Owner("ann", "t1")), session_name(Owner("ann", "Büro 2/a", "sub"))
+    ('t1', 'Büro%202%2Fa@sub')
+    """
+    name = _quoted(owner.thread)
+    if owner.namespace:
+        name += f"{_NAMESPACE}{_quoted(owner.namespace)}"
+    if len(name) <= _LONGEST:
+        return name
+    whole = f"{owner.thread}\0{owner.namespace}".encode("utf-8", "surrogatepass")
+    return f"{name[:_LONGEST]}{_HASHED_AT}{hashlib.sha256(whole).hexdigest()[:_KEY]}"
+
+
+def owner_called(name: str, user: str) -> Owner | None:
+    """Return the owner whose session has this name, None if the name does not tell: it is hashed.
+
+    >>> owner_called("Büro%202%2Fa@sub", "ann")
+    Owner(user='ann', thread='Büro 2/a', namespace='sub')
+    """
+    thread, _, namespace = name.partition(_NAMESPACE)
+    owner = Owner(user, unquote(thread), unquote(namespace))
+    return owner if session_name(owner) == name else None
+
+
+def is_hashed(name: str) -> bool:
+    """Tell whether a session's name was too long, so that it does not tell the whole thread."""
+    return len(name) == _LONGEST + len(_HASHED_AT) + _KEY
+
+
+def session_called(text: str) -> str:
+    """Return the name of the session that somebody calls by its name, or by its bare thread.
+
+    >>> session_called("planning%202026"), session_called("planning 2026")
+    ('planning%202026', 'planning%202026')
+    """
+    known = is_hashed(text) or owner_called(text, "") is not None
+    return text if known else session_name(Owner("", text))
+
+
+def qualified(owner: Owner, effort_id: str) -> str:
+    """Return the id by which other sessions know an effort.
+
+    >>> qualified(Owner("ann", "t1"), "auth-bug")
+    't1/auth-bug'
+    """
+    return f"{session_name(owner)}{_EFFORT}{effort_id}"
+
+
+def is_qualified(effort_id: str) -> bool:
+    """Tell whether an id names an effort with its session; names of efforts have no slash."""
+    return _EFFORT in effort_id
+
+
+def parted(effort_id: str) -> tuple[str, str]:
+    """Return the session's name and the effort of a qualified id.
+
+    >>> parted("t1/auth-bug")
+    ('t1', 'auth-bug')
+    """
+    session, _, effort = effort_id.rpartition(_EFFORT)
+    return session, effort
+
+
+def _quoted(text: str) -> str:
+    return "".join(
+        one if _PLAIN.match(one) else quote(one, safe="", errors="surrogatepass") for one in text
+    )

@@ -26,7 +26,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from .archive.memories import SqlAttention
-from .attention import Kept, Memory
+from .attention.law import Kept, Memory
 
 T = TypeVar("T")
 

@@ -1,21 +1,347 @@
 """Which efforts the running turn mentions: by id, by their keywords, by a tool that names them."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+from math import log
 from operator import attrgetter
+from typing import TypeAlias, TypeVar
 
 from . import banners
 from .anchor import shown
 from .desk import Desk
-from .earlier_mentions import mentions, named_elsewhere
-from .keywords import KeywordCache, keywords, keywords_of
-from .mentions import mentionable, own_words
-from .messages import Message, answered, text
-from .overlap import Keywords, about
-from .record import Record
-from .terms import content
-from .transitions import happened, within_limit
-from .workspace import Workspace
+from .efforts import Effort, Workspace, happened, within_limit
+from .lately import Lately
+from .messages import Message, answered, text, unquoted
+from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
+from .record import Owner, Record
+from .settings import Settings
+from .terms import CJK, content
+from .tools.summary import spoken
+
+_TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
+_QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
+_LONGEST = 16
+_SOUGHT = 8
+_READ_IDS = 4_000
+
+
+def mentionable(text: str) -> frozenset[str]:
+    """Return the ids that a text would mention: its runs of whole words, joined by hyphens.
+
+    CJK text does not part its words, so that each of its characters counts as one. Runs are of
+    16 words at most.
+
+    >>> sorted(mentionable("the auth bug"))
+    ['auth', 'auth-bug', 'bug', 'the', 'the-auth', 'the-auth-bug']
+    """
+    line = hyphenated(text)
+    places = [match.span() for match in _TOKEN.finditer(line)]
+    return frozenset(
+        line[start:end]
+        for at, (start, _) in enumerate(places)
+        for _, end in places[at : at + _LONGEST]
+        if end - start <= SLUG_LENGTH
+    )
+
+
+def qualified_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text that look like qualified ids, the first eight of them.
+
+    Whether there is such an effort is another question: names of folders look the same.
+
+    >>> qualified_words("as in t1/Auth-Bug, see src/auth/api.ts")
+    ('t1/Auth-Bug',)
+    """
+    return tuple(dict.fromkeys(_QUALIFIED.findall(text)))[:_SOUGHT]
+
+
+def own_words(text: str) -> str:
+    r"""Return what a text says itself: without banners and quotes of the memory.
+
+    Of a text of more than 8,000 characters that is its beginning and its end.
+
+    >>> own_words("Look:\n--- Concluded effort: a ---\nWhat now?")
+    'Look:\n\nWhat now?'
+    """
+    said = banners.BANNER.sub("", unquoted(text))
+    return said if len(said) <= 2 * _READ_IDS else f"{said[:_READ_IDS]}\n{said[-_READ_IDS:]}"
+
+
+_WORD = f"[^\\W{CJK}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """Efforts of other sessions that texts name by their qualified ids, and the texts without."""
+
+    efforts: frozenset[str]
+    texts: tuple[str, ...]
+
+
+def mentions(desk: Desk, texts: Sequence[str]) -> Mentions:
+    """Find the efforts of other sessions that texts name by their qualified ids.
+
+    The ids are taken out, so that they mention no effort of this session that has the same name.
+    Besides those in the context a bounded number is looked up, which may have left it.
+    """
+    written = dict.fromkeys(one for text in texts for one in qualified_words(text))
+    known = {one: _canonical(one) for one in written}
+    there = {effort.id for effort in desk.view.efforts_named([*set(known.values())], ())}
+    words = {one: name for one, name in known.items() if name in there and is_qualified(name)}
+    words |= {name: name for name in found_elsewhere(desk)}
+    said = {name for one, name in words.items() if any(map(_pattern(one).search, texts))}
+    return Mentions(frozenset(said), tuple(_without(text, words) for text in texts))
+
+
+def named_elsewhere(desk: Desk, named: Collection[str]) -> frozenset[str]:
+    """Return the efforts of other sessions that are in the context, or were found, by their names.
+
+    `named` are the names that were mentioned; an effort of this session with that name is meant.
+    """
+    ids = {name: parted(name)[1] for name in found_elsewhere(desk)}
+    asked = sorted({bare for bare in ids.values() if bare in named})
+    own = {effort.id for effort in desk.view.efforts_named(asked, desk.space.events)}
+    return frozenset(name for name, bare in ids.items() if bare in named and bare not in own)
+
+
+def found_elsewhere(desk: Desk) -> tuple[str, ...]:
+    """Return the efforts of other sessions in the context, and those found in this turn."""
+    searches = (event["efforts"] for event in desk.space.events if event["type"] == "searched")
+    found: Iterable[str] = (name for names in searches for name in names)
+    return tuple(dict.fromkeys(filter(is_qualified, (*desk.space.summaries, *found))))
+
+
+def _canonical(written: str) -> str:
+    session, name = parted(written)
+    return f"{session}/{hyphenated(name)}"
+
+
+def _without(text: str, words: Iterable[str]) -> str:
+    for word in sorted(words, key=len, reverse=True):
+        text = _pattern(word).sub(" ", text)
+    return text
+
+
+def _pattern(word: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!{_WORD})(?<![@%~/-]){re.escape(word)}(?!{_WORD})", re.IGNORECASE)
+
+
+Keywords: TypeAlias = Mapping[str, float]
+"""Keywords, and how much each of them counts: 1 or less."""
+
+Vocabulary: TypeAlias = Mapping[str, Keywords]
+"""The keywords of efforts, by id."""
+
+Name = TypeVar("Name", bound=Hashable)
+
+_FEW = 0.5
+"""The share of the efforts that may have a distinctive keyword; one effort always may."""
+
+_ROUNDING = 1e-9
+
+
+def about(
+    said: Iterable[str],
+    vocabulary: Vocabulary,
+    shown: Iterable[str],
+    settings: Settings,
+    recent: Sequence[Collection[str]] = (),
+) -> frozenset[str]:
+    """Return which of the efforts `shown` a text with these terms is about.
+
+    It shares `min_keyword_overlap` distinctive keywords with them, and their weight has the share
+    `reference_share` of the text. `recent` are the terms of recent turns: words that the talk uses
+    all the time weigh little.
+
+    >>> known = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
+    >>> sorted(about(["grid", "colour", "login"], known, ["css", "auth"], Settings()))
+    ['css']
+    """
+    spoken = frozenset(said)
+    among = having(spoken, vocabulary)
+    rare = {term for term, count in among.items() if count <= max(1, _FEW * len(vocabulary))}
+    weighed = weights(among, len(vocabulary), recent)
+    sums = evidence(weighed, {name: vocabulary[name] for name in shown})
+    return frozenset(
+        name
+        for name, weight in sums.items()
+        if share(weight, spoken) >= settings.reference_share - _ROUNDING
+        and len(rare & vocabulary[name].keys()) >= settings.min_keyword_overlap
+    )
+
+
+def share(weight: float, said: Collection[str]) -> float:
+    """Return the share that keywords of a weight have in a text, which counts one term more.
+
+    The fewer terms a text has, the more of them are keywords by chance.
+
+    >>> share(2.0, ["refresh", "token", "expired"])
+    0.5
+    """
+    return weight / (len(said) + 1)
+
+
+def distinctiveness(efforts: int, having: float) -> float:
+    """Weigh a keyword that `having` of `efforts` have: 1 if one has it, towards 0 if all do.
+
+    >>> [round(distinctiveness(5, having), 2) for having in (1, 2, 5)]
+    [1.0, 0.61, 0.1]
+    """
+    return 1 - log(having) / log(efforts + 1)
+
+
+def having(said: Collection[str], vocabulary: Mapping[Name, Collection[str]]) -> Counter[str]:
+    """Count for each term of a text how many have it as a keyword.
+
+    >>> sorted(having(["a", "b", "c"], {"x": "ab", "y": "b"}).items())
+    [('a', 1), ('b', 2)]
+    """
+    wanted = frozenset(said)
+    return Counter(term for known in vocabulary.values() for term in wanted if term in known)
+
+
+def weights(
+    among: Mapping[str, int], efforts: int, recent: Sequence[Collection[str]] = ()
+) -> dict[str, float]:
+    """Weigh terms that so many of the efforts have by how few of them and of recent turns do.
+
+    >>> {term: round(weight, 2) for term, weight in weights({"a": 1, "b": 1}, 1, [["b"]]).items()}
+    {'a': 1.0, 'b': 0.37}
+    """
+    heard = having(among, dict(enumerate(recent)))
+    known = efforts + len(recent)
+    return {term: distinctiveness(known, count + heard[term]) for term, count in among.items()}
+
+
+def evidence(weighed: Mapping[str, float], vocabulary: Vocabulary) -> dict[str, float]:
+    """Sum the weights of the keywords each effort shares with a text.
+
+    A keyword that a better matching effort has too counts by how much worse this one matches,
+    squared: on LoCoMo that is better than the plain ratio (AUC 0.913 and 0.910).
+
+    >>> evidence({"a": 1.0, "b": 1.0}, {"x": {"a": 1.0, "b": 1.0}, "y": {"b": 1.0}})
+    {'x': 2.0, 'y': 0.25}
+    """
+    shared = {
+        name: {term: weighed[term] * known[term] for term in sorted(weighed.keys() & known.keys())}
+        for name, known in vocabulary.items()
+    }
+    plain = {name: sum(both.values()) for name, both in shared.items()}
+    best: dict[str, float] = {}
+    for name, both in shared.items():
+        for term in both:
+            best[term] = max(best.get(term, 0.0), plain[name])
+    return {
+        name: sum(
+            weight * (plain[name] / (best[term] or 1.0)) ** 2 for term, weight in both.items()
+        )
+        for name, both in shared.items()
+    }
+
+
+Key: TypeAlias = tuple[Owner, str, Effort | None, int, tuple[int, int]]
+"""Owner, branch, effort as it changed last, last turn of its log, the settings that bound it.
+
+A turn has no effort.
+"""
+
+Terms: TypeAlias = Counter[str]
+"""Terms, and in how many texts each of them stands."""
+
+_LOGGED = 0.4
+"""What a keyword counts that only the log has.
+
+On the work dialogues 1 lets through 11 % of false references in place of 1 %; 0 finds 53 % of the
+mentions in place of 88 %, and LoCoMo's AUC falls from 0.913 to 0.856.
+"""
+
+_FULL = 25
+"""Keywords that count fully wherever they are from, should the summary say little.
+
+Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
+"""
+
+_READ = 4_000
+
+
+class KeywordCache(Lately[Keywords]):
+    """Keywords of efforts with a given log, and of turns, which never change; those used last.
+
+    `turns` are the terms of turns, since an open effort has another log after each.
+    """
+
+    def __init__(self, limit: int = 4_000) -> None:
+        """Hold the keywords of up to `limit` efforts and turns, of any session, in any thread."""
+        super().__init__(limit)
+        self.turns: Lately[Terms] = Lately(limit)
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        super().clear()
+        self.turns.clear()
+
+
+def keywords(
+    heading: Iterable[str], log: Iterable[Terms], limit: int, full: int = _FULL
+) -> dict[str, float]:
+    """Return up to `limit` keywords: those of the heading, then of the log the most repeated.
+
+    Those of the log, which are given turn by turn, count less than 1 if there are `full` others.
+
+    >>> keywords(["auth-bug", "401"], [counted(["axios fails", "the axios code"])], 4)
+    {'auth': 1.0, 'bug': 1.0, '401': 1.0, 'axio': 1.0}
+    """
+    said = Counter[str]()
+    for turn in log:
+        said.update(turn)
+    known = dict.fromkeys((term for text in heading for term in content(text)), 1.0)
+    for term, _ in said.most_common():
+        known.setdefault(term, 1.0 if len(known) < full else _LOGGED)
+    return dict(islice(known.items(), limit))
+
+
+def counted(texts: Iterable[str]) -> Terms:
+    """Count in how many of these texts each term stands.
+
+    >>> counted(["axios fails", "the axios code"])
+    Counter({'axio': 2, 'fail': 1, 'code': 1})
+    """
+    return Counter(term for text in texts for term in dict.fromkeys(content(text)))
+
+
+def keywords_of(desk: Desk, effort: Effort, cache: KeywordCache) -> Keywords:
+    """Return the keywords of an effort without the running turn, at a bounded cost."""
+    view, settings = desk.view, desk.settings
+    last = effort.turn
+    # Until its last turn is committed, and while it is open, the log still grows.
+    if effort.status == "open" or effort.turn > view.tip.turn:
+        last = next(reversed(view.log_turns(effort.id)), 0)
+    bounds = (settings.keywords_limit, settings.keyword_turns)
+    key = (view.owner, view.tip.branch, effort, last, bounds)
+    return cache.once(key, partial(_made, desk, effort, cache))
+
+
+def _made(desk: Desk, effort: Effort, cache: KeywordCache) -> Keywords:
+    session, name = parted(effort.id)
+    turns = desk.view.log_turns(effort.id)[-desk.settings.keyword_turns :]
+    records = desk.view.turns_of(effort.id, turns)
+    keys = ((desk.view.owner, session, record.branch, record.turn) for record in records)
+    log = [
+        cache.turns.once(key, partial(_logged, one)) for key, one in zip(keys, records, strict=True)
+    ]
+    heading = (name, effort.goal, effort.summary, *effort.keywords)
+    # An open effort has no summary: its log is what it is about.
+    limit = desk.settings.keywords_limit
+    return keywords(heading, log, limit, limit if effort.status == "open" else _FULL)
+
+
+def _logged(record: Record) -> Terms:
+    return counted(said[:_READ] for message in record.messages for said in spoken(message))
+
 
 _USING = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})
 """The events of tool calls that name an effort."""

@@ -1,17 +1,185 @@
-"""Ranking of passages and efforts for a query: BM25 of a passage, of its window, of its effort.
+"""Searching passages: how turns are divided, and how passages and efforts are ranked for a query.
 
 Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009). That windows
 and efforts count too was measured on long conversations; benchmarks/recall.py measures it again.
 Beside each number stands what others bring there: R@5 / within 1,000 tokens.
+
+That this mixture is better than each of the two was measured on long conversations;
+benchmarks/recall.py measures it again.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from math import log
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .messages import Message
+from .transcript import sayings
+
+LONGEST = 800
+"""Characters, about 200 tokens. On long answers 400 and 5,000 bring 4 and 2 % less into 1,000."""
+
+MOST = (1 << 10) - 1
+"""Passages of a turn; the last one has all the rest."""
+
+_ENOUGH = LONGEST // 2
+"""From here on a passage ends with its paragraph."""
+
+_SPEAKER = re.compile(r"\s*([^\W\d_a-z][\w'’-]*(?: [^\W\d_a-z][\w'’-]*){0,2})[:：]\s")
+_ASKS = re.compile(r"[?？][\"'”’)*]*$")
+_ENDS = re.compile(r"(?<=[.!?。！？])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of what the message with this number says, from `begin` on.
+
+    `speaker` is the name of who says it, if one is given; `user` tells that the user does.
+    """
+
+    message: int
+    begin: int
+    text: str
+    speaker: str = field(default="", kw_only=True)
+    user: bool = field(default=False, kw_only=True)
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether the user only asks, so that it answers nothing."""
+        said = self.text[len(self.speaker) + 1 :] if self._named else self.text
+        parts = [one for one in _ENDS.split(said.strip()) if one]
+        return self.user and bool(parts) and all(map(_ASKS.search, parts))
+
+    @property
+    def searched(self) -> str:
+        """The text with the name of its speaker, who is not named again in what follows."""
+        return self.text if self._named or not self.speaker else f"{self.speaker}: {self.text}"
+
+    @property
+    def _named(self) -> bool:
+        return bool(self.speaker) and self.text.lstrip().startswith(self.speaker)
+
+
+def passages(messages: Sequence[Message], most: int = MOST) -> list[Passage]:
+    """Return what a turn says in pieces, at most so many: the last one has all the rest.
+
+    >>> [one.text for one in passages([{"type": "human", "data": {"content": "Which port?"}}])]
+    ['Which port?']
+    """
+    found = [one for at, message in enumerate(messages) for one in _of(at, message)]
+    rest = "\n".join(one.text for one in found[most - 1 :])
+    last = [Passage(one.message, one.begin, rest, user=one.user) for one in found[most - 1 : most]]
+    return found if len(found) <= most else [*found[: most - 1], *last]
+
+
+def placed(passage: Passage, log: str, offset: int) -> tuple[int, int] | None:
+    """Return where a passage stands in its rendered turn; None if it stands otherwise there.
+
+    Its message begins at `offset` there.
+    """
+    said = passage.text.strip()
+    begin = log.find(said, offset)
+    return (begin, begin + len(said)) if begin >= 0 else None
+
+
+def _of(at: int, message: Message) -> Iterator[Passage]:
+    user, name = message["type"] == "human", message["data"].get("name")
+    for said in sayings([message]):
+        named = _SPEAKER.match(said)
+        told = name if isinstance(name, str) and message["type"] != "tool" else ""
+        speaker = named[1] if named else told
+        for begin, end in spans(said):
+            if said[begin:end].strip():
+                yield Passage(at, begin, said[begin:end], speaker=speaker, user=user)
+
+
+def spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the sentences of a text, joined as far as they make no passage too long."""
+    begin = end = 0
+    for _, after in sentence_spans(text, LONGEST):
+        whole = text[:end].endswith("\n\n", begin) and end - begin >= _ENOUGH
+        if end > begin and (whole or after - begin > LONGEST):
+            yield begin, end
+            begin = end
+        end = after
+    if end > begin:
+        yield begin, end
+
+
+def sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
+    """Yield the sentences of a text with what closes each, together the whole text.
+
+    A point within a number, a version or a file's name ends none; a sentence of more than `longest`
+    characters is cut. The archive stores which passage was found, so this stays as it is; quotes
+    are cut out of sentences as people read them (`sentences`).
+
+    >>> [*sentence_spans("Use v1.2. Go!", 800)]
+    [(0, 10), (10, 13)]
+    """
+    return (found.span() for found in _sentence(longest).finditer(text))
+
+
+@cache
+def _sentence(longest: int) -> re.Pattern[str]:
+    return re.compile(
+        rf"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){{1,{longest}}}[\n.!?。！？\"'”’)*\s]*"
+        r"|[\n.!?。！？]+\s*"
+    )
+
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_VERBS = {"march", "may"}
+"""Months only with a number, or after a word that says so."""
+
+_DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
+_MONTH_NAMED = re.compile(
+    rf"(?i)\b(?:{_DAY} (?:of )?|(in|of|during|since|until|by|last|early|late|mid) )?"
+    rf"({'|'.join(_MONTHS)})\b(?! \d{{1,2}}:)(?: {_DAY})?(?:,? (\d{{4}})\b)?"
+)
+_ISO = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
+_YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
+
+
+def dates(query: str, years: Iterable[int]) -> list[str]:
+    """Return how the days begin that a query names, in any of these years if it names none.
+
+    >>> dates("What did James say in April?", [2025, 2026])
+    ['2025-04', '2026-04']
+    >>> dates("on 8 May, 2026", [2026]), dates("you may go on", [2026])
+    (['2026-05-08'], [])
+    """
+    named = list(_MONTH_NAMED.finditer(query))
+    found = [day for one in named for day in _days(one, years)] + _ISO.findall(query)
+    return list(dict.fromkeys(found or _YEAR.findall(query)))
+
+
+def undated(query: str) -> str:
+    """Return a query without its dates, which need not be said where they are meant.
+
+    >>> undated("What did James say in April?").split()
+    ['What', 'did', 'James', 'say', '?']
+    """
+    for pattern in (_MONTH_NAMED, _ISO, _YEAR):
+        query = pattern.sub(" ", query)
+    return query
+
+
+def _days(found: re.Match[str], years: Iterable[int]) -> list[str]:
+    before, word, month, after, year = found.groups()
+    if month.lower() in _VERBS and not (before or word or after or year):
+        return []
+    day = f"-{int(before or after):02}" if before or after else ""
+    number = _MONTHS.index(month.lower()) + 1
+    return [f"{one}-{number:02}{day}" for one in ([year] if year else years)]
+
 
 _SATURATION = 1.2
 _SATURATION_OF_EFFORTS = 1.8
@@ -28,7 +196,7 @@ USER = 1.5
 _BESIDE = 1.3
 """What users said beside what says it: 77 % with 1.3, 74 with 1; more hides who says it."""
 
-_NAMED = 1.1
+_NAMED_SPEAKER = 1.1
 """What somebody said whom the query names: turn R@10 80.8, without 79.6."""
 
 _DATED = 3.0
@@ -103,7 +271,7 @@ class Passages:
         """What each weighs by who said it, and when."""
         users = np.where(self.says.any(axis=1), USER, _BESIDE)
         found = np.where(self.user, users, 1.0) * np.where(self.asks, ASKS, 1.0)
-        return found * np.where(self.named, _NAMED, 1.0) * np.where(self.dated, _DATED, 1.0)
+        return found * np.where(self.named, _NAMED_SPEAKER, 1.0) * np.where(self.dated, _DATED, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,3 +370,50 @@ def ranked(scores: Mapping[Name, float]) -> list[Name]:
 
 def _all_of(says: Says) -> Flags:
     return np.asarray((says > 0).all(axis=1))
+
+
+_WEIGHT = 0.5
+_SPAN = 1.0
+
+
+def likeness(passages: Passages, cosines: Numbers, heads: Numbers) -> Scores:
+    """Score passages by the cosines of passage + window + heading, efforts by their best + heading.
+
+    `cosines` are those of the passages, NaN without a vector, which has no score; `heads` are those
+    of the efforts' headings, 0 without. The cosine of a window is the mean of those in it. An
+    ambient passage has its window in place of a heading.
+    """
+    known = ~np.isnan(cosines)
+    own = np.where(known, cosines, 0.0)
+    near = passages.windows(own) / np.maximum(passages.windows(known.astype(np.float64)), 1.0)
+    of_effort = passages.topics >= 0
+    above = near.copy()
+    above[of_effort] = heads[passages.topics[of_effort]]
+    best = np.full(len(heads), -np.inf)
+    counted = of_effort & known
+    np.maximum.at(best, passages.topics[counted], (own + near)[counted])
+    found = np.where(known, own + near + above, np.nan)
+    return Scores(found, np.where(np.isinf(best), 0.0, best) + heads)
+
+
+def blended(words: Scores, meaning: Scores) -> Scores:
+    """Return the scores by words and by meaning as one; see `blend`."""
+    return Scores(blend(words.passages, meaning.passages), blend(words.topics, meaning.topics))
+
+
+def blend(words: Numbers, meaning: Numbers) -> Numbers:
+    """Add to scores by words, over their maximum, half the scores by meaning, stretched to 0..1.
+
+    Models differ in how far the cosines of unlike texts are from 0, hence the stretching; sums that
+    differ by less than 1 are stretched as if the least were 1 below the highest. What has no score
+    by meaning, NaN, keeps its score by words.
+
+    >>> blend(np.array([8.0, 4.0, 0.0]), np.array([0.2, 1.2, np.nan])).tolist()
+    [1.0, 1.0, 0.0]
+    """
+    found, known = words / (words.max(initial=0.0) or 1.0), ~np.isnan(meaning)
+    if known.any():
+        high = meaning[known].max()
+        low = min(meaning[known].min(), high - _SPAN)
+        found[known] += _WEIGHT * (meaning[known] - low) / (high - low)
+    return np.asarray(found.round(9))

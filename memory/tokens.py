@@ -1,4 +1,9 @@
-"""Count tokens exactly as `o200k_base` does, offline, and cut text to a number of tokens.
+"""Counting tokens as o200k_base does, and cutting texts to a number of them.
+
+The arithmetic is the one that OpenAI published and checked against its API: `num_tokens_for_tools`
+with the numbers of gpt-4o (OpenAI cookbook, "How to count tokens with tiktoken", section 7). It
+knows flat parameters only. Here objects inside others, items of arrays and alternatives count as
+parameters do, and keywords that it does not name count as compact JSON, which is a bound.
 
 Below, a *counter* is any function from text to a number of tokens. The vocabulary is shipped;
 nothing here uses the network or a cache on disk.
@@ -8,6 +13,7 @@ import base64
 import hashlib
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
@@ -18,7 +24,87 @@ from tiktoken import Encoding
 
 from .lately import Lately
 from .messages import CALL_BLOCKS, Message, calls
-from .schema_pieces import pieces
+
+FUNCTION = 7
+"""Tokens around the name and description of a function."""
+
+PROPERTIES = 3
+"""Tokens around all the parameters of an object that has any."""
+
+PROPERTY = 3
+"""Tokens around one parameter."""
+
+CHOICE = 3
+"""Tokens between two values of an enumeration."""
+
+NESTED = 1
+"""Tokens around an alternative or the items of an array: a bar, or brackets."""
+
+Piece: TypeAlias = tuple[int, str]
+"""The tokens around a text, and the text."""
+
+_INSIDE = ("items", "anyOf", "oneOf", "allOf")
+_SHOWN = frozenset({"type", "description", "enum", "properties", "required", *_INSIDE})
+
+
+def pieces(schema: Mapping[str, Any]) -> Iterator[Piece]:
+    """Yield the pieces of one tool, in OpenAI's form or as the bare function.
+
+    >>> size = {"type": "string", "description": "One of two.", "enum": ["S", "XL"]}
+    >>> parameters = {"type": "object", "properties": {"size": size}}
+    >>> list(pieces({"name": "order", "description": "Order it.", "parameters": parameters}))
+    [(7, 'order:Order it'), (6, 'size:string:One of two'), (0, 'S'), (3, 'XL')]
+    """
+    function = schema.get("function", schema)
+    yield FUNCTION, f"{function.get('name') or ''}:{_description(function)}"
+    yield from _inside(function.get("parameters"))
+
+
+def _inside(schema: Any) -> Iterator[Piece]:
+    """Yield what stands in a schema beside its own type and description."""
+    if not isinstance(schema, Mapping):
+        return
+    around = PROPERTIES
+    for name, value in _properties(schema):
+        yield around + PROPERTY, f"{name}:{_said(value)}"
+        yield from _inside(value)
+        around = 0
+    for value in _parts(schema):
+        yield NESTED, _said(value)
+        yield from _inside(value)
+    for at, value in enumerate(schema.get("enum") or ()):
+        yield CHOICE if at else 0, str(value)
+    rest = {key: value for key, value in schema.items() if key not in _SHOWN}
+    if isinstance(rest.get("additionalProperties"), bool):
+        del rest["additionalProperties"]
+    if rest:
+        yield 0, json.dumps(rest, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        yield from properties.items()
+
+
+def _parts(schema: Mapping[str, Any]) -> Iterator[Any]:
+    for key in _INSIDE:
+        value = schema.get(key, ())
+        yield from value if isinstance(value, list | tuple) else [value]
+
+
+def _said(schema: Any) -> str:
+    """Return the type and description of a schema; of `true` and `false`, the word."""
+    if not isinstance(schema, Mapping):
+        return str(schema)
+    kind = schema.get("type") or ""
+    kinds = kind if isinstance(kind, str) else " | ".join(map(str, kind))
+    return f"{kinds}:{_description(schema)}"
+
+
+def _description(schema: Mapping[str, Any]) -> str:
+    return str(schema.get("description") or "").removesuffix(".")
+
 
 TokenCounter: TypeAlias = Callable[[str], int]
 
@@ -247,3 +333,58 @@ def _load() -> Encoding:
     lines = map(bytes.split, data.splitlines())
     ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
     return Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL)
+
+
+_GUESSES = 16
+"""Counts by which a length is guessed: 10 were the most that any prose, code or data needed.
+
+Where the density of tokens changes suddenly, guesses come close too slowly, by hundreds of counts.
+"""
+
+
+def fit(text: str, limit: int, count: TokenCounter) -> int:
+    """Return how many leading characters of `text` fit into `limit` tokens, at least one.
+
+    >>> fit("one two three", 2, lambda text: len(text.split()))
+    8
+    """
+    return _fitting(min(len(text), limit * 16), limit, lambda size: count(text[:size]))
+
+
+def fit_end(text: str, limit: int, count: TokenCounter) -> int:
+    """Return where the end of `text` begins that fits into `limit` tokens, at least one character.
+
+    >>> fit_end("one two three", 2, lambda text: len(text.split()))
+    5
+    """
+    size = min(len(text), limit * 16)
+    return len(text) - _fitting(size, limit, lambda size: count(text[-size:]))
+
+
+def _fitting(size: int, limit: int, tokens: Callable[[int], int]) -> int:
+    """Return a size that fits into `limit` tokens, `size` if it does, at least 1.
+
+    It is guessed from how far the last guess was off; if that does not get there, it is searched.
+    """
+    for _ in range(_GUESSES):
+        if size <= 1 or (found := tokens(size)) <= limit:
+            return max(size, 1)
+        size = max(1, min(size - 1, size * limit // found))
+    return max(1, bisect_right(range(1, size + 1), limit, key=tokens))
+
+
+def slices(text: str, limit: int, count: TokenCounter) -> list[str]:
+    r"""Cut `text` into slices of at most `limit` tokens, at line ends or else between words.
+
+    >>> slices("a b\nc d e", 3, lambda text: len(text.split()))
+    ['a b\n', 'c d e']
+    """
+    parts = []
+    while text:
+        end = fit(text, limit, count)
+        if end < len(text):
+            line = text.rfind("\n", end // 2, end) + 1
+            end = line or max(text.rfind(" ", end // 2, end + 1), 0) or end
+        parts.append(text[:end])
+        text = text[end:]
+    return parts

@@ -1,15 +1,241 @@
-"""Raw logs as text: what summarisers, expanded efforts and `read_log` show of a turn."""
+"""A turn as text: its log, recalled text kept as references, what a search may find of it.
+
+The artifact of such a tool result says `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`,
+characters of rendered turns, one range for each text that it quotes; what a search found has its
+score too. For a text of an earlier session of the user it names the session and the branch of the
+record too, and for the summary of an effort there the effort. Erasing a turn therefore reaches what
+was read from it. Only `read_log` and `search_efforts` quote the log; no tool of the application can
+have their names.
+"""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
 from ..prompts.loader import text as prompt
 from .messages import Message, calls, text
-from .recall import recalled
 from .record import Status
 from .state_blocks import cut_content
+from .tokens import TokenCounter, fit
+
+LINE = 20
+"""Tokens of a recalled text that is shrunk to one line: enough to see what it is about."""
+
+_SPARE = 4
+"""Tokens over that which are not worth an ellipsis."""
+
+_TEXTS = ("summary", "excerpt", "text")
+_FIELDS = frozenset({"turn", "offset", "end"})
+_ELSEWHERE = frozenset({"session", "branch"})
+_QUOTING = {"read_log": ("turns", "text"), "search_efforts": ("results", "excerpt")}
+"""Which list of a tool's result has the parts that quote, and where in a part the text stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A range of characters of one rendered turn, of an earlier session if one is named.
+
+    With an `effort` it is the summary that this effort had after the turn, the whole of it. The
+    `score` is that of the search which found it. Ranges of earlier versions count with the state
+    `blocks` of the model.
+    """
+
+    turn: int
+    offset: int
+    end: int
+    session: str = ""
+    branch: str = ""
+    effort: str = ""
+    score: float | None = None
+    blocks: bool = False
+
+    def __str__(self) -> str:
+        """Name the range, for logs that show it instead of the text.
+
+        >>> str(Recalled(5, 0, 40)), str(Recalled(5, 0, 40, "t1", "main", "auth-bug"))
+        ('recalled turn 5, characters 0-40', 'recalled summary of t1/auth-bug')
+        """
+        if self.effort:
+            return f"recalled summary of {self.session}/{self.effort}"
+        where = f" of session {self.session}" if self.session else ""
+        return f"recalled turn {self.turn}{where}, characters {self.offset}-{self.end}"
+
+
+def reference(found: Recalled) -> dict[str, Any]:
+    """Return a range as artifacts hold it; the inverse of `recalled`.
+
+    >>> reference(Recalled(5, 0, 40))
+    {'turn': 5, 'offset': 0, 'end': 40}
+    """
+    said = asdict(found).items()
+    return {name: value for name, value in said if name != "blocks" and value not in {"", None}}
+
+
+def recalled(message: Message) -> tuple[Recalled, ...]:
+    """Return the ranges that a tool result quotes, none for any other message."""
+    return tuple(found for _, found in quotations(message))
+
+
+def quotations(message: Message) -> list[tuple[Mapping[str, Any], Recalled]]:
+    """Return the parts of a tool result that quote a text each, with what they quote."""
+    artifact = message["data"].get("artifact")
+    if not isinstance(artifact, Mapping) or message["type"] != "tool":
+        return []
+    listed = artifact.get("recalled")
+    if not isinstance(listed, list) or not all(map(_is_range, listed)):
+        return []
+    body, (_, name) = _body(message), _names(message)
+    parts = [part for part in _parts(message, body) if isinstance(part, Mapping) and name in part]
+    first_build = "turns" not in body
+    ranges = [Recalled(**one, blocks=first_build and "score" not in one) for one in listed]
+    return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
+
+
+def stored(message: Message) -> Message:
+    """Return the message as the archive keeps it: without the text that it quotes."""
+    return restored(message, lambda _one: "")
+
+
+def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
+    """Return the message as it was sent; `read` returns what is quoted. The inverse of `stored`."""
+    _, name = _names(message)
+    return _with(message, [{**part, name: read(found)} for part, found in quotations(message)])
+
+
+def worst_first(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Return which parts of which messages quote, in the order in which they may give way.
+
+    What a search found comes before what was read, lower scores first, of equals the oldest.
+    """
+    ranked = [
+        (_names(message)[1] == "text", found.score or 0.0, at, number)
+        for at, message in enumerate(messages)
+        for number, (_, found) in enumerate(quotations(message))
+    ]
+    return [(at, number) for *_, at, number in sorted(ranked)]
+
+
+def in_lines(
+    messages: Sequence[Message], places: Collection[tuple[int, int]], count: TokenCounter
+) -> list[Message]:
+    """Return messages with these parts, as `worst_first` names them, shrunk to one line each."""
+
+    def parts(at: int, message: Message) -> list[Mapping[str, Any]]:
+        return [
+            _line(part, found, count) if (at, number) in places else part
+            for number, (part, found) in enumerate(quotations(message))
+        ]
+
+    touched = {at for at, _ in places}
+    return [
+        _with(message, parts(at, message)) if at in touched else message
+        for at, message in enumerate(messages)
+    ]
+
+
+def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
+    """Return a message that quotes the log with about `limit` tokens of recalled text.
+
+    Its parts shrink to one line each, the worst first; the best is cut to what is left, and says
+    where it goes on if it is the log of a turn.
+    """
+    _, name = _names(message)
+    *others, best = [number for _, number in worst_first([message])]
+    parts, found = map(list, zip(*quotations(message), strict=True))
+    sizes = [count(str(part[name])) for part in parts]
+    for number in others:
+        if sum(sizes) <= limit:
+            break
+        parts[number] = _line(parts[number], found[number], count)
+        sizes[number] = count(str(parts[number][name]))
+    if sum(sizes) > limit:
+        free = max(LINE, limit - sum(sizes) + sizes[best])
+        parts[best] = _cut(parts[best], name, found[best], free, count)
+    return _with(message, parts)
+
+
+def compact(value: Mapping[str, Any]) -> str:
+    """Return the compact JSON text in which tools answer."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _line(part: Mapping[str, Any], found: Recalled, count: TokenCounter) -> Mapping[str, Any]:
+    """Return a part with the beginnings of its texts; its turn, and its effort, are still named."""
+    texts = {name: str(part[name]) for name in _TEXTS if name in part}
+    long = {name: said for name, said in texts.items() if _long(said, count)}
+    heads = {name: f"{said[: fit(said, LINE, count)].rstrip()}…" for name, said in long.items()}
+    reads_on = _reads_on(found, len(heads["text"]) - 1) if "text" in heads else {}
+    return {**part, **heads, **reads_on}
+
+
+def _reads_on(found: Recalled, shown: int) -> dict[str, Any]:
+    """Return how the rest of a text is read of which so many characters are shown."""
+    place = {"session": found.session} if found.session else {}
+    return {"left_out": {"turns": str(found.turn), "offset": found.offset + shown, **place}}
+
+
+def _long(said: str, count: TokenCounter) -> bool:
+    """Tell whether a text is longer than a line and an ellipsis."""
+    return count(said) > LINE + _SPARE
+
+
+def _cut(
+    part: Mapping[str, Any], name: str, found: Recalled, limit: int, count: TokenCounter
+) -> Mapping[str, Any]:
+    """Return a part with the head of its text, if that makes it shorter."""
+    said = str(part[name])
+    end = fit(said, limit, count)
+    short = {**part, name: said[:end] + "…" * (name != "text")}
+    if name == "text":
+        short |= _reads_on(found, end)
+    return short if count(compact(short)) < count(compact(part)) else part
+
+
+def _is_range(found: Any) -> bool:
+    """Tell whether an item of an artifact is a range; who names a session names a branch of it."""
+    if not isinstance(found, Mapping) or not found.keys() >= _FIELDS:
+        return False
+    where = found.keys() - _FIELDS - {"score"}
+    return (
+        (not where or where - {"effort"} == _ELSEWHERE)
+        and all(type(found[name]) is int for name in _FIELDS)
+        and all(isinstance(found[name], str) and found[name] for name in where)
+        and type(found.get("score", 0)) in {int, float}
+    )
+
+
+def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
+    """Return a result with other parts in place of those that quote; the same if there are none."""
+    if not quoting:
+        return message
+    body, (listed, name) = _body(message), _names(message)
+    left = iter(quoting)
+    parts = [next(left) if name in part else part for part in _parts(message, body)]
+    whole = {**body, listed: parts} if listed in body else parts[0]
+    return {**message, "data": {**message["data"], "content": compact(whole)}}
+
+
+def _parts(message: Message, body: Mapping[str, Any]) -> list[Any]:
+    """Return what a result lists; `read_log` of earlier versions answered with one turn alone."""
+    listed, name = _names(message)
+    parts = body.get(listed, [body] if name == "text" else None)
+    return parts if isinstance(parts, list) else []
+
+
+def _names(message: Message) -> tuple[str, str]:
+    return _QUOTING.get(str(message["data"].get("name")), ("", ""))
+
+
+def _body(message: Message) -> Mapping[str, Any]:
+    """Return the JSON object that a result is, an empty one if it is none."""
+    try:
+        body = json.loads(message["data"]["content"])
+    except (TypeError, ValueError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
 
 _SPEAKERS = {"human": "user", "ai": "assistant"}
 
@@ -132,3 +358,50 @@ def speaker(message: Message) -> str:
 def _arguments(call: Message) -> str:
     args = call.get("args")
     return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+
+
+DECIDING = frozenset(
+    {"open_effort", "close_effort", "switch_effort", "reopen_effort", "update_goal"}
+)
+"""The memory's tools after which something else holds, as their results say."""
+
+OWN_TOOLS = frozenset(
+    {
+        *DECIDING,
+        *("expand_effort", "collapse_effort", "effort_status", "search_efforts", "read_log"),
+    }
+)
+"""The memory's tools: what they say is known of the effort or stands in another turn."""
+
+_BLOB = re.compile(r"[\w+/=-]{400,}", re.ASCII)
+
+
+def sayings(messages: Sequence[Message]) -> tuple[str, ...]:
+    """Return what each message says, those left out that say nothing; encoded data is left out.
+
+    >>> sayings([{"type": "human", "data": {"content": "Which port?"}}])
+    ('Which port?',)
+    """
+    said = (_BLOB.sub(" ", "\n".join(_said(message))) for message in messages)
+    return tuple(text for text in said if text.strip())
+
+
+def _said(message: Message) -> Iterator[str]:
+    """Yield the texts of a message, of whatever form it was committed in."""
+    data = message["data"]
+    if message["type"] == "tool" and data.get("name") in OWN_TOOLS:
+        return
+    content = data.get("content")
+    if message["type"] == "ai" and content:
+        content = cut_content(content)
+    for block in content if isinstance(content, list) else [content]:
+        said = block.get("text") if isinstance(block, Mapping) else block
+        if isinstance(said, str):
+            yield said
+    for call in _items(data.get("tool_calls")):
+        if isinstance(call, Mapping) and call.get("name") not in OWN_TOOLS:
+            yield f"{call.get('name')} {json.dumps(call.get('args'), ensure_ascii=False)}"
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

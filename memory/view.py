@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 
 from .archive.protocol import Archive, EffortList, Elsewhere, Found
 from .efforts import Effort, changes, newest
-from .meaning import Meaning
+from .embeddings import Meaning
 from .messages import Message
-from .qualified import is_qualified, parted, qualified, session_called, session_name
-from .recall import Recalled, restored
+from .names import is_qualified, parted, qualified, session_called, session_name
 from .record import Event, Group, Owner, Record, Tip
 from .salience import Compression
-from .transcript import Logged, rendered
+from .transcript import Logged, Recalled, rendered, restored
 
 _CHUNK = 500
 

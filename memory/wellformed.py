@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .messages import CALL_BLOCKS, Message, calls, speaks, text
-from .quotes import fenced
-from .slices import fit
-from .tokens import TokenCounter, count_message
+from .messages import CALL_BLOCKS, Message, calls, fenced, speaks, text
+from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
 

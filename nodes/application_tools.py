@@ -10,7 +10,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from .plain import cleaned
+from .turn.messages import cleaned
 
 
 def application_tools(tools: Sequence[BaseTool]) -> ToolNode:

@@ -9,26 +9,24 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ..memory import banners
-from ..memory.clock import stamp
 from ..memory.context.budget import checked
-from ..memory.context.hints import hints
-from ..memory.context.nudges import nudge
+from ..memory.context.notes import hints, nudge
 from ..memory.context.rebuild import begun
 from ..memory.context.timeline import packed as packed_line
 from ..memory.desk import banners_since
-from ..memory.messages import text
+from ..memory.efforts import Workspace
+from ..memory.messages import stamp, text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
-from ..memory.workspace import Workspace
-from .arrivals import arrivals, kept_turns
-from .attending import surface
-from .collaborators import Collaborators, sizes
-from .plain import plain
-from .recovery import recovered
-from .session import desk, owner_of, packed, sealed, workspace
-from .settling import settle
-from .state import OF_THE_RUN, TurnState
+from .turn.arrivals import arrivals, kept_turns
+from .turn.attention import surface
+from .turn.messages import plain
+from .turn.parts import Collaborators, sizes
+from .turn.recovery import recovered
+from .turn.settling import settle
+from .turn.state import OF_THE_RUN, TurnState
+from .turn.values import desk, owner_of, packed, sealed, workspace
 
 
 def begin_turn(

@@ -7,23 +7,23 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ..memory import banners
-from ..memory.clock import stamp
 from ..memory.compression.compress import Compressed
 from ..memory.compression.compress import compress as compression
 from ..memory.compression.due import Due, standing, to_do
 from ..memory.context.rebuild import rebuilt
 from ..memory.context.timeline import packed as packed_line
 from ..memory.desk import Desk
+from ..memory.efforts import happened
 from ..memory.errors import ArchiveError
-from ..memory.numbers import span
+from ..memory.messages import stamp
+from ..memory.names import span
 from ..memory.questions import Asks
 from ..memory.salience import Compression, ExtractionEntry
 from ..memory.settings import Settings
-from ..memory.transitions import happened
-from .collaborators import Collaborators
 from .llm.drive import Call, adrive, drive
-from .session import desk_at_rest, packed, running, view_after
-from .state import TurnState
+from .turn.parts import Collaborators
+from .turn.state import TurnState
+from .turn.values import desk_at_rest, packed, running, view_after
 
 _log = logging.getLogger("ebbtide.compression")
 

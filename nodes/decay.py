@@ -7,9 +7,9 @@ from langgraph.runtime import Runtime
 from ..memory.decay import decayed
 from ..memory.desk import banners_since
 from ..memory.settings import Settings, resolve
-from .collaborators import Collaborators
-from .session import packed, workspace
-from .state import TurnState
+from .turn.parts import Collaborators
+from .turn.state import TurnState
+from .turn.values import packed, workspace
 
 
 def decay(

@@ -7,9 +7,9 @@ from langgraph.runtime import Runtime
 from ..memory.desk import banners_since
 from ..memory.references import referenced
 from ..memory.settings import Settings
-from .collaborators import Collaborators
-from .session import desk, packed
-from .state import TurnState
+from .turn.parts import Collaborators
+from .turn.state import TurnState
+from .turn.values import desk, packed
 
 
 def detect_references(

@@ -13,19 +13,18 @@ from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
 from ..memory.compression.due import is_due
 from ..memory.context.assemble import fixed_parts
+from ..memory.embeddings import Embedder
 from ..memory.errors import ArchiveError, EmbeddingError
-from ..memory.meaning import Embedder
 from ..memory.messages import Message
 from ..memory.metrics import cost, without_calls
 from ..memory.record import Event, Owner
 from ..memory.settings import Settings, resolve
-from ..memory.toolbox import NAMES
-from .attending import changed
-from .by_hand import by_hand
-from .collaborators import Collaborators
-from .session import committed, desk_at_rest, group, owner_of, running, tip_of, view_after
-from .settling import commit, commit_again
-from .state import TurnState
+from ..memory.tools.toolbox import NAMES
+from .turn.attention import changed
+from .turn.parts import Collaborators
+from .turn.settling import by_hand, commit, commit_again
+from .turn.state import TurnState
+from .turn.values import committed, desk_at_rest, group, owner_of, running, tip_of, view_after
 
 _log = logging.getLogger("ebbtide.embeddings")
 _context_log = logging.getLogger("ebbtide.context")

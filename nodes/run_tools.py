@@ -10,13 +10,13 @@ from langgraph.runtime import Runtime
 from ..memory.messages import Message, unanswered
 from ..memory.questions import Asks
 from ..memory.settings import Settings
-from ..memory.toolbox import Done, run
-from .attending import related
-from .collaborators import Collaborators
+from ..memory.tools.toolbox import Done, run
 from .llm.drive import adrive, drive
-from .plain import real
-from .session import desk, packed
-from .state import TurnState
+from .turn.attention import related
+from .turn.messages import real
+from .turn.parts import Collaborators
+from .turn.state import TurnState
+from .turn.values import desk, packed
 
 
 def run_tools(

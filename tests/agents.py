@@ -13,11 +13,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
 from ebbtide import DiskArchive, EbbtideMiddleware, create_memory_agent
-from ebbtide.graph.show_context import ShownContext
+from ebbtide.graph.commands.look import ShownContext
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Record, Tip
-from ebbtide.nodes.session import tip_of
-from ebbtide.nodes.state import unpacked
+from ebbtide.nodes.turn.state import unpacked
+from ebbtide.nodes.turn.values import tip_of
 from tests.doubles import ScriptedModel
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}

@@ -8,10 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from ..efforts import changed
-from ..passages import passages
-from ..placement import Slot, placement
-from ..qualified import session_name
-from ..record import Group, Owner, Record, Tip
+from ..names import session_name
+from ..record import Group, Owner, Record, Slot, Tip, placement
+from ..search import passages
 from . import memories
 from .database import added
 from .index import Postings, heading, layout, postings

@@ -29,12 +29,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from ..errors import (
-    ArchiveError,
-    ArchiveFormatError,
-    ArchiveLockedError,
-    ArchiveUnavailableError,
-)
+from ..errors import ArchiveError, ArchiveFormatError, ArchiveLockedError, ArchiveUnavailableError
 from . import index, migrations, schema
 
 FILE = "ebbtide.sqlite"

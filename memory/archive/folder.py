@@ -16,12 +16,11 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..errors import ArchiveError, ArchiveFormatError
-from ..manifest import block, entries
 from ..messages import broken
-from ..names import safe_name
-from ..qualified import parted, session_name
+from ..names import parted, safe_name, session_name
 from ..record import Owner, Record, Tip
 from ..salience import Compression, as_data, from_data
+from .manifest import block, entries
 from .protocol import Finding
 from .records import FORMAT, decoded, encoded, left_by, packed
 from .sql import SqlArchive

@@ -13,12 +13,23 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, or_, select, update
 
-from ..attention import Explanation, Kept, Memory, Ranked, explained, ranked
+from ..attention.law import (
+    BOOST,
+    DAY,
+    DECAYING,
+    LEAST_DECAY,
+    Explanation,
+    Kept,
+    Memory,
+    Ranked,
+    explained,
+    in_context,
+    ranked,
+)
 from ..efforts import Effort
 from ..errors import ArchiveError, AttentionError
-from ..fading import BOOST, DAY, DECAYING, LEAST_DECAY, in_context
 from ..messages import clean
-from ..qualified import is_qualified, parted, qualified
+from ..names import is_qualified, parted, qualified
 from ..record import Event, Owner, Record
 from .database import Database, added, upsert
 from .lineage import Lineage, effort_of

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls, text
-from ..recall import recalled
 from ..record import Owner, Record, Tip
 from ..state_blocks import cut_content
+from ..transcript import recalled
 from .protocol import Archive
 from .records import left_by
 

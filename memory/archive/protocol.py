@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..attention import Attention
+from ..attention.law import Attention
 from ..efforts import Effort
+from ..embeddings import Embedder, Meaning
 from ..erasing import Deleted, Erased
-from ..meaning import Embedder, Meaning
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import bindparam, select
 
-from ..dates import dates, undated
-from ..meaning import Meaning
-from ..search import SHORT, Flags, Name, Numbers, Rare, Rows, Says, rarity
+from ..embeddings import Meaning
+from ..search import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
 from ..terms import asked
 from .index import Postings, any_of, laid_out, spoken_by
 from .lineage import Lineage

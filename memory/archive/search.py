@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Select, and_, bindparam, select
 
-from ..blending import blended, likeness
-from ..meaning import Meaning
+from ..embeddings import Meaning
 from ..search import (
     Flags,
     Numbers,
     Passages,
     Scores,
     Topics,
+    blended,
+    likeness,
     ranked,
     reaches,
     score,
@@ -31,12 +32,7 @@ from .index import any_of
 from .lineage import AMBIENT, Lineage
 from .protocol import Found
 from .query import Ids, Nearness, Query, looked_up, spread, strengths, strongest
-from .schema import (
-    PASSAGE_BITS,
-    members,
-    turn_of,
-    turns,
-)
+from .schema import PASSAGE_BITS, members, turn_of, turns
 from .vectors import cosines_of
 
 _CANDIDATES = 100

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
 from ..lately import Lately
 from ..messages import text
-from ..qualified import session_name
+from ..names import session_name
 from ..record import Owner, Record, Tip
 from .commit import SESSION, Session
 from .database import Database

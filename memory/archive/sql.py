@@ -15,11 +15,11 @@ from typing import Any, Self
 from sqlalchemy import Connection, insert, select, update
 
 from ..efforts import Effort
+from ..embeddings import Embedder, Meaning
 from ..erasing import Deleted, Erased
 from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
-from ..meaning import Embedder, Meaning
 from ..messages import broken, clean
-from ..qualified import session_name
+from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry, as_data, from_data
 from . import commit, elsewhere, erase, vectors

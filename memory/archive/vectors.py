@@ -27,10 +27,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort
+from ..embeddings import Embedder, Meaning, Vector, cosines
 from ..errors import ArchiveError
-from ..meaning import Embedder, Meaning, Vector, cosines
-from ..passages import passages
 from ..record import Group, Record
+from ..search import passages
 from .database import Database, upsert
 from .index import among, is_sqlite
 from .records import left_by, record_of

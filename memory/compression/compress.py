@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ..context.compression_quote import line_tokens
+from ..context.front import line_tokens
 from ..desk import Desk
 from ..efforts import Effort
 from ..errors import AnswerError

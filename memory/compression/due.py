@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ..context.budget import effort_share, high_water, low_water
-from ..context.compression_quote import quote
+from ..context.front import quote
 from ..context.turns import whole_tokens
 from ..desk import Desk
-from ..efforts import Effort
+from ..efforts import Effort, without
 from ..record import Record
 from ..salience import Compression
 from ..tokens import count_message
-from ..workspace import without
 from .extract import readable_at_once
 
 LOW = 0.35

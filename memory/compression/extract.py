@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, model_validator
 
 from ...prompts.loader import text as prompt
-from ..context.preview import Limits, previewed
+from ..context.shortening import Limits, previewed
 from ..efforts import Effort
 from ..errors import AnswerError
+from ..messages import fenced
 from ..questions import Asks, Question
-from ..quotes import fenced
 from ..record import Group
 from ..salience import Item, Kind
 from ..settings import Settings

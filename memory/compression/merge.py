@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
+from ..embeddings import Embedder, Vector
 from ..errors import EmbeddingError
-from ..meaning import Embedder, Vector
 from ..salience import STRENGTH, Item, Kind, is_done
 from ..terms import CJK, folded, stem, words
 

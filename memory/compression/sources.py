@@ -7,10 +7,8 @@ from ..anchor import shown
 from ..messages import Message, calls, text
 from ..record import Group
 from ..salience import Speaker
-from ..sayings import OWN_TOOLS
-from ..slices import slices
-from ..tokens import TokenCounter
-from ..transcript import Logged, transcript
+from ..tokens import TokenCounter, slices
+from ..transcript import OWN_TOOLS, Logged, transcript
 
 _SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
 

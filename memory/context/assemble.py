@@ -7,7 +7,7 @@ from ...prompts.loader import text as prompt
 from ..anchor import keeping
 from ..desk import Desk
 from ..messages import Message, digest
-from ..numbers import ranges, ranges_between
+from ..names import ranges, ranges_between
 from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
 from .rebuild import fitted, rebuilt

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..messages import Message
-from ..numbers import numbers, ranges
+from ..names import numbers, ranges
 
 Why: TypeAlias = Literal[
     "new", "break-even", "every-turn", "compressed", "high-water", "cold-cache", "settings"

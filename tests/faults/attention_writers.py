@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from redis import Redis
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.attention import Attention, Memory
+from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.redis_attention import RedisAttention
 from tests.memory.turns import concluded, turn

@@ -1,7 +1,7 @@
 """Archives whose disk fails, for tests."""
 
 from ebbtide import DiskArchive
-from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
 from ebbtide.memory.salience import Compression, ExtractionEntry
 

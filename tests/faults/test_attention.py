@@ -14,7 +14,7 @@ from redis import Redis
 from ebbtide.memory import redis_attention
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.attention import Attention, Kept, Memory
+from ebbtide.memory.attention.law import Attention, Kept, Memory
 from ebbtide.memory.redis_attention import RedisAttention
 from tests.databases import Database
 from tests.faults import attention_writers as writers

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ebbtide import DiskArchive, Settings, build_memory_graph, create_memory_agent
 from ebbtide.memory.state_blocks import END, START
-from ebbtide.nodes.state import MemoryState
+from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD
 from tests.doubles import Broken, ScriptedModel, call
 

@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import CommandError, commands, erase, restore
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.attention import Kept, Memory
+from ebbtide.memory.attention.law import Kept, Memory
 from ebbtide.memory.errors import AttentionError
 from ebbtide.memory.record import Owner
 from tests.agents import Talk, talk, tip_in

@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, commands, create_memory_agent
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.nodes.state import unpacked
+from ebbtide.nodes.turn.state import unpacked
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Concepts, ScriptedModel, call
 from tests.graph.living import CountingArchive

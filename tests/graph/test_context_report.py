@@ -11,9 +11,9 @@ from langchain_core.messages import BaseMessage
 
 from ebbtide import Settings
 from ebbtide.memory.messages import Message, text
-from ebbtide.memory.numbers import numbers
+from ebbtide.memory.names import numbers
 from ebbtide.memory.tokens import count_messages, count_tools
-from ebbtide.nodes.plain import plain
+from ebbtide.nodes.turn.messages import plain
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 

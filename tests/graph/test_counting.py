@@ -23,8 +23,8 @@ from pydantic import BaseModel, Field
 
 from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
-from ebbtide.memory.toolbox import schemas
-from ebbtide.nodes.plain import plain
+from ebbtide.memory.tools.toolbox import schemas
+from ebbtide.nodes.turn.messages import plain
 from tests.agents import THREAD
 from tests.draws import examples
 from tests.openai_bill import billed, billed_messages, billed_tools

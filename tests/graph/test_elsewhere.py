@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.graph.erasing import erase
+from ebbtide.graph.erase.erase import erase
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.prompts.loader import text as prompt
 from tests.agents import SUMMARY, Talk, talk

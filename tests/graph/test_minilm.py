@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ebbtide import DiskArchive
-from ebbtide.graph.embeddings import choose_embedder
+from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.settings import Settings
 from tests.memory.turns import commit_all, concluded, turn

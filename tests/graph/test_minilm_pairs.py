@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ebbtide.graph.embeddings import choose_embedder
+from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.compression.merge import Likeness, by_meaning
 from tests.memory.pairs import Pair, Part, is_merged, pairs
 

@@ -7,10 +7,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.graph.offline_answers import with_block
+from ebbtide.graph.offline.answers import with_block
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.anchor import keeping, rendered
-from ebbtide.memory.quotes import fenced
+from ebbtide.memory.messages import fenced
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.wellformed import note
 from ebbtide.prompts.loader import text as prompt

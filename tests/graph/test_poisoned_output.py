@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from ebbtide import Settings
 from ebbtide.memory.context.assemble import instructions
-from ebbtide.memory.quotes import fenced, unquoted
+from ebbtide.memory.messages import fenced, unquoted
 from ebbtide.memory.state_blocks import END, START
 from ebbtide.memory.wellformed import NAME
 from tests.agents import THREAD, Talk, talk

@@ -12,8 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, Settings, create_memory_agent, restore
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
-from ebbtide.memory.toolbox import schemas
-from ebbtide.nodes.plain import plain
+from ebbtide.memory.tools.toolbox import schemas
+from ebbtide.nodes.turn.messages import plain
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 

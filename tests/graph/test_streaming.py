@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessageChunk
 
-from ebbtide.nodes.state import unpacked
+from ebbtide.nodes.turn.state import unpacked
 from tests.agents import SUMMARY, THREAD, Talk, talk
 from tests.doubles import call
 

@@ -18,7 +18,7 @@ from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.settings import Settings
-from ebbtide.nodes.collaborators import Collaborators
+from ebbtide.nodes.turn.parts import Collaborators
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 

@@ -7,8 +7,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from ebbtide import Settings
-from ebbtide.nodes.plain import plain
-from ebbtide.nodes.state import unpacked
+from ebbtide.nodes.turn.messages import plain
+from ebbtide.nodes.turn.state import unpacked
 from tests.agents import talk
 from tests.doubles import call
 from tests.graph.long_effort import SMALL, compressing, talked

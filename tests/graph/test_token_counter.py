@@ -8,8 +8,8 @@ import pytest
 from ebbtide import Settings
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import count_message, count_tools
-from ebbtide.memory.toolbox import schemas
-from ebbtide.nodes.plain import plain
+from ebbtide.memory.tools.toolbox import schemas
+from ebbtide.nodes.turn.messages import plain
 from tests.agents import THREAD, talk
 from tests.doubles import call, words
 

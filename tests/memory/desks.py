@@ -11,29 +11,25 @@ from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.banners import surfaced
 from ebbtide.memory.context.assemble import assemble, fixed_parts
-from ebbtide.memory.context.hints import hints
-from ebbtide.memory.context.nudges import nudge
+from ebbtide.memory.context.notes import hints, nudge
 from ebbtide.memory.context.rebuild import after_turn, begun
 from ebbtide.memory.context.timeline import Part, Timeline, WorkingContext
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.desk import LAID_OUT, Desk
+from ebbtide.memory.efforts import EMPTY, Workspace, happened
+from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError
-from ebbtide.memory.keywords import KeywordCache
 from ebbtide.memory.lately import Lately
-from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
-from ebbtide.memory.recall import stored
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
-from ebbtide.memory.references import referenced
-from ebbtide.memory.restoring import EMPTY
+from ebbtide.memory.references import KeywordCache, referenced
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.summary import EffortSummary
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
-from ebbtide.memory.toolbox import run
-from ebbtide.memory.transitions import happened
+from ebbtide.memory.tools.summary import EffortSummary
+from ebbtide.memory.tools.toolbox import run
+from ebbtide.memory.transcript import stored
 from ebbtide.memory.view import View
-from ebbtide.memory.workspace import Workspace
 from tests.memory.asking import step
 
 OWNER = Owner("ada", "thread")

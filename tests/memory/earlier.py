@@ -1,6 +1,6 @@
 """Earlier sessions for tests: another thread of the same user that concluded an effort."""
 
-from ebbtide.memory.summary import EffortSummary
+from ebbtide.memory.tools.summary import EffortSummary
 from tests.memory.desks import Conversation
 
 FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."

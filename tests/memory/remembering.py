@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from ebbtide.memory.attention import Attention, Memory, Ranked
+from ebbtide.memory.attention.law import Attention, Memory, Ranked
 
 START = datetime(2026, 1, 1, 9, tzinfo=UTC)
 USER = "ann"

@@ -7,19 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.anchor import (
-    keeping,
-    limited,
-    newest,
-    parsed,
-    rendered,
-    shown,
-    with_blocks,
-)
+from ebbtide.memory.anchor import keeping, limited, newest, parsed, rendered, shown, with_blocks
+from ebbtide.memory.efforts import applied
 from ebbtide.memory.messages import text
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.state_blocks import END, FIELDS, START
-from ebbtide.memory.transitions import applied
 from ebbtide.prompts.loader import names
 from tests.memory.desks import Conversation, ai, call, count_words, human, tool
 

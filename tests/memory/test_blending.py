@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from ebbtide.memory.blending import blend, blended, likeness
-from ebbtide.memory.search import Scores
+from ebbtide.memory.search import Scores, blend, blended, likeness
 from tests.memory.test_search import passages
 
 BOTH = np.array([1.0, 0.0])

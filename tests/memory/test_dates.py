@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.dates import dates
+from ebbtide.memory.search import dates
 
 
 @pytest.mark.parametrize(

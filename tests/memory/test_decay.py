@@ -3,8 +3,8 @@
 import pytest
 
 from ebbtide.memory.decay import decayed
+from ebbtide.memory.efforts import Workspace
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.workspace import Workspace
 
 SETTINGS = Settings(decay_threshold=3, summary_eviction_threshold=20)
 

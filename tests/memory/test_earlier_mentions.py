@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.memory.banners import surfaced
-from ebbtide.memory.mentions import own_words, qualified_words
+from ebbtide.memory.references import own_words, qualified_words
 from tests.memory.desks import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import conclude, earlier
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.qualified import qualified, session_name
+from ebbtide.memory.names import qualified, session_name
 from ebbtide.memory.record import DEFAULT_USER, Owner
 from tests.memory.desks import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier

@@ -4,7 +4,7 @@ import pytest
 
 from ebbtide.memory.compression.sources import parts, sources
 from ebbtide.memory.messages import text
-from ebbtide.memory.recall import Recalled, recalled, stored
+from ebbtide.memory.transcript import Recalled, recalled, stored
 from ebbtide.memory.wellformed import NAME
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import LONG_ENOUGH, Conversation, call

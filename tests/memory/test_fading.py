@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.fading import (
+from ebbtide.memory.attention.law import (
     boost,
     days_between,
     decay,

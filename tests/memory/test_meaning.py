@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ebbtide.memory.embeddings import LONGEST, Embedder, Embeddings
 from ebbtide.memory.errors import EmbeddingError
-from ebbtide.memory.meaning import LONGEST, Embedder, Embeddings
 from tests.doubles import Concepts
 
 

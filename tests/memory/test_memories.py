@@ -11,7 +11,7 @@ from sqlalchemy import select
 from ebbtide.memory.archive.memories import accessed
 from ebbtide.memory.archive.schema import users
 from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
-from ebbtide.memory.attention import Attention, Explanation, Memory
+from ebbtide.memory.attention.law import Attention, Explanation, Memory
 from ebbtide.memory.record import DEFAULT_USER, Event, Owner, Record, Tip
 from tests.databases import Server
 from tests.memory.remembering import ids

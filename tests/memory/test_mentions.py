@@ -3,8 +3,8 @@
 import pytest
 
 from ebbtide.memory import banners
-from ebbtide.memory.mentions import mentionable, own_words
-from ebbtide.memory.quotes import fenced
+from ebbtide.memory.messages import fenced
+from ebbtide.memory.references import mentionable, own_words
 
 
 @pytest.mark.parametrize(

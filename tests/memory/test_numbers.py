@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.errors import ToolError
-from ebbtide.memory.numbers import numbers, ranges
+from ebbtide.memory.names import numbers, ranges
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from ebbtide.memory.placement import Slot, placement
-from ebbtide.memory.record import Tip, branch_id, place
+from ebbtide.memory.record import Slot, Tip, branch_id, place, placement
 from tests.memory.turns import turn
 
 DIGEST = place(turn(2), "main", "", None).digest

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.names import slug
-from ebbtide.memory.qualified import owner_called, parted, qualified, session_name
+from ebbtide.memory.names import owner_called, parted, qualified, session_name, slug
 from ebbtide.memory.record import Owner
 
 threads = st.text(st.characters(exclude_categories=["Cs"]), max_size=100)

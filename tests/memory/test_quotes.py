@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.quotes import fenced, unquoted
+from ebbtide.memory.messages import fenced, unquoted
 
 
 @given(st.text())

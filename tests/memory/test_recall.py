@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
-from ebbtide.memory.recall import Recalled, compact, recalled, restored, stored
-from ebbtide.memory.toolbox import result_message
-from ebbtide.memory.transcript import rendered
+from ebbtide.memory.tools.toolbox import result_message
+from ebbtide.memory.transcript import Recalled, compact, recalled, rendered, restored, stored
 from ebbtide.memory.view import past
 from tests.memory.desks import OWNER, Conversation, ai, call, human, tool
 

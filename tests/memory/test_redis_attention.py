@@ -13,7 +13,7 @@ from redis.retry import Retry
 
 from ebbtide.memory import redis_attention
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.attention import Attention, Memory
+from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.errors import AttentionError
 from ebbtide.memory.redis_attention import RedisAttention
 from tests.memory.remembering import ids

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebbtide.memory.efforts import EMPTY, Workspace, applied, replay
 from ebbtide.memory.messages import Message
-from ebbtide.memory.restoring import EMPTY, replay
-from ebbtide.memory.transitions import applied
-from ebbtide.memory.workspace import Workspace
 from tests.draws import examples
 from tests.memory.desks import OWNER, Conversation, call, conversation
 

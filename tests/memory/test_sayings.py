@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ebbtide.memory.messages import Message
-from ebbtide.memory.sayings import OWN_TOOLS, sayings
-from ebbtide.memory.toolbox import NAMES
+from ebbtide.memory.tools.toolbox import NAMES
+from ebbtide.memory.transcript import OWN_TOOLS, sayings
 from tests.memory.desks import ai, call, human, tool
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.schema_pieces import pieces
+from ebbtide.memory.tokens import pieces
 
 
 def shown(parameters: Any) -> list[tuple[int, str]]:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ebbtide.memory.metrics import numbers_on, pages, turn_line
 from ebbtide.memory.record import Group, place
-from ebbtide.memory.turn_lines import numbers_on, pages, turn_line
 from ebbtide.memory.wellformed import note
 
 

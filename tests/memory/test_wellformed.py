@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.messages import Message, calls, speaks, text
-from ebbtide.memory.quotes import fenced
+from ebbtide.memory.messages import Message, calls, fenced, speaks, text
 from ebbtide.memory.wellformed import NAME, no_result, note, wellformed
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.desks import ai, call, human, tool

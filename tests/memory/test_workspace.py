@@ -5,9 +5,7 @@ from functools import reduce
 
 import pytest
 
-from ebbtide.memory.restoring import EMPTY
-from ebbtide.memory.transitions import applied, evicted, within_limit
-from ebbtide.memory.workspace import Workspace, without
+from ebbtide.memory.efforts import EMPTY, Workspace, applied, evicted, within_limit, without
 
 BUSY = Workspace(
     turn=9,

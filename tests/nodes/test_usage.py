@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from ebbtide.nodes.state import TurnState
-from ebbtide.nodes.usage import heeded
+from ebbtide.nodes.assemble_context import heeded
+from ebbtide.nodes.turn.state import TurnState
 from tests.doubles import ScriptedModel
 
 REPORT = {"tokens": {"turn": 1_000}, "total": 1_000, "safety_factor": 1.1}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Tip
 from tests.databases import Database
 from tests.doubles import Concepts

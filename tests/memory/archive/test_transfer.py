@@ -14,7 +14,7 @@ from ebbtide.memory.archive.records import zipped
 from ebbtide.memory.archive.schema import turns
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, copy, read
-from ebbtide.memory.attention import Memory
+from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ebbtide.memory.record import Owner, Tip
 from tests.databases import Database

@@ -1,6 +1,6 @@
 """Capacity: when more are in attention than fit in, the lowest leaves."""
 
-from ebbtide.memory.attention import Attention
+from ebbtide.memory.attention.law import Attention
 from tests.memory.attention.conftest import Make
 from tests.memory.remembering import USER, add_all, attended, day, memory
 

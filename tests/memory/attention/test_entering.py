@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.attention import Attention, Ranked
+from ebbtide.memory.attention.law import Attention, Ranked
 from tests.memory.attention.conftest import Make
 from tests.memory.remembering import USER, add_all, attended, day, memory
 

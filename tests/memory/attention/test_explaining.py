@@ -1,6 +1,6 @@
 """Explaining: how a memory stands, whether it is in attention or not."""
 
-from ebbtide.memory.attention import Attention, Explanation
+from ebbtide.memory.attention.law import Attention, Explanation
 from tests.memory.remembering import USER, add_all, day, memory
 
 

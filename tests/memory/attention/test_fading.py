@@ -4,7 +4,7 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from ebbtide.memory.attention import Attention, Memory, Ranked
+from ebbtide.memory.attention.law import Attention, Memory, Ranked
 from tests.memory.attention.conftest import Make
 from tests.memory.remembering import START, USER, add_all, attended, day, memory
 

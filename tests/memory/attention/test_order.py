@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.attention import Attention
+from ebbtide.memory.attention.law import Attention
 from tests.memory.remembering import USER, add_all, attended, day, ids, memory
 
 

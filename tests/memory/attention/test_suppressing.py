@@ -1,6 +1,6 @@
 """Suppressing: a memory is out of attention until that is undone."""
 
-from ebbtide.memory.attention import Attention
+from ebbtide.memory.attention.law import Attention
 from tests.memory.remembering import USER, add_all, attended, day, ids, memory
 
 

@@ -1,6 +1,6 @@
 """Withdrawing and forgetting: what was reopened is out until it is concluded; erased is gone."""
 
-from ebbtide.memory.attention import Attention, Ranked
+from ebbtide.memory.attention.law import Attention, Ranked
 from tests.memory.remembering import USER, add_all, attended, day, ids, memory
 
 

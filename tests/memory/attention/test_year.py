@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from ebbtide.memory.attention import Attention, Kept, ranked
+from ebbtide.memory.attention.law import Attention, Kept, ranked
 from tests.memory.remembering import USER, attended, day, ids, memory
 
 CONCLUDED = {

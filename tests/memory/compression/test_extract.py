@@ -6,13 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ebbtide.memory.compression.extract import (
-    MOST_PARTS,
-    Extracted,
-    Extraction,
-    Selection,
-    extract,
-)
+from ebbtide.memory.compression.extract import MOST_PARTS, Extracted, Extraction, Selection, extract
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question

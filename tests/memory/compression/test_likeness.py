@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ebbtide.memory.compression.merge import _Meant, by_letters, by_meaning, lexical
-from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts
 
 

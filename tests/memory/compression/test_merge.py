@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.compression.merge import Matrix, Merge, Merged, by_meaning, lexical, merged
-from ebbtide.memory.meaning import Embedder
+from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.salience import Item, Kind, done_in
 from tests.doubles import Concepts
 from tests.memory.pairs import Pair, Part, is_merged, pairs

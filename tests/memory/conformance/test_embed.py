@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive, Found
+from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import EmbeddingError
-from ebbtide.memory.meaning import Embedder
 from ebbtide.memory.record import Group, Owner, Tip
 from tests.doubles import Concepts
 from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.schema import memories, users
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.attention import Memory
+from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import SessionNotFoundError
 from ebbtide.memory.record import Owner, Record
 from tests.memory.turns import OWNER, START, commit_all, opened, turn, visible

@@ -15,8 +15,8 @@ from ebbtide.memory.context.rebuild import rebuilt
 from ebbtide.memory.context.timeline import with_anchor
 from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.summary import EffortSummary
-from ebbtide.memory.toolbox import NAMES
+from ebbtide.memory.tools.summary import EffortSummary
+from ebbtide.memory.tools.toolbox import NAMES
 from ebbtide.memory.transcript import transcript
 from ebbtide.memory.wellformed import NAME, wellformed
 from ebbtide.prompts.loader import text as prompt

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.context.front import summaries_within
-from ebbtide.memory.messages import text
+from ebbtide.memory.efforts import replay
+from ebbtide.memory.messages import text, unquoted
 from ebbtide.memory.metrics import report
-from ebbtide.memory.quotes import unquoted
-from ebbtide.memory.restoring import replay
 from ebbtide.memory.view import every_turn
 from tests.memory.contexts import begins, tokens, well_formed
 from tests.memory.desks import LONG_ENOUGH, OWNER, Conversation, call

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ebbtide.memory.context.hints import hint_lines, hints
+from ebbtide.memory.context.notes import hint_lines, hints
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.messages import text
-from ebbtide.memory.summary import EffortSummary
+from ebbtide.memory.tools.summary import EffortSummary
 from tests.memory.contexts import begins
 from tests.memory.desks import LONG_ENOUGH, Conversation
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from ebbtide.memory.chatter import telling
-from ebbtide.memory.context.nudges import nudge
+from ebbtide.memory.context.notes import nudge
 from ebbtide.memory.messages import text
+from ebbtide.memory.terms import telling
 from tests.memory.contexts import begins
 from tests.memory.desks import OWNER, Conversation, call
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.context.pointing import pointed_at
+from ebbtide.memory.context.notes import pointed_at
 
 SAID = {"a": {"k", "l", "m", "z"}, "b": {"n", "z"}, "c": {"o", "z"}}
 

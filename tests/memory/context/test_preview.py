@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.context.preview import Limits, preview, previewed
+from ebbtide.memory.context.shortening import Limits, preview, previewed
 from ebbtide.memory.messages import Message, text
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count

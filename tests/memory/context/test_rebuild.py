@@ -10,7 +10,7 @@ from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, parts, reb
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.messages import text
 from ebbtide.memory.salience import Compression
-from ebbtide.memory.summary import EffortSummary
+from ebbtide.memory.tools.summary import EffortSummary
 from tests.memory.contexts import begins
 from tests.memory.desks import LONG_ENOUGH, Conversation, ai, call, tool
 

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.context.shortening import within
-from ebbtide.memory.messages import Message, calls, text
-from ebbtide.memory.quotes import unquoted
-from ebbtide.memory.recall import quotations
+from ebbtide.memory.messages import Message, calls, text, unquoted
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count_messages
-from ebbtide.memory.toolbox import result_message
+from ebbtide.memory.tools.toolbox import result_message
+from ebbtide.memory.transcript import quotations
 from tests.memory.desks import ai, call, count_words, human, tool
 
 LONG = "word " * 5_000

@@ -16,8 +16,8 @@ from ebbtide.memory.questions import Asks, Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Kind
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.summary import EffortSummary
 from ebbtide.memory.tokens import count
+from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.nodes.llm.drive import Call, Models, adrive, drive
 from tests.doubles import ScriptedModel
 from tests.openai_server import Answer, Fail, Say, serving

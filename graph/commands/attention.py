@@ -1,0 +1,127 @@
+"""The commands on attention: what is in it, why, and taking something out of it."""
+
+import difflib
+from datetime import UTC, datetime
+
+from langchain_core.runnables import RunnableConfig
+
+from ...memory.attention.law import Attention, Explanation
+from ...memory.errors import CommandError
+from ...memory.messages import clean
+from ...memory.record import DEFAULT_USER, Owner
+from ...nodes.turn.attention import attention_of
+from .threads import Agent, on_a_thread, parts_of
+
+_MOST = 10_000
+"""More than any capacity."""
+
+_ALIKE = 0.5
+
+
+def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
+    """Return what is in the attention of the user of `config`, most first, then what is suppressed.
+
+    Like the others here it raises `CommandError` if `config` names no user, `AttentionError` if
+    attention cannot be reached.
+    """
+    return listed(*_of(agent, config))
+
+
+aattention = on_a_thread(attention)
+
+
+def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Return how a memory stands: base, days, accesses, what it holds, when it will fade.
+
+    Raises `CommandError` if the user has no such memory.
+    """
+    return explained(*_of(agent, config), memory_id)
+
+
+aexplain = on_a_thread(explain)
+
+
+def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Take a memory out of attention until `unsuppress`, and return how it stands.
+
+    Search still finds it. Raises `CommandError` if the user has no such memory.
+    """
+    return suppressing(*_of(agent, config), memory_id)
+
+
+asuppress = on_a_thread(suppress)
+
+
+def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Undo `suppress`, and return how the memory stands; raises `CommandError` as it does."""
+    return unsuppressing(*_of(agent, config), memory_id)
+
+
+aunsuppress = on_a_thread(unsuppress)
+
+
+def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Delete what attention keeps of a memory, and return how it stood; its session stays.
+
+    For memories of sessions that were deleted. Raises `CommandError` as `suppress` does.
+    """
+    return forgetting(*_of(agent, config), memory_id)
+
+
+aforget = on_a_thread(forget)
+
+
+def listed(kept: Attention, user: str) -> tuple[Explanation, ...]:
+    """Return what is in a user's attention, most first, then what is suppressed."""
+    now = datetime.now(UTC)
+    inside = (one.id for one in kept.top(user, _MOST, now=now))
+    ids = (*inside, *kept.suppressed(user, now=now))
+    found = (kept.explain(user, one, now=now) for one in ids)
+    return tuple(one for one in found if one is not None)
+
+
+def explained(kept: Attention, user: str, memory_id: str) -> Explanation:
+    """Return how a memory of a user stands; raises `CommandError` if there is none of that id."""
+    found = kept.explain(user, memory_id, now=datetime.now(UTC))
+    if found is None:
+        known = [one.id for one in listed(kept, user)]
+        close = difflib.get_close_matches(memory_id, known, n=1, cutoff=_ALIKE)
+        hint = f"did you mean {close[0]!r}?" if close else "an id is <session>/<effort>"
+        raise CommandError(f"no memory {memory_id!r}: {hint}")
+    return found
+
+
+def suppressing(kept: Attention, user: str, memory_id: str) -> Explanation:
+    """Suppress a memory of a user, and return how it stands."""
+    kept.suppress(user, memory_id, now=datetime.now(UTC))
+    return explained(kept, user, memory_id)
+
+
+def unsuppressing(kept: Attention, user: str, memory_id: str) -> Explanation:
+    """Undo the suppression of a memory of a user, and return how it stands."""
+    kept.unsuppress(user, memory_id, now=datetime.now(UTC))
+    return explained(kept, user, memory_id)
+
+
+def forgetting(kept: Attention, user: str, memory_id: str) -> Explanation:
+    """Delete what is kept of a memory of a user, and return how it stood."""
+    stood = explained(kept, user, memory_id)
+    kept.forget(user, memory_id, now=datetime.now(UTC))
+    return stood
+
+
+def nobody() -> CommandError:
+    """Return the error of who asks for attention without a name."""
+    return CommandError(
+        f"no user is named, and without one (or as {DEFAULT_USER!r}) there is no memory across "
+        "sessions: give a user id"
+    )
+
+
+def _of(agent: Agent, config: RunnableConfig) -> tuple[Attention, str]:
+    parts = parts_of(agent)
+    owner = Owner(clean(str(config.get("configurable", {}).get("user_id") or DEFAULT_USER)), "")
+    kept = attention_of(owner, parts, parts.settings)
+    if kept is None:
+        raise nobody() if owner.anonymous else CommandError("the agent keeps no attention")
+    return kept, owner.user

@@ -1,0 +1,185 @@
+"""The commands that change a thread: window, undo, rebuild the anchor."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import StateSnapshot
+
+from ...memory.anchor import limited, newest
+from ...memory.context.timeline import Part
+from ...memory.errors import CommandError
+from ...memory.messages import fenced
+from ...memory.questions import Question
+from ...memory.record import Record
+from ...memory.settings import settings
+from ...memory.tokens import TokenCounter, fit_end
+from ...memory.tools.summary import around, readable
+from ...memory.transcript import transcript
+from ...nodes.llm.structured import ask
+from ...nodes.turn.arrivals import at_rest, told_apart
+from ...nodes.turn.settling import settle
+from ...nodes.turn.state import TurnState, repacked, unpacked
+from ...prompts.loader import text as prompt
+from ..erase.checkpoints import last_node
+from .look import shown
+from .threads import Agent, Thread, collaborators_of, on_a_thread, opened, saver_of
+
+
+def visible(parts: Sequence[Part]) -> list[int]:
+    """Return the turns that stand in a context as real messages, ascending.
+
+    >>> visible([Part("turns", (), 0, turn) for turn in (1, 1, 2)])
+    [1, 2]
+    """
+    turns = {part.turn for part in parts if part.name == "turns"}
+    return sorted(turn for turn in turns if turn is not None)
+
+
+def newest_block(records: Sequence[Record]) -> dict[str, str] | None:
+    """Return the newest complete state block that the model said in these turns, else None."""
+    said = (m for one in reversed(records) for m in reversed(one.messages) if m["type"] == "ai")
+    found = (newest(message["data"].get("content", "")) for message in said)
+    return next((fields for fields in found if fields), None)
+
+
+def quoted(records: Sequence[Record], limit: int, count: TokenCounter) -> str:
+    """Return these turns as a quote of at most `limit` tokens, its fences aside; the end stays."""
+    log = transcript(records)
+    return fenced("conversation", log[fit_end(log, limit, count) :])
+
+
+def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
+    """Set how many ambient turns this thread keeps in its context; 0 is all, None the settings'.
+
+    It wins over settings of the agent and of runs. It is kept in the state and nowhere else: it
+    goes back with time travel, and a thread that is rebuilt from the archive begins without it.
+    Raises `SettingsError` if it is out of range, `TurnRunningError` if a turn is not finished.
+    """
+    window = None if turns is None else settings(ambient_window=turns).ambient_window
+    collaborators_of(agent)
+    opened(agent, config, agent.get_state(config)).at_rest()
+    agent.update_state(config, repacked({"window": window}), as_node=last_node(agent))
+
+
+aset_window = on_a_thread(set_window)
+
+
+def undo(agent: Agent, config: RunnableConfig) -> int:
+    """Make the state before the last turn the newest of the thread; return its turn, 0 for none.
+
+    The turn stays where it is, in the archive and in the checkpoints; what is said next begins a
+    branch beside it. A turn that is not finished is archived as aborted and left behind. Raises
+    `CommandError` if there is no turn, or no older checkpoint to go back to.
+    """
+    collaborators_of(agent)
+    older = agent.get_state(config)
+    thread = opened(agent, config, older)
+    if not thread.turn:
+        raise CommandError("there is no turn to undo")
+    while not _precedes(older, thread):
+        older = agent.get_state(_parent(older, thread))
+    _keep(thread, saver_of(agent).get_tuple(config))
+    agent.update_state(older.config, {}, as_node=last_node(agent))
+    return _turn(older)
+
+
+aundo = on_a_thread(undo)
+
+
+def _precedes(older: StateSnapshot, thread: Thread) -> bool:
+    """Tell whether a state is from before the last turn: at rest, or the very first of all."""
+    if older.next or not at_rest(unpacked(older.values)):
+        return older.parent_config is None and not older.values.get("messages")
+    return _turn(older) < thread.turn
+
+
+def _parent(older: StateSnapshot, thread: Thread) -> RunnableConfig:
+    if older.parent_config is None:
+        raise CommandError(
+            f"turn {thread.turn} cannot be undone: the thread has no checkpoint from before it, "
+            "since it was rebuilt from the archive, something was erased, or none was written"
+        )
+    return older.parent_config
+
+
+def _keep(thread: Thread, kept: CheckpointTuple | None) -> None:
+    """Archive what there is of an unfinished turn, so that none of its messages is lost."""
+    if at_rest(thread.state):
+        return
+    state, archive = thread.whole(kept).state, thread.collaborators.archive
+    found = told_apart(state)
+    settled = settle(state, thread.owner, found, archive)
+    if found.new:
+        begun = cast("TurnState", {**state, **settled, "turn": settled["persisted"] + 1})
+        settle(begun, thread.owner, replace(found, last=None, left=found.new, new=[]), archive)
+
+
+def _turn(found: StateSnapshot) -> int:
+    return unpacked(found.values).get("turn", 0)
+
+
+Source: TypeAlias = Literal["block", "model", "none"]
+
+_log = logging.getLogger("ebbtide.anchor")
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """The anchor as it is now, and where it is from: "none" if nothing gave one, the old stays."""
+
+    anchor: Mapping[str, str]
+    source: Source
+
+
+def rebuild_anchor(
+    agent: Agent, config: RunnableConfig, *, model: bool = False, context: object = None
+) -> Rebuilt:
+    """Set the anchor to the newest complete block in the turns that the context shows.
+
+    With `model` the model is asked for one first, about these turns; if it fails or answers
+    without a block, the newest block is taken. The anchor is kept in the state and goes back with
+    time travel; a thread that is rebuilt from the archive has the last one that a turn wrote.
+    Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not finished.
+    """
+    collaborators_of(agent)
+    thread = opened(agent, config, agent.get_state(config), context).at_rest()
+    if thread.settings.anchor == "off":
+        raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
+    records = thread.view.turns(visible(shown(thread, config, None, context).parts))
+    answer = ""
+    if model and records:
+        try:
+            answer = ask(thread.collaborators.model, _question(thread, records))
+        except Exception as error:  # noqa: BLE001 (any provider's: the old anchor must stay)
+            _log.warning("the model gave no anchor: %s", error)
+    update, rebuilt = _rebuilt(thread, records, answer)
+    if update:
+        agent.update_state(config, update, as_node=last_node(agent))
+    return rebuilt
+
+
+arebuild_anchor = on_a_thread(rebuild_anchor)
+
+
+def _question(thread: Thread, records: tuple[Record, ...]) -> Question:
+    settings, count = thread.settings, thread.collaborators.count
+    told = prompt("rebuild_anchor", limit=settings.anchor_max_tokens)
+    log = quoted(records, readable(settings, around(told, quoted((), 0, count), count)), count)
+    return Question("anchor", told, log)
+
+
+def _rebuilt(
+    thread: Thread, records: tuple[Record, ...], answer: str
+) -> tuple[dict[str, Any], Rebuilt]:
+    """Return the update of the state, empty if nothing gave an anchor, and what to say of it."""
+    said = newest(answer)
+    fields = said or newest_block(records)
+    if fields is None:
+        return {}, Rebuilt(thread.state.get("anchor", {}), "none")
+    limit, count = thread.settings.anchor_max_tokens, thread.collaborators.count
+    anchor = limited(fields, limit, count)
+    return repacked({"anchor": anchor, "view": None}), Rebuilt(anchor, "model" if said else "block")

@@ -1,0 +1,172 @@
+"""The commands that only look: turns, efforts, search, figures, the next context."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from ...memory.context.timeline import Part
+from ...memory.desk import Desk
+from ...memory.errors import CommandError
+from ...memory.metrics import Report, TurnPage, numbers_on, pages, report, turn_line
+from ...memory.settings import Settings
+from ...memory.tools.arguments import Nothing, Search
+from ...memory.tools.recall import effort_status
+from ...memory.tools.search import search_efforts
+from ...memory.view import every_turn
+from ...nodes.assemble_context import working_context
+from ...nodes.begin_turn import begin_turn
+from ...nodes.turn.messages import real
+from ...nodes.turn.parts import Collaborators
+from ...nodes.turn.state import AgentState, unpacked
+from ...nodes.turn.values import workspace
+from ..build import one
+from .threads import Agent, Thread, collaborators_of, newest, on_a_thread, opened, saver_of
+
+
+def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
+    """Return the turns of the state's lineage, 20 on a page, the newest first.
+
+    Raises `CommandError` if there is no such page, and like the others here `SessionNotFoundError`
+    if nothing was said on the thread, or by another user.
+    """
+    thread = _thread(agent, config)
+    turn = thread.tip.turn
+    if not 1 <= page <= pages(turn):
+        raise CommandError(f"there is no page {page}: the pages are 1-{pages(turn)}")
+    records = thread.view.turns(numbers_on(page, turn))
+    return TurnPage(tuple(map(turn_line, reversed(records))), page, pages(turn))
+
+
+amessages = on_a_thread(messages)
+
+
+def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
+    """Return what the tool `effort_status` answers: `efforts`, and `more` if there are more."""
+    return effort_status(_desk(_thread(agent, config)), Nothing())[1]
+
+
+aefforts = on_a_thread(efforts)
+
+
+def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
+    """Return what the tool `search_efforts` answers; such a search is not counted."""
+    desk = _desk(_thread(agent, config))
+    found: Mapping[str, Any] = search_efforts(desk, Search(query=query))[1]
+    return found
+
+
+asearch = on_a_thread(search)
+
+
+def stats(agent: Agent, config: RunnableConfig) -> Report:
+    """Return the metrics of the state's lineage."""
+    thread = _thread(agent, config)
+    return report(every_turn(thread.collaborators.archive, thread.owner, thread.tip))
+
+
+astats = on_a_thread(stats)
+
+
+def _thread(agent: Agent, config: RunnableConfig) -> Thread:
+    collaborators_of(agent)
+    return opened(agent, config, agent.get_state(config))
+
+
+def _desk(thread: Thread) -> Desk:
+    budget, count = thread.settings.context_budget, thread.collaborators.count
+    return Desk(workspace(thread.state), thread.view, thread.settings, count, budget, budget)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownContext:
+    """A working context: its parts in the order in which they are sent, and the tool schemas.
+
+    `turn` is the turn of the call. `unfinished` tells that it has begun already: then this is what
+    resuming sends, without the results of tools that are still to run.
+    """
+
+    turn: int
+    parts: tuple[Part, ...]
+    tools: tuple[dict[str, Any], ...]
+    unfinished: bool
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages, as the model is given them."""
+        return real([message for part in self.parts for message in part.messages])
+
+    @property
+    def total(self) -> int:
+        """The size of it all in tokens."""
+        return sum(part.tokens for part in self.parts)
+
+
+class _Looking(AgentState, total=False):
+    parts: tuple[Part, ...]
+
+
+def show_context(
+    agent: Agent,
+    config: RunnableConfig,
+    message: str | BaseMessage | None = None,
+    *,
+    context: object = None,
+) -> ShownContext:
+    """Return exactly what the next call of the model would be sent, if the user said `message`.
+
+    Without one it is all that stands before the user's words; of a turn that is not finished, what
+    resuming it sends. `context` is the context of that run. Raises `TurnRunningError` if there is a
+    message while a turn is not finished, or if that turn was killed before its message was in the
+    state, and what beginning a turn raises.
+    """
+    collaborators_of(agent)
+    found = agent.get_state(config)
+    thread = opened(agent, config, found, context)
+    if thread.unfinished:
+        thread = thread.whole(saver_of(agent).get_tuple(found.config))
+    return shown(thread, config, message, context)
+
+
+ashow_context = on_a_thread(show_context)
+
+
+def shown(
+    thread: Thread, config: RunnableConfig, message: str | BaseMessage | None, context: object
+) -> ShownContext:
+    """Run the nodes that a turn begins with on a copy of the state, without a checkpointer."""
+    resumed = thread.unfinished
+    if message is not None or thread.following == (START,):
+        thread.at_rest()
+    begins = not resumed or thread.turn > thread.state.get("turn", 0)
+    values = dict(thread.values)
+    if not resumed:
+        said = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
+        values["messages"] = [*values.get("messages", []), said]
+    graph = _looking(thread.collaborators, begins=begins)
+    found = graph.invoke(values, newest(config), context=cast("Any", context))
+    parts = found["parts"]
+    if message is None and not resumed:
+        parts = tuple(part for part in parts if part.name != "turn")
+    return ShownContext(found["memory"]["turn"], parts, thread.collaborators.schemas, resumed)
+
+
+def _looking(collaborators: Collaborators, *, begins: bool) -> Any:
+    graph = StateGraph(_Looking, context_schema=Settings)
+    graph.add_node("begin_turn", one(begin_turn, collaborators))
+    graph.add_node("look", partial(_look, collaborators=collaborators))
+    graph.add_edge(START, "begin_turn" if begins else "look")
+    graph.add_edge("begin_turn", "look")
+    graph.add_edge("look", END)
+    return graph.compile(checkpointer=False)
+
+
+def _look(
+    state: _Looking, runtime: Runtime[Settings], *, collaborators: Collaborators
+) -> dict[str, Any]:
+    return {"parts": working_context(unpacked(state), runtime, collaborators).parts}

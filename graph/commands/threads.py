@@ -1,0 +1,217 @@
+"""A thread as a command finds it: its session, its state, and whether it is at rest."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.graph import START
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot
+
+from ...memory.archive.protocol import Archive
+from ...memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
+from ...memory.messages import clean
+from ...memory.record import Owner, Tip
+from ...memory.settings import Settings, resolve
+from ...memory.view import View, past
+from ...nodes.turn.arrivals import at_rest, told_apart
+from ...nodes.turn.parts import Collaborators
+from ...nodes.turn.state import TurnState, unpacked
+from ...nodes.turn.values import owned, tip_of, user_of
+from ..build import MemoryGraph
+from ..middleware import middleware_of
+
+Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread with what its agent works with.
+
+    `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints,
+    `checkpoint` is the id of the one that was found.
+    """
+
+    collaborators: Collaborators
+    owner: Owner
+    settings: Settings
+    values: dict[str, Any]
+    following: tuple[str, ...]
+    kept: bool
+    checkpoint: str
+
+    @property
+    def state(self) -> TurnState:
+        """The state as the nodes see it."""
+        return unpacked(self.values)
+
+    @property
+    def turn(self) -> int:
+        """The turn that was begun last; an unfinished one may not have been counted yet."""
+        return last_turn(self.state, self.following)
+
+    @property
+    def tip(self) -> Tip:
+        """What the state has committed; without checkpoints the newest branch of the archive.
+
+        Raises `SessionNotFoundError` if nothing was said yet.
+        """
+        if "persisted" in self.state:
+            return tip_of(self.state)
+        archive = self.collaborators.archive
+        tip = None if self.kept else archive.reseeding(self.owner) or archive.newest(self.owner)
+        if tip is None:
+            raise SessionNotFoundError(self.owner.thread)
+        return tip
+
+    @property
+    def view(self) -> View:
+        """The archive as this state sees it."""
+        return past(self.collaborators.archive, self.owner, self.tip)
+
+    def whole(self, kept: CheckpointTuple | None) -> "Thread":
+        """Return the thread with what its checkpoint `kept` has and snapshots do not show.
+
+        That is what the model said in an unfinished turn beside its answers.
+        """
+        hidden = kept.checkpoint["channel_values"].get("raw_answers") if kept else None
+        return replace(self, values={**self.values, "raw_answers": hidden or {}})
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a turn was begun that the archive does not have whole.
+
+        A crash between what a node wrote and its checkpoint leaves no node to follow, so the
+        messages are looked at as well.
+        """
+        return bool(self.following) or not at_rest(self.state)
+
+    def at_rest(self) -> "Thread":
+        """Return the thread; raises `TurnRunningError` if its last turn is not finished."""
+        if self.unfinished:
+            raise TurnRunningError(self.owner.thread, self.turn)
+        return self
+
+
+def on_a_thread(command: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Return the asynchronous form of a command: it runs on a thread, with any checkpointer."""
+
+    @wraps(command)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(command, *args, **kwargs)
+
+    run.__name__ = run.__qualname__ = f"a{command.__name__}"
+    return run
+
+
+def last_turn(state: TurnState, following: tuple[str, ...]) -> int:
+    """Return the turn that was begun last in a state, counted or not."""
+    turn = state.get("turn", 0)
+    waiting = turn == state.get("persisted", 0) and bool(told_apart(state).new)
+    return turn + (waiting or any(map(_begins, following)))
+
+
+def _begins(node: str) -> bool:
+    """Tell whether a turn that a node follows in has a message and no number yet."""
+    return node in {START, "begin_turn"} or node.endswith(".before_agent")
+
+
+def collaborators_of(agent: Agent) -> Collaborators:
+    """Return what an agent works with; raises `SettingsError` if it keeps no memory of threads."""
+    collaborators = parts_of(agent)
+    if not agent.checkpointer:
+        raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
+    return collaborators
+
+
+def parts_of(agent: Agent) -> Collaborators:
+    """Return the parts of an agent, which may keep no memory of threads.
+
+    Raises `SettingsError` if it is neither a graph of Ebbtide's nor has its middleware.
+    """
+    graph = agent.builder
+    if isinstance(graph, MemoryGraph):
+        return graph.collaborators
+    middleware = middleware_of(agent)
+    if middleware is None:
+        raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
+    return middleware.collaborators(agent)
+
+
+def saver_of(agent: Agent) -> BaseCheckpointSaver[Any]:
+    """Return an agent's checkpointer; raises `SettingsError` if it is that of an outer graph."""
+    if not isinstance(agent.checkpointer, BaseCheckpointSaver):
+        raise SettingsError("the agent's checkpointer is not its own: pass the outermost graph")
+    return agent.checkpointer
+
+
+def opened(
+    agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object = None
+) -> Thread:
+    """Return the thread that `config` names, as `found` has it; `context` is that of a run.
+
+    Raises `SessionNotFoundError` if it belongs to another user, `TipNotFoundError` if its state is
+    of another archive.
+    """
+    collaborators_of(agent)
+    return thread_of(agent, config, found, context)
+
+
+def thread_of(
+    agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object = None
+) -> Thread:
+    """Return a thread as `opened` does, of an agent that may have no checkpointer."""
+    collaborators, chosen = parts_of(agent), config.get("configurable", {})
+    settings = resolve(context, collaborators.settings)
+    user = user_of(settings, chosen)
+    known = owned(unpacked(found.values), user, collaborators.archive)
+    owner = known or Owner(user, clean(str(chosen["thread_id"])))
+    return Thread(
+        collaborators,
+        owner,
+        settings,
+        found.values,
+        following=found.next,
+        kept=found.created_at is not None,
+        checkpoint=str(found.config.get("configurable", {}).get("checkpoint_id", "")),
+    )
+
+
+def owner_in(agent: Agent, config: RunnableConfig) -> Owner:
+    """Return whose session a thread is, as its user knows it.
+
+    Raises `SessionNotFoundError` if the thread's state is another user's, `TipNotFoundError` if it
+    is of another archive.
+    """
+    kept = isinstance(agent.checkpointer, BaseCheckpointSaver)
+    values = agent.get_state(newest(config)).values if kept else {}
+    owner = named(agent, config)
+    return owned(unpacked(values), owner.user, parts_of(agent).archive) or owner
+
+
+def named(agent: Agent, config: RunnableConfig) -> Owner:
+    """Return the session that a config names, of an agent that stands alone."""
+    chosen = config.get("configurable", {})
+    user = user_of(parts_of(agent).settings, chosen)
+    return Owner(user, clean(str(chosen["thread_id"])))
+
+
+def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
+    """Return the tip of a session's branch; raises `SettingsError` if there is none of the name."""
+    tips = {tip.branch: tip for tip in archive.tips(owner)}
+    if branch not in tips:
+        raise SettingsError(f"no branch {branch!r}: use one of {', '.join(tips)}")
+    return tips[branch]
+
+
+def newest(config: RunnableConfig) -> RunnableConfig:
+    """Return the config of the newest state of the thread, whichever state `config` names."""
+    chosen = config.get("configurable", {})
+    kept = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
+    return {**config, "configurable": kept}

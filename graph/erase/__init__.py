@@ -1,0 +1,1 @@
+"""Erasing a turn, a session or a user: archive, state and checkpoints."""

@@ -1,0 +1,281 @@
+"""Erase a turn, a session or a user for good: archive, attention, saved states and checkpoints."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.types import StateSnapshot
+
+from ...memory.archive.protocol import Archive
+from ...memory.efforts import Effort
+from ...memory.erasing import TurnPlace
+from ...memory.errors import AnswerError, SessionNotFoundError, SettingsError, TurnArrivedError
+from ...memory.record import Owner, Tip
+from ...memory.settings import user_named
+from ...memory.tools.summary import EffortSummary, summarise
+from ...nodes.llm.drive import drive
+from ...nodes.turn.attention import changed
+from ...nodes.turn.parts import Collaborators
+from ...nodes.turn.recovery import state_at
+from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
+from ...nodes.turn.values import saved
+from ..commands.threads import Thread, newest, on_a_thread, owner_in, parts_of, thread_of, tip_named
+from .checkpoints import Agent, delete_threads, reclaimed, replace_all
+
+_log = logging.getLogger("ebbtide.summary")
+_OURS = AgentState.__annotations__.keys() | {"structured_response"}
+"""Keys of the state that an erasure writes anew, or leaves out; others are the application's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureReport:
+    """What erasing a turn did.
+
+    `erased` are the places, branch and turn, whose text is gone; `quoted` those of other turns
+    that say some of the same and were not touched. `resummarised` are efforts whose summary was
+    emptied and written again from what remains, `stale` those whose summary is still to be.
+    `not_erased` says, in sentences, what could not be erased.
+    """
+
+    turn: int
+    erased: tuple[TurnPlace, ...]
+    quoted: tuple[TurnPlace, ...]
+    resummarised: tuple[str, ...]
+    stale: tuple[str, ...]
+    not_erased: tuple[str, ...]
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The branches whose record of the turn was erased."""
+        return tuple(branch for branch, _ in self.erased)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionReport:
+    """Which sessions were deleted, and in sentences what could not be erased."""
+
+    sessions: tuple[Owner, ...]
+    not_erased: tuple[str, ...] = ()
+
+
+def erase(
+    agent: Agent, config: RunnableConfig, turn: int, *, branch: str | None = None
+) -> ErasureReport:
+    """Erase a turn of the thread that `config` names, and say what was done.
+
+    The thread must be the user's of `config`; without a user id it must be nobody's. It goes on
+    from its newest state; its older checkpoints are removed, so that nobody can go back in it.
+    `branch` names another branch of the session to erase from, by default it is the thread's own.
+    Interrupted at any point, it is completed by erasing again. No turn of the thread may run
+    meanwhile: if one wrote a checkpoint before they are replaced, they stay as they are, and
+    `TurnArrivedError` asks to erase again. Raises `TurnNotFoundError`, `TurnRunningError`,
+    `SessionNotFoundError`, and `SettingsError` if the graph is not an agent of Ebbtide's that
+    stands alone; nothing is then changed.
+    """
+    thread = _opened(agent, config)
+    parts, owner = thread.collaborators, thread.owner
+    archive, tip = parts.archive, thread.tip
+    erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
+    parts.keywords.clear()
+    parts.laid_out.clear()
+    written = _resummarised(parts, owner)
+    left = [*erased.left, *_forgotten(parts, owner)]
+    if thread.kept or (_saver(agent) and archive.reseeding(owner)):
+        left += _replaced(agent, config, thread, turn)
+    names = (f"the name of effort {name!r}, which the turn opened" for name in erased.named)
+    return ErasureReport(
+        turn=erased.turn,
+        erased=erased.places,
+        quoted=erased.quoted,
+        resummarised=tuple(name for name, done in written.items() if done),
+        stale=tuple(name for name, done in written.items() if not done),
+        not_erased=(*names, *left),
+    )
+
+
+aerase = on_a_thread(erase)
+
+
+def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
+    """Delete all that is kept of the thread that `config` names, and of what it concluded.
+
+    Its turns, its memories in attention, its saved states and its checkpoints; nothing of it is
+    ever surfaced again. The thread must be the user's of `config`. Raises `SessionNotFoundError`
+    if there is none.
+    """
+    parts, owner = parts_of(agent), owner_in(agent, config)
+    deleted = [
+        parts.archive.delete_session(one)
+        for one in parts.archive.sessions(owner.user)
+        if one.thread == owner.thread
+    ]
+    gone = tuple(one for done in deleted for one in done.sessions)
+    # Last its own: from its state it is known whose session a thread is that was copied.
+    threads = dict.fromkeys([owner.thread, str(config["configurable"]["thread_id"])])
+    unnamed = owner.user if gone else None  # a thread without memory may be anybody's
+    known = _threads_of(agent, owner.user, threads, unnamed)
+    if not gone and not known:
+        raise SessionNotFoundError(owner.thread)
+    left = [told for done in deleted for told in done.left] + _forgotten(parts, owner)
+    left += _deleted(agent, known, gone)
+    return DeletionReport(gone, tuple(dict.fromkeys([*left, *_reclaimed(agent)])))
+
+
+adelete_session = on_a_thread(delete_session)
+
+
+def delete_user(agent: Agent, user_id: str) -> DeletionReport:
+    """Delete all sessions of a user, with all that `delete_session` deletes, and all memories.
+
+    All in one transaction of the archive, whose other writers wait. If that fails, nothing was
+    deleted; interrupted at any point, it is completed by deleting again. Raises `SettingsError` if
+    `user_id` can be no user's.
+    """
+    user_id, parts = user_named(user_id), parts_of(agent)
+    left: list[str] = []
+
+    # The archive still has the sessions then: without them nobody would know which threads to try.
+    def checkpoints(gone: Sequence[Owner]) -> None:
+        threads = sorted({one.thread for one in gone})
+        left.extend(_deleted(agent, _threads_of(agent, user_id, threads, user_id), gone))
+
+    deleted = parts.archive.delete_user(user_id, checkpoints)
+    left += [*deleted.left, *_forgotten(parts, Owner(user_id, "")), *_reclaimed(agent)]
+    return DeletionReport(deleted.sessions, tuple(dict.fromkeys(left)))
+
+
+adelete_user = on_a_thread(delete_user)
+
+
+def _forgotten(parts: Collaborators, owner: Owner) -> list[str]:
+    """Let what was read of a user be read again; say if something still holds it."""
+    parts.keywords.clear()
+    parts.laid_out.clear()
+    if changed(owner, parts):
+        return []
+    return [f"attention of {owner.user!r}: its cache was not reached, and keeps it a day at most"]
+
+
+def _threads_of(agent: Agent, user: str, threads: Iterable[str], unnamed: str | None) -> list[str]:
+    """Return which threads have checkpoints of a user; `unnamed`: whose those are that say none."""
+    return [one for one in threads if _saver(agent) and _user(agent, one, unnamed) == user]
+
+
+def _deleted(agent: Agent, threads: Sequence[str], gone: Iterable[Owner]) -> list[str]:
+    """Delete the checkpoints of threads; say which could not be, those of larger graphs too."""
+    saver = _saver(agent)
+    outer = {one.thread for one in gone if saver is None or one.namespace}.difference(threads)
+    return [
+        *(delete_threads(saver, threads) if saver else ()),
+        *(
+            f"checkpoints: the agent has none of thread {one!r} of its own; delete that with the "
+            "checkpointer of the graph around it"
+            for one in sorted(outer)
+        ),
+    ]
+
+
+def _reclaimed(agent: Agent) -> tuple[str, ...]:
+    saver = _saver(agent)
+    return reclaimed(saver) if saver else ()
+
+
+def _user(agent: Agent, thread: str, unnamed: str | None) -> str | None:
+    """Return whose session the checkpoints of a thread are of: `unnamed` if they do not say."""
+    found = agent.get_state({"configurable": {"thread_id": thread}})
+    if found.created_at is None:
+        return None
+    session = unpacked(found.values).get("session")
+    return session["user"] if session else unnamed
+
+
+def _resummarised(parts: Collaborators, owner: Owner) -> dict[str, bool]:
+    """Summarise the concluded efforts of a session that are stale; tell which succeeded.
+
+    Those whose call fails keep the redacted summary and stay stale.
+    """
+    done: dict[str, bool] = {}
+    for tip in parts.archive.tips(owner):
+        for effort in _stale(parts.archive, owner, tip):
+            answer = _summary(parts, owner, tip, effort)
+            done[effort.id] = answer is not None and done.get(effort.id, True)
+            if answer is not None:
+                again = replace(effort, summary=answer.summary, importance=answer.importance)
+                again = replace(again, keywords=tuple(answer.keywords), stale=False)
+                parts.archive.resummarised(owner, tip, again)
+    return done
+
+
+def _stale(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Effort]:
+    total = archive.efforts(owner, tip, 0).total
+    for effort in archive.efforts(owner, tip, total).efforts:
+        if effort.stale and effort.status == "concluded":
+            yield effort
+
+
+def _summary(parts: Collaborators, owner: Owner, tip: Tip, effort: Effort) -> EffortSummary | None:
+    """Return a summary of what remains of an effort's log, None if no model gives one."""
+    turns = parts.archive.effort_turns(owner, tip, effort.id)
+    records = parts.archive.turns(owner, tip, [turn for turn in turns if turn <= effort.turn])
+    log = [record for record in records if record.status != "erased"]
+    try:
+        return drive(summarise(effort, log, parts.settings, parts.count), parts.models)
+    except AnswerError as error:
+        _log.warning("the summary of %r stays redacted: %s", effort.id, error)
+        return None
+
+
+def _opened(agent: Agent, config: RunnableConfig) -> Thread:
+    """Return a thread at rest, with or without checkpoints of its own."""
+    found = (
+        agent.get_state(newest(config))
+        if _saver(agent)
+        else StateSnapshot({}, (), config, None, None, None, (), ())
+    )
+    thread = thread_of(agent, config, found).at_rest()
+    if not thread.kept:
+        _not_inside(thread)
+    return thread
+
+
+def _not_inside(thread: Thread) -> None:
+    """Raise an error that says why there is no such session: it may be one of a larger graph."""
+    archive, owner = thread.collaborators.archive, thread.owner
+    if archive.newest(owner) is not None:
+        return
+    if any(one.thread == owner.thread for one in archive.sessions(owner.user)):
+        raise SettingsError(
+            f"thread {owner.thread!r} is one of a larger graph: only for an agent that stands "
+            "alone a turn can be erased"
+        )
+    raise SessionNotFoundError(owner.thread)
+
+
+def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -> tuple[str, ...]:
+    """Replace the checkpoints of a thread by the state that the archive has of it."""
+    parts, owner, tip = thread.collaborators, thread.owner, thread.tip
+    now = thread_of(agent, config, agent.get_state(newest(config)))
+    state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
+    # Another erasure may have replaced them meanwhile, or be about to: there is no turn in that.
+    same = now.checkpoint == thread.checkpoint or now.state.get("messages") == state["messages"]
+    if now.kept and not same:
+        raise TurnArrivedError(owner.thread, turn)
+    before = now.state if now.kept else thread.state
+    chosen = unpacked({"memory": saved({"window": before.get("window")})})
+    kept = {key: value for key, value in now.values.items() if key not in _OURS}
+    values = {**kept, **repacked(cast("TurnState", {**state, **chosen}))}
+    saver = cast("BaseCheckpointSaver[Any]", agent.checkpointer)
+    parts.archive.reseed(owner, tip)
+    left = replace_all(agent, saver, newest(config), values)
+    parts.archive.reseed(owner, None)
+    named = ", ".join(map(repr, kept))
+    return (
+        (*left, f"the application's own keys in the state of the thread: {named}") if kept else left
+    )
+
+
+def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:
+    return agent.checkpointer if isinstance(agent.checkpointer, BaseCheckpointSaver) else None

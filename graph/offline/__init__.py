@@ -1,0 +1,1 @@
+"""What the offline model is made of: requests it understands, answers, summaries."""

@@ -1,0 +1,1 @@
+"""Attention: which concluded efforts of a user's sessions are worth surfacing now."""

@@ -1,0 +1,305 @@
+"""Attention: what fades and how fast, and what every store of it must do.
+
+effective = min(100, base * decay * boost)
+    decay     = max(0.3, 1 - 0.01 * days)
+    boost     = min(1.5, 1 + 0.02 * accesses)
+
+Computed whenever it is asked for, never stored and never by a scheduled job.
+
+A memory fades from attention, not from storage: how much it holds is computed by the law in
+`fading` whenever it is asked for.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal, Protocol, TypeAlias
+
+from ..terms import terms
+
+Level: TypeAlias = Literal["high", "medium", "low"]
+
+CEILING = 100.0
+"""The most that a memory can hold of attention."""
+
+DAILY_DECAY = 0.01
+"""What a memory loses a day, a fraction of its base."""
+
+LEAST_DECAY = 0.3
+"""What is left of a base after 70 days, and stays."""
+
+DECAYING = round((1.0 - LEAST_DECAY) / DAILY_DECAY)
+"""The days after which time takes nothing more: 70."""
+
+BOOST = 0.02
+"""What each access adds, a fraction."""
+
+MOST_BOOST = 1.5
+"""What 25 accesses give; more give no more."""
+
+CONTEXT_BOOST = 0.2
+"""What a message adds that holds all keywords of a memory, a fraction."""
+
+HIGH = 70.0
+"""From here on a memory is high in attention; from the threshold on it is in it."""
+
+DAY = timedelta(days=1)
+
+
+def decay(days: float) -> float:
+    """Return what time leaves of a base; days may be a fraction and are never negative.
+
+    >>> decay(20), decay(200), decay(-3)
+    (0.8, 0.3, 1.0)
+    """
+    return max(LEAST_DECAY, 1.0 - DAILY_DECAY * max(0.0, days))
+
+
+def boost(accesses: int) -> float:
+    """Return what accesses make of a base.
+
+    >>> boost(0), boost(10), boost(1000)
+    (1.0, 1.2, 1.5)
+    """
+    return min(MOST_BOOST, 1.0 + BOOST * accesses)
+
+
+def days_between(created: datetime, now: datetime) -> float:
+    """Return the days of 24 hours since a memory was created, 0 if the clock went back behind it.
+
+    Both moments have a time zone.
+    """
+    # Moments of one zone are subtracted as its clocks show them, which jump in spring and autumn.
+    return max(0.0, (now.astimezone(UTC) - created.astimezone(UTC)) / DAY)
+
+
+def effective(base: int, days: float, accesses: int) -> float:
+    """Return how much a memory holds of attention, 0-100.
+
+    >>> effective(50, 20, 0), effective(90, 0, 25)
+    (40.0, 100.0)
+    """
+    return min(CEILING, base * decay(days) * boost(accesses))
+
+
+def in_context(held: float, related: float) -> float:
+    """Return how much a memory holds beside a message, of which `related` is `relevance`.
+
+    >>> in_context(50, 1), in_context(90, 1)
+    (60.0, 100.0)
+    """
+    return min(CEILING, held * (1.0 + CONTEXT_BOOST * related))
+
+
+def level(held: float, threshold: float) -> Level:
+    """Return whether a memory is high or medium in attention, or low: not in it.
+
+    >>> level(70, 40), level(40, 40), level(39.9, 40)
+    ('high', 'medium', 'low')
+    """
+    if held < threshold:
+        return "low"
+    return "high" if held >= HIGH else "medium"
+
+
+def fading_day(base: int, accesses: int, threshold: float) -> int | None:
+    """Return the first day on which a memory is below the threshold, None if it never is.
+
+    >>> fading_day(50, 0, 40), fading_day(90, 0, 40), fading_day(89, 25, 40)
+    (21, 56, None)
+    """
+    days = range(DECAYING + 1)
+    return next((day for day in days if effective(base, day, accesses) < threshold), None)
+
+
+def relevance(keywords: Sequence[str], message: str) -> float:
+    """Return the share of the keywords that are in a message, 0-1; each with all its words.
+
+    >>> relevance(["refresh token", "axios"], "Are the refresh tokens stored?")
+    0.5
+    """
+    return share_of(keywords, frozenset(terms(message)))
+
+
+def share_of(keywords: Sequence[str], said: Collection[str]) -> float:
+    """Return the share of the keywords all of whose terms were said, 0-1.
+
+    >>> share_of(["refresh token", "axios"], {"refresh", "token", "store"})
+    0.5
+    """
+    wanted = [terms(keyword) for keyword in keywords]
+    counted = [one for one in wanted if one]
+    return sum(all(term in said for term in one) for one in counted) / max(1, len(counted))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A concluded effort of a user: its qualified id, and what the law asks of it.
+
+    `base` is its importance, 0-100; `created` is when it was concluded, with a time zone.
+    """
+
+    id: str
+    base: int
+    created: datetime
+    keywords: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A memory in attention, how much it holds of it now, 0-100, and what a message says of it.
+
+    `relevance` is the share of its keywords that the message holds, 0 without a message.
+    """
+
+    id: str
+    effective: float
+    relevance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a memory is in attention or not.
+
+    `days` since it was created; `fades` is the first moment in UTC, by whole days since then, at
+    which it is below the threshold without further access, None if it never is.
+    """
+
+    id: str
+    base: int
+    days: float
+    accesses: int
+    effective: float
+    level: Level
+    fades: datetime | None
+    suppressed: bool
+    attended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of a memory: how often it was accessed, and whether it was taken out.
+
+    `attended`: it entered, and no reading has found yet that it must leave.
+    """
+
+    memory: Memory
+    accesses: int = 0
+    suppressed: bool = False
+    withdrawn: bool = False
+    attended: bool = False
+
+    @property
+    def may_enter(self) -> bool:
+        """Whether nobody took it out."""
+        return not (self.suppressed or self.withdrawn)
+
+    def holds(self, now: datetime) -> float:
+        """Return how much it holds of attention, 0-100."""
+        memory = self.memory
+        return effective(memory.base, days_between(memory.created, now), self.accesses)
+
+    def enters(self, threshold: float, now: datetime) -> bool:
+        """Tell whether it is in attention if there is room."""
+        return self.may_enter and self.holds(now) >= threshold
+
+    def is_liftable(self, threshold: float, now: datetime) -> bool:
+        """Tell whether a message that has all its keywords could lift it to the threshold."""
+        return in_context(self.holds(now), 1) >= threshold
+
+
+class Attention(Protocol):
+    """What is in each user's attention; whatever passes `tests/memory/attention` is one.
+
+    Every method takes whose attention and when. A memory is in attention if it is at the threshold
+    or above, unless it was suppressed or withdrawn, or did not fit in. What cannot be done raises
+    `AttentionError`; nothing is then changed.
+    """
+
+    def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
+        """Keep a memory; one that is known is renewed and keeps its accesses and suppression.
+
+        It enters if it is at the threshold or above. If more than the capacity are in attention
+        then, the lowest leaves.
+        """
+
+    def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
+        """Count an access; the memory may enter again. An unknown one changes nothing."""
+
+    def top(self, user_id: str, limit: int, *, now: datetime) -> tuple[Ranked, ...]:
+        """Return the memories that hold most of attention, ties newest first, then by id.
+
+        Those that have faded leave first.
+        """
+
+    def prune(self, user_id: str, *, now: datetime) -> int:
+        """Let those leave that have faded, and return how many did."""
+
+    def refresh_for_context(
+        self, user_id: str, message: str, limit: int, *, now: datetime
+    ) -> tuple[Ranked, ...]:
+        """Return what `top` would if a message were the context, of all memories; see `in_context`.
+
+        It is for this call only: nothing enters or leaves. Withdrawn and suppressed ones are left
+        out.
+        """
+
+    def changed(self, user_id: str) -> bool:
+        """Forget what was read before of a user: the archive's table has changed.
+
+        Tell whether it could be forgotten at once.
+        """
+
+    def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
+        """Take a memory out of attention until `unsuppress`; tell whether it is known."""
+
+    def unsuppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
+        """Undo `suppress`: the memory may enter again; tell whether it is known."""
+
+    def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:
+        """Return the ids of the memories that are suppressed, in order."""
+
+    def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
+        """Take out a memory whose effort was reopened, until it is added again."""
+
+    def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:
+        """Delete all that is kept of a memory."""
+
+    def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
+        """Return how a memory stands, None if it is unknown."""
+
+
+def ranked(
+    memories: Iterable[Kept], threshold: float, *, now: datetime, message: str = ""
+) -> tuple[Ranked, ...]:
+    """Return the memories that are in attention now, or would be beside a message, most first.
+
+    Ties are broken by the newest, then by id. Those that were taken out are left out.
+    """
+    said = frozenset(terms(message))
+    held = ((kept.memory, _beside(kept, said, now)) for kept in memories if kept.may_enter)
+    inside = [(memory, found) for memory, found in held if found.effective >= threshold]
+    inside.sort(key=lambda one: (-one[1].effective, -one[0].created.timestamp(), one[0].id))
+    return tuple(found for _, found in inside)
+
+
+def _beside(kept: Kept, said: Collection[str], now: datetime) -> Ranked:
+    related = share_of(kept.memory.keywords, said) if said else 0.0
+    return Ranked(kept.memory.id, in_context(kept.holds(now), related), related)
+
+
+def explained(kept: Kept, threshold: float, *, attended: bool, now: datetime) -> Explanation:
+    """Return how a memory stands at a moment."""
+    memory = kept.memory
+    fades = fading_day(memory.base, kept.accesses, threshold)
+    return Explanation(
+        id=memory.id,
+        base=memory.base,
+        days=days_between(memory.created, now),
+        accesses=kept.accesses,
+        effective=kept.holds(now),
+        level=level(kept.holds(now), threshold),
+        fades=None if fades is None else memory.created.astimezone(UTC) + fades * DAY,
+        suppressed=kept.suppressed,
+        attended=attended,
+    )

@@ -1,0 +1,70 @@
+"""Surfacing: what a user concluded in earlier sessions comes into the context of a new one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from .. import banners
+from ..efforts import Effort, Workspace, happened, within_limit
+from ..names import parted, session_name
+from ..settings import Settings
+from ..view import View
+from .law import Attention, Ranked, relevance
+
+RELATED = 0.5
+"""The share of a memory's keywords that what is related to it says, or `min_keyword_overlap`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attended:
+    """The attention of a session's user at a moment, and what of it the session can see."""
+
+    attention: Attention
+    view: View
+    settings: Settings
+    now: datetime
+
+    def surfaced(self, space: Workspace, said: str) -> Workspace:
+        """Return the workspace of a first turn with what is in attention beside what was said.
+
+        Raises `AttentionError`.
+        """
+        self.attention.prune(self._user, now=self.now)
+        found = self._visible(self._beside(said))
+        chosen = tuple(one.id for one in islice(found, self.settings.attention_limit))
+        if not chosen:
+            return space
+        event = {"type": "surfaced", "efforts": [*chosen]}
+        space = happened(space, event, banners.surfaced(chosen))
+        return within_limit(space, self.settings.summaries_limit)
+
+    def related(self, said: str) -> Sequence[str]:
+        """Return the memories that a text is about, best first, at most `recall_hints`.
+
+        Raises `AttentionError`.
+        """
+        beside = self._visible(one for one in self._beside(said) if one.relevance)
+        found = (one.id for one in beside if self._is_about(one, said))
+        return tuple(islice(found, self.settings.recall_hints))
+
+    def _is_about(self, effort: Effort, said: str) -> bool:
+        share = relevance(effort.keywords, said)
+        enough = self.settings.min_keyword_overlap
+        return share >= RELATED or round(share * len(effort.keywords)) >= enough
+
+    @property
+    def _user(self) -> str:
+        return self.view.owner.user
+
+    def _beside(self, said: str) -> tuple[Ranked, ...]:
+        most = self.settings.attention_capacity
+        return self.attention.refresh_for_context(self._user, said, most, now=self.now)
+
+    def _visible(self, found: Iterable[Ranked]) -> Iterator[Effort]:
+        """Yield what other sessions concluded on their newest branch, and what is there still."""
+        own = session_name(self.view.owner)
+        for one in found:
+            effort = None if parted(one.id)[0] == own else self.view.effort(one.id, ())
+            if effort is not None and effort.status == "concluded":
+                yield effort

@@ -1,0 +1,193 @@
+"""Opening, switching, closing and reopening efforts, and changing their goal."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from .. import banners
+from ..desk import Desk, Outcome
+from ..efforts import Effort, Workspace, aims, as_shown, happened, snapshot, within_limit
+from ..errors import AnswerError, ToolError
+from ..names import is_qualified, slug
+from ..questions import Asks
+from ..transcript import transcript
+from .arguments import Active, Open, Reopen, UpdateGoal
+from .recall import brought_back, fitting
+from .summary import summarise
+
+
+def open_effort(desk: Desk, args: Open) -> Outcome:
+    """Begin an effort and make it active."""
+    name = slug(args.name)
+    _refuse_taken(desk, name)
+    _refuse_crowd(desk)
+    effort = Effort(name, "open", goal=args.goal, constraints=tuple(args.constraints))
+    event = {"type": "opened", **snapshot(effort), **_related(desk, effort)}
+    space = happened(desk.space, event, banners.started(name))
+    return desk.put(space), {"status": "opened", "effort_id": name}
+
+
+def switch_effort(desk: Desk, args: Active) -> Outcome:
+    """Make another open effort the active one; without a name none is, and all stay open."""
+    if not args.effort_id.strip():
+        return _paused(desk)
+    effort = desk.find_open(args.effort_id)
+    space = desk.space
+    if space.active != effort.id:
+        event = {"type": "switched", "effort": effort.id}
+        space = happened(space, event, banners.switched(effort.id))
+    return desk.put(space), {"status": "switched", "effort_id": effort.id, **aims(effort)}
+
+
+def reopen_effort(desk: Desk, args: Reopen) -> Outcome:
+    """Go on with a concluded effort; its log continues, a goal takes the place of the old one."""
+    effort = desk.find_own(args.effort_id)
+    if effort.status == "open":
+        raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
+    _refuse_crowd(desk)
+    made = desk.view.compression(effort.id)
+    event = {"type": "reopened", **snapshot(effort)}
+    if made is not None:
+        event["compressed"] = made.turn
+    space = happened(desk.space, event, banners.reopened(effort.id))
+    aimed = _aimed(effort, args.goal)
+    result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
+    result |= aims(aimed) | _log(desk, effort)
+    return desk.put(_updated(space, effort, aimed)), result
+
+
+def update_goal(desk: Desk, args: UpdateGoal) -> Outcome:
+    """Change goal and constraints of the active effort; the change is recorded with its turn."""
+    if desk.space.active is None:
+        listed = ", ".join(desk.space.open) or "none"
+        raise ToolError(
+            "no effort is active, so there is no goal to update; "
+            f"use switch_effort or open_effort first; open: {listed}"
+        )
+    added, dropped = _worded(args.add_constraints), _worded(args.drop_constraints)
+    if not (args.goal.strip() or added or dropped):
+        raise ToolError("nothing to update: goal, add_constraints and drop_constraints are empty")
+    effort = desk.find(desk.space.active)
+    changed = replace(_aimed(effort, args.goal), constraints=_constraints(effort, added, dropped))
+    space = _updated(desk.space, effort, changed, args.rationale)
+    return desk.put(space), {"status": "updated", "effort_id": effort.id, **aims(changed)}
+
+
+def _log(desk: Desk, effort: Effort) -> dict[str, Any]:
+    """Return what is said of the log that stands in the context again, its newest turns."""
+    log = desk.view.log(effort.id)
+    return brought_back(desk, effort, log, fitting(desk, log[::-1])) if log else {}
+
+
+def _paused(desk: Desk) -> Outcome:
+    active = desk.space.active
+    if active is None:
+        return desk, {"status": "paused"}
+    event = {"type": "paused", "effort": active}
+    space = happened(desk.space, event, banners.paused(active))
+    return desk.put(space), {"status": "paused", "effort_id": active}
+
+
+def _aimed(effort: Effort, goal: str) -> Effort:
+    return replace(effort, goal=goal) if goal.strip() else effort
+
+
+def _worded(constraints: Sequence[str]) -> list[str]:
+    return [said for one in constraints if (said := one.strip())]
+
+
+def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
+    """Return the constraints of an effort without some and with others, word for word.
+
+    Those that go may be named as the context shows them.
+    """
+    known = set(map(as_shown, effort.constraints))
+    for one in dropped:
+        if as_shown(one) not in known:
+            listed = "; ".join(map(repr, effort.constraints)) or "none"
+            raise ToolError(
+                f"no constraint {one!r} of {effort.id!r} to drop; those that hold: {listed}"
+            )
+    gone = set(map(as_shown, dropped))
+    left = [one for one in effort.constraints if as_shown(one) not in gone]
+    return tuple(dict.fromkeys([*left, *added]))
+
+
+def _updated(space: Workspace, before: Effort, after: Effort, why: str = "") -> Workspace:
+    """Return the workspace with what changed between two states of an effort, if anything did."""
+    told = {**snapshot(after), "rationale": why}
+    if after.goal != before.goal:
+        event = {"type": "goal_updated", **told}
+        space = happened(space, event, banners.goal_updated(after.id))
+    if after.constraints != before.constraints:
+        event = {"type": "constraints_updated", **told}
+        space = happened(space, event, banners.constraints_updated(after.id))
+    return space
+
+
+def _related(desk: Desk, effort: Effort) -> dict[str, list[str]]:
+    """Return what other sessions have on an effort and the context lacks, if anything."""
+    if desk.related is None or not desk.settings.recall_hints:
+        return {}
+    asked = desk.related(f"{effort.id} {effort.goal}".strip())
+    away = [name for name in asked if is_qualified(name) and name not in desk.space.summaries]
+    found = [one.id for one in desk.view.efforts_named(away, desk.space.events)]
+    related = [name for name in found if is_qualified(name)][: desk.settings.recall_hints]
+    return {"related": related} if related else {}
+
+
+def _refuse_taken(desk: Desk, name: str) -> None:
+    taken = desk.view.effort(name, desk.space.events)
+    if taken is not None:
+        tool = "switch_effort" if taken.status == "open" else "reopen_effort"
+        raise ToolError(
+            f"an effort {name!r} exists already and is {taken.status}; "
+            f"use {tool} to go on with it, or choose another name"
+        )
+
+
+def _refuse_crowd(desk: Desk) -> None:
+    efforts = desk.space.open
+    if len(efforts) >= desk.settings.max_open_efforts:
+        idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
+        raise ToolError(
+            f"{len(efforts)} efforts are open, and no more than {desk.settings.max_open_efforts} "
+            f"may be; close one first, for example {idle!r}, which was idle longest"
+        )
+
+
+def close_effort(desk: Desk, args: Active) -> Asks[Outcome]:
+    """Conclude an effort, the active one by default; a failed summary leaves it open."""
+    effort = _to_close(desk, args)
+    log = desk.view.log(effort.id, running=True)
+    try:
+        answer = yield from summarise(effort, log, desk.settings, desk.count)
+    except AnswerError as error:
+        raise ToolError(
+            f"the summary of {effort.id!r} failed ({error}), so it stays open and nothing changed; "
+            "tell the user, and try close_effort again later"
+        ) from error
+    concluded = replace(
+        effort,
+        summary=answer.summary,
+        keywords=tuple(answer.keywords),
+        importance=answer.importance,
+        tokens=desk.count(transcript(log)),
+        stale=False,
+    )
+    result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
+    return desk.put(_concluded(desk, concluded)), result
+
+
+def _to_close(desk: Desk, args: Active) -> Effort:
+    effort_id = args.effort_id.strip() or desk.space.active
+    if not effort_id:
+        listed = ", ".join(desk.space.open) or "none"
+        raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
+    return desk.find_open(effort_id)
+
+
+def _concluded(desk: Desk, effort: Effort) -> Workspace:
+    event = {"type": "concluded", **snapshot(effort)}
+    space = happened(desk.space, event, banners.concluded(effort.id, effort.summary))
+    return within_limit(space, desk.settings.summaries_limit)

@@ -1,0 +1,287 @@
+"""Bringing logs back into the context, and reading turns and efforts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...prompts.loader import text as prompt
+from .. import banners
+from ..context.turns import log_limit, log_quote
+from ..desk import Desk, Outcome
+from ..efforts import Effort, aims, happened, within_limit
+from ..errors import ToolError
+from ..messages import day_of, minute_of
+from ..names import is_qualified, numbers, parted, qualified, ranges, session_name, turns_named
+from ..record import Group, Record, memberships
+from ..terms import asked, terms
+from ..tokens import fit
+from ..transcript import Logged, Recalled, compact, rendered, transcript
+from ..view import View
+from .arguments import Collapse, Expand, Nothing, ReadLog
+
+_SHOWN_TURNS = 80
+
+
+def expand_effort(desk: Desk, args: Expand) -> Outcome:
+    """Show the raw log of a concluded effort in the context; again only renews it."""
+    effort = desk.find_concluded(args.effort_id)
+    log = desk.view.log(effort.id)
+    if not log:
+        raise ToolError(
+            f"no earlier turn of {effort.id!r} is stored; what was said in this turn is in view"
+        )
+    shown = _chosen(desk, effort, log, args)
+    loaded = brought_back(desk, effort, log, shown)
+    space, turns, tokens = desk.space, [turn.turn for turn in shown], loaded["tokens_loaded"]
+    event = {"type": "expanded", "effort": effort.id, "turns": turns, "tokens": tokens}
+    again = in_view(desk, effort.id, turns)
+    if again:
+        event["again"] = True
+    if effort.id not in space.summaries:
+        returned = {"type": "returned", "effort": effort.id}
+        space = happened(space, returned, banners.returned(effort.id))
+    space = happened(space, event, banners.expanded(effort.id, tokens))
+    space = within_limit(space, desk.settings.summaries_limit)
+    loaded |= {"tokens_loaded": 0} if again else {}
+    return desk.put(space), {"status": "expanded", "effort_id": effort.id, **loaded}
+
+
+def collapse_effort(desk: Desk, args: Collapse) -> Outcome:
+    """Take the raw log of an expanded effort out of the context; its summary stays."""
+    effort, space = desk.find(args.effort_id), desk.space
+    if effort.id not in space.expanded:
+        listed = ", ".join(space.expanded) or "none"
+        raise ToolError(f"effort {effort.id!r} is not expanded; expanded: {listed}")
+    event = {"type": "collapsed", "effort": effort.id, "auto": False}
+    space = happened(space, event, banners.collapsed(effort.id))
+    return desk.put(space), {"status": "collapsed", "effort_id": effort.id}
+
+
+def _chosen(desk: Desk, effort: Effort, log: Sequence[Logged], args: Expand) -> list[Logged]:
+    asked = numbers(args.turns)
+    missing = asked - {turn.turn for turn in log}
+    if missing:
+        raise ToolError(
+            f"turns {ranges(sorted(missing))[:_SHOWN_TURNS]!r} are not in effort {effort.id!r}; "
+            f"it has {ranges([turn.turn for turn in log])!r}"
+        )
+    chosen = [turn for turn in log if turn.turn in asked] or _matching(log, args.query)
+    if not chosen and desk.count(transcript(log)) <= log_limit(desk.room):
+        return list(log)
+    return fitting(desk, chosen or _ends(log))
+
+
+def in_view(desk: Desk, effort_id: str, turns: Sequence[int] = ()) -> bool:
+    """Tell whether an expanded log, these turns of it if any are named, stands in the context."""
+    entry, line = desk.space.expanded.get(effort_id), desk.line
+    if entry is None or not {*turns} <= {*entry["turns"]}:
+        return False
+    at = entry["expanded_turn"]
+    if line is None:
+        return True
+    stands = at > line.built or (line.logs.get(effort_id) == at and at in line.turns)
+    return stands and at not in line.short
+
+
+def _matching(log: Sequence[Logged], query: str) -> list[Logged]:
+    """Return the turns that hold a term of the query, those with most of them first."""
+    wanted = frozenset(asked(query))
+    held = {turn.turn: len(wanted.intersection(terms(transcript([turn])))) for turn in log}
+    return sorted((turn for turn in log if held[turn.turn]), key=lambda turn: -held[turn.turn])
+
+
+def _ends(log: Sequence[Logged]) -> list[Logged]:
+    """Return a log as first, last, second, last but one, and so on."""
+    return [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
+
+
+def fitting(desk: Desk, ordered: Sequence[Logged]) -> list[Logged]:
+    """Return the first of these turns, one at least, that a log may show together, ascending."""
+    free = log_limit(desk.room)
+    chosen: dict[int, Logged] = {}
+    for turn in ordered:
+        tokens = desk.count(transcript([turn]))
+        if turn.turn not in chosen and (tokens <= free or not chosen):
+            chosen[turn.turn] = turn
+            free -= tokens
+    return [chosen[number] for number in sorted(chosen)]
+
+
+def brought_back(
+    desk: Desk, effort: Effort, log: Sequence[Logged], shown: Sequence[Logged]
+) -> dict[str, Any]:
+    """Return what a result says of the turns of a log that it brings into the context."""
+    quote = log_quote(effort.id, effort.status, shown, log_limit(desk.room), desk.count)
+    turns = [turn.turn for turn in shown]
+    return {"tokens_loaded": desk.count(quote), "turns": ranges(turns)} | _rest(effort, log, turns)
+
+
+def _rest(effort: Effort, log: Sequence[Logged], shown: Sequence[int]) -> dict[str, str]:
+    rest = [turn.turn for turn in log if turn.turn not in shown]
+    if not rest:
+        return {}
+    session, _ = parted(effort.id)
+    how = prompt("not_shown_elsewhere", session=session) if session else prompt("not_shown")
+    return {"not_shown": ranges(rest), "how": how}
+
+
+_SHOWN = 160
+
+_AT_ONCE = 50
+"""Turns that one call reads at most; the result says how to go on."""
+
+_LEAST = 100
+"""A turn behind others is cut only if so many tokens of it can be shown."""
+
+_EARLIER = 20
+"""Efforts of other sessions that `effort_status` names."""
+
+
+def effort_status(desk: Desk, _args: Nothing) -> Outcome:
+    """List the open and in-context efforts in full, then the newest others, then how many more."""
+    near = [*desk.space.open, *desk.space.summaries]
+    newest = desk.view.efforts(len(near) + desk.settings.status_limit)
+    others = [effort.id for effort in newest.efforts if effort.id not in near]
+    others = others[: desk.settings.status_limit]
+    own = [name for name in near if not is_qualified(name)]
+    stored = desk.view.efforts_named(own, ())
+    more = max(0, newest.total - len(stored) - len(others))
+    listed = [_entry(desk, effort) for effort in desk.known([*near, *others])]
+    result: dict[str, Any] = {"efforts": listed}
+    result |= {"more": more, "how": prompt("more_efforts")} if more else {}
+    earlier = [
+        {"id": qualified(one.owner, one.effort.id), "concluded": day_of(one.at)}
+        for one in desk.view.concluded_elsewhere(_EARLIER)
+        if one.effort
+    ]
+    return desk, result | ({"earlier_sessions": earlier} if earlier else {})
+
+
+def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:
+    now = desk.view.running.turn
+    running = bool(now) and effort.id in memberships(desk.space.active, desk.space.events)
+    log = desk.view.log(effort.id, running=running) if effort.status == "open" else ()
+    turns = [*desk.view.log_turns(effort.id), *([desk.space.turn] if running else [])]
+    return {
+        "id": effort.id,
+        "status": effort.status,
+        "active": desk.space.active == effort.id,
+        **(aims(effort) if effort.status == "open" else {}),
+        "expanded": in_view(desk, effort.id),
+        "summary": prompt("summary_above") if is_qualified(effort.id) else effort.summary,
+        "raw_tokens": desk.count(transcript(log)) if log else effort.tokens,
+        "summary_tokens": desk.count(effort.summary),
+        "turns": ranges(turns),
+    }
+
+
+def read_log(desk: Desk, args: ReadLog) -> tuple[Any, ...]:
+    """Return the text of visible turns from an offset on, as much as the free budget allows.
+
+    What is not there is named, an error if nothing is. With a session they are turns of its newest
+    branch; what is quoted is the record as it is there.
+    """
+    view, asked = _view(desk, args.session), sorted(numbers(args.turns))
+    if not asked:
+        raise ToolError('no turns are named; write them like "3-5,8"')
+    there = [turn for turn in asked if 1 <= turn <= _newest(view)]
+    found = _found(desk, view, there[:_AT_ONCE])
+    gone = [turn for turn in asked if turn not in found and turn not in there[_AT_ONCE:]]
+    missing = _gone(desk, view, gone) if gone else ""
+    if not found:
+        raise ToolError(missing)
+    parts, end = _texts(desk, view, list(found.values()), args.offset)
+    last = parts[-1][1]
+    left = [turn for turn in there if turn > last.turn or (turn == last.turn and end)]
+    named = {} if view is desk.view else {"session": session_name(view.owner)}
+    result = {
+        **named,
+        "turns": [part for part, _ in parts],
+        **({"missing": missing} if missing else {}),
+        "next": {"turns": ranges(left), **({"offset": end} if end else {}), **named}
+        if left
+        else None,
+    }
+    return desk, result, *(quoted for _, quoted in parts)
+
+
+def _texts(
+    desk: Desk, view: View, turns: Sequence[Group | Record], offset: int
+) -> tuple[list[tuple[Mapping[str, Any], Recalled]], int]:
+    """Return the turns that there is room for, and where the last one is cut, 0 if it is whole."""
+    parts: list[tuple[Mapping[str, Any], Recalled]] = []
+    free = desk.free
+    for turn in turns:
+        log = rendered(turn.messages)
+        if not 0 <= offset < len(log):
+            raise ToolError(f"offset {offset} is outside turn {turn.turn}: 0-{len(log) - 1}")
+        head = _head(desk, view, turn)
+        free -= desk.count(compact(head))
+        end = offset + fit(log[offset:], max(1, free), desk.count)
+        if parts and end < len(log) and free < _LEAST:
+            break
+        free -= desk.count(log[offset:end])
+        quoted = Recalled(turn.turn, offset, end, **_where(desk, view, turn))
+        parts.append(({**head, "text": log[offset:end]}, quoted))
+        if end < len(log):
+            return parts, end
+        offset = 0
+    return parts, 0
+
+
+def _found(desk: Desk, view: View, turns: Sequence[int]) -> dict[int, Group | Record]:
+    """Return the turns among these that can be read, the running one included."""
+    now = view.running
+    found: list[Group | Record] = [*view.turns(turns)]
+    if now.turn in turns:
+        efforts = memberships(desk.space.active, desk.space.events)
+        found = [*(one for one in found if one.turn != now.turn), replace(now, efforts=efforts)]
+    return {one.turn: one for one in found if one.messages}
+
+
+def _head(desk: Desk, view: View, turn: Group | Record) -> dict[str, Any]:
+    own = view is desk.view
+    names = [name if own else qualified(view.owner, name) for name in turn.efforts]
+    return {"turn": turn.turn, "at": minute_of(turn.at) or "now", "efforts": names}
+
+
+def _where(desk: Desk, view: View, turn: Group | Record) -> dict[str, Any]:
+    """Name the record of another session: the session, and the branch that the turn is on."""
+    if view is desk.view or isinstance(turn, Group):
+        return {}
+    return {"session": session_name(view.owner), "branch": turn.branch}
+
+
+def _view(desk: Desk, session: str) -> View:
+    """Return the view that sees a session, the desk's own if none is named."""
+    found = desk.view.session(session) if session else desk.view
+    if found is None:
+        raise ToolError(
+            f"no earlier session {session[:_SHOWN]!r}; a session is the part before the slash of "
+            "an id such as 't1/auth-bug', without it turns of this session are read"
+        )
+    return found
+
+
+def _gone(desk: Desk, view: View, turns: Sequence[int]) -> str:
+    """Say which turns were erased, and which are not there."""
+    where = "" if view is desk.view else f" of session {session_name(view.owner)!r}"
+    erased = [one.turn for one in view.turns(turns[:_AT_ONCE]) if one.status == "erased"]
+    absent = [turn for turn in turns if turn not in erased]
+    said = []
+    if erased:
+        was = "was erased: its" if len(erased) == 1 else "were erased: their"
+        said.append(f"{_numbered(erased)}{where} {was} text cannot be read any more")
+    if absent:
+        verb = "is" if len(absent) == 1 else "are"
+        there = f"the turns are 1-{_newest(view)}"
+        said.append(f"{_numbered(absent)}{where} {verb} not there; {there}")
+    return "; ".join(said)
+
+
+def _numbered(turns: Sequence[int]) -> str:
+    return turns_named(ranges(turns)[:_SHOWN])
+
+
+def _newest(view: View) -> int:
+    return max(view.running.turn, view.tip.turn)

@@ -1,0 +1,146 @@
+"""Summaries of efforts: what is asked of a model, what it answers, in parts if need be."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, StringConstraints
+
+from ...prompts.loader import names
+from ...prompts.loader import text as prompt
+from ..anchor import shown
+from ..efforts import Effort
+from ..errors import AnswerError
+from ..messages import Message, calls, fenced, text
+from ..questions import Asks, Question
+from ..record import Group
+from ..settings import Settings
+from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages, cut_at_sentence, slices
+from ..transcript import Logged, compact, transcript
+
+CANNED_BELOW = 50
+_PART_SHARE = 4
+_LEAST = 200
+"""Tokens of the log that a call reads at least."""
+
+_PURPOSE_SHARE = 8
+"""The goal may have an eighth of the budget, and the constraints another one."""
+
+_SEAMS = 16
+"""Tokens that a text may have beyond those of its parts, where a log stands between fences."""
+
+_WORDS_IN_TEN_TOKENS = 5
+
+
+def _clamped(value: Any) -> int:
+    try:
+        return round(min(100.0, max(0.0, float(value))))
+    except (TypeError, ValueError, OverflowError):
+        return 50
+
+
+class EffortSummary(BaseModel):
+    """A concluded effort in one paragraph, with its keywords and its importance."""
+
+    summary: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+    keywords: list[str] = []
+    importance: Annotated[int, BeforeValidator(_clamped)] = 50
+
+
+def summarise(
+    effort: Effort, log: Sequence[Logged], settings: Settings, count: TokenCounter
+) -> Asks[EffortSummary]:
+    """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
+    if said(log) < CANNED_BELOW:
+        return EffortSummary(summary=prompt("canned_summary"), importance=0)
+    parts = slices(transcript(map(_seen, log)), _limit(effort, settings, count), count)
+    answer = yield from _in_parts(effort, parts, settings, count)
+    summary = cut_at_sentence(answer.summary, settings.summary_max_tokens, count)
+    keywords = [*dict.fromkeys(answer.keywords)][: settings.keywords_limit]
+    return answer.model_copy(update={"summary": summary, "keywords": keywords})
+
+
+def readable(settings: Settings, around: int) -> int:
+    """Return how many tokens of a log one call may read beside `around` others that it sends.
+
+    >>> readable(Settings(context_budget=4_000), 500), readable(Settings(), 500)
+    (3500, 12000)
+    """
+    return max(_LEAST, min(settings.summary_input_tokens, settings.context_budget - around))
+
+
+def around(instructions: str, data: str, count: TokenCounter) -> int:
+    """Return the tokens of a call with these two messages, whose second one takes a log in."""
+    opening: Message = {"type": "system", "data": {"content": instructions}}
+    asked: Message = {"type": "human", "data": {"content": data}}
+    return REPLY_OVERHEAD + count_messages([opening, asked], count) + _SEAMS
+
+
+def said(log: Sequence[Logged]) -> int:
+    """Count the characters of a log, without white space at the ends and the memory's own tools."""
+    messages = (message for turn in log for message in turn.messages)
+    return sum(len(part.strip()) for message in messages for part in spoken(message))
+
+
+def spoken(message: Message) -> Iterator[str]:
+    """Yield what a message says, with its calls, leaving out the memory's own tools."""
+    if message["type"] != "tool" or not _own(message["data"].get("name")):
+        yield from map(text, shown([message]))
+    yield from (str(call.get("args")) for call in calls(message) if not _own(call.get("name")))
+
+
+def _seen(turn: Logged) -> Logged:
+    """Return a turn without the state blocks of the model, which tell of other work too."""
+    return Group(turn.turn, shown(turn.messages), "")
+
+
+def _own(tool: str | None) -> bool:
+    return f"tools/{tool}" in names()
+
+
+def _in_parts(
+    effort: Effort,
+    parts: Sequence[str],
+    settings: Settings,
+    count: TokenCounter,
+    what: str = "part",
+) -> Asks[EffortSummary]:
+    """Ask part by part, then for a summary of the summaries; each pass has fewer parts."""
+    answers: list[EffortSummary] = []
+    limit, asked = _limit(effort, settings, count), _purpose(effort, settings, count)
+    for number, part in enumerate(parts, start=1):
+        answers.append((yield _question(asked, part, f"{what} {number} of {len(parts)}", settings)))
+    if len(answers) == 1:
+        return answers[0]
+    short = (cut_at_sentence(answer.summary, limit // _PART_SHARE, count) for answer in answers)
+    fewer = slices("\n\n".join(short), limit, count)
+    if len(fewer) >= len(parts):
+        raise AnswerError(f"the summaries of its {len(parts)} parts are as long as the parts")
+    return (yield from _in_parts(effort, fewer, settings, count, "records of its parts,"))
+
+
+def _limit(effort: Effort, settings: Settings, count: TokenCounter) -> int:
+    """Return how many tokens of a log a request reads: the rest of the budget at most."""
+    longest = "records of its parts, 9999 of 9999"
+    empty = _question(_purpose(effort, settings, count), "", longest, settings)
+    forms = (prompt("summary_as_text"), compact(EffortSummary.model_json_schema()))
+    form = max(count(written) for written in forms)
+    return readable(settings, around(empty.instructions, empty.log, count) + form)
+
+
+def _purpose(effort: Effort, settings: Settings, count: TokenCounter) -> Mapping[str, str]:
+    """Return what the effort is called and is for, each within its share of the budget."""
+    longest = settings.context_budget // _PURPOSE_SHARE
+    goal = effort.goal or "not stated"
+    constraints = "; ".join(effort.constraints) or "none"
+    return {
+        "effort": effort.id,
+        "goal": cut_at_sentence(goal, longest, count),
+        "constraints": cut_at_sentence(constraints, longest, count),
+    }
+
+
+def _question(purpose: Mapping[str, str], log: str, part: str, settings: Settings) -> Question:
+    words = settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
+    named = prompt("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
+    asked = prompt("summarise", words=words)
+    return Question("summary", asked, named, EffortSummary, as_text="summary_as_text")

@@ -1,0 +1,200 @@
+"""The messages in state by what they are: turns that are settled, a broken one, a new one."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+
+from ...memory.anchor import shown
+from ...memory.archive.protocol import Archive
+from ...memory.errors import InputError
+from ...memory.messages import answered, unanswered
+from ...memory.record import Owner
+from ...memory.view import View, past
+from ...memory.wellformed import no_result
+from ...prompts.loader import text as prompt
+from .messages import cleaned, plain, real, with_ids
+from .state import TurnState
+from .values import tip_of
+
+MADE_HERE = frozenset({"ai", "tool"})
+"""Types of the messages that an agent adds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What telling turns apart needs of a message: its id and its type."""
+
+    id: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Ids in state: last archived message, last message that a turn accepted, firsts of turns."""
+
+    archived: str
+    accepted: str
+    starts: tuple[str, ...]
+    running: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """Positions in the messages: last archived turn, what a broken turn left, what is new.
+
+    All end where the next begins; `last` is None if the archived turn is not among the messages.
+    """
+
+    last: int | None
+    left: int
+    new: int
+
+
+def incoming(messages: Sequence[Message], marks: Marks) -> Incoming:
+    """Tell the parts of the messages apart.
+
+    New is what follows the last archived message or, if neither that nor the question of its turn
+    is among the messages, the last run of user messages. In an unfinished turn, new begins with
+    the first message after the accepted ones that the graph cannot have made.
+    """
+    place = {message.id: position for position, message in enumerate(messages) if message.id}
+    after = place[marks.archived] + 1 if marks.archived in place else None
+    asked = question([message.kind for message in messages])
+    foreign = None
+    if marks.accepted in place:
+        foreign = _first_foreign(messages, place[marks.accepted] + 1)
+    if marks.running:
+        last = _first_of(marks.starts[-2:-1], place, after)
+        left = after if after is not None else place.get(marks.starts[-1], asked)
+        return Incoming(last, left, left if foreign is None else foreign)
+    known = after if after is not None else foreign
+    left = known if known is not None else asked
+    return Incoming(_first_of(marks.starts[-1:], place, known), left, left)
+
+
+def _first_of(starts: Sequence[str], place: Mapping[str, int], end: int | None) -> int | None:
+    """Return where the last archived turn begins, None if it or its end is not there."""
+    return place.get(starts[0]) if starts and end is not None else None
+
+
+def _first_foreign(messages: Sequence[Message], start: int) -> int:
+    positions = range(start, len(messages))
+    return next((at for at in positions if messages[at].kind not in MADE_HERE), len(messages))
+
+
+def question(kinds: Sequence[str]) -> int:
+    """Return where what the user said last begins, instructions before it included; 0 for nothing.
+
+    >>> question(["human", "ai", "system", "human"])
+    2
+    """
+    at = max((n for n, kind in enumerate(kinds) if kind == "human"), default=0)
+    while at > 0 and kinds[at - 1] not in MADE_HERE:
+        at -= 1
+    return at
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Messages in state. `last` is the last archived turn, None if it is not all there.
+
+    `past` are the archived turns, `left` what a broken turn left, its calls answered.
+    """
+
+    past: tuple[list[BaseMessage], ...]
+    last: list[BaseMessage] | None
+    left: list[BaseMessage]
+    new: list[BaseMessage]
+
+
+def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
+    """Tell the messages in state apart; raises `InputError` if nothing is new."""
+    found = told_apart(state)
+    if not found.new and found.left and not answered(plain(found.left)):
+        return replace(found, new=_renamed(m for m in found.left if isinstance(m, HumanMessage)))
+    found = _with_repeated(found, state, past(archive, owner, tip_of(state)))
+    if not found.new:
+        raise InputError(len(state.get("messages", [])))
+    return found
+
+
+def told_apart(state: TurnState) -> Arrivals:
+    """Tell the messages in state apart by their ids; there may be nothing new among them."""
+    messages: list[BaseMessage] = [*state.get("messages", [])]
+    parts = incoming(
+        [Message(message.id or "", message.type) for message in messages], _marks(state)
+    )
+    turns = _turns(messages[: parts.left], state.get("turn_starts", []))
+    return Arrivals(
+        past=tuple(turns),
+        last=None if parts.last is None else messages[parts.last : parts.left],
+        left=closed(messages[parts.left : parts.new]),
+        new=[with_ids(cleaned(message)) for message in messages[parts.new :]],
+    )
+
+
+def at_rest(state: TurnState) -> bool:
+    """Tell whether all that the messages in state hold is in the archive."""
+    found = told_apart(state)
+    return not (found.left or found.new)
+
+
+def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
+    """Return the earlier turns that stay in `messages`."""
+    turns = tuple(filter(None, (*arrived.past, arrived.left)))
+    return turns[max(0, len(turns) - window) :]
+
+
+def _marks(state: TurnState) -> Marks:
+    return Marks(
+        archived=state.get("archived", ""),
+        accepted=state.get("accepted", ""),
+        starts=tuple(state.get("turn_starts", ())),
+        running=state.get("turn", 0) > state.get("persisted", 0),
+    )
+
+
+def closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return what a broken turn left, with an error result for each call that has none."""
+    why = prompt("no_result")
+    results = [ToolMessage(**no_result(call, why)["data"]) for call in unanswered(plain(left))]
+    return [*left, *(result.model_copy(update={"id": str(uuid4())}) for result in results)]
+
+
+def _turns(messages: Sequence[BaseMessage], starts: Sequence[str]) -> Iterator[list[BaseMessage]]:
+    """Yield the turns that begin with these ids; what is before is not ours."""
+    firsts = [at for at, message in enumerate(messages) if message.id in starts]
+    for begin, end in pairwise([*firsts, len(messages)]):
+        yield list(messages[begin:end])
+
+
+def _with_repeated(found: Arrivals, state: TurnState, view: View) -> Arrivals:
+    """Take as new what came in with the id of an archived message, and show that one again.
+
+    With a new message beside it, another text in the last turn is an edit of that turn instead.
+    """
+    persisted, settled = state.get("persisted", 0), len(found.past)
+    edited = 1 if found.new and found.last is not None else 0
+    records = view.turns(range(persisted - settled + 1, persisted - edited + 1))
+    turns = [real(shown(view.messages(record))) for record in records]
+    known = {message.id: message for turn in turns for message in turn}
+    repeated = [
+        message
+        for turn in found.past
+        for message in turn
+        if isinstance(message, HumanMessage) and message.id in known
+        if plain([message]) != plain([known[message.id]])
+    ]
+    if not repeated:
+        return found
+    kept = (*turns, *found.past[settled - edited :])
+    new = [*(cleaned(message) for message in _renamed(repeated)), *found.new]
+    last = found.last if edited else None
+    return Arrivals(past=kept, last=last, left=found.left, new=new)
+
+
+def _renamed(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    return [message.model_copy(update={"id": str(uuid4())}) for message in messages]

@@ -1,0 +1,299 @@
+"""The memory's state as the archive has it: saved with each turn, found again by its messages."""
+
+from collections.abc import Sequence
+from itertools import islice, pairwise
+from typing import Any, cast
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from ...memory.anchor import shown
+from ...memory.archive.protocol import Archive
+from ...memory.archive.records import mark
+from ...memory.efforts import replay
+from ...memory.errors import TipNotFoundError
+from ...memory.messages import Message, answered, calls, digest, stamp
+from ...memory.record import Group, Owner, Record, Tip
+from ...memory.transcript import OWN_TOOLS, stored
+from ...memory.view import every_turn, past
+from .arrivals import MADE_HERE, closed, question
+from .messages import cleaned, plain, real, with_ids
+from .settling import commit
+from .state import TurnState, unpacked
+from .values import known_now, packed, saved, sealed, tip_of, workspace
+
+GONE = ""
+"""Stands in `turn_starts` for the last archived turn when its messages are not in the state."""
+
+_CHUNK = 100
+"""Turns that are read at once when a history is compared with them."""
+
+_ENDS, _ALIKE = 32, 1_000
+"""A history is compared from this many of its messages on with this many turns each, the newest
+that end alike; one that comes after none of them is adopted as a whole."""
+
+
+def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
+    """Return the state after a turn, with the messages of the last `window` turns."""
+    first = max(1, tip.turn - window + 1)
+    records = archive.turns(owner, tip, range(first, tip.turn + 1))
+    view = past(archive, owner, tip)
+    turns = [_identified(real(shown(view.messages(record)))) for record in records]
+    gone = not records or digest(records[-1].messages) != records[-1].digest
+    state = {
+        **_memory(archive, owner, tip),
+        **marks([turn for turn in turns if turn], gone=gone),
+        **_place(archive, owner, tip),
+    }
+    return cast("TurnState", state)
+
+
+def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
+    """Return the state of a run; of one that has none what the archive knows of its messages.
+
+    The newest message that ends an archived turn says where it goes on. History that the archive
+    does not know is committed as turns first. Raises `TipNotFoundError` if the state was made with
+    another archive.
+    """
+    if "session" in state:
+        tip = tip_of(state)
+        if tip.turn and not archive.holds(owner, tip):
+            raise TipNotFoundError(tip.branch, tip.turn)
+        return state
+    return _adopted(_found(state, archive, owner, window), archive, owner)
+
+
+def marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, Any]:
+    """Return messages and marks of archived turns; `gone`: the last one is not as it was committed.
+
+    An id that no message has then keeps any other from being taken for it, or it for edited.
+    """
+    starts = [turn[0].id for turn in turns]
+    return {
+        "messages": [message for turn in turns for message in turn],
+        "turn_starts": [*starts, GONE] if gone else starts,
+        "archived": turns[-1][-1].id if turns else GONE,
+        "accepted": turns[-1][0].id if turns else GONE,
+    }
+
+
+def _found(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
+    """Return the state that the archive has for a thread that lost its own, else the same."""
+    messages = [*state.get("messages", [])]
+    known = _end(messages, archive, owner)
+    noted = archive.reseeding(owner) if known is None else None
+    if noted is not None:
+        before = state_at(archive, owner, noted, window)
+        both = {**before, "messages": [*before["messages"], *messages]}
+        return cast("TurnState", both)
+    if known is None:
+        newest = None if _question(messages) else archive.newest(owner)
+        return cast("TurnState", {**state, "unseen": newest}) if newest else state
+    at, tip = known
+    starts = [turn[0].id or "" for turn in _turns(messages[: at + 1])]
+    kept = {
+        **_memory(archive, owner, tip),
+        **_place(archive, owner, tip),
+        "messages": messages,
+        # The messages were compared already: what clients leave out of a turn is no edit of it.
+        "turn_starts": [*starts[-window:], GONE],
+        "archived": messages[at].id or "",
+        "accepted": starts[-1],
+    }
+    return cast("TurnState", kept)
+
+
+def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
+    """Return where the newest message stands that ends an archived turn, and that turn.
+
+    All messages up to it are in the past of that turn. What the user said last is never an end: a
+    turn that failed may be asked again.
+    """
+    said = plain(messages)
+    marks_ = [mark([message]) for message in said]
+    ends = [*range(_question(messages)), *range(_answer(messages), len(messages))]
+    tips: dict[str, list[Tip]] = {}
+    asked = list(dict.fromkeys(marks_[at] for at in ends))
+    for end, tip in archive.ended(owner, asked) if asked else ():
+        tips.setdefault(end, []).append(tip)
+    for at in islice((end for end in reversed(ends) if marks_[end] in tips), _ENDS):
+        history = said[: at + 1]
+        for tip in _likely(archive, owner, tips[marks_[at]][:_ALIKE], history):
+            if _told_before(history, archive, owner, tip):
+                return at, tip
+    return None
+
+
+def _likely(
+    archive: Archive, owner: Owner, tips: Sequence[Tip], history: Sequence[Message]
+) -> list[Tip]:
+    """Return the turns in which a history may end; first those whose last message has its id."""
+    found: list[tuple[bool, int, Tip]] = []
+    place = {tip: at for at, tip in enumerate(tips)}
+    for branch in dict.fromkeys(tip.branch for tip in tips):
+        on_it = [tip for tip in tips if tip.branch == branch]
+        newest = max(on_it, key=lambda tip: tip.turn)
+        for first in range(0, len(on_it), _CHUNK):
+            numbers = [tip.turn for tip in on_it[first : first + _CHUNK]]
+            for record in archive.turns(owner, newest, numbers):
+                if _before(history, record.messages) is not None:
+                    other = record.messages and record.messages[-1]["data"].get("id")
+                    same = other == history[-1]["data"].get("id")
+                    found.append((not same, place[record.tip], record.tip))
+    return [tip for *_, tip in sorted(found, key=lambda one: one[:2])]
+
+
+def _told_before(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
+    """Tell whether a history is the end of what a turn sees, the turn included.
+
+    It may lack calls and results, which clients do not keep. What was erased may be any turn. If it
+    has the archive's own messages of the last turn, something else, such as a summary, may stand in
+    place of earlier ones.
+    """
+    left, own = len(history), False
+    for last in range(tip.turn, 0, -_CHUNK):
+        numbers = range(max(1, last - _CHUNK + 1), last + 1)
+        records = archive.turns(owner, tip, numbers)
+        for record in reversed(records):
+            if left and record.status == "erased":
+                left = _begin(history, left)
+            elif left:
+                rest = _before(history[:left], record.messages)
+                if rest is None:
+                    return own and _replaced(history[:left], records)
+                if left == len(history):
+                    own = {*_ids(history[rest:])} <= {*_ids(record.messages)}
+                left = rest
+            if not left:
+                return True
+    return False
+
+
+def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
+    """Tell whether a history has messages that the turns do not know, and none that was edited."""
+    known = {
+        message["data"].get("id"): _known_by(message)
+        for record in records
+        for message in record.messages
+    }
+    there = [known.get(one) for one in _ids(history)]
+    said = map(_known_by, history)
+    return None in there and all(one in (None, now) for one, now in zip(there, said, strict=True))
+
+
+def _ids(messages: Sequence[Message]) -> list[str | None]:
+    return [message["data"].get("id") for message in messages]
+
+
+def _before(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
+    """Return how much of a history comes before a turn, None if it does not end in that turn."""
+    left = len(history)
+    for message in reversed(turn):
+        if left and _known_by(message) == _known_by(history[left - 1]):
+            left -= 1
+        elif left and message["type"] != "tool" and not calls(message):
+            return None
+    return left
+
+
+def _begin(history: Sequence[Message], end: int) -> int:
+    """Return where the turn begins that ends before `end`."""
+    at = end - 1
+    while at and not (history[at]["type"] == "human" and history[at - 1]["type"] != "human"):
+        at -= 1
+    return at
+
+
+def _known_by(message: Message) -> list[Any]:
+    """Return by what a message is known again; the memory's own results by their name alone."""
+    data = message["data"]
+    name = data.get("name") if message["type"] == "tool" else None
+    said = "" if name in OWN_TOOLS else mark([message])
+    return [message["type"], said, [(one.get("name"), one.get("args")) for one in calls(message)]]
+
+
+def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
+    """Commit what comes before the new messages and is known nowhere; return the state after it."""
+    messages: list[Any] = [*state.get("messages", [])]
+    ids = [message.id for message in messages]
+    known = ids.index(state["archived"]) + 1 if state.get("archived") in ids else 0
+    unknown = range(known, _question(messages))
+    if not unknown:
+        return state
+    messages[: unknown.stop] = [with_ids(cleaned(one)) for one in messages[: unknown.stop]]
+    turns = [closed(turn) for turn in _turns(messages[known : unknown.stop])]
+    tip = tip_of(state)
+    for turn in turns:
+        tip = commit(archive, owner, tip, _group(state, tip.turn + 1, turn)).tip
+    adopted = [message for turn in turns for message in turn]
+    after_history = [*messages[:known], *adopted, *messages[unknown.stop :]]
+    starts = [*state.get("turn_starts", ()), *(turn[0].id for turn in turns)]
+    after = {
+        **state,
+        **_place(archive, owner, tip),
+        "messages": after_history,
+        "turn_starts": starts,
+        "archived": turns[-1][-1].id,
+        "accepted": turns[-1][0].id,
+        "adopted": len(turns),
+    }
+    return cast("TurnState", after)
+
+
+def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
+    """Return a history as turns: each begins with what is said after an answer."""
+    firsts = [
+        at
+        for at in range(1, len(history))
+        if history[at].type not in MADE_HERE and history[at - 1].type in MADE_HERE
+    ]
+    bounds = [0, *firsts, len(history)] if history else []
+    turns = [list(history[begin:end]) for begin, end in pairwise(bounds)]
+    if len(turns) > 1 and not any(isinstance(one, HumanMessage) for one in turns[0]):
+        turns[:2] = [[*turns[0], *turns[1]]]  # a greeting belongs to the first question
+    return turns
+
+
+def _group(state: TurnState, turn: int, messages: Sequence[BaseMessage]) -> Group:
+    kept = tuple(stored(message) for message in plain(messages))
+    return Group(
+        turn,
+        kept,
+        stamp(),
+        status="done" if answered(kept) else "aborted",
+        state=saved({**state, "turn": turn}),
+    )
+
+
+def _question(messages: Sequence[BaseMessage]) -> int:
+    """Return where what the user said last begins; 0 if the user said nothing."""
+    return question([message.type for message in messages])
+
+
+def _answer(messages: Sequence[BaseMessage]) -> int:
+    """Return where the answer begins to what the user said last."""
+    said = (at for at, one in enumerate(messages) if isinstance(one, HumanMessage))
+    return max(said, default=-1) + 1
+
+
+def _memory(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
+    """Return the saved state of a turn; of a turn that has none it is told by its events."""
+    found = archive.saved(owner, tip)
+    if found is None:
+        return packed(replay(every_turn(archive, owner, tip)))
+    known = unpacked({"memory": known_now(found.state)})
+    return {**known, **packed(workspace(known))}
+
+
+def _place(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
+    return {
+        **sealed(owner, archive),
+        "turn": tip.turn,
+        "branch": tip.branch,
+        "persisted": tip.turn,
+        "tip": tip.digest,
+    }
+
+
+def _identified(messages: list[BaseMessage]) -> list[BaseMessage]:
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]

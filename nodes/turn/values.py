@@ -1,0 +1,275 @@
+"""The state of a run as the values that the memory works on, and back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from hmac import compare_digest
+from typing import Any, cast
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+
+from ...memory.anchor import with_blocks
+from ...memory.archive.protocol import Archive
+from ...memory.context.budget import TURN_SHARE, effective_budget, room
+from ...memory.context.rebuild import after_turn
+from ...memory.context.timeline import packed as packed_line
+from ...memory.context.timeline import unpacked
+from ...memory.desk import Desk
+from ...memory.efforts import Workspace
+from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
+from ...memory.messages import Message, answered, clean, stamp
+from ...memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
+from ...memory.settings import Settings, resolve, user_named
+from ...memory.transcript import stored
+from ...memory.view import View, past
+from .messages import plain
+from .parts import Collaborators, sizes
+from .state import TurnState, repacked
+
+_LEAST_FREE = 256
+
+_SAVED = frozenset(
+    {
+        *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor"),
+        *("safety_factor", "window", "compressed"),
+    }
+)
+"""What of the state is saved with a turn; the rest is in its row, or of one turn alone."""
+
+
+def owner_of(
+    state: TurnState, runtime: Runtime[Settings], settings: Settings, archive: Archive
+) -> Owner:
+    """Return whose session this is: the one in state, made at the first turn; raises as `owned`."""
+    user = _user(runtime, settings)
+    return owned(state, user, archive) or _new_owner(user, runtime)
+
+
+def owned(state: TurnState, user: str, archive: Archive) -> Owner | None:
+    """Return whose session a state is, None for no session yet; raises as `claimed`.
+
+    Raises `TipNotFoundError` if the archive has not sealed it: the state is one of another archive,
+    or somebody wrote the session into it.
+    """
+    owner = claimed(state, user)
+    if owner and not compare_digest(state.get("seal", ""), archive.seal(owner)):
+        tip = tip_of(state)
+        raise TipNotFoundError(tip.branch, tip.turn)
+    return owner
+
+
+def claimed(state: TurnState, user: str) -> Owner | None:
+    """Return whose session a state says it is, before anything is read of it.
+
+    Raises `SessionNotFoundError` if it is not the user's.
+    """
+    if "session" not in state:
+        return None
+    owner = Owner(**state["session"])
+    if owner.user != user:
+        raise SessionNotFoundError(owner.thread)
+    return owner
+
+
+def sealed(owner: Owner, archive: Archive) -> dict[str, Any]:
+    """Return what says in a state whose session it is."""
+    return {"session": asdict(owner), "seal": archive.seal(owner)}
+
+
+def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
+    """Return whose run this is: whom the server has authenticated, else whom the run names.
+
+    Raises `SettingsError` if that names no user.
+    """
+    asked = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
+    if asked is None:
+        asked = configurable.get("user_id")
+    return DEFAULT_USER if asked is None or asked == "" else user_named(asked)
+
+
+def tip_of(state: TurnState) -> Tip:
+    """Return the last turn that this state has committed."""
+    first = Tip()
+    return Tip(
+        state.get("branch", first.branch), state.get("persisted", 0), state.get("tip", first.digest)
+    )
+
+
+def before(state: TurnState) -> Tip:
+    """Return what the running turn sees: the tip, or the turn before it if it is run again."""
+    tip = tip_of(state)
+    return replace(tip, turn=min(tip.turn, state["turn"] - 1))
+
+
+def workspace(state: TurnState) -> Workspace:
+    """Return what the memory tools change."""
+    return Workspace(
+        turn=state.get("turn", 0),
+        active=state.get("active_effort"),
+        open=cast("Mapping[str, Mapping[str, int]]", state.get("open_efforts", {})),
+        expanded=state.get("expanded", {}),
+        summaries=state.get("summaries", {}),
+        anchor=state.get("anchor", {}),
+        compressed=state.get("compressed", {}),
+        events=tuple(state.get("events", ())),
+        banners=tuple(state.get("banners", ())),
+    )
+
+
+def packed(space: Workspace) -> dict[str, Any]:
+    """Return the update that puts a workspace into the state."""
+    return {
+        "active_effort": space.active,
+        "open_efforts": dict(space.open),
+        "expanded": dict(space.expanded),
+        "summaries": dict(space.summaries),
+        "anchor": dict(space.anchor),
+        "compressed": dict(space.compressed),
+        "events": list(space.events),
+        "banners": list(space.banners),
+    }
+
+
+def saved(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is saved of the state after a turn, without what is empty.
+
+    >>> saved({"turn": 2, "anchor": {}, "window": 0, "banners": ["hello"]})
+    {'turn': 2, 'position': {'window': 0}}
+    """
+    kept = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "", 1.0)}
+    memory: dict[str, Any] = repacked(kept).get("memory", {})
+    return memory
+
+
+def known_now(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a saved memory without what only an earlier version knew.
+
+    >>> known_now({"turn": 2, "position": {"window": 3, "cuts": {"key": "ab"}}})
+    {'turn': 2, 'position': {'window': 3}}
+    """
+    position = {key: v for key, v in memory.get("position", {}).items() if key in _SAVED}
+    return {**memory, "position": position}
+
+
+def committed(record: Record, last: str) -> dict[str, Any]:
+    """Return the update that says what is in the archive; `last` is the id of its last message."""
+    tip = {"branch": record.branch, "persisted": record.turn, "tip": record.digest}
+    return {**tip, "archived": last, "events": [], "raw_answers": {}}
+
+
+def running(state: TurnState) -> list[BaseMessage]:
+    """Return the messages of the running turn; raises `InputError` if an edit removed them all."""
+    messages: list[BaseMessage] = [*state["messages"]]
+    ids = [message.id for message in messages]
+    first, archived = state.get("turn_starts", [""])[-1], state.get("archived")
+    start = ids.index(first) if first in ids else ids.index(archived) + 1 if archived in ids else 0
+    if start == len(messages):
+        raise InputError(len(messages))
+    return messages[start:]
+
+
+def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
+    """Return messages as a group of the running turn, as the archive keeps it."""
+    space = workspace(state)
+    kept = tuple(stored(message) for message in said(state, messages))
+    return Group(
+        turn=space.turn,
+        messages=kept,
+        at=stamp(),
+        efforts=memberships(space.active, space.events),
+        events=space.events,
+        status="done" if answered(kept) else "aborted",
+        state=saved(state),
+    )
+
+
+def said(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
+    """Return messages of the running turn as they were said, with what users do not see."""
+    return with_blocks(plain(messages), state.get("raw_answers", {}))
+
+
+def desk(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
+    """Return what the memory tools and the context work on in this run."""
+    settings = run_settings(state, runtime, collaborators)
+    space = workspace(state)
+    messages = said(state, running(state))
+    now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
+    owner = owner_of(state, runtime, settings, collaborators.archive)
+    view = View(collaborators.archive, owner, before(state), now)
+    return _desk(state, collaborators, view, settings)
+
+
+def desk_at_rest(
+    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
+) -> Desk:
+    """Return what the end of a turn works on: the state after the turn was committed."""
+    settings = run_settings(state, runtime, collaborators)
+    owner = owner_of(state, runtime, settings, collaborators.archive)
+    view = past(collaborators.archive, owner, tip_of(state))
+    return _desk(state, collaborators, view, settings)
+
+
+def view_after(desk: Desk, messages: Sequence[BaseMessage]) -> dict[str, Any]:
+    """Return the update of what the context shows after a turn of these messages."""
+    calls = sum(isinstance(message, AIMessage) for message in messages)
+    return {} if desk.line is None else {"view": packed_line(after_turn(desk, desk.line, calls))}
+
+
+def run_settings(
+    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
+) -> Settings:
+    """Return the settings of a run, with the budget and the window that hold for its thread."""
+    return _windowed(_sized(resolve(runtime.context, collaborators.settings), state), state)
+
+
+def _desk(state: TurnState, collaborators: Collaborators, view: View, settings: Settings) -> Desk:
+    report = state.get("context_report", {})
+    fixed = sum(sizes(collaborators, settings))
+    space_left = room(settings.context_budget, fixed)
+    free = max(
+        _LEAST_FREE,
+        settings.context_budget - report.get("total", 0),
+        int(TURN_SHARE * space_left) // 2,
+    )
+    return Desk(
+        workspace(state),
+        view,
+        settings,
+        collaborators.count,
+        room=space_left,
+        free=free,
+        used=max(0, report.get("total", 0) - fixed),
+        line=unpacked(state.get("view")),
+        embedder=collaborators.embedder,
+        laid_out=collaborators.laid_out,
+    )
+
+
+def _sized(settings: Settings, state: TurnState) -> Settings:
+    """Return the settings with the budget that contexts are built for."""
+    budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
+    return settings.model_copy(update={"context_budget": budget})
+
+
+def _windowed(settings: Settings, state: TurnState) -> Settings:
+    """Return the settings with the ambient window that was chosen for the thread, if one was."""
+    window = state.get("window")
+    return settings if window is None else settings.model_copy(update={"ambient_window": window})
+
+
+def _user(runtime: Runtime[Settings], settings: Settings) -> str:
+    server = runtime.server_info
+    if server is not None and server.user is not None:
+        return user_of(settings, {"langgraph_auth_user": server.user})
+    named = settings.user_id is not None
+    return user_of(settings, {} if named else get_config().get("configurable", {}))
+
+
+def _new_owner(user: str, runtime: Runtime[Settings]) -> Owner:
+    info = runtime.execution_info
+    thread = info.thread_id if info else None
+    namespace = info.checkpoint_ns.split("|")[:-1] if info else []
+    path = "|".join(part.split(":")[0] for part in namespace)
+    return Owner(user, f"run-{uuid4()}" if thread is None else clean(str(thread)), path)

@@ -1,0 +1,351 @@
+"""The memory tools by hand: turns like any other, archived once, restored, forked, resumed."""
+
+import os
+import signal
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from ebbtide import (
+    CommandError,
+    DiskArchive,
+    SessionNotFoundError,
+    Settings,
+    TurnRunningError,
+    commands,
+    restore,
+)
+from ebbtide.memory.embeddings import Embedder
+from ebbtide.memory.record import Group, Owner, Record, Tip
+from tests.agents import THREAD, Talk, lasting, talk
+from tests.doubles import call
+from tests.faults.disks import FullDisk
+
+pytestmark = pytest.mark.usefixtures("entry")
+
+OWNER = Owner("default", "t")
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
+
+
+def begun(root: Path, *answers: Any, **options: Any) -> Talk:
+    """Return an agent after a turn, then an effort that was opened by hand and talked in."""
+    here = talk(root, ["hello", "noted", *answers], **options)
+    here.say("hi")
+    commands.open_effort(here.agent, THREAD, "auth bug", "sign-in works")
+    here.say(LONG)
+    return here
+
+
+def state_of(here: Talk) -> dict[str, Any]:
+    """Return the state of the thread."""
+    found: dict[str, Any] = here.agent.get_state(THREAD).values
+    return found
+
+
+def test_every_tool_works_by_hand(tmp_path: Path) -> None:
+    """Each command does what its tool does, says so, and is a turn; no model answers."""
+    here = begun(tmp_path)
+
+    done = [
+        commands.open_effort(here.agent, THREAD, "css"),
+        commands.switch_effort(here.agent, THREAD, "auth-bug"),
+        commands.close_effort(here.agent, THREAD),
+        commands.expand_effort(here.agent, THREAD, "auth-bug", "3"),
+        commands.collapse_effort(here.agent, THREAD, "auth-bug"),
+        commands.reopen_effort(here.agent, THREAD, "auth-bug"),
+        commands.close_effort(here.agent, THREAD, "css"),
+    ]
+
+    assert [one.result["status"] for one in done] == [
+        *("opened", "switched", "concluded", "expanded", "collapsed", "reopened", "concluded"),
+    ]
+    assert [one.turn for one in done] == [4, 5, 6, 7, 8, 9, 10]
+    assert done[3].result["turns"] == "3"
+    assert done[1].banners == ("--- Switched to effort: auth-bug ---",)
+    assert len(here.model.sent) == 2
+    assert state_of(here)["memory"]["active_effort"] == "auth-bug"
+
+
+def test_a_command_is_a_turn_of_the_conversation(tmp_path: Path) -> None:
+    """Its record has the command, the call, the result and an answer, and its events."""
+    here = begun(tmp_path)
+
+    record = here.records(state_of(here))[1]
+
+    assert [message["type"] for message in record.messages] == ["human", "ai", "tool", "ai"]
+    assert record.messages[0]["data"]["content"] == "/open auth bug: sign-in works"
+    assert record.messages[-1]["data"]["content"] == ("auth-bug: opened.")
+    assert [event["type"] for event in record.events] == ["opened"]
+    assert (record.efforts, record.status) == (("auth-bug",), "done")
+
+
+def test_the_model_sees_what_the_user_did(tmp_path: Path) -> None:
+    """In the next call the command stands where it was said, well formed."""
+    here = begun(tmp_path)
+
+    types = [message.type for message in here.last]
+
+    assert types[-5:] == ["human", "ai", "tool", "ai", "human"]
+    assert "/open auth bug: sign-in works" in [m.content for m in here.last]
+
+
+def test_turns_without_a_call_of_the_model_cost_nothing(tmp_path: Path) -> None:
+    """The metrics have a row for each turn in which the model was called, and no other."""
+    here = begun(tmp_path)
+
+    found = commands.stats(here.agent, THREAD)
+
+    assert [turn.turn for turn in found.turns] == [1, 3]
+
+
+def test_switching_to_no_effort_pauses(tmp_path: Path) -> None:
+    """The turn that pauses is ambient, and a thread that is restored is as paused as before."""
+    here = begun(tmp_path)
+
+    done = [commands.switch_effort(here.agent, THREAD) for _ in range(2)]
+    again = talk(tmp_path, [], checkpointer=InMemorySaver())
+    restore(again.agent, THREAD)
+
+    paused = {"status": "paused", "effort_id": "auth-bug"}
+    assert [one.result for one in done] == [paused, {"status": "paused"}]
+    assert done[0].banners == ("--- Paused effort: auth-bug ---",)
+    assert here.said(state_of(here))[-2:] == ["/switch", "/switch"]
+    assert here.records(state_of(here))[-1].efforts == ()
+    memory = state_of(again)["memory"]
+    assert (memory["active_effort"], [*memory["open_efforts"]]) == (None, ["auth-bug"])
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (partial(commands.close_effort, effort_id="nope"), "no effort 'nope'"),
+        (partial(commands.switch_effort, effort_id="nope"), "no effort 'nope'"),
+        (partial(commands.reopen_effort, effort_id="auth-bug"), "is open already"),
+        (partial(commands.expand_effort, effort_id="auth-bug"), "is open, so its messages"),
+        (partial(commands.collapse_effort, effort_id="auth-bug"), "is not expanded"),
+        (partial(commands.open_effort, name="auth bug"), "exists already"),
+    ],
+)
+def test_a_command_that_fails_changes_nothing(
+    tmp_path: Path, command: Callable[..., Any], why: str
+) -> None:
+    """The tool's error is raised, and neither state nor archive knows of it."""
+    here = begun(tmp_path)
+    before = here.agent.get_state(THREAD)
+
+    with pytest.raises(CommandError, match=why):
+        command(here.agent, THREAD)
+
+    assert here.agent.get_state(THREAD) == before
+    assert here.archive.newest(OWNER) == Tip("main", 3, before.values["memory"]["position"]["tip"])
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
+    """Closing by hand fails as closing does, and nothing is changed."""
+    here = begun(tmp_path, structured=[ConnectionError("gone")] * 3)
+
+    with pytest.raises(CommandError, match="stays open and nothing changed"):
+        commands.close_effort(here.agent, THREAD)
+
+    assert state_of(here)["memory"]["active_effort"] == "auth-bug"
+    assert state_of(here)["memory"]["turn"] == 3
+
+
+def test_decay_counts_commands_as_turns(tmp_path: Path) -> None:
+    """A log that nobody mentions collapses during commands as it does during talk."""
+    here = begun(tmp_path, settings=Settings(decay_threshold=2))
+    commands.close_effort(here.agent, THREAD)
+    commands.expand_effort(here.agent, THREAD, "auth-bug")
+
+    done = [commands.open_effort(here.agent, THREAD, name) for name in ("one", "two")]
+
+    assert done[0].banners == ("--- Started effort: one ---",)
+    assert done[1].banners[1:] == (
+        "--- Auto-collapsed effort: auth-bug (inactive for 2 turns) ---",
+    )
+
+
+def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
+    """A name that no checkpointer could store is taken without what breaks it."""
+    here = talk(tmp_path, [])
+
+    commands.open_effort(here.agent, THREAD, "a\ud800b", "goal \udfff")
+
+    (record,) = here.records(state_of(here))
+    assert record.messages[1]["data"]["tool_calls"][0]["args"] == {
+        "name": "a\ufffdb",
+        "goal": "goal \ufffd",
+    }
+
+
+def test_the_first_turn_may_be_a_command(tmp_path: Path) -> None:
+    """An effort can be opened before anything was said."""
+    here = talk(tmp_path, ["well"])
+
+    commands.open_effort(here.agent, THREAD, "a")
+
+    assert here.said(here.say("go on")) == ["/open a", "go on"]
+
+
+def test_an_unfinished_turn_is_in_the_way(tmp_path: Path) -> None:
+    """A command settles no turn that may yet be resumed."""
+    here = talk(tmp_path, [ConnectionError("gone"), "here"])
+    with pytest.raises(ConnectionError):
+        here.say("question")
+
+    with pytest.raises(TurnRunningError, match="turn 1"):
+        commands.open_effort(here.agent, THREAD, "a")
+
+    assert here.agent.invoke(None, THREAD)["messages"][-1].text == "here"
+
+
+def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
+    """Nobody changes the efforts of somebody else."""
+    here = begun(tmp_path)
+
+    with pytest.raises(SessionNotFoundError):
+        commands.close_effort(here.agent, {"configurable": {"thread_id": "t", "user_id": "b"}})
+
+
+@pytest.mark.parametrize("verb", ["open", "close", "expand"])
+def test_commands_are_replayed_from_the_archive(tmp_path: Path, verb: str) -> None:
+    """A thread that is restored right after a command is where it was."""
+    here = begun(tmp_path)
+    commands.close_effort(here.agent, THREAD)
+    if verb == "open":
+        commands.open_effort(here.agent, THREAD, "css", "narrow")
+    if verb == "expand":
+        commands.expand_effort(here.agent, THREAD, "auth-bug")
+    before = state_of(here)
+    again = talk(tmp_path, ["on"], checkpointer=InMemorySaver())
+
+    restore(again.agent, THREAD)
+
+    after = state_of(again)
+    assert lasting(after) == lasting(before)
+    assert after["messages"] == before["messages"]
+    assert again.say("on we go")["memory"]["position"]["branch"] == "main"
+
+
+def test_a_fork_after_a_command_knows_it_and_one_before_does_not(tmp_path: Path) -> None:
+    """Each branch sees the commands of its own past."""
+    here = begun(tmp_path, "on one", "on the other")
+    commands.close_effort(here.agent, THREAD)
+    rests = [one for one in here.agent.get_state_history(THREAD) if not one.next]
+    after, before = rests[:2]
+
+    one, other = here.say("one", after.config), here.say("other", before.config)
+
+    assert (one["memory"]["active_effort"], other["memory"]["active_effort"]) == (None, "auth-bug")
+    assert here.said(one)[-2:] == ["/close", "one"]
+    assert here.said(other)[-2:] == [LONG, "other"]
+
+
+def test_a_command_on_an_older_state_is_a_fork(tmp_path: Path) -> None:
+    """A config that names a checkpoint is where the command begins its branch."""
+    here = begun(tmp_path)
+    first = next(
+        one for one in here.agent.get_state_history(THREAD) if one.values["memory"]["turn"] == 1
+    )
+
+    done = commands.open_effort(here.agent, first.config, "other")
+
+    assert (done.turn, state_of(here)["memory"]["active_effort"]) == (2, "other")
+    assert here.said(state_of(here)) == ["hi", "/open other"]
+
+
+def test_a_full_disk_leaves_a_turn_that_is_ended_once(tmp_path: Path) -> None:
+    """The command is done, its turn waits for the archive, and resuming commits it once."""
+    here = begun(tmp_path, "on", archive=FullDisk(tmp_path, durable=False))
+    assert isinstance(here.archive, FullDisk)
+    here.archive.failures = 3
+
+    with pytest.raises(OSError, match="No space left"):
+        commands.close_effort(here.agent, THREAD)
+    here.agent.invoke(None, THREAD)
+
+    assert here.said(here.say("on"))[-2:] == ["/close", "on"]
+    assert [tip.branch for tip in here.archive.tips(OWNER)] == ["main"]
+    assert len(here.model.asked) == 1
+
+
+class Deadly(DiskArchive):
+    """An archive that kills its process at its third commit, before or after it."""
+
+    commits = 0
+    before = True
+
+    def commit(
+        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+    ) -> Record:
+        """Commit, or die."""
+        self.commits += 1
+        if self.commits == 3 and self.before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        record = super().commit(owner, tip, group, embedder)
+        if self.commits == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return record
+
+
+def on_sqlite(root: Path, archive: DiskArchive, *answers: Any) -> Talk:
+    """Return an agent with its checkpoints in a file."""
+    saver = SqliteSaver(sqlite3.connect(root / "c.sqlite", check_same_thread=False))
+    return talk(root, [*answers], archive=archive, checkpointer=saver)
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+@pytest.mark.parametrize("resumes", [True, False])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_killed_command_is_there_once(tmp_path: Path, *, before: bool, resumes: bool) -> None:
+    """Killed around its commit, a command stands once in the lineage that goes on."""
+    child = os.fork()
+    if child == 0:
+        archive = Deadly(tmp_path / "kept")
+        archive.before = before
+        here = on_sqlite(tmp_path, archive, call("open_effort", name="a"), "opened", "more")
+        here.say("work")
+        here.say("more work")
+        commands.close_effort(here.agent, THREAD)
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    here = on_sqlite(tmp_path, DiskArchive(tmp_path / "kept"), "on")
+
+    if resumes:
+        here.agent.invoke(None, THREAD)
+    state = here.say("on")
+
+    assert here.said(state) == ["work", "more work", "/close", "on"]
+    assert [*state["memory"]["summaries"]] == ["a"]
+    assert [record.status for record in here.records(state)] == ["done"] * 4
+    assert here.archive.verify(OWNER) == ()
+
+
+async def test_commands_work_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
+    """With checkpoints in SQLite, read and written asynchronously, they do the same."""
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
+        here = talk(tmp_path / "kept", [], checkpointer=saver)
+        agent = here.agent
+
+        done = [
+            await commands.aopen_effort(agent, THREAD, "a", "first"),
+            await commands.aopen_effort(agent, THREAD, "b"),
+            await commands.aswitch_effort(agent, THREAD, "a"),
+            await commands.aclose_effort(agent, THREAD),
+            await commands.aexpand_effort(agent, THREAD, "a"),
+            await commands.acollapse_effort(agent, THREAD, "a"),
+            await commands.areopen_effort(agent, THREAD, "a"),
+        ]
+        with pytest.raises(CommandError, match="no effort 'c'"):
+            await commands.aclose_effort(agent, THREAD, "c")
+
+    assert [one.turn for one in done] == [1, 2, 3, 4, 5, 6, 7]
+    assert here.archive.newest(OWNER) is not None

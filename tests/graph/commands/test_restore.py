@@ -1,0 +1,152 @@
+"""A thread whose checkpoints are lost is rebuilt from the archive."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from ebbtide import DiskArchive, arestore, erase, restore
+from ebbtide.memory.errors import SessionNotFoundError, SettingsError
+from ebbtide.memory.record import Owner, Tip
+from ebbtide.nodes.turn.recovery import state_at
+from tests.agents import THREAD, Talk, lasting, talk
+from tests.doubles import call
+from tests.memory.turns import OWNER, turn
+
+pytestmark = pytest.mark.usefixtures("entry")
+
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
+SCRIPT = [
+    *(call("open_effort", name="a", goal="first"), "opened"),
+    *(call("open_effort", name="b"), "opened"),
+    *(call("close_effort", effort_id="a"), "closed"),
+    *(call("search_efforts", query="refresh"), call("expand_effort", effort_id="a"), "expanded"),
+    *(call("read_log", turns=1), "read"),
+]
+
+
+def lived(root: Path) -> tuple[Talk, dict[str, Any]]:
+    """Return an agent after five turns, and its state."""
+    here = talk(root, [*SCRIPT])
+    states = [here.say(words) for words in (LONG, LONG, "a is done", "show a", "read turn 1")]
+    return here, states[-1]
+
+
+def test_state_is_rebuilt(tmp_path: Path) -> None:
+    """Turn, efforts, counters and messages are what they were."""
+    _, before = lived(tmp_path)
+    here = talk(tmp_path, [], checkpointer=InMemorySaver())
+
+    restore(here.agent, THREAD)
+
+    after = here.agent.get_state(THREAD)
+    assert lasting(after.values) == lasting(before)
+    assert after.values["messages"] == before["messages"]
+    assert after.next == ()
+
+
+def test_conversation_goes_on(tmp_path: Path) -> None:
+    """The next turn of a restored thread continues the same lineage, on the same branch."""
+    lived(tmp_path)
+    here = talk(tmp_path, ["on we go"], checkpointer=InMemorySaver())
+    restore(here.agent, THREAD)
+
+    state = here.say("next")
+
+    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
+    assert here.said(state)[-2:] == ["read turn 1", "next"]
+    assert [tip.branch for tip in here.archive.tips(Owner("default", "t"))] == ["main"]
+
+
+def test_a_state_saved_by_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """What only that version knew is left out; the rest holds."""
+    saved = {"turn": 1, "anchor": {"Goal": "a"}, "position": {"window": 3, "cuts": {"key": "ab"}}}
+    with DiskArchive(tmp_path, durable=False) as archive:
+        tip = archive.commit(OWNER, Tip(), replace(turn(1), state=saved)).tip
+
+        state = state_at(archive, OWNER, tip, 1)
+
+    assert (state["turn"], state["anchor"], state["window"]) == (1, {"Goal": "a"}, 3)
+    assert "cuts" not in state
+
+
+async def test_async_restore(tmp_path: Path) -> None:
+    """The asynchronous form does the same."""
+    _, before = lived(tmp_path)
+    here = talk(tmp_path, [], checkpointer=InMemorySaver())
+
+    await arestore(here.agent, THREAD)
+
+    assert (await here.agent.aget_state(THREAD)).values["memory"]["position"]["tip"] == before[
+        "memory"
+    ]["position"]["tip"]
+
+
+def test_unknown_thread(tmp_path: Path) -> None:
+    """A thread that the archive does not hold is not found."""
+    here = talk(tmp_path, [])
+
+    with pytest.raises(SessionNotFoundError, match="'t' not found"):
+        restore(here.agent, THREAD)
+
+
+def test_foreign_graph() -> None:
+    """A graph that is none of Ebbtide's is refused with what it is."""
+    graph = StateGraph(MessagesState)
+    graph.add_node("n", lambda _: {})
+    graph.add_edge(START, "n")
+
+    with pytest.raises(SettingsError, match="StateGraph"):
+        restore(graph.compile(checkpointer=InMemorySaver()), THREAD)
+
+
+def test_the_config_that_is_returned_keeps_the_user(tmp_path: Path) -> None:
+    """Ann goes on with it as it is."""
+    here = talk(tmp_path, ["yes", "yes"])
+    ann: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+    here.say("one", ann)
+
+    config = restore(here.agent, ann)
+
+    assert here.said(here.say("two", config)) == ["one", "two"]
+
+
+def test_a_branch_can_be_chosen(tmp_path: Path) -> None:
+    """A thread that began anew says where it was, and goes on there; no other name is one."""
+    lived(tmp_path)
+    here = talk(tmp_path, ["hello", "on we go"], checkpointer=InMemorySaver())
+
+    stray = here.say("I am back.")
+    config = restore(here.agent, THREAD, branch="main")
+
+    assert "5 turns, restore(agent, config, branch='main')" in stray["memory"]["banners"][0]
+    assert here.said(here.say("next", config))[-2:] == ["read turn 1", "next"]
+    with pytest.raises(SettingsError, match="no branch 'nix': use one of "):
+        restore(here.agent, THREAD, branch="nix")
+
+
+def test_an_erased_past_is_no_silent_beginning(tmp_path: Path) -> None:
+    """An old checkpoint that an erasure took away does not hide what the archive has."""
+    here = talk(tmp_path, ["a", "b", "c"])
+    here.say("one")
+    old = here.agent.get_state(THREAD).config
+    here.say("two")
+    erase(here.agent, THREAD, 1)
+
+    state = here.say("three", old)
+
+    assert "the archive has 2 turns" in "".join(state["memory"]["banners"])
+
+
+def test_others_are_told_nothing(tmp_path: Path) -> None:
+    """A new thread, and another user's of the same name, begin without a word."""
+    lived(tmp_path)
+    here = talk(tmp_path, ["a", "b"], checkpointer=InMemorySaver())
+
+    new = here.say("Hi.", {"configurable": {"thread_id": "new"}})
+    bob = here.say("Hi.", {"configurable": {"thread_id": "t", "user_id": "bob"}})
+
+    assert new["memory"]["banners"] == bob["memory"]["banners"] == []

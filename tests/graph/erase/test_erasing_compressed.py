@@ -1,0 +1,119 @@
+"""Erasing a turn of an effort that was compressed: nothing is left, and the rest is told again."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.sqlite import SqliteSaver
+from sqlalchemy import inspect
+
+from ebbtide import erase
+from ebbtide.memory.archive.schema import METADATA
+from tests.agents import THREAD, Talk
+from tests.graph.erase.test_erasing import traces
+from tests.graph.long_effort import compressing, entries, shown, stored, talked
+from tests.zipped import revealed
+
+VAULT = "The vault of the shop opens with the blue lever and nothing else."
+RULE = "Orders must never be deleted."
+TOLD = "They spoke of a vault and of how it opens, which is with the blue lever."
+
+
+def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
+    """Quote the secret and the rule wherever they stand in the log."""
+    log = messages[-1].text.split("<log", 1)[1]
+    found = [quote for quote in (VAULT, RULE) if quote in log]
+    return {"new": [{"quote": quote, "kind": "constraint"} for quote in found]}
+
+
+def telling(messages: list[BaseMessage]) -> str:
+    """Write a background that tells the secret if it is read."""
+    return TOLD if VAULT in messages[-1].text else "They worked on the shop."
+
+
+@contextmanager
+def begun(folder: Path) -> Iterator[Talk]:
+    """Talk on files below a folder until the secret in turn 2 was compressed."""
+    connection = sqlite3.connect(folder / "checkpoints.sqlite", check_same_thread=False)
+    here = compressing(
+        folder / "archive",
+        extraction=quoting,
+        background=telling,
+        checkpointer=SqliteSaver(connection),
+    )
+    try:
+        states = talked(here, 10, {2: VAULT, 3: RULE})
+        assert states[-1]["memory"]["position"]["compressed"].keys() == {"shop"}
+        yield here
+    finally:
+        connection.close()
+        here.archive.close()
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Talk]:
+    """Return the agent that has compressed the secret."""
+    with begun(tmp_path) as found:
+        yield found
+
+
+def tables(here: Talk) -> set[str]:
+    """Return the tables of the archive that hold the secret."""
+    with here.archive.database.reading() as connection:
+        return {
+            table.name
+            for table in METADATA.sorted_tables
+            if inspect(connection).has_table(table.name)
+            if "ebbtide_said" not in table.name and "ebbtide_headed" not in table.name
+            if any(VAULT.encode() in said(row) for row in connection.execute(table.select()))
+        }
+
+
+def said(row: Any) -> bytes:
+    """Return what stands in a row."""
+    return b"\0".join(revealed(one if isinstance(one, bytes) else str(one).encode()) for one in row)
+
+
+def test_nothing_of_a_compressed_turn_is_left(here: Talk, tmp_path: Path) -> None:
+    """Neither quote nor background stands in a file or in the checkpoints, WAL included."""
+    before = tables(here)
+
+    report = erase(here.agent, THREAD, 2)
+
+    assert before == {"ebbtide_turns", "ebbtide_compressions", "ebbtide_extractions"}
+    assert tables(here) == set()
+    assert traces(tmp_path, [VAULT, TOLD, "blue lever"]) == []
+    assert report.not_erased == ()
+
+
+def test_the_background_is_written_again_by_the_next_turn(here: Talk, tmp_path: Path) -> None:
+    """From what remains, without asking for quotes again; what was quoted of other turns stays."""
+    erase(here.agent, THREAD, 2)
+
+    state = here.say("and now?")
+    here.say("go on")
+
+    last = entries(tmp_path / "archive")[-1]
+    assert (last["turn"], last["turns"]) == (11, [])
+    assert [one["what"] for one in last["told"]["calls"]] == ["background"]
+    made = stored(here, state)
+    assert made is not None
+    assert (made.stale, made.background) == (False, "They worked on the shop.")
+    assert f"constraint, turn 3: {RULE}" in shown(here)
+    assert "background: They worked on the shop." in shown(here)
+    assert traces(tmp_path, [VAULT, TOLD, "blue lever"]) == []
+
+
+def test_until_then_the_quotes_of_other_turns_stand(here: Talk) -> None:
+    """The first context after erasing shows them without a background."""
+    erase(here.agent, THREAD, 2)
+
+    here.say("and now?")
+
+    assert f"constraint, turn 3: {RULE}" in shown(here)
+    assert "background:" not in shown(here)
+    assert "blue lever" not in shown(here)

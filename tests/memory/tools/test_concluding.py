@@ -1,0 +1,202 @@
+"""Concluding an effort: its raw log is summarised and leaves the context."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ebbtide.memory.errors import AnswerError
+from ebbtide.memory.questions import Question
+from ebbtide.memory.tools.summary import EffortSummary
+from ebbtide.memory.tools.toolbox import Done, run
+from tests.memory.asking import step
+from tests.memory.desks import LONG_ENOUGH, Conversation, call, count_words
+
+
+@pytest.fixture
+def talk(talk: Conversation) -> Conversation:
+    """Return a conversation with two open efforts, `b` active, in a running third turn."""
+    talk.turn(LONG_ENOUGH, call("open_effort", name="a", goal="Log in"))
+    talk.turn("And the other thing.", call("open_effort", name="b"))
+    talk.ask("It is done now, thank you very much for all your help with it.")
+    return talk
+
+
+def test_a_closed_effort_is_concluded_with_its_summary(talk: Conversation) -> None:
+    """The answer, the banner and the manifest all say it, and the summary enters the context."""
+    result = talk.call("close_effort", effort_id="a")
+    effort = talk.desk.find("a")
+
+    assert result == {"status": "concluded", "effort_id": "a", "summary": "It works now."}
+    assert (effort.status, effort.summary, effort.keywords) == (
+        "concluded",
+        "It works now.",
+        ("works",),
+    )
+    assert (effort.goal, effort.importance) == ("Log in", 60)
+    assert talk.space.summaries == {"a": 3}
+    assert talk.banners[-1] == "--- Concluded effort: a ---\nIt works now."
+
+
+@pytest.mark.parametrize("effort_id", [None, "", " "])
+def test_without_a_name_the_active_effort_is_closed(
+    talk: Conversation, effort_id: str | None
+) -> None:
+    """None and the empty name stand for the active effort."""
+    result = talk.call("close_effort", effort_id=effort_id)
+
+    assert result["effort_id"] == "b"
+
+
+def test_the_whole_log_is_read_with_this_turn_so_far(talk: Conversation) -> None:
+    """The request holds every turn of the effort and what was said and found in this one."""
+    talk.look_up("Port 8080 is open.")
+    talk.call("close_effort", effort_id="a")
+    (request,) = talk.requests
+
+    assert all(
+        part in request.log
+        for part in (LONG_ENOUGH, "It is done now", "Port 8080", "calls close_effort")
+    )
+    assert "the other thing" not in request.log
+
+
+def test_the_size_of_the_log_is_kept(talk: Conversation) -> None:
+    """The manifest says how many tokens were summarised."""
+    talk.call("close_effort", effort_id="a")
+    log = talk.requests[0].log.split('">\n', 1)[1].rsplit("\n", 1)[0]
+
+    assert talk.desk.find("a").tokens == count_words(log)
+
+
+@pytest.mark.parametrize(("closed", "left", "active"), [("b", "a", None), ("a", "b", "b")])
+def test_no_effort_becomes_active_by_itself(
+    talk: Conversation, closed: str, left: str, active: str | None
+) -> None:
+    """After the active effort none is active; closing another leaves it active."""
+    result = talk.call("close_effort", effort_id=closed)
+
+    assert talk.space.active == active
+    assert list(talk.space.open) == [left]
+    assert set(result) == {"status", "effort_id", "summary"}
+
+
+def test_what_follows_a_closed_effort_is_ambient(talk: Conversation) -> None:
+    """The small talk after it belongs to no effort, although another one is open."""
+    talk.call("close_effort")
+    closing = talk.answer()
+    talk.ask("And how is the weather?")
+
+    assert (closing.efforts, talk.answer().efforts) == (("b",), ())
+
+
+def test_a_turn_that_closes_and_opens_belongs_to_both(talk: Conversation) -> None:
+    """The active effort at the end comes first, then the one that was concluded."""
+    talk.run(call("close_effort", effort_id="b"), call("open_effort", name="c"))
+    record = talk.answer()
+
+    assert record.efforts == ("c", "b")
+
+
+def test_a_failed_summary_changes_nothing(talk: Conversation) -> None:
+    """Complaint row 2: the effort stays open, the error says so, and no failure is committed."""
+    talk.replies = [AnswerError("TimeoutError: 30 s")]
+    before = talk.space
+    result = talk.call("close_effort", effort_id="a")
+
+    assert result["error"] == (
+        "the summary of 'a' failed (TimeoutError: 30 s), so it stays open and nothing changed; "
+        "tell the user, and try close_effort again later"
+    )
+    assert talk.space == before
+
+
+def test_after_a_failed_summary_the_next_call_works(talk: Conversation) -> None:
+    """In the same message, another effort is closed and the first one at a second try."""
+    talk.replies = [AnswerError("down")]
+    failed, other, again = talk.run(
+        call("close_effort", effort_id="a"),
+        call("close_effort", effort_id="b"),
+        call("close_effort", effort_id="a"),
+    )
+
+    assert "down" in failed["error"]
+    assert (other["status"], again["status"]) == ("concluded", "concluded")
+
+
+def test_a_part_that_fails_fails_the_whole(talk: Conversation) -> None:
+    """If the third of many parts fails, nothing is concluded."""
+    talk.set(summary_input_tokens=500)
+    talk.look_up("word " * 3_000)
+    done = EffortSummary(summary="Part.")
+    talk.replies = [done, done, AnswerError("down")]
+    result = talk.call("close_effort")
+
+    assert "down" in result["error"]
+    assert len(talk.requests) == 3
+    assert talk.space.active == "b"
+
+
+def test_an_effort_with_nothing_in_it_asks_no_model(talk: Conversation) -> None:
+    """Opened and closed with a word: the summary is canned, of importance 0."""
+    talk.messages = talk.messages[:0]
+    talk.ask("hm")
+    talk.run(call("open_effort", name="c"), call("close_effort"))
+    effort = talk.desk.find("c")
+
+    assert talk.requests == []
+    assert (effort.summary, effort.importance) == (
+        "Opened and closed with next to nothing said in it.",
+        0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("effort_id", "error"),
+    [
+        ("done", "effort 'done' is concluded; use reopen_effort to go on with it"),
+        ("gone", "no effort 'gone'. Did you mean 'done'?"),
+        ("../a", "no effort '../a'. In the context"),
+    ],
+)
+def test_only_an_open_effort_is_closed(talk: Conversation, effort_id: str, error: str) -> None:
+    """The error quotes the name and says what would work."""
+    talk.run(call("open_effort", name="done"), call("close_effort"))
+    result = talk.call("close_effort", effort_id=effort_id)
+
+    assert result["error"].startswith(error)
+
+
+def test_without_an_active_effort_one_must_be_named(talk: Conversation) -> None:
+    """The error lists which are open."""
+    talk.space = replace(talk.space, active=None)
+    listed = talk.call("close_effort")
+    talk.run(call("close_effort", effort_id="a"), call("close_effort", effort_id="b"))
+    none = talk.call("close_effort")
+
+    assert listed["error"] == "no effort is active, so name the one to close; open: a, b"
+    assert none["error"] == "no effort is active, so name the one to close; open: none"
+
+
+def test_summaries_over_the_limit_leave_the_context(talk: Conversation) -> None:
+    """One more concluded effort than may be in the context evicts the longest unreferenced."""
+    talk.set(summaries_limit=1)
+    talk.run(call("close_effort", effort_id="a"), call("close_effort", effort_id="b"))
+
+    assert talk.space.summaries == {"b": 3}
+    assert talk.banners[-1] == "--- Evicted effort: a (kept in the archive) ---"
+    assert talk.desk.find("a").summary == "It works now."
+
+
+def test_closing_is_driven_step_by_step(talk: Conversation) -> None:
+    """The question comes out, the summary goes in, the banner is told, and all is done."""
+    calls, told = [call("close_effort", call_id="1", effort_id="a")], list[str]()
+    steps = run(talk.desk, calls, frozenset(), told.append)
+    question, before = step(steps), [*told]
+    done = step(steps, EffortSummary(summary="It works."))
+
+    assert isinstance(question, Question)
+    assert (question.what, before) == ("summary", [])
+    assert told == ["--- Concluded effort: a ---\nIt works."]
+    assert isinstance(done, Done)
+    assert json.loads(done.results[0]["data"]["content"])["summary"] == "It works."

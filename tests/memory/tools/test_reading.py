@@ -1,0 +1,338 @@
+"""Looking at efforts and logs without changing anything."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide.memory.transcript import recalled, rendered
+from ebbtide.memory.view import past
+from tests.draws import examples
+from tests.memory.contexts import everything
+from tests.memory.desks import (
+    LONG_ENOUGH,
+    Conversation,
+    call,
+    conversation,
+    count_words,
+)
+
+
+def test_a_short_turn_is_read_at_once(talk: Conversation) -> None:
+    """The whole text comes back with the time and the efforts of the turn, and nothing is left."""
+    talk.effort("a", LONG_ENOUGH)
+    talk.ask("What was that?")
+    result = talk.call("read_log", turns="1")
+    record = talk.desk.view.turns([1])[0]
+
+    assert result == {
+        "turns": [
+            {
+                "turn": 1,
+                "at": "2026-11-21 12:00",
+                "efforts": ["a"],
+                "text": rendered(record.messages),
+            }
+        ],
+        "next": None,
+    }
+
+
+def test_a_range_is_read_at_once(talk: Conversation) -> None:
+    """All its turns come back in order, whatever effort they are of, up to the running one."""
+    talk.turn("one")
+    talk.effort("a", "two", "three")
+    talk.ask("four")
+    result = talk.call("read_log", turns="2-4, 1")
+
+    assert [(one["turn"], one["efforts"]) for one in result["turns"]] == [
+        (1, []),
+        (2, ["a"]),
+        (3, ["a"]),
+        (4, []),
+    ]
+    assert result["turns"][-1]["at"] == "now"
+    assert "missing" not in result
+
+
+def test_a_long_turn_is_read_as_far_as_there_is_room(talk: Conversation) -> None:
+    """The text is cut at the free budget, and `next` says how to go on."""
+    talk.turn("one two three four five six")
+    talk.free = 5
+    talk.ask("What was that?")
+    first = talk.call("read_log", turns="1")
+    second = talk.call("read_log", **first["next"])
+    texts = [one["turns"][0]["text"] for one in (first, second)]
+
+    assert count_words(texts[0]) <= 3
+    assert first["next"] == {"turns": "1", "offset": len(texts[0])}
+    assert "".join(texts).startswith("user: one two three")
+
+
+def test_a_long_range_is_read_as_far_as_there_is_room(talk: Conversation) -> None:
+    """A later turn for which there is little room is left for the next call, whole."""
+    for _ in range(4):
+        talk.turn("word " * 40)
+    talk.free = 100
+    talk.ask("What was that?")
+    result = talk.call("read_log", turns="1-4")
+
+    assert [one["turn"] for one in result["turns"]] == [1, 2]
+    assert result["next"] == {"turns": "3-4"}
+
+
+def test_a_later_turn_is_cut_where_much_of_it_fits(talk: Conversation) -> None:
+    """The next call begins in the middle of it."""
+    talk.turn("one")
+    talk.turn("word " * 400)
+    talk.turn("three")
+    talk.free = 150
+    talk.ask("What was that?")
+    result = talk.call("read_log", turns="1-3")
+
+    assert [one["turn"] for one in result["turns"]] == [1, 2]
+    assert result["next"] == {"turns": "2-3", "offset": len(result["turns"][1]["text"])}
+
+
+def test_many_turns_are_read_in_several_calls(talk: Conversation) -> None:
+    """One call looks at fifty of them."""
+    talk.follow([[]] * 51)
+    talk.free = 100_000
+    talk.ask("What was that?")
+    result = talk.call("read_log", turns="1-99")
+
+    assert [one["turn"] for one in result["turns"]] == [*range(1, 51)]
+    assert result["missing"] == "turns 53-99 are not there; the turns are 1-52"
+    assert result["next"] == {"turns": "51-52"}
+
+
+def test_what_is_missing_is_named(talk: Conversation) -> None:
+    """Turns that were erased and turns that never were are told apart; the others are read."""
+    for said in ("one", "two", "three"):
+        talk.turn(said)
+    talk.archive.erase(talk.owner, talk.tip, 2)
+    talk.ask("What was that?")
+    result = talk.call("read_log", turns="0-9")
+
+    assert [one["turn"] for one in result["turns"]] == [1, 3, 4]
+    assert result["missing"] == (
+        "turn 2 was erased: its text cannot be read any more; "
+        "turns 0,5-9 are not there; the turns are 1-4"
+    )
+
+
+def test_what_was_read_of_several_turns_comes_back(talk: Conversation) -> None:
+    """The archive keeps a range for each text, and gives back the result as the model saw it."""
+    talk.turn("one", answer="The port is 8080.")
+    talk.turn("two")
+    talk.ask("What was that?")
+    talk.call("read_log", turns="1-3")
+    seen = talk.messages
+    record = talk.answer()
+
+    assert [one.turn for one in recalled(record.messages[2])] == [1, 2, 3]
+    assert "8080" not in record.messages[2]["data"]["content"]
+    assert past(talk.archive, talk.owner, talk.tip).messages(record)[:-1] == seen
+
+
+@settings(max_examples=examples(25))
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200),
+    st.integers(1, 30),
+)
+def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> None:
+    """The parts that the offsets give are together the turn, whatever is in it."""
+    with conversation() as talk:
+        talk.turn(question)
+        record = talk.desk.view.turns([1])[0]
+        talk.free = free
+        talk.ask("Read it.")
+        read = everything(talk, 1)
+
+    assert read == rendered(record.messages)
+
+
+def test_the_running_turn_can_be_read(talk: Conversation) -> None:
+    """What was said and found in this turn so far is there, and its efforts."""
+    talk.ask("Which port?")
+    talk.call("open_effort", name="a")
+    talk.look_up("8080")
+    (read,) = talk.call("read_log", turns="1")["turns"]
+
+    assert read["efforts"] == ["a"]
+    assert "user: Which port?" in read["text"]
+    assert "tool look_up: 8080" in read["text"]
+
+
+@pytest.mark.parametrize("turn", [0, 3, 10**8])
+def test_a_turn_that_is_not_there_is_an_error(talk: Conversation, turn: int) -> None:
+    """The error quotes the turn and says which there are."""
+    talk.turn("one")
+    talk.ask("two")
+    result = talk.call("read_log", turns=turn)
+
+    assert result == {"error": f"turn {turn} is not there; the turns are 1-2"}
+
+
+@pytest.mark.parametrize("turns", ["-1", "last", "2-1", "1-999999", str(10**12)])
+def test_what_is_no_range_is_an_error(talk: Conversation, turns: str) -> None:
+    """The error quotes it and shows how turns are written."""
+    talk.turn("one")
+    talk.ask("two")
+    result = talk.call("read_log", turns=turns)
+
+    assert result == {"error": f'turns {turns!r} cannot be read; write them like "3-5,8"'}
+
+
+def test_no_turns_are_an_error(talk: Conversation) -> None:
+    """It shows how turns are written."""
+    talk.ask("two")
+
+    assert talk.call("read_log", turns="") == {
+        "error": 'no turns are named; write them like "3-5,8"'
+    }
+
+
+def test_a_range_of_which_nothing_is_there_is_an_error(talk: Conversation) -> None:
+    """It names what was asked for."""
+    talk.turn("one")
+    talk.ask("two")
+    result = talk.call("read_log", turns="5-7,9")
+
+    assert result == {"error": "turns 5-7,9 are not there; the turns are 1-2"}
+
+
+@pytest.mark.parametrize("offset", [-1, 29, 30, 10**12])
+def test_an_offset_outside_the_turn_is_an_error(talk: Conversation, offset: int) -> None:
+    """Before the beginning and at the end there is nothing; the error says what the range is."""
+    talk.turn("one", answer="two 90")
+    talk.ask("two")
+    result = talk.call("read_log", turns=1, offset=offset)
+
+    assert result == {"error": f"offset {offset} is outside turn 1: 0-26"}
+
+
+def test_the_last_character_can_be_read(talk: Conversation) -> None:
+    """The largest offset that the error names works."""
+    talk.turn("one", answer="two 90")
+    talk.ask("two")
+    result = talk.call("read_log", turns=1, offset=26)
+
+    assert (result["turns"][0]["text"], result["next"]) == ("0", None)
+
+
+def test_reading_changes_nothing(talk: Conversation) -> None:
+    """Looking leaves no event, no banner and no other state."""
+    talk.effort("a", LONG_ENOUGH)
+    talk.ask("What is there?")
+    before = talk.space
+    talk.run(call("read_log", turns=1), call("effort_status"))
+
+    assert talk.space == before
+
+
+def test_the_status_of_each_kind_of_effort(talk: Conversation) -> None:
+    """Open, concluded and expanded efforts are listed with sizes and turns, the open ones first."""
+    talk.effort("done", LONG_ENOUGH, "on and on")
+    talk.turn("three", call("open_effort", name="rest"))
+    talk.turn("four", call("open_effort", name="now"))
+    talk.ask("five")
+    talk.call("expand_effort", effort_id="done")
+    rest, now, done = talk.call("effort_status")["efforts"]
+
+    assert rest | {"raw_tokens": 0} == {
+        "id": "rest",
+        "status": "open",
+        "active": False,
+        "goal": "",
+        "constraints": [],
+        "expanded": False,
+        "summary": "",
+        "raw_tokens": 0,
+        "summary_tokens": 0,
+        "turns": "3",
+    }
+    assert (now["id"], now["active"], now["turns"]) == ("now", True, "4-5")
+    assert done | {"raw_tokens": 0} == {
+        "id": "done",
+        "status": "concluded",
+        "active": False,
+        "expanded": True,
+        "summary": "It works now.",
+        "raw_tokens": 0,
+        "summary_tokens": 3,
+        "turns": "1-2",
+    }
+    assert min(rest["raw_tokens"], now["raw_tokens"], done["raw_tokens"]) > 10
+
+
+@pytest.mark.parametrize(
+    ("calls", "turns"),
+    [
+        ([call("open_effort", name="a")], "1"),
+        ([call("open_effort", name="a"), call("close_effort")], "1"),
+        ([call("open_effort", name="a"), call("open_effort", name="b")], ""),
+    ],
+)
+def test_the_running_turn_counts_for_the_efforts_it_belongs_to(
+    talk: Conversation, calls: list[Any], turns: str
+) -> None:
+    """An effort that is active or was concluded in this turn has this turn, another has not."""
+    talk.ask("one")
+    *_, status = talk.run(*calls, call("effort_status"))
+
+    assert status["efforts"][0]["turns"] == turns
+
+
+def test_without_efforts_the_list_is_empty(talk: Conversation) -> None:
+    """Nothing is listed and nothing is said to be left out."""
+    talk.ask("one")
+
+    assert talk.call("effort_status") == {"efforts": []}
+
+
+def test_further_efforts_are_listed_up_to_the_limit(talk: Conversation) -> None:
+    """Of evicted efforts the newest are listed, then how many more there are."""
+    talk.set(summaries_limit=1, status_limit=2)
+    talk.effort("a", "one")
+    talk.effort("b", "two")
+    talk.effort("c", "three")
+    talk.effort("d", "four")
+    talk.effort("e", "five")
+    talk.ask("six")
+    status = talk.call("effort_status")
+
+    assert [effort["id"] for effort in status["efforts"]] == ["e", "d", "c"]
+    assert status["more"] == 2
+    assert "expand_effort" in status["how"]
+
+
+def test_an_effort_of_this_turn_is_not_counted_twice(talk: Conversation) -> None:
+    """What only the running turn knows does not hide what the archive has."""
+    talk.set(summaries_limit=1, status_limit=1)
+    talk.effort("a", "one")
+    talk.effort("b", "two")
+    talk.effort("c", "three")
+    talk.ask("four")
+    talk.call("open_effort", name="d")
+    status = talk.call("effort_status")
+
+    assert [effort["id"] for effort in status["efforts"]] == ["d", "c", "b"]
+    assert status["more"] == 1
+
+
+def test_an_effort_evicted_in_the_turn_that_concluded_it_is_listed_as_concluded(
+    talk: Conversation,
+) -> None:
+    """The list says what the running turn did, not what the archive last heard."""
+    talk.set(summaries_limit=1)
+    talk.turn("one", call("open_effort", name="a"), call("open_effort", name="b"))
+    talk.ask("two")
+    talk.run(call("close_effort", effort_id="a"), call("close_effort", effort_id="b"))
+    status = talk.call("effort_status")
+
+    assert [(effort["id"], effort["status"]) for effort in status["efforts"]] == [
+        ("b", "concluded"),
+        ("a", "concluded"),
+    ]

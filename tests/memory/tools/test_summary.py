@@ -1,0 +1,260 @@
+"""Summaries of efforts: what is asked, in parts if need be, and what is taken of the answers."""
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ebbtide.memory.efforts import Effort
+from ebbtide.memory.errors import AnswerError
+from ebbtide.memory.messages import Message
+from ebbtide.memory.questions import Question
+from ebbtide.memory.record import Group
+from ebbtide.memory.settings import Settings
+from ebbtide.memory.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, count
+from ebbtide.memory.tools.summary import EffortSummary, said, summarise
+from ebbtide.memory.transcript import transcript
+from ebbtide.prompts.loader import text as prompt
+from tests.memory.asking import answered
+from tests.memory.desks import LONG_ENOUGH, ai, call, count_words, human, tool
+
+EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downtime", "keep v1"))
+OWN = [
+    human("go"),
+    ai("", call("open_effort", call_id="1", name="a" * 60)),
+    tool("1", '{"status":"opened","effort_id":"' + "a" * 60 + '"}', "open_effort"),
+    ai("ok"),
+]
+
+
+def log(*turns: Sequence[Message]) -> list[Group]:
+    """Return a raw log of these turns."""
+    return [Group(number, tuple(messages), "") for number, messages in enumerate(turns, start=1)]
+
+
+def asked(
+    turns: Sequence[Group], answers: Sequence[EffortSummary], **chosen: Any
+) -> tuple[list[Question], EffortSummary | None]:
+    """Return what is asked about a log, and the summary if there are answers enough for one."""
+    return answered(
+        summarise(EFFORT, turns, Settings().model_copy(update=chosen), count_words), answers
+    )
+
+
+def quoted(request: Question) -> str:
+    """Return the text between the fences of a request."""
+    return request.log.split('">\n', 1)[1].rsplit("\n", 1)[0]
+
+
+@pytest.mark.parametrize(
+    ("messages", "characters"),
+    [
+        ([], 0),
+        ([human("hello"), ai(" hi \n")], 7),
+        (OWN, 4),
+        ([human("go"), tool("1", "x" * 90)], 92),
+        ([human("go"), ai("", call("write", call_id="1", text="x" * 90)), tool("1", "")], 104),
+        ([human([{"type": "image"}])], 7),
+        ([human("hello", name="read_log")], 5),
+    ],
+)
+def test_what_was_said_is_counted(messages: list[Message], characters: int) -> None:
+    """Text, calls and results count, those of the memory's own tools do not."""
+    assert said(log(messages)) == characters
+
+
+@pytest.mark.parametrize("messages", [[], OWN, [human("x" * 49)], [human(" " * 400)]])
+def test_next_to_nothing_gets_a_canned_summary(messages: list[Message]) -> None:
+    """Under 50 characters of text, no call is made and the importance is 0."""
+    requests, summary = asked(log(messages), [])
+
+    assert requests == []
+    assert summary == EffortSummary(
+        summary="Opened and closed with next to nothing said in it.", importance=0
+    )
+
+
+@pytest.mark.parametrize(
+    "messages", [[human("x" * 50)], [human("go"), tool("1", "x" * 48), ai("ok")]]
+)
+def test_fifty_characters_are_summarised(messages: list[Message]) -> None:
+    """From 50 characters on a model is asked, however the text came to be."""
+    requests, _ = asked(log(messages), [])
+
+    assert len(requests) == 1
+
+
+def test_the_request_holds_the_whole_log_as_data() -> None:
+    """Effort, goal, constraints and the fenced log are data; the instructions are the same."""
+    turns = log([human(LONG_ENOUGH), ai("Done.")], [human("And on."), ai("Good.")])
+    (request,), _ = asked(turns, [])
+
+    assert quoted(request) == transcript(turns)
+    assert request.log.startswith(
+        "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
+    )
+    assert request.instructions == prompt("summarise", words=60)
+
+
+def test_without_goal_and_constraints_the_request_says_so() -> None:
+    """Nothing is left blank in what the model reads."""
+    steps = summarise(Effort("a", "open"), log([human(LONG_ENOUGH)]), Settings(), count_words)
+
+    assert "Goal: not stated\nConstraints: none" in next(steps).log
+
+
+def test_the_answer_is_the_summary() -> None:
+    """Summary, keywords and importance are taken as they came."""
+    answer = EffortSummary(summary="It works.", keywords=["port", "8080"], importance=70)
+
+    assert asked(log([human(LONG_ENOUGH)]), [answer])[1] == answer
+
+
+def test_a_long_summary_is_cut_at_a_sentence_end() -> None:
+    """Of a summary over the limit, the whole sentences within it are kept."""
+    written = f"{'one ' * 10}end. {'two ' * 8}end. {'three ' * 5}end."
+    answer = EffortSummary(summary=written)
+    _, summary = asked(log([human(LONG_ENOUGH)]), [answer], summary_max_tokens=20)
+
+    assert summary is not None
+    assert summary.summary == f"{'one ' * 10}end. {'two ' * 8}end."
+
+
+@given(st.integers(1, 6), st.integers(1, 400))
+def test_every_part_of_a_long_log_is_read(turns: int, words: int) -> None:
+    """Complaint row 9: the parts are together the whole log, and no part is over the limit."""
+    raw = log(*([human(f"question {turn} " + "word " * words)] for turn in range(turns)))
+    answer = EffortSummary(summary="Part.")
+    requests, summary = asked(
+        [*raw, *log([human(LONG_ENOUGH)])], [answer] * 20, summary_input_tokens=500
+    )
+    parts = [quoted(request) for request in requests]
+    whole = transcript([*raw, *log([human(LONG_ENOUGH)])])
+
+    assert summary is not None
+    assert "".join(parts).startswith(whole)
+    assert max(map(count_words, parts)) <= 500
+
+
+def test_a_long_log_is_read_in_parts_and_then_once_more() -> None:
+    """The summaries of the parts are summarised together; requests say which part they hold."""
+    answers = [EffortSummary(summary=f"Part {number}.") for number in (1, 2, 3)]
+    last = EffortSummary(summary="All of it.", keywords=["all"], importance=9)
+    requests, summary = asked(
+        log([human("word " * 1_200)]), [*answers, last], summary_input_tokens=500
+    )
+
+    assert ["part 2 of 3" in request.log for request in requests] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert quoted(requests[3]) == "Part 1.\n\nPart 2.\n\nPart 3."
+    assert summary == last
+
+
+def test_summaries_that_are_too_long_together_are_summarised_again() -> None:
+    """Many parts take several passes, each of fewer parts; every pass reads all summaries."""
+    answer = EffortSummary(summary="word " * 99 + "end.")
+    requests, summary = asked(
+        log([human("word " * 5_000)]), [answer] * 20, summary_input_tokens=500
+    )
+
+    assert ['part="part 1 of' in request.log for request in requests].count(True) == 1
+    assert ['part="records of its parts, 1 of' in one.log for one in requests].count(True) == 2
+    assert summary is not None
+
+
+def test_a_summariser_that_repeats_the_log_comes_to_an_end() -> None:
+    """Complaint row 6: summaries as long as their parts are cut before they are read again."""
+    answer = EffortSummary(summary="word " * 490)
+    requests, summary = asked(
+        log([human("word " * 3_000)]), [answer] * 40, summary_input_tokens=500
+    )
+
+    assert len(requests) < 12
+    assert summary is not None
+    assert count_words(summary.summary) <= 120
+
+
+@pytest.mark.parametrize(
+    ("script", "goal"),
+    [
+        ("word ", "Log in again"),
+        ("数据库", "Log in again. " * 5_000),
+        ("🙂", "目" * 20_000),
+        ("x", "目" * 20_000),
+        ("a\n", "Log in again. " * 5_000),
+    ],
+)
+def test_a_call_is_within_the_budget(script: str, goal: str) -> None:
+    """With a small budget a log is read in more parts: all that a call sends is within it."""
+    effort = Effort("auth-bug", "open", goal=goal, constraints=(goal, goal))
+    turns = log([human(script * 20_000)])
+    steps = summarise(effort, turns, Settings(context_budget=2_000), count)
+    around = count(prompt("summary_as_text")) + 2 * MESSAGE_OVERHEAD + REPLY_OVERHEAD
+
+    requests, _ = answered(steps, repeat(EffortSummary(summary="Long. " * 5_000)))
+
+    sizes = [around + count(one.instructions) + count(one.log) for one in requests]
+    assert len(sizes) > 1
+    assert max(sizes) <= 2_000
+
+
+def test_keywords_are_bounded() -> None:
+    """Of all that the summariser names `keywords_limit` are kept, each once, the first ones."""
+    answer = EffortSummary(summary="Done.", keywords=["a", "b", "a", *map(str, range(999))])
+    _, summary = asked(log([human(LONG_ENOUGH)]), [answer], keywords_limit=3)
+
+    assert summary is not None
+    assert summary.keywords == ["a", "b", "0"]
+
+
+def test_summaries_that_do_not_get_shorter_are_an_error() -> None:
+    """Where no pass has fewer parts than the one before, the summary has failed."""
+    answer = EffortSummary(summary="x" * 7_000)
+
+    with pytest.raises(AnswerError, match="as long as the parts"):
+        asked(log([human("word " * 900)]), [answer] * 40, summary_input_tokens=500)
+
+
+@pytest.mark.parametrize(
+    ("sent", "importance"),
+    [
+        (70, 70),
+        (-3, 0),
+        (250, 100),
+        (69.6, 70),
+        ("85", 85),
+        (10**400, 50),
+        (float("inf"), 100),
+        (float("nan"), 0),
+        ("high", 50),
+        (None, 50),
+        ([], 50),
+    ],
+)
+def test_the_importance_is_clamped(sent: Any, importance: int) -> None:
+    """Out of range becomes 0 or 100, what is no number becomes 50."""
+    summary = EffortSummary.model_validate({"summary": "a", "importance": sent})
+
+    assert summary.importance == importance
+
+
+@pytest.mark.parametrize("summary", ["", "  \n", None])
+def test_an_empty_summary_is_none(summary: Any) -> None:
+    """An answer without words is refused, so that it is never taken for a summary."""
+    with pytest.raises(ValidationError):
+        EffortSummary.model_validate({"summary": summary})
+
+
+def test_keywords_and_importance_may_be_missing() -> None:
+    """A summary alone is enough."""
+    summary = EffortSummary.model_validate({"summary": " It works. "})
+
+    assert (summary.summary, summary.keywords, summary.importance) == ("It works.", [], 50)

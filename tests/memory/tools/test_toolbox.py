@@ -1,0 +1,263 @@
+"""The memory tools: their schemas, and how calls to them are run."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ebbtide.memory.anchor import keeping
+from ebbtide.memory.messages import Message
+from ebbtide.memory.questions import Question
+from ebbtide.memory.settings import Settings
+from ebbtide.memory.tokens import count_message, count_tools
+from ebbtide.memory.tools.summary import EffortSummary
+from ebbtide.memory.tools.toolbox import NAMES, Done, result_message, run, schemas
+from ebbtide.prompts.loader import text as prompt
+from tests.memory.asking import step
+from tests.memory.desks import LONG_ENOUGH, Conversation, call
+
+PARAMETERS = {
+    "open_effort": (["name", "goal", "constraints"], ["name"]),
+    "close_effort": (["effort_id"], []),
+    "switch_effort": (["effort_id"], []),
+    "reopen_effort": (["effort_id", "goal"], ["effort_id"]),
+    "update_goal": (["goal", "rationale", "add_constraints", "drop_constraints"], []),
+    "expand_effort": (["effort_id", "turns", "query"], ["effort_id"]),
+    "collapse_effort": (["effort_id"], ["effort_id"]),
+    "effort_status": ([], []),
+    "search_efforts": (["query", "limit"], ["query"]),
+    "read_log": (["turns", "offset", "session"], ["turns"]),
+}
+
+
+@pytest.fixture
+def talk(talk: Conversation) -> Conversation:
+    """Return the conversation in a running first turn."""
+    talk.ask(LONG_ENOUGH)
+    return talk
+
+
+def test_the_tools_are_those_of_the_specification() -> None:
+    """Each name has one schema, in a fixed order."""
+    names = [schema["function"]["name"] for schema in schemas()]
+
+    assert names == list(PARAMETERS)
+    assert set(names) == NAMES
+
+
+@pytest.mark.parametrize("schema", schemas(), ids=list(PARAMETERS))
+def test_a_schema_is_what_every_provider_takes(schema: dict[str, Any]) -> None:
+    """Function form, described by its prompt, parameters as specified, no titles or defaults."""
+    function = schema["function"]
+    properties, required = PARAMETERS[function["name"]]
+
+    assert schema["type"] == "function"
+    assert function["description"] == prompt(f"tools/{function['name']}")
+    assert list(function["parameters"]["properties"]) == properties
+    assert function["parameters"].get("required", []) == required
+    assert '"title"' not in json.dumps(schema)
+    assert '"default"' not in json.dumps(schema)
+    assert "description" not in function["parameters"]
+
+
+def test_instructions_and_tools_are_short() -> None:
+    """Together 1,150 tokens at most, and enough for providers that cache from 1,024 on."""
+    told = f"{prompt('system')}\n\n{keeping(Settings())}"
+    system = count_message({"type": "system", "data": {"content": told}})
+
+    assert 1_064 <= system + count_tools(schemas()) <= 1_150
+
+
+def test_schemas_are_the_same_each_time() -> None:
+    """The prefix of every prompt begins with them."""
+    assert json.dumps(schemas()) == json.dumps(schemas())
+
+
+def test_each_call_has_its_result_in_order(talk: Conversation) -> None:
+    """A result carries the id and the name of its call, and compact JSON."""
+    talk.run(call("open_effort", call_id="x", name="a"), call("effort_statu", call_id="y"))
+    done, failed = talk.messages[-2:]
+
+    assert done == {
+        "type": "tool",
+        "data": {
+            "content": '{"status":"opened","effort_id":"a"}',
+            "tool_call_id": "x",
+            "name": "open_effort",
+        },
+    }
+    assert (failed["data"]["tool_call_id"], failed["data"]["status"]) == ("y", "error")
+
+
+def test_a_result_may_carry_an_artifact() -> None:
+    """What a result quotes is named beside it, not in it."""
+    message = result_message(call("read_log", call_id="1"), {"text": "é"}, {"recalled": {}})
+
+    assert message["data"]["content"] == '{"text":"é"}'
+    assert message["data"]["artifact"] == {"recalled": {}}
+
+
+def test_read_log_names_what_it_quotes(talk: Conversation) -> None:
+    """Its result carries the range of characters, so that the archive need not copy them."""
+    talk.call("read_log", turns=1, offset=6)
+    (_, _, result) = talk.messages
+    (read,) = json.loads(result["data"]["content"])["turns"]
+
+    assert result["data"]["artifact"] == {
+        "recalled": [{"turn": 1, "offset": 6, "end": 6 + len(read["text"])}]
+    }
+
+
+def test_an_unknown_tool_is_an_error_that_lists_all(talk: Conversation) -> None:
+    """The application's tools are listed too."""
+    result = talk.call("fly")
+
+    assert result["error"].startswith("there is no tool 'fly'; the tools are close_effort, ")
+    assert "look_up" in result["error"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        (call("open_effort"), "open_effort: name: Field required (got {}); it takes name, goal, "),
+        (call("open_effort", name=5), "open_effort: name: Input should be a valid string (got 5)"),
+        (
+            call("open_effort", name="a", color="red"),
+            "open_effort: color: Extra inputs are not permitted (got 'red'); it takes name, goal",
+        ),
+        (
+            call("effort_status", verbose=True),
+            "effort_status: verbose: Extra inputs are not permitted (got True); it takes no arg",
+        ),
+        (
+            call("read_log", turns="last"),
+            "turns 'last' cannot be read; write them like \"3-5,8\"",
+        ),
+        (
+            {**call("open_effort"), "args": '{"name":'},
+            "the arguments of 'open_effort' are not a JSON object: '{\"name\":'",
+        ),
+        (
+            {**call("open_effort"), "args": None, "type": "invalid_tool_call"},
+            "the arguments of 'open_effort' are not a JSON object: None",
+        ),
+        (
+            {**call("fly"), "args": "{", "type": "invalid_tool_call"},
+            "the arguments of 'fly' are not a JSON object: '{'",
+        ),
+    ],
+)
+def test_wrong_arguments_are_errors_that_say_what_is_right(
+    talk: Conversation, asked: Message, error: str
+) -> None:
+    """The error quotes the bad value and lists the arguments."""
+    (result,) = talk.run(asked)
+
+    assert result["error"].startswith(error)
+    assert talk.space.events == ()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        call("x" * 10_000),
+        {**call("x" * 10_000), "args": "y" * 10_000},
+        call("open_effort", name="x" * 10_000),
+        call("open_effort", name=["x" * 10_000]),
+        call("switch_effort", effort_id="x" * 10_000),
+        call("expand_effort", effort_id="x" * 10_000),
+        call("read_log", turns="9" * 10_000),
+        {**call("open_effort"), "args": {"x" * 10_000: 1}},
+    ],
+)
+def test_errors_stay_short(talk: Conversation, asked: Message) -> None:
+    """However long the bad value is, the error is a few lines."""
+    (result,) = talk.run(asked)
+
+    assert len(result["error"]) < 1_000
+
+
+def test_an_error_holds_no_lone_surrogate(talk: Conversation) -> None:
+    """A value that no checkpointer could store is quoted in a form that can be."""
+    talk.call("open_effort", name="a\ud800")
+
+    assert talk.messages[-1]["data"]["content"].encode()
+
+
+def test_calls_of_one_message_run_one_after_the_other(talk: Conversation) -> None:
+    """Each call sees what the one before left, and a failed one leaves no trace."""
+    results = talk.run(
+        call("open_effort", name="a"),
+        call("open_effort", name="a"),
+        call("switch_effort", effort_id="b"),
+        call("close_effort", effort_id="a"),
+        call("close_effort", effort_id="a"),
+        call("reopen_effort", effort_id="a"),
+        call("effort_status"),
+    )
+
+    assert ["error" in result for result in results] == [
+        False,
+        True,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert [event["type"] for event in talk.space.events] == ["opened", "concluded", "reopened"]
+    assert results[-1]["efforts"][0]["status"] == "open"
+
+
+def test_64_parallel_calls_have_64_results(talk: Conversation) -> None:
+    """Every call is answered, in order, whatever the others did."""
+    pattern = [
+        call("open_effort", name="a"),
+        call("close_effort"),
+        call("reopen_effort", effort_id="a"),
+        call("read_log", turns=1),
+    ]
+    talk.run(*(pattern * 16))
+    results = talk.messages[-64:]
+
+    assert [result["data"]["tool_call_id"] for result in results] == [
+        f"call-{at}" for at in range(64)
+    ]
+    assert [result["data"]["name"] for result in results] == [
+        asked["name"] for asked in pattern * 16
+    ]
+
+
+def test_no_calls_have_no_results(talk: Conversation) -> None:
+    """Nothing asked, nothing changed."""
+    desk = talk.desk
+
+    assert step(run(desk, [], frozenset())) == Done(desk, ())
+
+
+def test_banners_come_as_things_happen(talk: Conversation) -> None:
+    """Each banner comes before the next call is run; a failed call has none."""
+    calls = [
+        call("open_effort", call_id="1", name="a"),
+        call("open_effort", call_id="2", name="a"),
+        call("close_effort", call_id="3"),
+    ]
+    told: list[str] = []
+    steps = run(talk.desk, calls, frozenset(), told.append)
+    asking, before = step(steps), [*told]
+    done = step(steps, EffortSummary(summary="It works."))
+
+    assert before == ["--- Started effort: a ---"]
+    assert isinstance(asking, Question)
+    assert told == [*before, "--- Concluded effort: a ---\nIt works."]
+    assert isinstance(done, Done)
+    assert done.desk.space.banners == tuple(told)
+
+
+def test_running_leaves_the_desk_it_began_with(talk: Conversation) -> None:
+    """The desk that came in is a value, and stays as it is."""
+    desk = talk.desk
+    talk.run(call("open_effort", name="a"))
+
+    assert desk.space.open == {}
+    assert talk.space.open != {}

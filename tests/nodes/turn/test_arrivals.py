@@ -1,0 +1,95 @@
+"""Telling the messages in state apart: settled turns, a broken one, a new one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from ebbtide import DiskArchive
+from ebbtide.memory.errors import InputError
+from ebbtide.memory.record import Owner
+from ebbtide.nodes.turn.arrivals import Arrivals, arrivals, kept_turns
+from tests.doubles import call
+
+ONE, A = HumanMessage("one", id="1"), AIMessage("a", id="2")
+TWO, B = HumanMessage("two", id="3"), AIMessage("b", id="4")
+ASKS = call("add", a=1)
+ASKS.id = "4"
+FIRST: dict[str, Any] = {"turn": 1, "persisted": 1, "turn_starts": ["1"]}
+SETTLED: dict[str, Any] = {**FIRST, "accepted": "1", "archived": "2"}
+RUNNING: dict[str, Any] = {**SETTLED, "turn": 2, "turn_starts": ["1", "3"], "accepted": "3"}
+
+
+def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> Arrivals:
+    """Return what came in; the archive is empty."""
+    state: Any = {"messages": messages, **marks}
+    return arrivals(state, Owner("ann", "t"), DiskArchive(root))
+
+
+def test_the_first_message_is_new(tmp_path: Path) -> None:
+    """An empty state has no past and nothing left behind."""
+    assert arrived(tmp_path, [ONE]) == Arrivals(past=(), last=None, left=[], new=[ONE])
+
+
+def test_of_a_history_the_last_question_is_new(tmp_path: Path) -> None:
+    """Of what a parent hands over at the first turn only the last run of user messages is taken."""
+    found = arrived(
+        tmp_path, [SystemMessage("s", id="0"), ONE, A, TWO, HumanMessage("now", id="5")]
+    )
+
+    assert [message.text for message in found.new] == ["two", "now"]
+
+
+def test_what_follows_the_archived_turn_is_new(tmp_path: Path) -> None:
+    """The last turn and its past stay what they were."""
+    found = arrived(tmp_path, [ONE, A, TWO], **SETTLED)
+
+    assert found == Arrivals(past=([ONE, A],), last=[ONE, A], left=[], new=[TWO])
+
+
+def test_a_broken_turn_is_closed(tmp_path: Path) -> None:
+    """A call that a broken turn left open gets an error result before the new message."""
+    found = arrived(tmp_path, [ONE, A, TWO, ASKS, HumanMessage("three", id="9")], **RUNNING)
+
+    result = found.left[-1]
+    assert found.left[:-1] == [TWO, ASKS]
+    assert isinstance(result, ToolMessage)
+    assert (result.tool_call_id, result.status) == ("call_1_add", "error")
+    assert [message.text for message in found.new] == ["three"]
+    assert kept_turns(found, 5) == ([ONE, A], found.left)
+
+
+def test_a_question_that_is_asked_again_is_new(tmp_path: Path) -> None:
+    """The unanswered question of a broken turn, sent with its id, gets another one."""
+    found = arrived(tmp_path, [ONE, A, TWO], **RUNNING)
+
+    assert found.left == [TWO]
+    assert [message.text for message in found.new] == ["two"]
+    assert found.new[0].id != TWO.id
+
+
+@pytest.mark.parametrize(
+    ("messages", "marks"), [([], {}), ([ONE, A], SETTLED), ([ONE, A, TWO, B], RUNNING)]
+)
+def test_nothing_new_is_an_error(
+    tmp_path: Path, messages: list[BaseMessage], marks: dict[str, Any]
+) -> None:
+    """A run with nothing to answer says so."""
+    with pytest.raises(InputError, match="no new message"):
+        arrived(tmp_path, messages, **marks)
+
+
+def test_new_messages_are_cleaned(tmp_path: Path) -> None:
+    """Lone surrogates, which no checkpointer could store, are replaced."""
+    found = arrived(tmp_path, [HumanMessage("half \ud83d", id="1")])
+
+    assert found.new[0].text == "half \ufffd"
+
+
+@pytest.mark.parametrize(("window", "kept"), [(0, ()), (1, ([TWO, B],)), (5, ([ONE, A], [TWO, B]))])
+def test_the_newest_turns_are_kept(window: int, kept: tuple[list[BaseMessage], ...]) -> None:
+    """As many earlier turns stay in the messages as the window says, a broken one included."""
+    found = Arrivals(past=([ONE, A],), last=None, left=[TWO, B], new=[])
+
+    assert kept_turns(found, window) == kept

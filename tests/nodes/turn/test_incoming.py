@@ -1,0 +1,143 @@
+"""What came in: which messages are settled, left behind, or new."""
+
+import pytest
+
+from ebbtide.nodes.turn.arrivals import Incoming, Marks, Message, incoming
+
+KINDS = {"h": "human", "a": "ai", "t": "tool", "s": "system"}
+
+
+def messages(written: str) -> list[Message]:
+    """Return the messages of ids such as `h1 a2`, whose first letter says of what kind they are."""
+    return [Message(name, KINDS[name[0]]) for name in written.split()]
+
+
+FRESH = Marks(archived="", accepted="", starts=(), running=False)
+
+
+@pytest.mark.parametrize(
+    ("written", "new"),
+    [
+        ("h1", 0),
+        ("h1 h2", 0),
+        ("h1 a1 h2", 2),
+        ("s1 h1 a1 h2 h3", 3),
+        ("h1 a1 t1 a2 h2", 4),
+        ("s1 h1", 0),
+        ("h1 a1 s1 h2", 2),
+        ("h1 a1", 0),
+        ("h1 a1 h2 s1", 2),
+        ("a1", 0),
+        ("s1", 0),
+        ("", 0),
+    ],
+)
+def test_the_first_turn_is_the_last_question(written: str, new: int) -> None:
+    """Of a history, the last run of user messages and what surrounds it is new."""
+    parts = incoming(messages(written), FRESH)
+
+    assert parts == Incoming(last=None, left=new, new=new)
+
+
+SETTLED = Marks(archived="a2", accepted="h2", starts=("h1", "h2"), running=False)
+
+
+@pytest.mark.parametrize(
+    ("written", "last", "new"),
+    [
+        ("h1 a1 h2 a2 h3", 2, 4),
+        ("h1 a1 h2 a2 h3 h4", 2, 4),
+        ("h1 a1 h2 a2 s3 h3", 2, 4),
+        ("h1 a1 h2 a2 a3 h3", 2, 4),
+        ("h2 a2 h3", 0, 2),
+        ("a2 h3", None, 1),
+        ("h1 a1 h2 a2", 2, 4),
+    ],
+)
+def test_after_a_settled_turn_all_that_follows_is_new(
+    written: str, last: int | None, new: int
+) -> None:
+    """The new turn begins after the last archived message, whatever comes first in it."""
+    parts = incoming(messages(written), SETTLED)
+
+    assert parts == Incoming(last=last, left=new, new=new)
+
+
+@pytest.mark.parametrize(
+    ("written", "new"), [("h3", 0), ("h7 a7 h3", 2), ("h1 a1 h3", 2), ("h7 a7 h3 h4", 2)]
+)
+def test_a_history_of_others_is_told_by_its_last_question(written: str, new: int) -> None:
+    """If the last archived message is not there, the turn begins at the last user messages."""
+    parts = incoming(messages(written), SETTLED)
+
+    assert parts == Incoming(last=None, left=new, new=new)
+
+
+def test_an_answer_that_was_taken_away_leaves_its_turn() -> None:
+    """If only the question of the last turn is there, that is the turn and the rest is new."""
+    parts = incoming(messages("h1 a1 h2 h3"), SETTLED)
+
+    assert parts == Incoming(last=2, left=3, new=3)
+
+
+BROKEN = Marks(archived="a1", accepted="h2", starts=("h1", "h2"), running=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "last", "left", "new"),
+    [
+        ("h1 a1 h2 h3", 0, 2, 3),
+        ("h1 a1 h2 a2 h3", 0, 2, 4),
+        ("h1 a1 h2 a2 t2 t3 h3", 0, 2, 6),
+        ("h1 a1 h2 a2 t2 a3 h3 h4", 0, 2, 6),
+        ("h1 a1 h2 a2 s3 h3", 0, 2, 4),
+        ("h1 a1 h2 a2", 0, 2, 4),
+        ("h1 a1 h2", 0, 2, 3),
+        ("h1 a1 h0 h2 a2 h3", 0, 2, 5),
+        ("a1 h2 a2 h3", None, 1, 3),
+        ("h2 a2 h3", None, 0, 2),
+        ("h9 a9 h2 a2 h3", None, 2, 4),
+    ],
+)
+def test_an_unfinished_turn_is_left_before_the_new_one(
+    written: str, last: int | None, left: int, new: int
+) -> None:
+    """What the broken turn accepted and made is left; new is what the graph cannot have made."""
+    parts = incoming(messages(written), BROKEN)
+
+    assert parts == Incoming(last=last, left=left, new=new)
+
+
+@pytest.mark.parametrize(
+    ("written", "left", "new"), [("h1 h2", 0, 1), ("h1 a1 t1 h2", 0, 3), ("h7 a7 h1 a1 h2", 2, 4)]
+)
+def test_the_first_turn_may_break_too(written: str, left: int, new: int) -> None:
+    """Without an archived message, the broken turn begins at its own first message."""
+    marks = Marks(archived="", accepted="h1", starts=("h1",), running=True)
+
+    parts = incoming(messages(written), marks)
+
+    assert parts == Incoming(last=None, left=left, new=new)
+
+
+def test_a_turn_may_accept_several_messages() -> None:
+    """What a broken turn had accepted is not new, although the graph has not made it."""
+    marks = Marks(archived="a1", accepted="h4", starts=("h1", "h2"), running=True)
+
+    parts = incoming(messages("h1 a1 h2 h3 h4 a2 h5"), marks)
+
+    assert parts == Incoming(last=0, left=2, new=6)
+
+
+def test_a_message_sent_again_with_its_id_is_not_new() -> None:
+    """A resent message replaces the earlier one in its place, so nothing follows."""
+    parts = incoming(messages("h1 a1 h2 a2"), SETTLED)
+
+    assert parts.new == 4
+
+
+def test_an_accepted_message_that_was_removed_ends_the_broken_turn() -> None:
+    """If a client took the question away, all after the archived turn is new."""
+    parts = incoming(messages("h1 a1 h3"), BROKEN)
+
+    assert parts == Incoming(last=0, left=2, new=2)

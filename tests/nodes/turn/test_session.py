@@ -1,0 +1,159 @@
+"""The state of a run as values, and back: whose it is, where it stands, what is running."""
+
+from typing import Any, cast
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.runtime import ExecutionInfo, Runtime, ServerInfo
+from langgraph_sdk.auth.types import BaseUser, StudioUser
+
+from ebbtide import DiskArchive
+from ebbtide.memory.errors import InputError, SessionNotFoundError
+from ebbtide.memory.record import Group, Owner, Tip, place
+from ebbtide.memory.settings import Settings
+from ebbtide.nodes.turn.state import TurnState
+from ebbtide.nodes.turn.values import committed, group, owner_of, packed, running, tip_of, workspace
+from tests.doubles import call
+
+
+class Sealing(DiskArchive):
+    """An archive that is never opened."""
+
+    def seal(self, owner: Owner) -> str:
+        """Return a seal that can be told by the name."""
+        return f"sealed {owner.thread}"
+
+
+SEALING = Sealing("never")
+ANN = Settings(user_id="ann")
+MESSAGES: list[Any] = [
+    HumanMessage("one", id="1"),
+    AIMessage("a", id="2"),
+    HumanMessage("two", id="3"),
+]
+
+
+def runtime(namespace: str = "begin_turn:7", thread: str | None = "t") -> Runtime[Settings]:
+    """Return the runtime of a node in this checkpoint namespace."""
+    info = ExecutionInfo(checkpoint_id="c", checkpoint_ns=namespace, task_id="x", thread_id=thread)
+    return Runtime(execution_info=info)
+
+
+def owner_with(configurable: dict[str, Any], here: Runtime[Settings]) -> Owner:
+    """Return the owner of a new session in a run with this configuration."""
+    config: RunnableConfig = {"configurable": configurable}
+    asked: RunnableLambda[TurnState, Owner] = RunnableLambda(
+        lambda state: owner_of(state, here, Settings(), SEALING)
+    )
+    return asked.invoke({}, config)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "path"),
+    [("begin_turn:7", ""), ("agent:1|begin_turn:7", "agent"), ("a:1|b:2|c:3", "a|b")],
+)
+def test_a_new_session_is_named_by_thread_and_place(namespace: str, path: str) -> None:
+    """The namespace of a session is that of its graph, without the ids of tasks."""
+    owner = owner_of({}, runtime(namespace), ANN, SEALING)
+
+    assert owner == Owner("ann", "t", path)
+
+
+def test_a_run_without_a_thread_has_a_session_of_its_own() -> None:
+    """Two runs without checkpoints share nothing."""
+    first, second = (owner_of({}, runtime(thread=None), ANN, SEALING) for _ in range(2))
+
+    assert first.thread.startswith("run-")
+    assert first != second
+
+
+def test_a_session_stays_what_it_was() -> None:
+    """A state that was copied to another thread goes on in its session."""
+    state: TurnState = {
+        "session": {"user": "ann", "thread": "first", "namespace": "x"},
+        "seal": "sealed first",
+    }
+
+    assert owner_of(state, runtime(), ANN, SEALING) == Owner("ann", "first", "x")
+
+
+def test_a_session_of_another_user_is_not_found() -> None:
+    """A state with somebody else's session is refused, by the name of its thread only."""
+    state: TurnState = {"session": {"user": "bob", "thread": "t", "namespace": ""}}
+
+    with pytest.raises(SessionNotFoundError, match="session 't' not found"):
+        owner_of(state, runtime(), ANN, SEALING)
+
+
+def test_the_configuration_may_name_the_user() -> None:
+    """`configurable.user_id` is whose session it is, else it is nobody's in particular."""
+    owners = [owner_with(said, runtime()) for said in ({"user_id": "cid"}, {})]
+
+    assert [owner.user for owner in owners] == ["cid", "default"]
+
+
+def test_the_user_of_a_server_cannot_be_chosen() -> None:
+    """Whom the server has authenticated beats what a run says."""
+    server = ServerInfo("assistant", "graph", user=cast("BaseUser", StudioUser("dan")))
+    here: Runtime[Settings] = Runtime(server_info=server, execution_info=runtime().execution_info)
+
+    assert owner_of({}, here, ANN, SEALING).user == "dan"
+
+
+def test_a_new_state_has_committed_nothing() -> None:
+    """The tip of an empty state is that of an empty session."""
+    assert tip_of({}) == Tip()
+
+
+def test_a_commit_is_found_again_in_the_state() -> None:
+    """What a commit puts into the state is the tip that the next one goes on from."""
+    record = place(Group(2, (), at=""), "main", "d" * 16, None)
+    update: Any = committed(record, "last")
+
+    assert tip_of(update) == record.tip
+    assert (update["archived"], update["events"]) == ("last", [])
+
+
+def test_a_workspace_comes_back_as_it_was() -> None:
+    """What is put into the state is what is read from it; the turn is counted elsewhere."""
+    space = workspace({"turn": 3}).activated("a").told({"type": "opened", "effort": "a"}, "banner")
+    state: Any = {"turn": 3, **packed(space)}
+
+    assert workspace(state) == space
+
+
+@pytest.mark.parametrize(
+    ("marks", "texts"),
+    [
+        ({"turn_starts": ["1", "3"], "archived": "2"}, ["two"]),
+        ({"turn_starts": ["1"]}, ["one", "a", "two"]),
+        ({"turn_starts": ["gone"], "archived": "2"}, ["two"]),
+        ({"turn_starts": ["gone"], "archived": "gone"}, ["one", "a", "two"]),
+    ],
+)
+def test_the_running_turn_begins_where_it_began(marks: dict[str, Any], texts: list[str]) -> None:
+    """Its first message, else the end of the archived turn, else all there is."""
+    state: Any = {"messages": MESSAGES, **marks}
+
+    assert [message.text for message in running(state)] == texts
+
+
+def test_a_turn_that_was_removed_is_an_error() -> None:
+    """If an edit removed the running turn there is nothing to answer."""
+    state: Any = {"messages": MESSAGES, "turn_starts": ["gone"], "archived": "3"}
+
+    with pytest.raises(InputError):
+        running(state)
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [(AIMessage("a"), "done"), (call("x"), "aborted"), (MESSAGES[0], "aborted")]
+)
+def test_a_group_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str) -> None:
+    """A group knows its turn, its efforts, and whether it has been answered."""
+    state: Any = {"turn": 3, **packed(workspace({"turn": 3}).activated("a"))}
+
+    found = group(state, [MESSAGES[0], last])
+
+    assert (found.turn, found.efforts, found.status) == (3, ("a",), status)

@@ -1,0 +1,101 @@
+"""What an earlier run left behind is committed, once, and after retries."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from ebbtide import DiskArchive
+from ebbtide.memory.embeddings import Embedder
+from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.nodes.turn.arrivals import Arrivals
+from ebbtide.nodes.turn.settling import commit, settle
+from ebbtide.nodes.turn.values import committed
+from tests.memory.turns import OWNER, START, commit_all, turn, visible
+
+ASKED, SAID = HumanMessage("question 1", id="1"), AIMessage("about question 1", id="2")
+
+
+class Failing(DiskArchive):
+    """An archive whose next `failures` commits fail; it counts the attempts."""
+
+    failures = 0
+    attempts = 0
+
+    def commit(
+        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+    ) -> Record:
+        """Fail as a full disk does, or commit."""
+        self.attempts += 1
+        if self.attempts <= self.failures:
+            raise OSError(28, "No space left on device")
+        return super().commit(owner, tip, group, embedder)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Failing:
+    """Return an archive that does not fail yet."""
+    return Failing(tmp_path, durable=False)
+
+
+def after(archive: DiskArchive, *groups: Group) -> dict[str, Any]:
+    """Return the state after these groups."""
+    tip = commit_all(archive, groups)
+    (record,) = archive.turns(OWNER, tip, [tip.turn])
+    return {"turn": tip.turn, **committed(record, "2")}
+
+
+def test_a_commit_that_fails_twice_is_made(archive: Failing) -> None:
+    """Two failures are retried."""
+    archive.failures = 2
+
+    record = commit(archive, OWNER, START, turn(1))
+
+    assert visible(archive, record.tip) == ["question 1"]
+
+
+def test_a_commit_that_keeps_failing_raises(archive: Failing) -> None:
+    """After three attempts the archive's own error is raised, and nothing is stored."""
+    archive.failures = 3
+
+    with pytest.raises(OSError, match="No space left"):
+        commit(archive, OWNER, START, turn(1))
+    assert archive.attempts == 3
+    assert archive.newest(OWNER) is None
+
+
+def test_nothing_left_behind_changes_nothing(archive: Failing) -> None:
+    """A settled turn that stands in the state as it was archived is not committed again."""
+    state: Any = after(archive, turn(1))
+
+    update = settle(state, OWNER, Arrivals((), [ASKED, SAID], [], [ASKED]), archive)
+
+    assert update == {key: state[key] for key in ("branch", "persisted", "tip", "events")}
+    assert archive.attempts == 1
+
+
+def test_an_unfinished_turn_is_committed(archive: Failing) -> None:
+    """What a broken turn left is the next turn, aborted, and is said to be archived."""
+    left = HumanMessage("lost?", id="3")
+    state: Any = {**after(archive, turn(1)), "turn": 2}
+
+    update = settle(state, OWNER, Arrivals((), None, [left], [ASKED]), archive)
+
+    tip = Tip(update["branch"], update["persisted"], update["tip"])
+    assert visible(archive, tip) == ["question 1", "lost?"]
+    assert archive.turns(OWNER, tip, [2])[0].status == "aborted"
+    assert update["archived"] == "3"
+
+
+def test_an_edited_turn_begins_a_branch(archive: Failing) -> None:
+    """The last turn with other words is committed beside the old one, which stays."""
+    state: Any = after(archive, turn(1), turn(2))
+    edited = [HumanMessage("better", id="1"), SAID]
+
+    update = settle(state, OWNER, Arrivals((), edited, [], [ASKED]), archive)
+
+    tip = Tip(update["branch"], update["persisted"], update["tip"])
+    assert visible(archive, tip) == ["question 1", "better"]
+    assert visible(archive, Tip("main", 2, state["tip"])) == ["question 1", "question 2"]
+    assert len(archive.tips(OWNER)) == 2

@@ -1,0 +1,119 @@
+"""The memory in a state: what may stand there, and what happens to anything else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.types import Overwrite
+
+from ebbtide import EbbtideError, StateError, commands, restore
+from ebbtide.nodes.turn.state import merged, repacked, unpacked
+from tests.agents import THREAD, lasting, talk
+
+NAN = float("nan")
+SHOWN = {"expanded_turn": 1, "last_referenced_turn": 1}
+WRONG: list[tuple[Any, str]] = [
+    (5, r"^memory: .* \(got 5\)"),
+    ({"turn": "two"}, r"^memory\.turn: .* \(got 'two'\)"),
+    ({"banners": 5}, r"^memory\.banners: .* \(got 5\)"),
+    ({"summaries": {"a": "b"}}, r"^memory\.summaries\.a: .* \(got 'b'\)"),
+    ({"anchor": {"Goal": AIMessage("x")}}, r"^memory\.anchor\.Goal: .* \(got AIMessage"),
+    ({"context_report": {"total": AIMessage("x")}}, r"^memory\.context_report\.total: .*AIMessage"),
+    ({"position": {"session": 7}}, r"^memory\.position\.session: .* \(got 7\)"),
+    ({"position": {"events": 3}}, r"^memory\.position\.events: .* \(got 3\)"),
+    ({"position": None}, r"^memory\.position: .* \(got None\)"),
+    ({"tip": "ab"}, r"^memory\.tip: .* \(got 'ab'\)"),
+    ({"turn": -7}, r"^memory\.turn: .* \(got -7\)"),
+    ({"turn": 1 << 40}, r"^memory\.turn: .* \(got 1099511627776\)"),
+    ({"open_efforts": {"a": {}}}, r"^memory\.open_efforts\.a\.opened_turn: .* \(got {}\)"),
+    ({"expanded": {"a": {"bad": 1}}}, r"^memory\.expanded\.a\.expanded_turn: .*'bad': 1"),
+    ({"expanded": {"a": {**SHOWN, "turns": 1}}}, r"^memory\.expanded\.a\.turns: .* \(got 1\)"),
+    ({"context_report": {"total": "x"}}, r"^memory\.context_report: .*'total': 'x'"),
+    ({"position": {"session": {"thread": "x"}}}, r"^memory\.position\.session\.user: .*'x'"),
+    ({"position": {"seal": "x"}}, r"^memory\.position\.seal: .* \(got 'x'\)"),
+    ({"position": {"persisted": -5}}, r"^memory\.position\.persisted: .* \(got -5\)"),
+    ({"position": {"safety_factor": 0.0}}, r"^memory\.position\.safety_factor: .* \(got 0.0\)"),
+    ({"position": {"safety_factor": NAN}}, r"^memory\.position\.safety_factor: .* \(got nan\)"),
+    ({"position": {"window": -3}}, r"^memory\.position\.window.*: .* \(got -3\)"),
+    ({"position": {"events": [{}]}}, r"^memory\.position\.events\.0: .* \(got {}\)"),
+    ({"position": {"view": {"turns": "1"}}}, r"^memory\.position\.view\.built: Field required"),
+    ({"position": {"view": {"built": 1, "turns": "x"}}}, r"\.view\.turns: .* \(got 'x'\)"),
+    ({"position": {"view": {"built": 1, "short": {"a": [1, 2]}}}}, r"\.view\.short\.a"),
+    ({"position": {"view": {"built": 1, "why": "x"}}}, r"\.view\.why: .* \(got 'x'\)"),
+]
+
+
+@pytest.mark.parametrize(("memory", "message"), WRONG)
+def test_a_wrong_update_changes_nothing(tmp_path: Path, memory: Any, message: str) -> None:
+    """The key and the value are named, and the thread is as it was and goes on."""
+    here = talk(tmp_path, ["yes", "yes"])
+    here.say("one")
+    before = here.agent.get_state(THREAD)
+
+    with pytest.raises(StateError, match=message) as raised:
+        here.agent.update_state(THREAD, {"memory": memory})
+
+    assert "`restore`" in str(raised.value)
+    assert isinstance(raised.value, EbbtideError)
+    assert here.agent.get_state(THREAD) == before
+    assert here.said(here.say("two")) == ["one", "two"]
+
+
+@pytest.mark.parametrize(("memory", "message"), WRONG)
+def test_a_memory_that_was_forced_in_is_refused_and_restored(
+    tmp_path: Path, memory: Any, message: str
+) -> None:
+    """Where no update was looked at, nodes and commands refuse the value, and nothing is lost."""
+    here = talk(tmp_path, ["yes", "yes"])
+    before = here.say("one")
+    here.agent.update_state(THREAD, {"memory": Overwrite(memory)}, as_node="compress")
+
+    with pytest.raises(StateError, match=message):
+        here.say("two")
+    with pytest.raises(StateError, match=message):
+        commands.stats(here.agent, THREAD)
+
+    restore(here.agent, THREAD)
+    assert lasting(here.agent.get_state(THREAD).values) == lasting(before)
+    assert here.said(here.say("two")) == ["one", "two"]
+
+
+def test_an_edit_of_one_key_leaves_the_others(tmp_path: Path) -> None:
+    """A person may set the anchor in Studio."""
+    here = talk(tmp_path, ["yes", "yes"])
+    before = here.say("one")
+
+    here.agent.update_state(THREAD, {"memory": {"anchor": {"Goal": "tea"}}}, as_node="compress")
+
+    state = here.agent.get_state(THREAD).values
+    assert state["memory"]["anchor"] == {"Goal": "tea"}
+    assert lasting(state) == lasting(before)
+
+
+def test_a_state_is_packed_as_it_was() -> None:
+    """Unpacking and packing again gives the same memory, with nothing to say of no change."""
+    memory: Any = {"turn": 2, "anchor": {"a": "b"}, "position": {"tip": "x", "window": None}}
+    state = unpacked({"messages": [], "memory": memory})
+
+    assert repacked(state) == {"messages": [], "memory": memory}
+    assert repacked(state, state) == {"messages": []}
+
+
+def test_another_order_is_a_change() -> None:
+    """The fields of the anchor are shown in their order."""
+    state = {"anchor": {"a": "1", "b": "2"}}
+
+    update = repacked({"anchor": {"b": "2", "a": "1"}}, state)
+
+    assert [*update["memory"]["anchor"]] == ["b", "a"]
+
+
+def test_people_read_what_changes_in_one_order() -> None:
+    """Whatever was written last, the bookkeeping stands at the end."""
+    memory = merged(
+        {"banners": [], "position": {"tip": "a"}}, {"turn": 1, "position": {"sent": ""}}
+    )
+
+    assert [*memory] == ["turn", "banners", "position"]
+    assert memory["position"] == {"tip": "a", "sent": ""}
