@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ..graph.commands.attention import explained, forgetting, listed, suppressing, unsuppressing
+from ..graph.commands.on_attention import explained, forgetting, listed, suppressing, unsuppressing
 from ..memory.attention.law import Attention, Explanation
 from .home import ConfigFile, Root, User, configured
 from .printable import in_line

@@ -10,7 +10,7 @@ from langchain.embeddings import init_embeddings
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 
-from ..graph.commands.attention import nobody
+from ..graph.commands.on_attention import nobody
 from ..graph.config import ROOT, load
 from ..graph.models import choose_model
 from ..graph.redis_url import redis_attention

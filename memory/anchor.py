@@ -23,8 +23,11 @@ _FIELD = re.compile(
     rf"\**(?:(?P<own>(?i:{'|'.join(FIELDS)}))\**[:：]|"
     r"(?P<name>[^\W\d][\w -]{0,39}?)\**(?::(?=[\s*]|$)|：))\**\s*(?P<text>.*)"
 )
-_CHARACTERS = 3
-"""What a token of a block full of names and numbers has; models count characters better."""
+_CHARACTERS = 2.5
+"""By which the model is told how long a block may be: it counts characters better than tokens.
+
+A token of a block full of names and numbers has three; the rest is room for one that is longer.
+"""
 
 _LEAST = 4
 """Tokens that a field is cut to at least; if there are too many for that, some are left out."""
@@ -92,7 +95,7 @@ def keeping(settings: Settings) -> str:
     if settings.anchor == "off":
         return ""
     when = prompt("anchor_always" if settings.anchor == "always" else "anchor_on_change")
-    return prompt("anchor", when=when, characters=settings.anchor_max_tokens * _CHARACTERS)
+    return prompt("anchor", when=when, characters=int(settings.anchor_max_tokens * _CHARACTERS))
 
 
 def shown(messages: Sequence[Message]) -> tuple[Message, ...]:

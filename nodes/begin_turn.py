@@ -9,13 +9,14 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ..memory import banners
+from ..memory.clock import stamp
 from ..memory.context.budget import checked
 from ..memory.context.notes import hints, nudge
 from ..memory.context.rebuild import begun
 from ..memory.context.timeline import packed as packed_line
 from ..memory.desk import banners_since
 from ..memory.efforts import Workspace
-from ..memory.messages import stamp, text
+from ..memory.messages import text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past

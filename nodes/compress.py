@@ -7,6 +7,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ..memory import banners
+from ..memory.clock import stamp
 from ..memory.compression.compress import Compressed
 from ..memory.compression.compress import compress as compression
 from ..memory.compression.due import Due, standing, to_do
@@ -15,7 +16,6 @@ from ..memory.context.timeline import packed as packed_line
 from ..memory.desk import Desk
 from ..memory.efforts import happened
 from ..memory.errors import ArchiveError
-from ..memory.messages import stamp
 from ..memory.names import span
 from ..memory.questions import Asks
 from ..memory.salience import Compression, ExtractionEntry

@@ -7,9 +7,10 @@ from operator import attrgetter
 
 from ...prompts.loader import text as prompt
 from ..anchor import limited, rendered
+from ..clock import day_of
 from ..desk import Desk
 from ..efforts import Effort, one_line
-from ..messages import Message, day_of, fenced
+from ..messages import Message, fenced
 from ..names import is_qualified, span, turns_named
 from ..salience import Compression, Item, Kind, capped
 from ..tokens import TokenCounter, count_message, count_messages, cut_at_sentence

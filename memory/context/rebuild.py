@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeAlias
 
+from ..clock import seconds
 from ..desk import Desk
 from ..efforts import changes
-from ..messages import fingerprint, seconds
+from ..messages import fingerprint
 from ..names import is_qualified
 from ..record import Record
 from ..tokens import count_message

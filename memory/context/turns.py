@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 from ...prompts.loader import text as prompt
 from ..anchor import limited, shown
 from ..anchor import rendered as rendered_fields
+from ..clock import day_of
 from ..desk import Desk
 from ..efforts import Effort, as_shown
 from ..errors import ToolError
-from ..messages import Message, day_of, fenced, text
+from ..messages import Message, fenced, text
 from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
 from ..tokens import TokenCounter, count_message, count_messages, fit

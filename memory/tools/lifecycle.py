@@ -175,8 +175,9 @@ def close_effort(desk: Desk, args: Active) -> Asks[Outcome]:
         tokens=desk.count(transcript(log)),
         stale=False,
     )
+    space = _concluded(desk, concluded)
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
-    return desk.put(_concluded(desk, concluded)), result
+    return desk.put(space), result | ({"active": space.active} if space.active else {})
 
 
 def _to_close(desk: Desk, args: Active) -> Effort:

@@ -6,11 +6,11 @@ from typing import Any
 
 from ...prompts.loader import text as prompt
 from .. import banners
+from ..clock import day_of, minute_of
 from ..context.turns import log_limit, log_quote
 from ..desk import Desk, Outcome
 from ..efforts import Effort, aims, happened, within_limit
 from ..errors import ToolError
-from ..messages import day_of, minute_of
 from ..names import is_qualified, numbers, parted, qualified, ranges, session_name, turns_named
 from ..record import Group, Record, memberships
 from ..terms import asked, terms

@@ -12,12 +12,13 @@ from typing import Any, TypeAlias, cast
 
 from ...prompts.loader import text as prompt
 from ..archive.protocol import Elsewhere, Found
+from ..clock import day_of
 from ..desk import Desk
 from ..efforts import Effort, happened
 from ..embeddings import Meaning
 from ..errors import EmbeddingError
 from ..excerpt import Excerpt, best_piece, excerpt
-from ..messages import Message, day_of
+from ..messages import Message
 from ..names import qualified, session_name
 from ..record import Record
 from ..terms import asked
@@ -180,7 +181,13 @@ def _part(record: Record, passage: int | None, wanted: Collection[str]) -> Excer
 
 
 def _above(desk: Desk) -> Iterator[Message]:
-    """Yield the results of searches in this turn, those of the same message included."""
+    """Yield the results of searches in this turn, those of the same message included.
+
+    Where there is little room they may be, or may soon be, shortened: then none counts.
+    """
+    cut = desk.line is not None and desk.view.running.turn in desk.line.short
+    if cut or desk.room - desk.used < desk.free:
+        return
     for message in (*desk.view.running.messages, *desk.results):
         if message["data"].get("name") == "search_efforts":
             yield message

@@ -10,9 +10,10 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
+from ...memory.clock import stamp
 from ...memory.efforts import replay
 from ...memory.errors import TipNotFoundError
-from ...memory.messages import Message, answered, calls, digest, stamp
+from ...memory.messages import Message, answered, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS, stored
 from ...memory.view import every_turn, past

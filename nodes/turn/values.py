@@ -12,6 +12,7 @@ from langgraph.runtime import Runtime
 
 from ...memory.anchor import with_blocks
 from ...memory.archive.protocol import Archive
+from ...memory.clock import stamp
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
 from ...memory.context.rebuild import after_turn
 from ...memory.context.timeline import packed as packed_line
@@ -19,7 +20,7 @@ from ...memory.context.timeline import unpacked
 from ...memory.desk import Desk
 from ...memory.efforts import Workspace
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
-from ...memory.messages import Message, answered, clean, stamp
+from ...memory.messages import Message, answered, clean
 from ...memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored

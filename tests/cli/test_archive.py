@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from ebbtide.cli.main import app
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.messages import stamp
+from ebbtide.memory.clock import stamp
 from ebbtide.memory.record import Owner, Tip
 from tests.databases import Database
 from tests.memory.archive.telling import all_of

@@ -171,7 +171,7 @@ def test_the_model_is_told_as_the_settings_say() -> None:
     assert told[2] == ""
     assert all(f"\n{mark}\n" in said for said in told[:2] for mark in (START, END))
     assert all(f"{name}: " in told[0] for name in FIELDS)
-    assert "1200 characters" in told[0]
+    assert "1000 characters" in told[0]
     assert "anchor" in names()
 
 

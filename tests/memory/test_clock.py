@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ebbtide.memory.messages import stamp
+from ebbtide.memory.clock import stamp
 
 ROOT = Path(__file__).parents[2]
 READ = re.compile(r"\.now\(|\.utcnow\(|import stamp|monotonic\(|\btime\(")

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from ebbtide.memory.context.rebuild import rebuilt
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Event
@@ -134,6 +135,18 @@ def test_what_was_found_before_is_only_named(talk: Conversation) -> None:
     ]
     assert third == second
     assert again["results"][0]["excerpt"]
+
+
+def test_what_was_found_before_is_given_again_in_a_turn_that_is_cut(talk: Conversation) -> None:
+    """Its text above may have been shortened since, so naming it would give nothing."""
+    concluded(talk)
+    talk.ask("Which interceptor, and what cat?")
+    first = talk.call("search_efforts", query="cat interceptor")
+    now = talk.desk.view.running.turn
+    talk.line = replace(rebuilt(talk.desk, "new", None), short={now: (2, 9)})
+    again = talk.call("search_efforts", query="cat interceptor")
+
+    assert again["results"] == first["results"]
 
 
 def test_another_piece_of_the_same_turn_is_given(talk: Conversation) -> None:

@@ -1,0 +1,35 @@
+"""The clock: nodes and archives read it, rules are told the time."""
+
+from datetime import UTC, datetime
+
+
+def stamp() -> str:
+    """Return the time as ISO 8601 in UTC, to the millisecond: `2026-01-31T09:30:00.000Z`."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def day_of(at: str) -> str:
+    """Return the day of a time in that form.
+
+    >>> day_of("2026-01-31T09:30:00.000Z")
+    '2026-01-31'
+    """
+    return at.partition("T")[0]
+
+
+def seconds(since: str, until: str) -> float:
+    """Return the seconds between two times in that form.
+
+    >>> seconds("2026-01-31T09:30:00.000Z", "2026-01-31T09:31:00.500Z")
+    60.5
+    """
+    return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
+
+
+def minute_of(at: str) -> str:
+    """Return the day and the minute of a time in that form.
+
+    >>> minute_of("2026-01-31T09:30:00.000Z")
+    '2026-01-31 09:30'
+    """
+    return at[:16].replace("T", " ")
