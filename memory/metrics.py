@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, TypeAlias
 
-from .messages import Message, calls, speaks, text
+from .messages import CALL_BLOCKS, Message, calls, speaks, text
 from .record import Event, Record, Status
 from .tokens import TokenCounter, count_messages
 from .wellformed import NAME
@@ -211,17 +211,32 @@ def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterat
     """
     gone: set[Any] = set()
     for message in messages:
-        made = calls(message)
+        made = [call for call in calls(message) if call.get("name") in names]
         if message["type"] == "ai":  # ids may repeat between rounds
-            gone = {call.get("id") for call in made if call.get("name") in names}
+            gone = {call.get("id") for call in made}
         if gone and message["data"].get("tool_call_id") in gone:
             continue
-        kept = [call for call in made if call.get("name") not in names]
-        if len(kept) == len(made):
-            yield message
-        elif kept or speaks(message["data"].get("content")):
-            data = {**message["data"], "tool_calls": kept, "invalid_tool_calls": []}
-            yield {**message, "data": data}
+        kept = _without(message, names) if made else message
+        if not made or calls(kept) or speaks(kept["data"].get("content")):
+            yield kept
+
+
+def _without(message: Message, names: Collection[str]) -> Message:
+    """Return a message without calls; LangChain takes them from the blocks and extras as well."""
+    data = dict(message["data"])
+    for key in ("tool_calls", "invalid_tool_calls"):
+        data[key] = [call for call in data.get(key) or () if call.get("name") not in names]
+    if isinstance(data.get("content"), list):
+        data["content"] = [block for block in data["content"] if not _calls(block, names)]
+    if "additional_kwargs" in data:
+        extra = data["additional_kwargs"].items()
+        data["additional_kwargs"] = {key: v for key, v in extra if key != "tool_calls"}
+    return {**message, "data": data}
+
+
+def _calls(block: Any, names: Collection[str]) -> bool:
+    is_call = isinstance(block, Mapping) and block.get("type") in CALL_BLOCKS
+    return is_call and block.get("name") in names
 
 
 def ratio(part: float, whole: float) -> float | None:

@@ -38,7 +38,7 @@ def context(said: int, *, answer: int = 0, alone: int = 0, **tokens: int) -> Eve
     }
 
 
-def message(kind: str, content: str, **data: Any) -> Message:
+def message(kind: str, content: Any, **data: Any) -> Message:
     """Return a message."""
     return {"type": kind, "data": {"content": content, **data}}
 
@@ -236,6 +236,20 @@ def test_a_history_without_a_memory_has_none_of_its_calls() -> None:
         talk[0],
         message("ai", "I look.", tool_calls=[theirs], invalid_tool_calls=[]),
         *talk[5:],
+    ]
+
+
+def test_calls_are_left_out_wherever_a_provider_repeats_them() -> None:
+    """Content blocks and extras repeat calls; one that came out invalid stays invalid."""
+    ours, theirs = {"name": "open_effort", "id": "1"}, {"name": "look_up", "id": "2", "args": "{"}
+    blocks = [{"type": "text", "text": "I look."}, {"type": "tool_use", **ours}]
+    talk = [
+        message("ai", blocks[1:], tool_calls=[ours], additional_kwargs={"tool_calls": [ours]}),
+        message("ai", blocks, tool_calls=[ours], invalid_tool_calls=[theirs]),
+    ]
+
+    assert [*without_calls(talk, {"open_effort"})] == [
+        message("ai", blocks[:1], tool_calls=[], invalid_tool_calls=[theirs])
     ]
 
 
