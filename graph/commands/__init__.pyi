@@ -32,11 +32,13 @@ from .look import amessages as amessages
 from .look import asearch as asearch
 from .look import ashow_context as ashow_context
 from .look import astats as astats
+from .look import atranscript as atranscript
 from .look import efforts as efforts
 from .look import messages as messages
 from .look import search as search
 from .look import show_context as show_context
 from .look import stats as stats
+from .look import transcript as transcript
 from .on_attention import aattention as aattention
 from .on_attention import aexplain as aexplain
 from .on_attention import aforget as aforget

@@ -1,32 +1,59 @@
 """The commands that only look: turns, efforts, search, figures, the next context."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
+from langgraph.types import StateSnapshot
 
+from ...memory.anchor import shown as shown_messages
 from ...memory.context.timeline import Part
 from ...memory.desk import Desk
 from ...memory.errors import CommandError
-from ...memory.metrics import Report, TurnPage, numbers_on, pages, report, turn_line
+from ...memory.metrics import (
+    PAGE,
+    Report,
+    TurnPage,
+    numbers_on,
+    pages,
+    report,
+    turn_line,
+    without_calls,
+)
+from ...memory.record import Record
 from ...memory.settings import Settings
 from ...memory.tools.arguments import Nothing, Search
 from ...memory.tools.recall import effort_status
 from ...memory.tools.search import search_efforts
-from ...memory.view import every_turn
+from ...memory.tools.toolbox import NAMES
+from ...memory.view import View, every_turn
 from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
-from ...nodes.turn.messages import real
+from ...nodes.turn.arrivals import unarchived
+from ...nodes.turn.messages import plain, real
 from ...nodes.turn.parts import Collaborators
-from ...nodes.turn.state import AgentState, unpacked
+from ...nodes.turn.recovery import remembered
+from ...nodes.turn.state import AgentState, repacked, unpacked
 from ...nodes.turn.values import workspace
-from ..build import one
-from .threads import Agent, Thread, collaborators_of, newest, on_a_thread, opened, saver_of
+from ...prompts.loader import text as prompt
+from ..build import MemoryGraph, one
+from ..middleware import middleware_of
+from .threads import (
+    Agent,
+    Thread,
+    collaborators_of,
+    newest,
+    on_a_thread,
+    opened,
+    saver_of,
+    thread_of,
+)
 
 
 def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
@@ -54,6 +81,48 @@ def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
 aefforts = on_a_thread(efforts)
 
 
+def transcript(
+    agent: Agent, config: RunnableConfig, *, before: int | None = None, turns: int = PAGE
+) -> list[BaseMessage]:
+    """Return the last `turns` turns of a thread, or those before one, as its user saw them.
+
+    Oldest first, without state blocks and without calls of memory tools. Each message has its
+    `turn` and `status` under `ebbtide` in `response_metadata`, which providers are not sent. An
+    erased turn is one system message with the status `erased`; one that is not archived yet has the
+    status `running`. Nothing comes before turn 1: then the list is empty. `agent` may be the graph
+    around it. Raises `CommandError` if a number is below 1, and what `messages` raises.
+    """
+    if turns < 1 or (before is not None and before < 1):
+        raise CommandError(f"turns={turns}, before={before}: give numbers from 1 on")
+    thread = _outer_thread(agent, config)
+    now = unarchived(thread.state)
+    newest_turn = thread.tip.turn + bool(now)
+    last = newest_turn if before is None else min(newest_turn, before - 1)
+    first = max(1, last - turns + 1)
+    view = thread.view
+    records = view.turns(range(first, min(last, thread.tip.turn) + 1))
+    said = [one for record in records for one in _seen(view, record)]
+    if now and first <= newest_turn == last:
+        running = real([*without_calls(shown_messages(plain(now)), NAMES)])
+        said += [_marked(one, newest_turn, "running") for one in running]
+    return said
+
+
+atranscript = on_a_thread(transcript)
+
+
+def _seen(view: View, record: Record) -> list[BaseMessage]:
+    said = real([*without_calls(shown_messages(view.messages(record)), NAMES)])
+    if record.status == "erased":
+        said = [SystemMessage(prompt("erased_turn"))]
+    return [_marked(one, record.turn, record.status) for one in said]
+
+
+def _marked(message: BaseMessage, turn: int, status: str) -> BaseMessage:
+    told = {**message.response_metadata, "ebbtide": {"turn": turn, "status": status}}
+    return message.model_copy(update={"response_metadata": told})
+
+
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
     """Return what the tool `search_efforts` answers; such a search is not counted."""
     desk = _desk(_thread(agent, config))
@@ -76,6 +145,38 @@ astats = on_a_thread(stats)
 def _thread(agent: Agent, config: RunnableConfig) -> Thread:
     collaborators_of(agent)
     return opened(agent, config, agent.get_state(config))
+
+
+def _outer_thread(agent: Agent, config: RunnableConfig) -> Thread:
+    """Return the thread of an agent or of a graph around it, which may keep nothing but messages.
+
+    In the middle of a turn the agent's own state is newer than that of the graph around it.
+    """
+    path, inner = _holder(agent)
+    if not path:
+        return _thread(agent, config)
+    saver_of(agent)
+    found = agent.get_state(config, subgraphs=True)
+    for name in path.split("|"):
+        states = (task.state for task in found.tasks if task.name == name)
+        found = next((one for one in states if isinstance(one, StateSnapshot)), found)
+    thread = thread_of(inner, config, found)
+    if "session" in thread.state:
+        return thread
+    owner = replace(thread.owner, namespace=path)
+    known = remembered(thread.state, thread.collaborators.archive, owner, 1)
+    return replace(thread, owner=owner, values={**repacked(known)})
+
+
+def _holder(agent: Agent) -> tuple[str, Agent]:
+    """Return where in a graph the agent with the memory stands, and that agent."""
+    graphs = [] if _has_memory(agent) else [*agent.get_subgraphs(recurse=True)]
+    found = ((path, one) for path, one in graphs if isinstance(one, CompiledStateGraph))
+    return next(((path, one) for path, one in found if _has_memory(one)), ("", agent))
+
+
+def _has_memory(agent: Agent) -> bool:
+    return isinstance(agent.builder, MemoryGraph) or middleware_of(agent) is not None
 
 
 def _desk(thread: Thread) -> Desk:

@@ -123,10 +123,7 @@ def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
 
 def told_apart(state: TurnState) -> Arrivals:
     """Tell the messages in state apart by their ids; there may be nothing new among them."""
-    messages: list[BaseMessage] = [*state.get("messages", [])]
-    parts = incoming(
-        [Message(message.id or "", message.type) for message in messages], _marks(state)
-    )
+    messages, parts = _parted(state)
     turns = _turns(messages[: parts.left], state.get("turn_starts", []))
     return Arrivals(
         past=tuple(turns),
@@ -134,6 +131,12 @@ def told_apart(state: TurnState) -> Arrivals:
         left=closed(messages[parts.left : parts.new]),
         new=[with_ids(cleaned(message)) for message in messages[parts.new :]],
     )
+
+
+def unarchived(state: TurnState) -> list[BaseMessage]:
+    """Return the messages in state that the archive does not have, as they are."""
+    messages, parts = _parted(state)
+    return messages[parts.left :]
 
 
 def at_rest(state: TurnState) -> bool:
@@ -146,6 +149,12 @@ def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
     """Return the earlier turns that stay in `messages`."""
     turns = tuple(filter(None, (*arrived.past, arrived.left)))
     return turns[max(0, len(turns) - window) :]
+
+
+def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:
+    messages: list[BaseMessage] = [*state.get("messages", [])]
+    known = [Message(message.id or "", message.type) for message in messages]
+    return messages, incoming(known, _marks(state))
 
 
 def _marks(state: TurnState) -> Marks:

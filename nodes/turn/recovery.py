@@ -61,7 +61,7 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
         if tip.turn and not archive.holds(owner, tip):
             raise TipNotFoundError(tip.branch, tip.turn)
         return state
-    return _adopted(_found(state, archive, owner, window), archive, owner)
+    return _adopted(remembered(state, archive, owner, window), archive, owner)
 
 
 def marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, An
     }
 
 
-def _found(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
+def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
     """Return the state that the archive has for a thread that lost its own, else the same."""
     messages = [*state.get("messages", [])]
     known = _end(messages, archive, owner)
