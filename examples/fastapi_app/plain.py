@@ -1,0 +1,79 @@
+"""A chat behind FastAPI with plain `create_agent`; `app.py` is the same with Ebbtide."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Body, Depends, FastAPI, Header, HTTPException
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage, messages_to_dict
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.types import Command
+from psycopg_pool import AsyncConnectionPool
+
+from ebbtide.graph.models import choose_model  # with a key OpenAI's, else one that needs none
+
+URL = os.environ["DATABASE_URL"]  # postgresql://user@host/name
+
+
+def refund(order: str) -> str:
+    """Pay an order back."""
+    return f"Order {order} was paid back."
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Make the agent when the server starts; a person decides about each refund."""
+    async with AsyncConnectionPool[Any](URL, kwargs={"autocommit": True}) as pool:
+        saver, model = AsyncPostgresSaver(pool), choose_model(None, os.environ)
+        await saver.setup()
+        layers: Any = [HumanInTheLoopMiddleware({"refund": True})]
+        app.state.agent = create_agent(model, [refund], middleware=layers, checkpointer=saver)
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+User = Annotated[str, Header(alias="x-user")]  # in place of your authentication
+
+
+def thread_of(thread: str, user: User) -> RunnableConfig:
+    """Return the config of a user's thread; other users may have one of this name."""
+    return {"configurable": {"thread_id": f"{user}/{thread}", "user_id": user}}
+
+
+Thread = Annotated[RunnableConfig, Depends(thread_of)]
+Text = Annotated[str | None, Body()]
+
+
+@app.post("/{thread}", response_class=EventSourceResponse)
+async def run(config: Thread, said: Text = None, decision: Text = None) -> AsyncIterator[Any]:
+    """Stream the answer to what was said, or what follows a decision."""
+    given: Any = {"messages": said} if said else Command(resume={"decisions": [{"type": decision}]})
+    parts = app.state.agent.astream(given, config, stream_mode=["messages", "updates"])
+    async for mode, part in parts:
+        if mode == "updates" and "__interrupt__" in part:
+            yield ServerSentEvent(event="approval", data=part["__interrupt__"][0].value)
+        elif mode == "messages" and isinstance(part[0], AIMessage) and part[0].text:
+            yield ServerSentEvent(event="text", data=part[0].text)
+
+
+@app.get("/{thread}")
+async def read(config: Thread) -> list[dict[str, Any]]:
+    """Return the conversation."""
+    state = await app.state.agent.aget_state(config)
+    if not state.values:
+        raise HTTPException(404)
+    return messages_to_dict(state.values["messages"])
+
+
+@app.delete("/")
+async def forget(user: User) -> None:
+    """Delete all that is kept of the user."""
+    saver = app.state.agent.checkpointer
+    threads = [one async for one in saver.alist(None, filter={"user_id": user})]
+    for thread in {one.config["configurable"]["thread_id"] for one in threads}:
+        await saver.adelete_thread(thread)

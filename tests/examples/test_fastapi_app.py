@@ -1,0 +1,211 @@
+"""The application behind FastAPI, with plain `create_agent` and with Ebbtide, driven over HTTP."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import ndiff
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import SECRETS
+from tests.databases import Database, Server
+from tests.examples.running import ROOT
+from tests.test_server import free_port
+
+FOLDER = ROOT / "examples" / "fastapi_app"
+PAID = "Order A-17 was paid back."
+_TIMEOUT = 60.0
+
+Event = tuple[str, Any]
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A server that runs, and the database in which it keeps everything."""
+
+    client: httpx.Client
+    database: Database
+
+    def ask(self, user: str, thread: str = "monday", **body: str) -> list[Event]:
+        """Post to a thread; return the streamed events as name and data."""
+        answer = self.client.post(f"/{thread}", json=body, headers={"x-user": user})
+        answer.raise_for_status()
+        blocks = [
+            dict(_fields(block)) for block in answer.text.split("\n\n") if block.strip(" :\n")
+        ]
+        return [(one["event"], json.loads(one["data"])) for one in blocks if "event" in one]
+
+    def said(self, user: str, words: str) -> str:
+        """Say something; return the text of the answer, as it was streamed."""
+        return "".join(data for name, data in self.ask(user, said=words) if name == "text")
+
+    def read(self, user: str, thread: str = "monday", **asked: Any) -> list[dict[str, Any]]:
+        """Return the messages of a page of a conversation."""
+        answer = self.client.get(f"/{thread}", headers={"x-user": user}, params=asked)
+        answer.raise_for_status()
+        return [message["data"] for message in answer.json()]
+
+
+def _fields(block: str) -> Iterator[tuple[str, str]]:
+    for line in block.splitlines():
+        name, _, value = line.partition(": ")
+        yield name, value
+
+
+@contextmanager
+def running(module: str, database: Database, log: Path) -> Iterator[Chat]:
+    """Run an application on a database until all is done."""
+    port = free_port()
+    kept = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    options = ["--app-dir", str(FOLDER), "--port", str(port), f"{module}:app"]
+    with log.open("wb") as written, httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "uvicorn", *options],
+            env={**kept, "DATABASE_URL": database.uri},
+            stdout=written,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _wait(client, server, log)
+            yield Chat(client, database)
+        finally:
+            server.terminate()
+            server.wait(_TIMEOUT)
+
+
+def _wait(client: httpx.Client, server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + _TIMEOUT
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            if client.get("/openapi.json").is_success:
+                return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise AssertionError(f"the server did not start:\n{log.read_text('utf-8')}")
+
+
+@pytest.fixture(scope="module", params=["plain", "app"])
+def chat(
+    request: pytest.FixtureRequest, postgres: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Chat]:
+    """Run each of both applications, one after the other, on a database of its own."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    with running(request.param, postgres.database(), log) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def remembering(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chat]:
+    """Run the application with Ebbtide, after a conversation that is longer than the state."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    with running("app", postgres.database(), log) as found:
+        for number in range(1, 25):
+            found.said("ann", f"Crate {number} holds {number * 7} lamps.")
+        yield found
+
+
+def test_answers_are_streamed(chat: Chat) -> None:
+    """A question is answered from the conversation, once and in pieces."""
+    chat.said("cora", "The token expires after 3600 s.")
+
+    pieces = chat.ask("cora", said="When does the token expire?")
+
+    assert len(pieces) > 1
+    assert {name for name, _ in pieces} == {"text"}
+    assert "".join(data for _, data in pieces).count("The token expires after 3600 s.") == 1
+
+
+def test_a_refund_waits_for_a_person(chat: Chat) -> None:
+    """Nothing is paid before the decision, and what follows it is streamed."""
+    asked = chat.ask("dora", said="use refund with order=A-17")
+    waiting = [message["content"] for message in chat.read("dora")]
+
+    followed = chat.ask("dora", decision="approve")
+
+    assert [name for name, _ in asked if name != "text"] == ["approval"]
+    assert asked[-1][1]["action_requests"][0]["args"] == {"order": "A-17"}
+    assert PAID not in waiting
+    assert PAID in [message["content"] for message in chat.read("dora")]
+    assert [name for name, _ in followed if name != "text"] == []
+
+
+def test_a_refund_can_be_refused(chat: Chat) -> None:
+    """Then it is not paid."""
+    chat.ask("emma", said="use refund with order=A-17")
+
+    chat.ask("emma", decision="reject")
+
+    assert PAID not in [message["content"] for message in chat.read("emma")]
+
+
+def test_users_do_not_see_each_other(chat: Chat) -> None:
+    """Threads of one name are different ones, and who has none finds none."""
+    chat.said("fay", "The parcel is red.")
+    chat.said("gil", "The parcel is green.")
+
+    assert chat.read("fay")[0]["content"] == "The parcel is red."
+    assert chat.read("gil")[0]["content"] == "The parcel is green."
+    with pytest.raises(httpx.HTTPStatusError, match="404"):
+        chat.read("hal")
+
+
+def test_a_user_is_deleted(chat: Chat) -> None:
+    """Nothing of what was said is left in the database, and another user's words are."""
+    chat.said("ida", "Ida's cellar is damp.")
+    chat.said("joe", "Joe's attic is dry.")
+
+    before = chat.database.holding(["Ida's cellar is damp."])
+    chat.client.delete("/", headers={"x-user": "ida"}).raise_for_status()
+
+    chat.database.run("VACUUM ANALYZE")
+    assert before
+    assert chat.database.holding(["Ida's cellar is damp."]) == []
+    assert chat.read("joe")[0]["content"] == "Joe's attic is dry."
+    with pytest.raises(httpx.HTTPStatusError, match="404"):
+        chat.read("ida")
+
+
+def test_the_whole_conversation_can_be_read(remembering: Chat) -> None:
+    """The state has the last turns only, the pages have all, oldest first on each."""
+    last = remembering.read("ann")
+    turn = last[0]["response_metadata"]["ebbtide"]["turn"]
+
+    first = remembering.read("ann", before=turn)
+
+    said = [one["content"] for one in (*first, *last) if one["content"].startswith("Crate ")]
+    assert turn == 5
+    assert said[:2] == ["Crate 1 holds 7 lamps.", "Crate 2 holds 14 lamps."]
+    assert {one["response_metadata"]["ebbtide"]["turn"] for one in (*first, *last)} == {
+        *range(1, 25)
+    }
+
+
+def test_a_decision_may_come_after_a_restart(postgres: Server, tmp_path: Path) -> None:
+    """What waits for a person is in the database, not in the process."""
+    database = postgres.database()
+    with running("app", database, tmp_path / "one") as chat:
+        chat.ask("ann", said="use refund with order=A-17")
+
+    with running("app", database, tmp_path / "two") as chat:
+        chat.ask("ann", decision="approve")
+
+        assert PAID in [message["content"] for message in chat.read("ann")]
+
+
+def test_the_difference_is_a_handful_of_lines() -> None:
+    """Beside its own docstrings the memory takes a few lines, and saves as many."""
+    plain, ours = ((FOLDER / f"{name}.py").read_text("utf-8") for name in ("plain", "app"))
+
+    changed = [line for line in ndiff(plain.splitlines(), ours.splitlines()) if line[0] in "+-"]
+    added = [line for line in changed if line[0] == "+" and '"""' not in line]
+
+    assert len(added) == 10
+    assert len(ours.splitlines()) <= len(plain.splitlines())
