@@ -181,3 +181,12 @@ def test_a_user_is_known_in_the_next_thread(client: SyncLangGraphClient, folder:
     assert [*found["memory"]["summaries"]] == [f"{first}/gate"]
     assert nothing["memory"]["summaries"] == {}
     assert not (folder / "sessions" / ".ebbtide").exists()
+
+
+def test_errors_of_ours_are_told_to_a_client(client: SyncLangGraphClient) -> None:
+    """Who asks for another user's thread reads why it is refused."""
+    thread = client.threads.create()["thread_id"]
+    say(client, thread, "Hello!", context={"user_id": "ann"})
+
+    with pytest.raises(Exception, match=r"SessionNotFoundError: session .* not found: check the"):
+        say(client, thread, "Hello!", context={"user_id": "bob"})
