@@ -161,7 +161,51 @@ def test_settings_are_the_context_of_the_assistant(client: SyncLangGraphClient) 
 
     assert schema is not None
     assert set(schema["properties"]) == set(Settings.model_fields)
-    assert schema["properties"]["context_budget"]["description"]
+    assert all(field["description"] for field in schema["properties"].values())
+
+
+def test_the_input_form_is_one_field(client: SyncLangGraphClient) -> None:
+    """Studio asks for messages and nothing else."""
+    assistant = client.assistants.search()[0]["assistant_id"]
+
+    schema = client.assistants.get_schemas(assistant)["input_schema"]
+
+    assert schema is not None
+    assert [*schema["properties"]] == ["messages"]
+
+
+def test_the_state_shows_words_before_bookkeeping(client: SyncLangGraphClient) -> None:
+    """What people read comes first, and what is for the nodes stands last, under one key."""
+    thread = client.threads.create()["thread_id"]
+    say(client, thread, "Hello!")
+
+    values = client.threads.get_state(thread)["values"]
+
+    assert isinstance(values, dict)
+    assert [*values] == ["messages", "memory"]
+    assert [*values["memory"]] == [
+        *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor", "banners"),
+        *("context_report", "position"),
+    ]
+
+
+def test_updates_show_what_changed_and_the_working_context(client: SyncLangGraphClient) -> None:
+    """Each call's prompt is in the updates, nodes that change nothing send nothing."""
+    thread = client.threads.create()["thread_id"]
+    say(client, thread, "Hello!")
+
+    parts = client.runs.stream(
+        thread, "ebbtide", input=said("And?"), stream_mode=["updates", "values"]
+    )
+    streamed = [(part.event, part.data) for part in parts]
+
+    updates = {
+        node: new for event, data in streamed if event == "updates" for node, new in data.items()
+    }
+    prompt = updates["assemble_context"]["context"]["messages"]
+    assert (prompt[0]["type"], prompt[-1]["content"]) == ("system", "And?")
+    assert (updates["detect_references"], updates["decay"]) == (None, None)
+    assert all("context" not in data for event, data in streamed if event == "values")
 
 
 def test_a_run_may_have_settings_of_its_own(client: SyncLangGraphClient) -> None:
