@@ -309,6 +309,21 @@ def test_commands_are_answered_to_the_threads_user_alone(
     assert nowhere.json()["detail"] == "there is no page 9: the pages are 1-1"
 
 
+def test_a_running_turn_is_left_alone(client: SyncLangGraphClient, thread: str, user: str) -> None:
+    """While a turn runs or is not finished, nothing is undone or deleted; one may look."""
+    here = f"threads/{thread}"
+    say(client, thread, "And?", context={"user_id": user}, interrupt_before=["persist"])
+    unfinished = asked(client, "POST", f"{here}/undo", user_id=user)
+    context = asked(client, "GET", f"{here}/context", user_id=user)
+    run = client.runs.create(thread, "ebbtide", context={"user_id": user}, after_seconds=60)
+    running = asked(client, "DELETE", here, user_id=user)
+    client.runs.cancel(thread, run["run_id"])
+
+    assert (unfinished.status_code, running.status_code) == (409, 409)
+    assert (unfinished.json()["error"], running.json()["error"]) == ("TurnRunningError",) * 2
+    assert context.json()["unfinished"] is True
+
+
 def test_a_turn_is_undone_over_http(client: SyncLangGraphClient, thread: str, user: str) -> None:
     """The thread goes on from before its last turn, which stays stored."""
     undone = asked(client, "POST", f"threads/{thread}/undo", user_id=user)
