@@ -117,6 +117,7 @@ def one(node: Any, collaborators: Collaborators) -> Any:
         known = unpacked(state)
         return repacked(node(known, runtime, collaborators=collaborators), known)
 
+    run.__name__ = run.__qualname__ = node.__name__  # what traces call it
     return run
 
 
@@ -132,4 +133,4 @@ def both(sync: Any, async_: Any, collaborators: Collaborators) -> RunnableLambda
         update = await async_(known, get_runtime(Settings), collaborators=collaborators)
         return repacked(update, known)
 
-    return RunnableLambda(run, arun)
+    return RunnableLambda(run, arun, name=sync.__name__)

@@ -27,9 +27,8 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
 
     A parent graph hands over `memory` as well, which no client may: it names a session. The
     context of a run stays what the application gave, for its tools; the nodes find our settings in
-    it. The `values` of a stream are the state without the assembled prompt. LangGraph streams every
-    channel, whatever the output schema says, and takes one list of keys for `values` and
-    `updates`. So updates show the prompt unless values are asked for as well.
+    it. The assembled prompt is in the `updates` of a stream, and not in its `values`, although
+    LangGraph takes one list of keys for both.
     """
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
@@ -52,12 +51,13 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         Raises `SessionNotFoundError` for whom the thread is not, before anything is written.
         """
         if _inside():
-            yield from super().stream(input, config, **self._with_keys(kwargs))
+            yield from super().stream(input, config, **self._inner_keys(kwargs))
             return
         thread = self._thread(config)
         if thread is not None:
             self._admit(self._saver.get_tuple(thread), thread, kwargs.get("context"))
-        yield from super().stream(_given(input), config, **self._with_keys(kwargs))
+        for chunk in super().stream(_given(input), config, **self._with_keys(kwargs)):
+            yield _without_prompt(chunk, kwargs)
 
     async def astream(
         self,
@@ -66,16 +66,17 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
         """Stream as LangGraph does, and as `stream` does."""
-        given = input
-        if not _inside():
+        given, inside = input, _inside()
+        if not inside:
             thread, given = self._thread(config), _given(input)
             if thread is not None:
                 found = await self._saver.aget_tuple(thread)
                 self._admit(found, thread, kwargs.get("context"))
-        run = super().astream(given, config, **self._with_keys(kwargs))
+        keys = self._inner_keys(kwargs) if inside else self._with_keys(kwargs)
+        run = super().astream(given, config, **keys)
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
-                yield chunk
+                yield chunk if inside else _without_prompt(chunk, kwargs)
 
     @property
     def _saver(self) -> BaseCheckpointSaver[Any]:
@@ -98,11 +99,43 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         state = unpacked(found.checkpoint["channel_values"]) if found else {}
         claimed(state, user_of(settings, thread["configurable"]))
 
-    def _with_keys(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _inner_keys(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         modes = kwargs.get("stream_mode") or self.stream_mode
         if kwargs.get("output_keys") is None and "values" in modes:
             return {**kwargs, "output_keys": self.output_channels}
         return kwargs
+
+    def _with_keys(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a run, whose `updates` show the prompt.
+
+        What a server gives as `output_keys` is what it would be without.
+        """
+        found = self._inner_keys(kwargs)
+        keys = found.get("output_keys")
+        if keys == self.output_channels and _both(kwargs):
+            return {**found, "output_keys": [*keys, "context"]}
+        return found
+
+
+def _both(kwargs: Mapping[str, Any]) -> bool:
+    """Tell whether a stream has updates, and perhaps values, beside each other."""
+    modes = kwargs.get("stream_mode")
+    return isinstance(modes, list | tuple) and "updates" in modes
+
+
+def _without_prompt(chunk: Any, kwargs: Mapping[str, Any]) -> Any:
+    """Return a piece of a stream; the prompt is not in the `values` of this graph."""
+    if not _both(kwargs):
+        return chunk
+    if kwargs.get("version") == "v2":
+        ours = chunk["type"] == "values" and not chunk["ns"]
+        return {**chunk, "data": _cut(chunk["data"])} if ours else chunk
+    *where, mode, values = chunk
+    return (*where, mode, _cut(values)) if mode == "values" and not any(where) else chunk
+
+
+def _cut(values: Any) -> Any:
+    return {key: value for key, value in values.items() if key != "context"}
 
 
 def _given(given: Any) -> Any:

@@ -27,7 +27,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
-from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -124,7 +123,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if self._only_looked(request):
             return AIMessage("")
         asked = self._asked(request)
-        with set_config_context(asked.call.config or get_config()) as context:
+        with set_config_context(asked.call.config) as context:
             return asked.answered(context.run(handler, asked.request))
 
     async def awrap_model_call(
@@ -134,7 +133,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Do what `wrap_model_call` does, without holding a thread while the model answers."""
         asked = await asyncio.to_thread(self._asked, request)
-        with set_config_context(asked.call.config or get_config()) as context:
+        with set_config_context(asked.call.config) as context:
             response = await asyncio.create_task(_awaited(handler, asked.request), context=context)
         return asked.answered(response)
 

@@ -23,8 +23,11 @@ EbbtideError
 from typing import Any
 
 
-class EbbtideError(Exception):
-    """The root of all errors that Ebbtide raises."""
+class EbbtideError(RuntimeError):
+    """The root of all errors that Ebbtide raises.
+
+    A `RuntimeError`, since of errors it does not know a LangGraph server tells its clients nothing.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let a pool of processes hand over the message, whatever it was made of."""
@@ -33,7 +36,8 @@ class EbbtideError(Exception):
 
 def _told(kind: type[EbbtideError], message: str) -> EbbtideError:
     """Return an error with its message."""
-    error = kind.__new__(kind)
+    layout: Any = kind.__base__  # of two bases the one that allocates: an OSError is larger
+    error: EbbtideError = layout.__new__(kind)
     Exception.__init__(error, message)
     return error
 

@@ -8,6 +8,8 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ..memory.errors import SettingsError
@@ -17,7 +19,7 @@ from .turn.anchor import anchored, showing
 from .turn.messages import accepted, cut_short, rounds
 from .turn.parts import Collaborators
 from .turn.state import TurnState
-from .turn.values import running
+from .turn.values import running, traced
 
 _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """How a provider is told not to call tools, by LangChain's model type; "none" for all others."""
@@ -58,7 +60,7 @@ class Call:
     """
 
     messages: list[BaseMessage]
-    config: RunnableConfig | None
+    config: RunnableConfig
     limit: int | None
     update: dict[str, Any]
 
@@ -92,7 +94,9 @@ def prepared(state: TurnState, runtime: Runtime[Settings], collaborators: Collab
     settings = resolve(runtime.context, collaborators.settings)
     limit = settings.max_tool_rounds
     reached = rounds(running(state)) >= limit
-    return Call(context["messages"], showing(settings), limit if reached else None, update)
+    told = {**traced(state), "ebbtide_purpose": "answer"}
+    config = showing(settings, merge_configs(get_config(), {"metadata": told}))
+    return Call(context["messages"], config, limit if reached else None, update)
 
 
 def taken(

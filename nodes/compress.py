@@ -23,7 +23,7 @@ from ..memory.settings import Settings
 from .llm.drive import Call, adrive, drive
 from .turn.parts import Collaborators
 from .turn.state import TurnState
-from .turn.values import desk_at_rest, packed, running, view_after
+from .turn.values import desk_at_rest, packed, running, traced, view_after
 
 _log = logging.getLogger("ebbtide.compression")
 
@@ -36,7 +36,7 @@ def compress(
     """Compress one open effort at most; whatever fails changes nothing."""
     calls: list[Call] = []
     steps = _steps(state, runtime, collaborators, calls)
-    return drive(steps, collaborators.models, calls.append)
+    return drive(steps, collaborators.models, calls.append, about=traced(state))
 
 
 async def acompress(
@@ -45,7 +45,7 @@ async def acompress(
     """Do what `compress` does, without holding a thread while a model answers."""
     calls: list[Call] = []
     steps = _steps(state, runtime, collaborators, calls)
-    return await adrive(steps, collaborators.models, calls.append)
+    return await adrive(steps, collaborators.models, calls.append, about=traced(state))
 
 
 def _steps(

@@ -1,29 +1,34 @@
 """Run the memory tools, one after the other, each on the state that the one before left."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import get_callback_manager_for_config
+from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
+from ..memory.errors import ToolError
 from ..memory.messages import Message, unanswered
 from ..memory.questions import Asks
 from ..memory.settings import Settings
-from ..memory.tools.toolbox import Done, run
+from ..memory.tools.toolbox import Done, Watch, run
 from .llm.drive import adrive, drive
 from .turn.attention import related
 from .turn.messages import real
 from .turn.parts import Collaborators
 from .turn.state import TurnState
-from .turn.values import desk, packed
+from .turn.values import desk, packed, traced
 
 
 def run_tools(
     state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
 ) -> dict[str, Any]:
     """Answer the calls of memory tools, and those of tools that do not exist."""
-    return _packed(drive(_steps(state, runtime, collaborators), collaborators.models))
+    steps = _steps(state, runtime, collaborators)
+    return _packed(drive(steps, collaborators.models, about=traced(state)))
 
 
 async def arun_tools(
@@ -31,7 +36,7 @@ async def arun_tools(
 ) -> dict[str, Any]:
     """Do what `run_tools` does, without holding a thread while a model summarises."""
     steps = await asyncio.to_thread(_steps, state, runtime, collaborators)
-    return _packed(await adrive(steps, collaborators.models))
+    return _packed(await adrive(steps, collaborators.models, about=traced(state)))
 
 
 def _steps(
@@ -41,7 +46,31 @@ def _steps(
     here = replace(here, related=lambda said: related(here.view, said, runtime, collaborators))
     others = frozenset(collaborators.tools)
     calls = waiting(here.view.running.messages, others)
-    return run(here, calls, others, lambda line: runtime.stream_writer({"banner": line}))
+    watch = _watch(get_config())
+    return run(here, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch)
+
+
+def _watch(config: RunnableConfig) -> Watch:
+    """Return what tells the callbacks of a run when a tool begins and ends, as LangChain's do."""
+    manager = get_callback_manager_for_config(config)
+
+    def begun(call: Mapping[str, Any]) -> Callable[[Message], None]:
+        name, given = str(call["name"]), call.get("args")
+        inputs = given if isinstance(given, dict) else None
+        run = manager.on_tool_start(
+            {"name": name}, str(given), name=name, inputs=inputs, tool_call_id=call["id"]
+        )
+
+        def ended(result: Message) -> None:
+            (message,) = real([result])
+            if result["data"].get("status") == "error":
+                run.on_tool_error(ToolError(message.text), tool_call_id=call["id"])
+            else:
+                run.on_tool_end(message)
+
+        return ended
+
+    return begun
 
 
 def waiting(messages: Sequence[Message], others: Collection[str]) -> list[Mapping[str, Any]]:

@@ -1,5 +1,6 @@
 """`langgraph dev` from the repository: it starts with no key, and answers through its own API."""
 
+import json
 import os
 import signal
 import socket
@@ -7,15 +8,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
+from langgraph_sdk.errors import NotFoundError
 
 from ebbtide import DiskArchive
+from ebbtide.graph.server import app
 from ebbtide.memory.settings import Settings
 from tests.conftest import SECRETS
 
@@ -25,6 +30,18 @@ QUIET = {
     "LANGGRAPH_NO_VERSION_CHECK": "true",
     "LANGSMITH_TRACING": "false",
 }
+AUTH = """
+from langgraph_sdk import Auth
+
+auth = Auth()
+
+
+@auth.authenticate
+async def who(authorization: str | None) -> str:
+    if not authorization:
+        raise Auth.exceptions.HTTPException(401)
+    return authorization
+"""
 _TIMEOUT = 60.0
 
 
@@ -53,14 +70,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("server")
 
 
-@pytest.fixture(scope="module")
-def client(folder: Path) -> Iterator[SyncLangGraphClient]:
-    """Start a server without keys, and return a client of it."""
+@contextmanager
+def served(folder: Path, config: Path) -> Iterator[str]:
+    """Start a server without keys, and return its URL."""
     port, log = free_port(), folder / "server.log"
     url = f"http://127.0.0.1:{port}"
     kept = {name: value for name, value in os.environ.items() if name not in SECRETS}
     kept = {name: value for name, value in kept.items() if not name.startswith("EBBTIDE_")}
-    options = ["--no-browser", "--no-reload", "--port", str(port), "--config", str(CONFIG)]
+    options = ["--no-browser", "--no-reload", "--port", str(port), "--config", str(config)]
     with log.open("wb") as written:
         server = subprocess.Popen(
             [sys.executable, "-m", "langgraph_cli", "dev", *options],
@@ -72,11 +89,17 @@ def client(folder: Path) -> Iterator[SyncLangGraphClient]:
         )
     try:
         wait_until_healthy(url, server, log)
-        with get_sync_client(url=url) as connected:
-            yield connected
+        yield url
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[SyncLangGraphClient]:
+    """Return a client of a server that runs as the repository has it."""
+    with served(folder, CONFIG) as url, get_sync_client(url=url) as connected:
+        yield connected
 
 
 def said(words: str) -> Mapping[str, Any]:
@@ -138,7 +161,51 @@ def test_settings_are_the_context_of_the_assistant(client: SyncLangGraphClient) 
 
     assert schema is not None
     assert set(schema["properties"]) == set(Settings.model_fields)
-    assert schema["properties"]["context_budget"]["description"]
+    assert all(field["description"] for field in schema["properties"].values())
+
+
+def test_the_input_form_is_one_field(client: SyncLangGraphClient) -> None:
+    """Studio asks for messages and nothing else."""
+    assistant = client.assistants.search()[0]["assistant_id"]
+
+    schema = client.assistants.get_schemas(assistant)["input_schema"]
+
+    assert schema is not None
+    assert [*schema["properties"]] == ["messages"]
+
+
+def test_the_state_shows_words_before_bookkeeping(client: SyncLangGraphClient) -> None:
+    """What people read comes first, and what is for the nodes stands last, under one key."""
+    thread = client.threads.create()["thread_id"]
+    say(client, thread, "Hello!")
+
+    values = client.threads.get_state(thread)["values"]
+
+    assert isinstance(values, dict)
+    assert [*values] == ["messages", "memory"]
+    assert [*values["memory"]] == [
+        *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor", "banners"),
+        *("context_report", "position"),
+    ]
+
+
+def test_updates_show_what_changed_and_the_working_context(client: SyncLangGraphClient) -> None:
+    """Each call's prompt is in the updates, nodes that change nothing send nothing."""
+    thread = client.threads.create()["thread_id"]
+    say(client, thread, "Hello!")
+
+    parts = client.runs.stream(
+        thread, "ebbtide", input=said("And?"), stream_mode=["updates", "values"]
+    )
+    streamed = [(part.event, part.data) for part in parts]
+
+    updates = {
+        node: new for event, data in streamed if event == "updates" for node, new in data.items()
+    }
+    prompt = updates["assemble_context"]["context"]["messages"]
+    assert (prompt[0]["type"], prompt[-1]["content"]) == ("system", "And?")
+    assert (updates["detect_references"], updates["decay"]) == (None, None)
+    assert all("context" not in data for event, data in streamed if event == "values")
 
 
 def test_a_run_may_have_settings_of_its_own(client: SyncLangGraphClient) -> None:
@@ -181,3 +248,164 @@ def test_a_user_is_known_in_the_next_thread(client: SyncLangGraphClient, folder:
     assert [*found["memory"]["summaries"]] == [f"{first}/gate"]
     assert nothing["memory"]["summaries"] == {}
     assert not (folder / "sessions" / ".ebbtide").exists()
+
+
+def asked(client: SyncLangGraphClient, method: str, path: str, **query: Any) -> httpx.Response:
+    """Return what a route of the commands answers."""
+    return client.http.client.request(method, f"/ebbtide/{path}", params=query)
+
+
+@pytest.fixture
+def user() -> str:
+    """Return a user who has said nothing yet."""
+    return f"user-{uuid4()}"
+
+
+@pytest.fixture
+def thread(client: SyncLangGraphClient, user: str) -> str:
+    """Return a thread of the user's on which two turns were said."""
+    found: str = client.threads.create()["thread_id"]
+    for words in ("Let's work on the auth bug.", "The staging host listens on port 8123."):
+        say(client, found, words, context={"user_id": user})
+    return found
+
+
+def test_commands_that_look_are_routes(client: SyncLangGraphClient, thread: str, user: str) -> None:
+    """Context, turns, efforts, search, figures and the stored messages are read over HTTP."""
+    here = f"threads/{thread}"
+
+    context = asked(client, "GET", f"{here}/context", message="Which one?", user_id=user).json()
+    turns = asked(client, "GET", f"{here}/messages", user_id=user).json()
+    listed = asked(client, "GET", f"{here}/efforts", user_id=user).json()
+    found = asked(client, "GET", f"{here}/search", query="staging port", user_id=user).json()
+    figures = asked(client, "GET", f"{here}/stats", user_id=user).json()
+    said = asked(client, "GET", f"{here}/transcript", user_id=user).json()
+
+    assert (context["turn"], context["messages"][-1]["data"]["content"][-10:]) == (3, "Which one?")
+    assert context["total"] == sum(part["tokens"] for part in context["parts"])
+    assert [line["turn"] for line in turns["lines"]] == [2, 1]
+    assert [effort["id"] for effort in listed["efforts"]] == ["auth-bug"]
+    assert "8123" in found["results"][0]["excerpt"]
+    assert [line["turn"] for line in figures["turns"]] == [1, 2]
+    assert said["messages"][0]["data"]["content"] == "Let's work on the auth bug."
+    assert said["messages"][-1]["type"] == "ai"
+
+
+def test_commands_are_answered_to_the_threads_user_alone(
+    client: SyncLangGraphClient, thread: str, user: str
+) -> None:
+    """Errors of ours have a status and their text; another user learns nothing."""
+    refused = asked(client, "GET", f"threads/{thread}/messages", user_id="bob")
+    erased = asked(client, "DELETE", f"threads/{thread}/turns/2", user_id="bob")
+    deleted = asked(client, "DELETE", f"threads/{thread}", user_id="bob")
+    nowhere = asked(client, "GET", f"threads/{thread}/messages", page=9, user_id=user)
+    nothing = asked(client, "GET", f"threads/{thread}/messages", page="x", user_id=user)
+    unknown = asked(client, "GET", f"threads/{uuid4()}/messages", user_id=user)
+    nobody = asked(client, "DELETE", "user")
+
+    answers = (refused, erased, deleted, nowhere, nothing, unknown, nobody)
+    assert [one.status_code for one in answers] == [404, 404, 404, 400, 422, 404, 422]
+    assert refused.json()["error"] == "SessionNotFoundError"
+    assert nowhere.json()["detail"] == "there is no page 9: the pages are 1-1"
+
+
+def test_a_running_turn_is_left_alone(client: SyncLangGraphClient, thread: str, user: str) -> None:
+    """While a turn runs or is not finished, nothing is undone or deleted; one may look."""
+    here = f"threads/{thread}"
+    say(client, thread, "And?", context={"user_id": user}, interrupt_before=["persist"])
+    unfinished = asked(client, "POST", f"{here}/undo", user_id=user)
+    context = asked(client, "GET", f"{here}/context", user_id=user)
+    run = client.runs.create(thread, "ebbtide", context={"user_id": user}, after_seconds=60)
+    running = asked(client, "DELETE", here, user_id=user)
+    client.runs.cancel(thread, run["run_id"])
+
+    assert (unfinished.status_code, running.status_code) == (409, 409)
+    assert (unfinished.json()["error"], running.json()["error"]) == ("TurnRunningError",) * 2
+    assert context.json()["unfinished"] is True
+
+
+def test_a_turn_is_undone_over_http(client: SyncLangGraphClient, thread: str, user: str) -> None:
+    """The thread goes on from before its last turn, which stays stored."""
+    undone = asked(client, "POST", f"threads/{thread}/undo", user_id=user)
+
+    found = say(client, thread, "Which port does it listen on?", context={"user_id": user})
+
+    assert undone.json() == {"turn": 1}
+    assert found["memory"]["turn"] == 2
+    assert "8123" not in found["messages"][-1]["content"]
+
+
+def test_a_turn_is_erased_over_http(client: SyncLangGraphClient, thread: str, user: str) -> None:
+    """Archive, checkpoints and runs have lost its text, and the thread goes on."""
+    done = asked(client, "DELETE", f"threads/{thread}/turns/2", user_id=user)
+
+    found = say(client, thread, "Which port does it listen on?", context={"user_id": user})
+
+    assert (done.status_code, done.json()["turn"]) == (200, 2)
+    assert found["memory"]["turn"] == 3
+    assert "8123" not in json.dumps(found)
+    assert "8123" not in json.dumps(client.threads.get_history(thread, limit=100))
+    assert "8123" not in json.dumps(client.runs.list(thread))
+
+
+def test_a_session_and_a_user_are_deleted_over_http(
+    client: SyncLangGraphClient, thread: str, user: str, folder: Path
+) -> None:
+    """Nothing is left of the thread, nor after that of the user."""
+    other: str = client.threads.create()["thread_id"]
+    say(client, other, "Hello!", context={"user_id": "cleo"})
+
+    session = asked(client, "DELETE", f"threads/{thread}", user_id=user)
+    cleo = asked(client, "DELETE", "user", user_id="cleo")
+
+    assert [one["thread"] for one in session.json()["sessions"]] == [thread]
+    assert [one["thread"] for one in cleo.json()["sessions"]] == [other]
+    with DiskArchive(folder / "sessions") as archive:
+        assert thread not in [owner.thread for owner in archive.sessions(user)]
+        assert archive.sessions("cleo") == ()
+    for gone in (thread, other):
+        with pytest.raises(NotFoundError):
+            client.threads.get(gone)
+
+
+def test_the_servers_user_wins_over_the_one_named(tmp_path: Path) -> None:
+    """With authentication the routes know who asks, and let nobody else read or delete."""
+    (tmp_path / "who.py").write_text(AUTH, "utf-8")
+    config = json.loads(CONFIG.read_text("utf-8"))
+    config["auth"] = {"path": "./who.py:auth", "disable_studio_auth": True}
+    (tmp_path / "langgraph.json").write_text(json.dumps(config), "utf-8")
+
+    with (
+        served(tmp_path, tmp_path / "langgraph.json") as url,
+        get_sync_client(url=url, headers={"Authorization": "ann"}) as ann,
+        get_sync_client(url=url, headers={"Authorization": "bob"}) as bob,
+    ):
+        thread: str = ann.threads.create()["thread_id"]
+        say(ann, thread, "Hello!", context={"user_id": "bob"})
+        own = asked(ann, "GET", f"threads/{thread}/messages", user_id="bob")
+        foreign = asked(bob, "GET", f"threads/{thread}/messages", user_id="ann")
+        deleted = asked(bob, "DELETE", "user", user_id="ann")
+        unknown = httpx.get(f"{url}/ebbtide/threads/{thread}/messages")
+
+    assert [one.status_code for one in (own, foreign, unknown)] == [200, 404, 401]
+    assert deleted.json()["sessions"] == []
+
+
+async def test_a_server_that_does_not_say_who_asks_is_refused() -> None:
+    """Without the server's authentication in front of them the routes answer nobody."""
+    transport = httpx.ASGITransport(app=app)
+
+    async with httpx.AsyncClient(transport=transport, base_url="http://server") as http:
+        found = await http.get("/ebbtide/threads/t/messages")
+
+    assert found.status_code == 422
+    assert "set http.enable_custom_route_auth" in found.json()["detail"]
+
+
+def test_errors_of_ours_are_told_to_a_client(client: SyncLangGraphClient) -> None:
+    """Who asks for another user's thread reads why it is refused."""
+    thread = client.threads.create()["thread_id"]
+    say(client, thread, "Hello!", context={"user_id": "ann"})
+
+    with pytest.raises(Exception, match=r"SessionNotFoundError: session .* not found: check the"):
+        say(client, thread, "Hello!", context={"user_id": "bob"})

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -54,6 +54,9 @@ _TOOLS: Mapping[str, tuple[type[Arguments], Callable[[Desk, Any], Any]]] = {
 }
 
 NAMES = frozenset(_TOOLS)
+Watch: TypeAlias = Callable[[Mapping[str, Any]], Callable[[Message], object]]
+"""Is told of a call when it begins, and returns what is told its result."""
+
 _SHOWN = 80
 
 
@@ -67,22 +70,25 @@ def run(
     calls: Sequence[Mapping[str, Any]],
     others: frozenset[str],
     tell: Callable[[str], object] = lambda _: None,
+    watch: Watch = lambda _call: lambda _result: None,
 ) -> Asks[Done]:
     """Run calls one after the other, each on the desk that the one before left.
 
     `others` are the names of the application's tools, for the error about an unknown name; `tell`
-    is told each banner as it happens. A call that fails leaves the desk as it was.
+    is told each banner as it happens, `watch` each call, and what that returns its result. A call
+    that fails leaves the desk as it was.
     """
     results: list[Message] = []
     for call in calls:
         before = desk.space
         desk = replace(desk, results=tuple(results))
+        ended = watch(call)
         try:
             desk, result, artifact = yield from _run_one(desk, call, others)
+            results.append(result_message(call, result, artifact))
         except ToolError as error:
             results.append(result_message(call, {"error": str(error)}))
-            continue
-        results.append(result_message(call, result, artifact))
+        ended(results[-1])
         for banner in banners_since(before, desk.space):
             tell(banner)
     return Done(desk, tuple(results))

@@ -42,18 +42,23 @@ class Call:
 
 
 Note: TypeAlias = Callable[[Call], object]
+Told: TypeAlias = Mapping[str, Any]
+
+_NOTHING: Told = {}
 
 
-def drive(steps: Asks[Result], models: Models, note: Note = lambda _: None) -> Result:
+def drive(
+    steps: Asks[Result], models: Models, note: Note = lambda _: None, *, about: Told = _NOTHING
+) -> Result:
     """Return what a rule returns; a call that fails is thrown into it as an `AnswerError`.
 
-    `note` is told of each call.
+    `note` is told of each call; `about` is in the metadata of each.
     """
     step = _next(steps, None)
     while isinstance(step, Question):
         cost = _Cost(step.what, models[step.what])
         try:
-            answer = ask(models[step.what], step, cost.meter)
+            answer = ask(models[step.what], step, cost.meter, about)
         except Exception as error:  # noqa: BLE001 (any provider's: the rule says what then holds)
             answer = _failed(error)
         note(cost.call(answer))
@@ -61,13 +66,15 @@ def drive(steps: Asks[Result], models: Models, note: Note = lambda _: None) -> R
     return cast("Result", step)
 
 
-async def adrive(steps: Asks[Result], models: Models, note: Note = lambda _: None) -> Result:
+async def adrive(
+    steps: Asks[Result], models: Models, note: Note = lambda _: None, *, about: Told = _NOTHING
+) -> Result:
     """Do what `drive` does, without holding a thread while a model answers."""
     step = await asyncio.to_thread(_next, steps, None)
     while isinstance(step, Question):
         cost = _Cost(step.what, models[step.what])
         try:
-            answer = await aask(models[step.what], step, cost.meter)
+            answer = await aask(models[step.what], step, cost.meter, about)
         except Exception as error:  # noqa: BLE001 (as above)
             answer = _failed(error)
         note(cost.call(answer))

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -31,6 +31,8 @@ _CUT_OFF = "LengthFinishReasonError"
 _LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS"})
 """How providers say that an answer was cut off, in what LangChain keeps of the response."""
 
+_NOTHING: Mapping[str, Any] = {}
+
 Form: TypeAlias = tuple[Runnable[Any, Any], list[BaseMessage]]
 """A way to put a question: what is invoked, and with what."""
 
@@ -56,9 +58,17 @@ class Meter(BaseCallbackHandler):
                 self.written = (self.written or 0) + usage["output_tokens"]
 
 
-def ask(model: BaseChatModel, question: Question, meter: Meter | None = None) -> Any:
-    """Return the model's answer, form by form until one gives it; raises the last error."""
-    forms, config = _forms(model, question), _config(question, meter)
+def ask(
+    model: BaseChatModel,
+    question: Question,
+    meter: Meter | None = None,
+    about: Mapping[str, Any] = _NOTHING,
+) -> Any:
+    """Return the model's answer, form by form until one gives it; raises the last error.
+
+    `about` is in the metadata of the call.
+    """
+    forms, config = _forms(model, question), _config(question, meter, about)
     runnable, messages = next(forms)
     while True:
         try:
@@ -69,9 +79,14 @@ def ask(model: BaseChatModel, question: Question, meter: Meter | None = None) ->
             runnable, messages = forms.send(error)
 
 
-async def aask(model: BaseChatModel, question: Question, meter: Meter | None = None) -> Any:
+async def aask(
+    model: BaseChatModel,
+    question: Question,
+    meter: Meter | None = None,
+    about: Mapping[str, Any] = _NOTHING,
+) -> Any:
     """Do what `ask` does, without holding a thread."""
-    forms, config = _forms(model, question), _config(question, meter)
+    forms, config = _forms(model, question), _config(question, meter, about)
     runnable, messages = next(forms)
     while True:
         try:
@@ -82,10 +97,12 @@ async def aask(model: BaseChatModel, question: Question, meter: Meter | None = N
             runnable, messages = forms.send(error)
 
 
-def _config(question: Question, meter: Meter | None) -> Any:
+def _config(question: Question, meter: Meter | None, about: Mapping[str, Any]) -> Any:
     """Return how a call is made; the meter listens beside the callbacks of the run."""
-    listening = merge_configs({}, {"callbacks": [meter] if meter else []})["callbacks"]
-    return {"tags": [TAG_NOSTREAM], "run_name": question.what, "callbacks": listening}
+    told = {**about, "ebbtide_purpose": question.what}
+    ours = merge_configs({}, {"callbacks": [meter] if meter else [], "metadata": told})
+    known = {"callbacks": ours["callbacks"], "metadata": ours["metadata"]}
+    return {"tags": [TAG_NOSTREAM], "run_name": question.what, **known}
 
 
 def _forms(model: BaseChatModel, question: Question) -> Generator[Form, Exception, None]:

@@ -13,7 +13,6 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs, set_config_context
-from langgraph.config import get_config
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
@@ -82,14 +81,13 @@ def _with_anchor(
     return happened(space, {"type": "anchored", "anchor": anchor}, banner)
 
 
-def showing(settings: Settings) -> RunnableConfig | None:
+def showing(settings: Settings, config: RunnableConfig) -> RunnableConfig:
     """Return the configuration of a model call whose stream shows no block.
 
-    None if the model keeps no block: then it is called as any other.
+    The one given if the model keeps no block: then it is called as any other.
     """
     if settings.anchor == "off":
-        return None
-    config = get_config()
+        return config
     return merge_configs(config, {"tags": [TAG_NOSTREAM], "callbacks": [_Showing(config)]})
 
 

@@ -119,6 +119,16 @@ def workspace(state: TurnState) -> Workspace:
     )
 
 
+def traced(state: TurnState) -> dict[str, Any]:
+    """Return what the metadata of model calls say: the turn, and the active effort if one is.
+
+    >>> traced({"turn": 3, "active_effort": "auth-bug"})
+    {'ebbtide_turn': 3, 'ebbtide_effort': 'auth-bug'}
+    """
+    effort = state.get("active_effort")
+    return {"ebbtide_turn": state.get("turn", 0)} | ({"ebbtide_effort": effort} if effort else {})
+
+
 def packed(space: Workspace) -> dict[str, Any]:
     """Return the update that puts a workspace into the state."""
     return {

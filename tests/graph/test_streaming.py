@@ -1,5 +1,6 @@
 """Every way to run the agent: sync, async, all stream modes."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,37 @@ async def test_no_summary_token_in_the_async_stream(here: Talk) -> None:
 
     spoken = [str(chunk.text) for chunk in chunks if isinstance(chunk, AIMessageChunk)]
     assert "".join(spoken) == "closed it now"
+
+
+def prompts(streamed: list[Any]) -> list[int]:
+    """Return how long the prompts are that updates show, as each kind of stream has them."""
+    steps = [one["data"] if isinstance(one, dict) else one[-1] for one in streamed]
+    return [
+        len(step["assemble_context"]["context"]["messages"])
+        for step in steps
+        if "assemble_context" in step
+    ]
+
+
+def values_of(streamed: list[Any]) -> list[list[str]]:
+    """Return the keys of the values in a stream, as each kind of stream has them."""
+    pairs = [(one["type"], one["data"]) if isinstance(one, dict) else one[-2:] for one in streamed]
+    return [[*values] for mode, values in pairs if mode == "values"]
+
+
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
+@pytest.mark.parametrize("more", [{}, {"subgraphs": True}, {"version": "v2"}])
+async def test_prompt_shows_in_updates_beside_values(here: Talk, more: dict[str, Any]) -> None:
+    """Updates show the prompt when values are asked for as well, which never do."""
+    asked: Any = {"stream_mode": ["updates", "values"], **more}
+
+    found = [*here.agent.stream({"messages": LONG}, THREAD, **asked)]
+    later = [one async for one in here.agent.astream({"messages": "ok"}, THREAD, **asked)]
+
+    assert len(prompts(found)) == 2
+    assert len(prompts(later)) == 2
+    for streamed in (found, later):
+        assert {*chain(*values_of(streamed))} == {"messages", "memory"}
 
 
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)

@@ -1,0 +1,276 @@
+"""The commands as routes of a LangGraph server: `http.app` in `langgraph.json` names `app`.
+
+Threads are read and written over the server's own API, as who asks: with his headers, so that its
+rules of access hold. Whose memory it is says the server's authentication, else `user_id`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias, cast
+
+import httpx
+from langchain_core.messages import AnyMessage, messages_to_dict
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.pregel.remote import RemoteGraph
+from langgraph.types import StateSnapshot
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import APIStatusError, NotFoundError
+from pydantic import TypeAdapter
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ..memory.errors import (
+    ArchiveLockedError,
+    ArchiveUnavailableError,
+    CommandError,
+    EbbtideError,
+    SettingsError,
+    TipNotFoundError,
+    TurnRunningError,
+)
+from ..memory.settings import Settings
+from ..nodes.turn.messages import real
+from ..nodes.turn.values import user_of
+from .commands.change import undo
+from .commands.look import efforts, messages, search, show_context, stats
+from .commands.threads import Agent, opened
+from .erase.erase import delete_session, delete_user, erase
+from .studio import make_graph
+
+Make: TypeAlias = Callable[[RunnableConfig], Awaitable[Agent]]
+"""What gives the agent of a run, as a server calls it."""
+
+_MESSAGES: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
+_OF_THE_BODY = {"content-length", "content-type", "host", "transfer-encoding"}
+"""Headers that belong to one request and not to who asks."""
+
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (TurnRunningError, 409),
+    (TipNotFoundError, 409),
+    (ArchiveLockedError, 503),
+    (ArchiveUnavailableError, 503),
+    (LookupError, 404),
+    (CommandError, 400),
+    (ValueError, 422),
+)
+"""The HTTP status of an error, by the first class that it is of; 500 for any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command that a client asks for: the agent and the config that commands take.
+
+    `context` are the settings of the assistant that the thread ran with last.
+    """
+
+    request: Request
+    agent: Agent
+    config: RunnableConfig
+    context: Mapping[str, Any]
+
+    @property
+    def user(self) -> str:
+        """The user who asks; raises `SettingsError` if he is not known."""
+        chosen = self.config["configurable"]
+        if not chosen:
+            raise SettingsError("no user is named: pass user_id")
+        return user_of(Settings(), chosen)
+
+    def number(self, name: str, default: str = "") -> int:
+        """Return a number of the query or the path; raises `SettingsError` if it is none."""
+        given = self.request.path_params.get(name, self.request.query_params.get(name, default))
+        if not str(given).isdecimal():
+            raise SettingsError(f"{name}: pass a whole number (got {given!r})")
+        return int(given)
+
+
+class _Served:
+    """An agent whose threads a server keeps, as the commands know agents; used on a thread."""
+
+    def __init__(self, agent: Agent, client: LangGraphClient, metadata: Mapping[str, Any]) -> None:
+        self._agent, self._client, self._metadata = agent, client, metadata
+        self._loop = asyncio.get_running_loop()
+        self._remote = RemoteGraph(str(metadata.get("graph_id", "")), client=client)
+        self.checkpointer = ServerCheckpoints(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._agent, name)
+
+    def get_state(self, config: RunnableConfig) -> StateSnapshot:
+        """Return a state as the server has it; an empty one if it has no such thread."""
+        try:
+            found = self.wait(self._remote.aget_state(config))
+        except NotFoundError:
+            return StateSnapshot({}, (), config, None, None, None, (), ())
+        values = dict(found.values or {})
+        if "messages" in values:
+            values["messages"] = _MESSAGES.validate_python(values["messages"])
+        return cast("StateSnapshot", found._replace(values=values))
+
+    def update_state(
+        self, config: RunnableConfig, values: dict[str, Any], as_node: str
+    ) -> RunnableConfig:
+        """Write a state on the server, where the thread may have been deleted just now."""
+        thread, threads = str(config["configurable"]["thread_id"]), self._client.threads
+        known = dict(self._metadata)
+        self.wait(threads.create(thread_id=thread, metadata=known, if_exists="do_nothing"))
+        return cast(
+            "RunnableConfig", self.wait(self._remote.aupdate_state(config, values, as_node))
+        )
+
+    def delete(self, thread: str) -> None:
+        """Delete a thread with its checkpoints and its runs, which hold what was said as well."""
+        self.wait(self._client.threads.delete(thread))
+
+    def wait(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """Return what the server answers, on whose loop the call runs."""
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+
+
+class ServerCheckpoints(BaseCheckpointSaver[str]):
+    """The checkpoints of a server: it lets them be deleted, and shows states alone."""
+
+    def __init__(self, served: _Served) -> None:
+        """Take the agent that reaches the server."""
+        super().__init__()
+        self._served = served
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return None: what states do not show, a server shows nobody."""
+        del config
+        return None
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread."""
+        self._served.delete(thread_id)
+
+
+def routes(make: Make) -> list[Route]:
+    """Return the routes of the commands for an agent, for an application's own `http.app`."""
+    thread = "/ebbtide/threads/{thread_id}"
+    return [
+        _route("GET", f"{thread}/context", make, _context),
+        _route("GET", f"{thread}/messages", make, _messages),
+        _route("GET", f"{thread}/transcript", make, _transcript),
+        _route("GET", f"{thread}/efforts", make, lambda it: efforts(it.agent, it.config)),
+        _route("GET", f"{thread}/search", make, _search),
+        _route("GET", f"{thread}/stats", make, lambda it: asdict(stats(it.agent, it.config))),
+        _route("POST", f"{thread}/undo", make, _undo),
+        _route("DELETE", f"{thread}/turns/{{turn}}", make, _erase),
+        _route("DELETE", thread, make, lambda it: asdict(delete_session(it.agent, it.config))),
+        _route("DELETE", "/ebbtide/user", make, lambda it: asdict(delete_user(it.agent, it.user))),
+    ]
+
+
+def _route(method: str, path: str, make: Make, command: Callable[[Asked], Any]) -> Route:
+    """Return the route of a command, which runs on a thread; its errors are answers."""
+
+    async def answer(request: Request) -> Response:
+        kept = {k: v for k, v in request.headers.items() if k not in _OF_THE_BODY}
+        transport = httpx.ASGITransport(app=request.app)
+        try:
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://server", headers=kept
+            ) as http:
+                asked = await _asked(request, make, LangGraphClient(http))
+                return JSONResponse(await asyncio.to_thread(command, asked))
+        except APIStatusError as error:
+            return _refused(error, error.status_code)
+        except EbbtideError as error:
+            return _refused(error, next((n for kind, n in _STATUS if isinstance(error, kind)), 500))
+
+    return Route(path, answer, methods=[method])
+
+
+def _refused(error: Exception, status: int) -> Response:
+    return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
+
+
+async def _asked(request: Request, make: Make, client: LangGraphClient) -> Asked:
+    """Return what is asked for; raises `TurnRunningError` for a change while a run is going on."""
+    chosen: dict[str, Any] = _user(request)
+    metadata: Mapping[str, Any] = {}
+    context: Mapping[str, Any] = {}
+    if "thread_id" in request.path_params:
+        chosen["thread_id"] = request.path_params["thread_id"]
+        thread = await client.threads.get(chosen["thread_id"])
+        metadata = thread["metadata"] or {}
+        if request.method != "GET" and thread["status"] == "busy":
+            raise TurnRunningError(chosen["thread_id"], _turn_of(thread["values"]))
+        if "assistant_id" in metadata:
+            assistant = await client.assistants.get(metadata["assistant_id"])
+            context = dict(cast("Mapping[str, Any]", assistant.get("context") or {}))
+    config: RunnableConfig = {"configurable": chosen}
+    served = _Served(await make(config), client, metadata)
+    return Asked(request, cast("Agent", served), config, context)
+
+
+def _user(request: Request) -> dict[str, Any]:
+    """Return whose memory it is: who the server says it is, else who is named."""
+    if "user" not in request.scope:
+        raise SettingsError(
+            "the server does not say who asks: set http.enable_custom_route_auth to true in "
+            "langgraph.json"
+        )
+    if request.user.is_authenticated:
+        return {"langgraph_auth_user": request.user}
+    named = request.query_params.get("user_id")
+    return {"user_id": named} if named else {}
+
+
+def _turn_of(values: Any) -> int:
+    """Return the last turn that the values of a thread have."""
+    memory = values.get("memory") if isinstance(values, Mapping) else None
+    return int((memory or {}).get("turn", 0))
+
+
+def _context(asked: Asked) -> dict[str, Any]:
+    """Answer with the next context, if the user said `message` if there is one."""
+    said = asked.request.query_params.get("message")
+    found = show_context(asked.agent, asked.config, said, context=asked.context)
+    return {
+        "turn": found.turn,
+        "unfinished": found.unfinished,
+        "total": found.total,
+        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in found.parts],
+        "messages": messages_to_dict(found.messages),
+        "tools": found.tools,
+    }
+
+
+def _messages(asked: Asked) -> dict[str, Any]:
+    return asdict(messages(asked.agent, asked.config, asked.number("page", "1")))
+
+
+def _transcript(asked: Asked) -> dict[str, Any]:
+    """Answer with the messages of the turns on a page as LangChain writes them, the oldest first.
+
+    The pages are those of `messages`: page 1 has the newest turns.
+    """
+    page = messages(asked.agent, asked.config, asked.number("page", "1"))
+    thread = opened(asked.agent, asked.config, asked.agent.get_state(asked.config))
+    records = thread.view.turns(sorted(line.turn for line in page.lines))
+    said = [message for record in records for message in thread.view.messages(record)]
+    return {"page": page.page, "pages": page.pages, "messages": messages_to_dict(real(said))}
+
+
+def _search(asked: Asked) -> Mapping[str, Any]:
+    return search(asked.agent, asked.config, asked.request.query_params.get("query", ""))
+
+
+def _undo(asked: Asked) -> dict[str, Any]:
+    """Undo the last turn, which must be finished: of another the server does not show all."""
+    opened(asked.agent, asked.config, asked.agent.get_state(asked.config)).at_rest()
+    return {"turn": undo(asked.agent, asked.config)}
+
+
+def _erase(asked: Asked) -> dict[str, Any]:
+    return asdict(erase(asked.agent, asked.config, asked.number("turn")))
+
+
+app = Starlette(routes=routes(make_graph))
+"""The commands for the agent of `studio`."""
