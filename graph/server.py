@@ -33,10 +33,9 @@ from ..memory.errors import (
     TurnRunningError,
 )
 from ..memory.settings import Settings
-from ..nodes.turn.messages import real
 from ..nodes.turn.values import user_of
 from .commands.change import undo
-from .commands.look import efforts, messages, search, show_context, stats
+from .commands.look import efforts, messages, search, show_context, stats, transcript
 from .commands.threads import Agent, opened
 from .erase.erase import delete_session, delete_user, erase
 from .studio import make_graph
@@ -246,16 +245,10 @@ def _messages(asked: Asked) -> dict[str, Any]:
     return asdict(messages(asked.agent, asked.config, asked.number("page", "1")))
 
 
-def _transcript(asked: Asked) -> dict[str, Any]:
-    """Answer with the messages of the turns on a page as LangChain writes them, the oldest first.
-
-    The pages are those of `messages`: page 1 has the newest turns.
-    """
-    page = messages(asked.agent, asked.config, asked.number("page", "1"))
-    thread = opened(asked.agent, asked.config, asked.agent.get_state(asked.config))
-    records = thread.view.turns(sorted(line.turn for line in page.lines))
-    said = [message for record in records for message in thread.view.messages(record)]
-    return {"page": page.page, "pages": page.pages, "messages": messages_to_dict(real(said))}
+def _transcript(asked: Asked) -> list[dict[str, Any]]:
+    """Answer with the last turns, or those before one, as messages that LangChain writes."""
+    before = asked.number("before") if "before" in asked.request.query_params else None
+    return messages_to_dict(transcript(asked.agent, asked.config, before=before))
 
 
 def _search(asked: Asked) -> Mapping[str, Any]:

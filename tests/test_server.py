@@ -287,8 +287,8 @@ def test_commands_that_look_are_routes(client: SyncLangGraphClient, thread: str,
     assert [effort["id"] for effort in listed["efforts"]] == ["auth-bug"]
     assert "8123" in found["results"][0]["excerpt"]
     assert [line["turn"] for line in figures["turns"]] == [1, 2]
-    assert said["messages"][0]["data"]["content"] == "Let's work on the auth bug."
-    assert said["messages"][-1]["type"] == "ai"
+    assert said[0]["data"]["content"] == "Let's work on the auth bug."
+    assert said[-1]["type"] == "ai"
 
 
 def test_commands_are_answered_to_the_threads_user_alone(

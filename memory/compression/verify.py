@@ -238,7 +238,7 @@ def verify(
     sentence end. What only a tool's output says is no goal, constraint or decision of anybody: it
     is an output.
 
-    >>> from .record import Group
+    >>> from ..record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
     >>> [verdict] = verify([Extracted(quote="Port 8443 is ours", turn=1)], turns)
     >>> verdict.verdict, verdict.item.quote, verdict.item.turn
