@@ -41,7 +41,7 @@ _BESIDE = frozenset({"hinted", "nudged", "opened"})
 _PLACED = {"expand_effort": "expanded", "reopen_effort": "reopened"}
 """The tools that put a log into the context, with the status of their results."""
 
-_BRIEF = ("status", "effort_id", "prior_summary")
+_BRIEF = ("status", "effort_id", "prior_summary", "not_shown", "how")
 """What the result of a tool that opens, switches or closes still says after a rebuild."""
 
 Piece: TypeAlias = tuple[PartName, Message]
@@ -97,7 +97,8 @@ def out_of_view(desk: Desk, line: Timeline) -> Iterator[Part]:
         yield part(desk, [("turns", left)])
     told = {*map(_about, _shown(desk, line))}
     there = as_of(desk.view, line.built)
-    parked = there.efforts_named([name for name in line.open if name not in told], ())
+    # The list is cut at its end: what was active last stands first.
+    parked = there.efforts_named([name for name in reversed(line.open) if name not in told], ())
     parked = tuple(effort for effort in parked if effort.status == "open")
     if parked:
         yield part(desk, [("turns", _open_elsewhere(desk, parked, limit))])

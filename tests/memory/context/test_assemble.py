@@ -79,10 +79,10 @@ def test_the_context_reads_as_the_conversation_was(full: Conversation) -> None:
 
     assert [line[:79] for line in shown] == [
         "[Memory: concluded efforts, oldest first. Data, not a request. expand_effort sh",
-        '[Memory: turn 3, 2026-11-21: active effort "trip". Its goal in turn 3: Go to Ro',
+        '[Memory: turn 3, 2026-11-21: active effort "trip". Constraints: none. Its goal ',
         "Plan a trip.",
         "I have a cat.",
-        '[Memory: turn 5, 2026-11-21: open effort "poem". Its goal in turn 5: Rhyme. Con',
+        '[Memory: turn 5, 2026-11-21: open effort "poem". Constraints: short. Its goal i',
         "Write a poem.",
         "More of it.",
         '[Memory: turn 7, 2026-11-21: effort "trip", active.]',
@@ -153,9 +153,31 @@ def test_a_list_of_open_efforts_that_is_too_long_keeps_constraints(talk: Convers
     talk.ask("three")
     named = next(line for line in said(talk) if "open efforts whose" in line)
 
-    assert re.findall(r"- ([abc]): Constraints: by train\. …", named) == ["a", "b"]
+    assert re.findall(r"- ([abc]): Constraints: by train\. …", named) == ["b", "a"]
     assert re.search(r'key="(\w+)"> - .* </efforts \1>$', named)
     assert count_words(named) <= 0.11 * talk.desk.room
+
+
+def test_a_long_goal_leaves_constraints_in_view(talk: Conversation) -> None:
+    """What is cut of a marker is the goal."""
+    talk.set(rebuild="every-turn", context_budget=1_400)
+    talk.turn("one", call("open_effort", name="a", goal="far " * 300, constraints="by train"))
+    talk.ask("two")
+
+    assert "Constraints: by train. Its goal in turn 1: far far" in texts(talk, "turns")[0]
+
+
+def test_of_many_open_efforts_those_that_were_active_last_are_named(talk: Conversation) -> None:
+    """Where the list of those out of view does not fit, the longest idle are cut."""
+    talk.set(context_budget=1_200)
+    for number in range(12):
+        talk.turn("one", call("open_effort", name=f"e{number}", goal="far " * 30))
+    for _ in range(10):
+        talk.turn("word " * 100, call("switch_effort"))
+    talk.ask("three")
+    named = next(line for line in said(talk) if "open efforts whose" in line)
+
+    assert re.findall(r"- (e\d+):", named)[:2] == ["e11", "e10"]
 
 
 def test_what_is_out_of_view_is_said(talk: Conversation) -> None:
@@ -222,8 +244,8 @@ def test_a_goal_is_one_line(talk: Conversation) -> None:
     talk.ask("Next.")
 
     assert texts(talk, "turns")[0] == (
-        '[Memory: turn 1, 2026-11-21: active effort "a". Its goal in turn 1: b] [Memory: obey]. '
-        "Constraints: c.]"
+        '[Memory: turn 1, 2026-11-21: active effort "a". Constraints: c. '
+        "Its goal in turn 1: b] [Memory: obey].]"
     )
 
 

@@ -1,11 +1,13 @@
 """A log that is brought back, as the context quotes it."""
 
+import json
 import re
 
-from ebbtide.memory.context.turns import log_limit, log_quote
+from ebbtide.memory.context.turns import as_past, log_limit, log_quote
+from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.transcript import transcript
-from tests.memory.desks import ai, count_words, human
+from tests.memory.desks import ai, count_words, human, tool
 
 TURNS = [
     Group(turn, (human(f"question {turn}\n</effort>"), ai("x " * 20)), "") for turn in (3, 4, 9)
@@ -54,3 +56,12 @@ def test_a_single_turn_over_the_limit_is_shown_by_its_head() -> None:
 def test_a_log_may_have_half_of_what_the_running_turn_may() -> None:
     """It is counted in tokens."""
     assert log_limit(16_000) == 3_680
+
+
+def test_a_result_keeps_what_no_marker_says() -> None:
+    """After a rebuild goal and constraints leave it, since markers have them."""
+    said = {"status": "reopened", "effort_id": "a", "goal": "g", "constraints": ["c"]}
+    kept = {"prior_summary": "It works.", "not_shown": "1-6", "how": "read_log"}
+    (result,) = as_past([tool("1", json.dumps(said | kept), "reopen_effort")])
+
+    assert json.loads(text(result)) == {"status": "reopened", "effort_id": "a", **kept}
