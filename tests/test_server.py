@@ -343,9 +343,9 @@ def test_a_turn_is_erased_over_http(client: SyncLangGraphClient, thread: str, us
 
     assert (done.status_code, done.json()["turn"]) == (200, 2)
     assert found["memory"]["turn"] == 3
-    assert "8123" not in json.dumps(found)
-    assert "8123" not in json.dumps(client.threads.get_history(thread, limit=100))
-    assert "8123" not in json.dumps(client.runs.list(thread))
+    assert "port 8123" not in json.dumps(found)
+    assert "port 8123" not in json.dumps(client.threads.get_history(thread, limit=100))
+    assert "port 8123" not in json.dumps(client.runs.list(thread))
 
 
 def test_a_session_and_a_user_are_deleted_over_http(
