@@ -204,7 +204,7 @@ def _hashed(text: str, pieces: list[str], limit: int) -> str:
 _PLAIN = re.compile(r"[\w.:-]")
 _LONGEST = 80
 _KEY = 12
-_NAMESPACE, _HASHED_AT, _EFFORT = "@", "~", "/"
+_NAMESPACE, _EFFORT = "@", "/"
 
 
 def session_name(owner: Owner) -> str:
@@ -221,7 +221,7 @@ def session_name(owner: Owner) -> str:
     if len(name) <= _LONGEST:
         return name
     whole = f"{owner.thread}\0{owner.namespace}".encode("utf-8", "surrogatepass")
-    return f"{name[:_LONGEST]}{_HASHED_AT}{hashlib.sha256(whole).hexdigest()[:_KEY]}"
+    return f"{name[:_LONGEST]}{_HASHED}{hashlib.sha256(whole).hexdigest()[:_KEY]}"
 
 
 def owner_called(name: str, user: str) -> Owner | None:
@@ -237,7 +237,7 @@ def owner_called(name: str, user: str) -> Owner | None:
 
 def is_hashed(name: str) -> bool:
     """Tell whether a session's name was too long, so that it does not tell the whole thread."""
-    return len(name) == _LONGEST + len(_HASHED_AT) + _KEY
+    return len(name) == _LONGEST + len(_HASHED) + _KEY
 
 
 def session_called(text: str) -> str:

@@ -26,7 +26,7 @@ _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
 _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
 _LONGEST = 16
 _SOUGHT = 8
-_READ_IDS = 4_000
+_READ = 4_000
 
 
 def mentionable(text: str) -> frozenset[str]:
@@ -68,7 +68,7 @@ def own_words(text: str) -> str:
     'Look:\n\nWhat now?'
     """
     said = banners.BANNER.sub("", unquoted(text))
-    return said if len(said) <= 2 * _READ_IDS else f"{said[:_READ_IDS]}\n{said[-_READ_IDS:]}"
+    return said if len(said) <= 2 * _READ else f"{said[:_READ]}\n{said[-_READ:]}"
 
 
 _WORD = f"[^\\W{CJK}]"
@@ -264,8 +264,6 @@ _FULL = 25
 
 Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
 """
-
-_READ = 4_000
 
 
 class KeywordCache(Lately[Keywords]):

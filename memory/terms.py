@@ -191,7 +191,6 @@ _CHINESE = """
 """
 
 _CHATTER = frozenset([*content(_ENGLISH), *_CHINESE.split()])
-_SHORTEST_TELLING = 3
 
 
 def telling(text: str) -> frozenset[str]:
@@ -200,5 +199,5 @@ def telling(text: str) -> frozenset[str]:
     >>> sorted(telling("Good idea, thanks! What about the login tokens?"))
     ['login', 'token']
     """
-    long = (term for term in asked(text) if len(term) >= _SHORTEST_TELLING or is_pair(term))
+    long = (term for term in asked(text) if len(term) >= _SHORTEST or is_pair(term))
     return frozenset(long) - _CHATTER
