@@ -30,7 +30,7 @@ from ebbtide import DiskArchive, EbbtideMiddleware
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
-from ebbtide.nodes.turn.messages import plain
+from ebbtide.nodes.turn.messages import to_dicts
 
 PLAIN, SUMMARISING = "create_agent", "SummarizationMiddleware, 4,000"
 OURS, GRAPH = "EbbtideMiddleware", "create_memory_agent"
@@ -77,7 +77,7 @@ class Side:
             "ms, last 50 turns": round(1_000 * median(self.seconds[-LAST:]), 1),
             "tokens of the last call": REPLY_OVERHEAD
             + count_tools(tools)
-            + count_messages(plain(sent)),
+            + count_messages(to_dicts(sent)),
             "lost": sum(not {one.question, one.answer} <= kept for one in turns),
         }
 

@@ -35,8 +35,7 @@ from report import write
 
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import decayed
-from ebbtide.memory.desk import Desk
-from ebbtide.memory.efforts import EMPTY, Effort, Workspace, happened
+from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
 from ebbtide.memory.record import Event, Group, Owner, Tip
 from ebbtide.memory.references import (
     KeywordCache,
@@ -50,6 +49,7 @@ from ebbtide.memory.references import (
     statements,
     weights,
 )
+from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.terms import content
 from ebbtide.memory.tokens import count
 from ebbtide.memory.view import View, past
@@ -102,10 +102,10 @@ class Rule(Protocol):
     def name(self) -> str:
         """What the rule is called."""
 
-    def reader(self, desk: Desk, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
+    def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
         """Return what tells of a text which of these efforts it is about."""
 
-    def noted(self, desk: Desk) -> Workspace:
+    def noted(self, work: RunningTurn) -> EffortState:
         """Return the workspace after the references of the running turn."""
 
 
@@ -117,10 +117,10 @@ class Distinctive:
     settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
     cache: KeywordCache = field(default_factory=KeywordCache)
 
-    def reader(self, desk: Desk, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
+    def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
         """Return what tells of a text which of these efforts it is about."""
-        known = {effort.id: keywords_of(desk, effort, self.cache) for effort in efforts}
-        turns = recent(desk, self.cache)
+        known = {effort.id: keywords_of(work, effort, self.cache) for effort in efforts}
+        turns = recent(work, self.cache)
 
         def read(said: str) -> Heard:
             spoken = frozenset(content(said))
@@ -131,9 +131,9 @@ class Distinctive:
 
         return read
 
-    def noted(self, desk: Desk) -> Workspace:
+    def noted(self, work: RunningTurn) -> EffortState:
         """Return the workspace after the references of the running turn."""
-        return referenced(desk, self.cache)
+        return referenced(work, self.cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Plain:
     name: str
     limit: int | None = None
 
-    def reader(self, _desk: Desk, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
+    def reader(self, _work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
         """Return what tells of a text which of these efforts it is about."""
         said = {effort.id: Counter(_words(effort.summary)) for effort in efforts}
         known = {
@@ -159,10 +159,10 @@ class Plain:
 
         return read
 
-    def noted(self, desk: Desk) -> Workspace:
+    def noted(self, work: RunningTurn) -> EffortState:
         """Return the workspace after the references of the running turn."""
-        read, space = self.reader(desk, desk.known([*desk.space.summaries])), desk.space
-        for said in statements(desk.view.running.messages):
+        read, space = self.reader(work, work.known([*work.space.summaries])), work.space
+        for said in statements(work.view.running.messages):
             for name in sorted(read(said).found):
                 space = happened(space, {"type": "referenced", "effort": name})
         return space
@@ -182,7 +182,7 @@ def judged(archive: DiskArchive, rule: Rule, talk: Conversation) -> Judged:
     """Ask the questions of a conversation once all of it is stored."""
     replay = replayed(archive, talk, _UTTERANCES)
     view = past(archive, replay.owner, replay.tip)
-    read = rule.reader(_desk(EMPTY, view), view.efforts(len(talk.sessions)).efforts)
+    read = rule.reader(_work(EMPTY, view), view.efforts(len(talk.sessions)).efforts)
     true, false, hits, errors = list[float](), list[float](), 0, 0
     for question in talk.questions:
         wanted = {replay.efforts[one] for one in question.evidence}
@@ -201,14 +201,14 @@ def left(archive: DiskArchive, rule: Rule, talk: Conversation) -> int:
 
 def gone_through(
     archive: DiskArchive, rule: Rule, owner: Owner, groups: Iterable[Group]
-) -> Iterator[Workspace]:
+) -> Iterator[EffortState]:
     """Yield the workspace after each turn of a conversation."""
     tip, space = Tip(), EMPTY
     for turn in groups:
         space = replace(space, turn=turn.turn, events=(), banners=())
         for event in turn.events:
             space = happened(space, event)
-        space = rule.noted(_desk(space, View(archive, owner, tip, turn)))
+        space = rule.noted(_work(space, View(archive, owner, tip, turn)))
         space = decayed(space, Settings())
         tip = archive.commit(owner, tip, replace(turn, events=space.events)).tip
         yield space
@@ -379,8 +379,8 @@ def _apart(measure: Callable[..., Any], rule: Rule, talk: Conversation) -> Any:
         return measure(archive, rule, talk)
 
 
-def _desk(space: Workspace, view: View) -> Desk:
-    return Desk(space, view, Settings(), count, room=0, free=0)
+def _work(space: EffortState, view: View) -> RunningTurn:
+    return RunningTurn(space, view, Settings(), count, room=0, free=0)
 
 
 def _words(text: str) -> list[str]:

@@ -199,7 +199,7 @@ def _quit(_talk: Conversation, _screen: Screen, _rest: str) -> None:
     raise EOFError
 
 
-def _told(screen: Screen, done: commands.Commanded) -> None:
+def _told(screen: Screen, done: commands.CommandResult) -> None:
     """Show what a tool did."""
     for text in done.banners:
         screen.show("custom", {"banner": text})

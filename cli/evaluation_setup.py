@@ -9,7 +9,7 @@ from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
 from ..evaluation.errors import TapeError
-from ..evaluation.harness import Crew, Plan
+from ..evaluation.harness import Plan, Runners
 from ..evaluation.judge import Judge
 from ..evaluation.matching import by_meaning, lexical
 from ..evaluation.results import REPLAYED, Setup
@@ -55,7 +55,7 @@ class Ready:
     """A plan, and who carries it out."""
 
     plan: Plan
-    crew: Crew
+    crew: Runners
 
 
 def ready(asked: Asked) -> Ready:
@@ -80,7 +80,7 @@ def ready(asked: Asked) -> Ready:
         _begin(asked.record, setup)
     alike = by_meaning(embedder) if embedder else lexical
     settings = configured(None, None, asked.config).settings
-    return Ready(plan, Crew(chat, judging, embedder, alike, settings, tapes, asked.record))
+    return Ready(plan, Runners(chat, judging, embedder, alike, settings, tapes, asked.record))
 
 
 def _names(asked: Asked) -> tuple[str, str | None]:

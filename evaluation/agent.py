@@ -15,11 +15,11 @@ from ..graph.commands.threads import Agent, Thread, opened
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
 from ..memory.record import Owner
-from ..nodes.turn.messages import real
+from ..nodes.turn.messages import from_dicts
 from .errors import StrategyError
 from .quoting import NAME
 from .stand_ins import Reciter
-from .strategy import Context, Means, after, remembered
+from .strategy import Context, StrategyInputs, after, remembered
 from .template import TemplateTurn
 
 BUDGET = 4_000
@@ -39,7 +39,7 @@ class EbbtideAgent:
 
     name = "ebbtide"
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: StrategyInputs) -> None:
         """Keep the archive in the folder of the trial."""
         self._means, chosen = means, means.settings
         unset = "context_budget" not in chosen.model_fields_set
@@ -74,7 +74,7 @@ class EbbtideAgent:
         self._seen = turns[-1].turn_id
         shown = show_context(agent, _CONFIG)
         parts = [part for part in shown.parts if part.name not in _NOT_SAID]
-        messages: Any = real([message for part in parts for message in part.messages])
+        messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = opened(agent, _CONFIG, agent.get_state(_CONFIG), None)
         return self._context(tuple(messages), thread)
 

@@ -18,8 +18,8 @@ from .probes import Probes
 from .results import Job, Setup, TrialResult
 from .store import Store, append
 from .strategies import Maker
-from .strategy import Means
-from .tape import Library, Tape, line
+from .strategy import StrategyInputs
+from .tape import Library, RecordedModel, line
 from .template import Template
 from .trial import Trial, digest
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("ebbtide.evaluation")
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class Runners:
     """Who works: the model, the judge if there is one, embeddings, what compares quotes, settings.
 
     With `library` the answers are those that were recorded, with `record` they are written there.
@@ -75,7 +75,7 @@ def left(plan: Plan, store: Store) -> tuple[Job, ...]:
     return tuple(job for job in plan.jobs() if job not in done)
 
 
-async def run(plan: Plan, crew: Crew, store: Store, done: Callable[[TrialResult], None]) -> None:
+async def run(plan: Plan, crew: Runners, store: Store, done: Callable[[TrialResult], None]) -> None:
     """Run what is left of a plan, and hand each result to `done` once it is kept."""
     gate = asyncio.Semaphore(plan.concurrency)
 
@@ -90,7 +90,7 @@ async def run(plan: Plan, crew: Crew, store: Store, done: Callable[[TrialResult]
     await asyncio.gather(*map(one, left(plan, store)))
 
 
-def _trial(plan: Plan, crew: Crew, job: Job) -> tuple[TrialResult, str]:
+def _trial(plan: Plan, crew: Runners, job: Job) -> tuple[TrialResult, str]:
     """Run one trial; return its result, and its line for the file of recorded answers.
 
     A trial in which a call failed for good has no such line: its answers would not fit.
@@ -102,7 +102,7 @@ def _trial(plan: Plan, crew: Crew, job: Job) -> tuple[TrialResult, str]:
     system_prompt = template.initial_setup.system_prompt
     probes = Probes(model, crew.judge, system_prompt) if crew.judge else None
     with TemporaryDirectory() as folder:
-        means = Means(model, crew.embedder, Path(folder), crew.settings)
+        means = StrategyInputs(model, crew.embedder, Path(folder), crew.settings)
         strategy = plan.strategies[job.strategy](means)
         trial = Trial(job, template, strategy, tape, probes, crew.alike, plan.setup.prices)
         result = trial.run().model_copy(update={"note": plan.setup.note})
@@ -111,12 +111,12 @@ def _trial(plan: Plan, crew: Crew, job: Job) -> tuple[TrialResult, str]:
     return result, "" if tape.failed else line(job.name, tape.answers, judged)
 
 
-def _tape(crew: Crew, job: Job) -> Tape:
+def _tape(crew: Runners, job: Job) -> RecordedModel:
     if crew.library is None:
-        return Tape()
+        return RecordedModel()
     if job.name not in crew.library.trials:
         raise TapeError(f"no recorded answers for {job.name!r}: there are {_few(crew.library)}")
-    return Tape(crew.library.trials[job.name])
+    return RecordedModel(crew.library.trials[job.name])
 
 
 def _few(library: Library, number: int = 5) -> str:

@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 
 from .errors import StrategyError
 from .stand_ins import Listener
-from .strategy import RECENT, Context, Heedless, Means, after, as_messages, remembered
+from .strategy import RECENT, Context, Stateless, StrategyInputs, after, as_messages, remembered
 from .template import TemplateTurn
 
 LANGMEM_TOKENS = 2_000
@@ -25,12 +25,12 @@ _KEEP: tuple[Literal["messages"], int] = ("messages", KEPT)
 _NOW: tuple[Literal["messages"], int] = ("messages", 1)
 
 
-class Middleware(Heedless):
+class Middleware(Stateless):
     """LangChain's `SummarizationMiddleware`: a summary, and the last messages."""
 
     name = "summarization-middleware"
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: StrategyInputs) -> None:
         """Make the middleware, so that it summarises at every call."""
         self._middleware = SummarizationMiddleware(means.model, trigger=_NOW, keep=_KEEP)
         self._messages: list[AnyMessage] = []
@@ -48,12 +48,12 @@ class Middleware(Heedless):
         return Context(tuple(self._messages))
 
 
-class LangMem(Heedless):
+class LangMem(Stateless):
     """LangMem's `SummarizationNode`: a running summary, and what fits beside it."""
 
     name = "langmem"
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: StrategyInputs) -> None:
         """Make the node; raises `StrategyError` without the package."""
         node = _imported(self.name, "langmem.short_term").SummarizationNode
         self._node = node(model=means.model, max_tokens=LANGMEM_TOKENS)
@@ -68,12 +68,12 @@ class LangMem(Heedless):
         return Context(tuple(update["summarized_messages"]))
 
 
-class DeepAgents(Heedless):
+class DeepAgents(Stateless):
     """A deep agent, with its own middleware that summarises and keeps the history in files."""
 
     name = "deepagents"
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: StrategyInputs) -> None:
         """Make the agent, so that it summarises at every call; a listener is its model."""
         package = _imported(self.name, "deepagents")
         summarising = _imported(self.name, "deepagents.middleware.summarization")

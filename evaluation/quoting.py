@@ -21,9 +21,9 @@ from ..memory.salience import Compression, Item, capped
 from ..memory.tokens import count
 from ..memory.wellformed import note
 from ..nodes.llm.drive import Call, Models, drive
-from ..nodes.turn.messages import real
+from ..nodes.turn.messages import from_dicts
 from ..prompts.loader import text as prompt
-from .strategy import Context, Means, after, as_messages, recent, remembered
+from .strategy import Context, StrategyInputs, after, as_messages, recent, remembered
 from .template import TemplateTurn
 
 NAME = "conversation"
@@ -35,7 +35,7 @@ class ProtectedCore:
 
     name = "protected-core"
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: StrategyInputs) -> None:
         """Have no items yet."""
         self._models: Models = {"extraction": means.model, "background": means.model}
         self._settings = means.settings
@@ -101,7 +101,7 @@ class ProtectedCore:
             quoted = quote(made, turns[0].turn_id, count)
             said += [quoted] if quoted else []
         live = after(turns, older[-1].turn_id) if older else turns
-        messages: Any = [*real(said), *as_messages(live)]
+        messages: Any = [*from_dicts(said), *as_messages(live)]
         quotes = tuple(item.quote for item in current)
         return Context(
             tuple(messages),

@@ -8,16 +8,25 @@ from .agent import BUDGET, EbbtideAgent
 from .errors import StrategyError
 from .peers import KEPT, LANGMEM_TOKENS, DeepAgents, LangMem, Middleware
 from .quoting import ProtectedCore, SelectiveSalience
-from .strategy import RECENT, Context, Heedless, Means, Strategy, as_messages, recent, remembered
+from .strategy import (
+    RECENT,
+    Context,
+    Stateless,
+    Strategy,
+    StrategyInputs,
+    as_messages,
+    recent,
+    remembered,
+)
 from .template import TemplateTurn
 
 
-class FullHistory(Heedless):
+class FullHistory(Stateless):
     """Sends all that was said; nothing is lost, and nothing is saved."""
 
     name = "full-history"
 
-    def __init__(self, _means: Means) -> None:
+    def __init__(self, _means: StrategyInputs) -> None:
         """Need nothing."""
 
     @remembered
@@ -26,12 +35,12 @@ class FullHistory(Heedless):
         return Context(as_messages(turns))
 
 
-class RollingWindow(Heedless):
+class RollingWindow(Stateless):
     """Sends the last exchanges and forgets the others."""
 
     name = "rolling-window"
 
-    def __init__(self, _means: Means) -> None:
+    def __init__(self, _means: StrategyInputs) -> None:
         """Need nothing."""
 
     @remembered
@@ -40,7 +49,7 @@ class RollingWindow(Heedless):
         return Context(as_messages(recent(turns)))
 
 
-Maker: TypeAlias = Callable[[Means], Strategy]
+Maker: TypeAlias = Callable[[StrategyInputs], Strategy]
 """Makes a strategy for one trial."""
 
 OURS: Mapping[str, Maker] = {

@@ -44,7 +44,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class StrategyInputs:
     """What a strategy works with: a model, embeddings if there are any, a folder for its files."""
 
     model: BaseChatModel
@@ -87,7 +87,7 @@ def remembered(compress: Compress) -> Compress:
     return run
 
 
-class Heedless:
+class Stateless:
     """What a strategy is that is told nothing: it knows the goal from the conversation alone."""
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ Answers: TypeAlias = tuple[Mapping[str, Any], ...]
 """The messages that answered the calls of one trial, in their order."""
 
 
-class Tape(BaseCache):
+class RecordedModel(BaseCache):
     """The model's calls in one trial; with `recorded` it answers them and no model is asked.
 
     A call that is repeated because it failed is one call.

@@ -14,7 +14,7 @@ from .matching import Alike, agreement
 from .probes import Probes
 from .results import CallCost, Job, PointScores, TrialResult
 from .strategy import Context, Strategy, after, as_messages, size, transcript
-from .tape import Tape, Usage
+from .tape import RecordedModel, Usage
 from .template import Point, Template, TemplateTurn, folded, stands_in
 
 _MILLION = 1_000_000
@@ -91,7 +91,7 @@ class Trial:
     job: Job
     template: Template
     strategy: Strategy
-    tape: Tape
+    tape: RecordedModel
     probes: Probes | None
     alike: Alike
     prices: tuple[float, float] | None = None

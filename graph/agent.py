@@ -23,7 +23,7 @@ from ..memory.errors import SettingsError
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas
-from ..nodes.turn.parts import Collaborators, sizes
+from ..nodes.turn.parts import AgentParts, sizes
 from .build import MemoryGraph, build
 from .compiled import MemoryAgent
 
@@ -141,7 +141,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     checkpointer, so that it inherits the parent's; `checkpointer=True` leaks siblings after a fork.
     """
     counter = count if token_counter is None else _counter(token_counter)
-    collaborators = Collaborators(
+    parts = AgentParts(
         **_models(model, summary_model, extraction_model, compression_model),
         archive=DiskArchive("sessions") if archive is None else archive,
         **_meaning(embeddings),
@@ -151,8 +151,8 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         system=system_prompt,
         attention=attention,
     )
-    checked(collaborators.settings, *sizes(collaborators, collaborators.settings))
-    return build(collaborators)
+    checked(parts.settings, *sizes(parts, parts.settings))
+    return build(parts)
 
 
 def _meaning(embeddings: Embeddings | str | None) -> dict[str, Any]:

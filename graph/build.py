@@ -19,7 +19,7 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
-from ..nodes.turn.parts import Collaborators
+from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import AgentState, MemoryState, repacked, unpacked
 from .compiled import MemoryAgent
 
@@ -59,9 +59,9 @@ _HIDDEN = frozenset({"raw_answers"})
 
 
 class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
-    """The uncompiled graph; it knows its collaborators, for `restore` and for the commands."""
+    """The uncompiled graph; it knows its parts, for `restore` and for the commands."""
 
-    def __init__(self, collaborators: Collaborators) -> None:
+    def __init__(self, parts: AgentParts) -> None:
         """Take the state and context schemas; nodes and edges come with `build`."""
         super().__init__(
             AgentState,
@@ -69,7 +69,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
             input_schema=MemoryState,
             output_schema=MemoryState,
         )
-        self.collaborators = collaborators
+        self.parts = parts
 
     def compile(self, *args: Any, **kwargs: Any) -> MemoryAgent:
         """Compile as LangGraph does; it has no place for a class of our own."""
@@ -80,18 +80,18 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         return cast("MemoryAgent", agent)
 
 
-def build(collaborators: Collaborators) -> MemoryGraph:
+def build(parts: AgentParts) -> MemoryGraph:
     """Return the graph of one turn."""
-    graph = MemoryGraph(collaborators)
-    tools = collaborators.tools
-    graph.add_node("begin_turn", one(begin_turn, collaborators))
-    graph.add_node("assemble_context", one(assemble_context, collaborators))
-    graph.add_node("call_model", both(call_model, acall_model, collaborators))
-    graph.add_node("run_tools", both(run_tools, arun_tools, collaborators))
-    graph.add_node("detect_references", one(detect_references, collaborators))
-    graph.add_node("decay", one(decay, collaborators))
-    graph.add_node("persist", one(persist, collaborators))
-    graph.add_node("compress", both(compress, acompress, collaborators))
+    graph = MemoryGraph(parts)
+    tools = parts.tools
+    graph.add_node("begin_turn", one(begin_turn, parts))
+    graph.add_node("assemble_context", one(assemble_context, parts))
+    graph.add_node("call_model", both(call_model, acall_model, parts))
+    graph.add_node("run_tools", both(run_tools, arun_tools, parts))
+    graph.add_node("detect_references", one(detect_references, parts))
+    graph.add_node("decay", one(decay, parts))
+    graph.add_node("persist", one(persist, parts))
+    graph.add_node("compress", both(compress, acompress, parts))
 
     graph.add_edge(START, "begin_turn")
     graph.add_edge("begin_turn", "assemble_context")
@@ -110,27 +110,27 @@ def build(collaborators: Collaborators) -> MemoryGraph:
     return graph
 
 
-def one(node: Any, collaborators: Collaborators) -> Any:
+def one(node: Any, parts: AgentParts) -> Any:
     """Return one node of a sync path alone, on the state as nodes know it."""
 
     def run(state: AgentState, runtime: Runtime[Settings]) -> dict[str, Any]:
         known = unpacked(state)
-        return repacked(node(known, runtime, collaborators=collaborators), known)
+        return repacked(node(known, runtime, parts=parts), known)
 
     run.__name__ = run.__qualname__ = node.__name__  # what traces call it
     return run
 
 
-def both(sync: Any, async_: Any, collaborators: Collaborators) -> RunnableLambda[Any, Any]:
+def both(sync: Any, async_: Any, parts: AgentParts) -> RunnableLambda[Any, Any]:
     """Return one node of a sync and an async path, on the state as nodes know it."""
 
     def run(state: AgentState) -> Any:
         known = unpacked(state)
-        return repacked(sync(known, get_runtime(Settings), collaborators=collaborators), known)
+        return repacked(sync(known, get_runtime(Settings), parts=parts), known)
 
     async def arun(state: AgentState) -> Any:
         known = unpacked(state)
-        update = await async_(known, get_runtime(Settings), collaborators=collaborators)
+        update = await async_(known, get_runtime(Settings), parts=parts)
         return repacked(update, known)
 
     return RunnableLambda(run, arun, name=sync.__name__)

@@ -95,7 +95,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     def _admit(
         self, found: CheckpointTuple | None, thread: RunnableConfig, context: object
     ) -> None:
-        settings = resolve(context, cast("Any", self.builder).collaborators.settings)
+        settings = resolve(context, cast("Any", self.builder).parts.settings)
         state = unpacked(found.checkpoint["channel_values"]) if found else {}
         claimed(state, user_of(settings, thread["configurable"]))
 

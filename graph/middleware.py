@@ -51,8 +51,8 @@ from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools, waiting
 from ..nodes.turn.arrivals import told_apart
-from ..nodes.turn.messages import plain
-from ..nodes.turn.parts import Collaborators, sizes
+from ..nodes.turn.messages import to_dicts
+from ..nodes.turn.parts import AgentParts, sizes
 from ..nodes.turn.state import Memory, TurnState, merged, repacked, unpacked
 from ..nodes.turn.values import running
 from .agent import build_memory_graph, known_tools
@@ -104,13 +104,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         Other models than the agent's are by default the agent's own.
         """
         graph = build_memory_graph(_Unknown(), archive=archive, settings=settings, **others)
-        self._given = graph.collaborators
+        self._given = graph.parts
         self._seen: _Seen | None = None
 
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn."""
         known = unpacked(state)
-        return repacked(begin_turn(known, runtime, collaborators=self._parts(known)), known)
+        return repacked(begin_turn(known, runtime, parts=self._parts(known)), known)
 
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn."""
@@ -143,7 +143,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         known, parts = self._called(state)
         if parts is None:
             return None
-        return _ran(state, known, run_tools(known, runtime, collaborators=parts))
+        return _ran(state, known, run_tools(known, runtime, parts=parts))
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(
@@ -153,7 +153,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         known, parts = self._called(state)
         if parts is None:
             return None
-        return _ran(state, known, await arun_tools(known, runtime, collaborators=parts))
+        return _ran(state, known, await arun_tools(known, runtime, parts=parts))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
         """Make the result of a tool fit to be kept."""
@@ -169,17 +169,17 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """End the turn: references, decay, the archive, and a compression that is due."""
         known, update = self._ended(state, runtime)
         if known.get("due"):
-            update |= compress(known, runtime, collaborators=self._parts(known))
+            update |= compress(known, runtime, parts=self._parts(known))
         return repacked(update, unpacked(state))
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding a thread while a model compresses."""
         known, update = await asyncio.to_thread(self._ended, state, runtime)
         if known.get("due"):
-            update |= await acompress(known, runtime, collaborators=self._parts(known))
+            update |= await acompress(known, runtime, parts=self._parts(known))
         return repacked(update, unpacked(state))
 
-    def collaborators(self, agent: CompiledStateGraph[Any, Any, Any, Any]) -> Collaborators:
+    def parts(self, agent: CompiledStateGraph[Any, Any, Any, Any]) -> AgentParts:
         """Return what an agent with this middleware works with, which it is asked if need be."""
         if self._seen is None:
             graph = StateGraph[Any, Any, Any, Any](agent.builder.state_schema)
@@ -197,17 +197,17 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
                 _looking.reset(token)
         return self._given if self._seen is None else self._seen.parts
 
-    def _parts(self, known: TurnState) -> Collaborators:
+    def _parts(self, known: TurnState) -> AgentParts:
         """Return the parts as the model was called last; before, sizes as the thread has them."""
         if self._seen is not None:
             return self._seen.parts
         told = known.get("context_report", {}).get("tokens")
         return replace(self._given, fixed=(told["system"], told["tools"])) if told else self._given
 
-    def _called(self, state: MemoryAgentState) -> tuple[TurnState, Collaborators | None]:
+    def _called(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if there are calls of memory tools, or invalid ones."""
         known = unpacked(state)
-        messages = plain(running(known))
+        messages = to_dicts(running(known))
         others = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
         if not waiting(messages, others):
             return known, None
@@ -235,7 +235,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         )
         return _Asked(state, parts, call, sent)
 
-    def _learned(self, request: ModelRequest[Any]) -> Collaborators:
+    def _learned(self, request: ModelRequest[Any]) -> AgentParts:
         """Return the parts with those that a request tells, and remember them."""
         told = (request.model, request.response_format, request.system_prompt, *request.tools)
         if self._seen is None or not self._seen.same(told):
@@ -259,10 +259,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         parts = self._parts(known)
         begun = known.get("turn", 0) > known.get("persisted", 0)
         if not begun and told_apart(known).new:
-            update = begin_turn(known, runtime, collaborators=parts)
+            update = begin_turn(known, runtime, parts=parts)
             known = cast("TurnState", {**known, **update, "messages": update["messages"].value})
         for node in (detect_references, decay, persist):
-            changed = node(known, runtime, collaborators=parts)
+            changed = node(known, runtime, parts=parts)
             known, update = cast("TurnState", {**known, **changed}), update | changed
         return known, update
 
@@ -280,7 +280,7 @@ class _Seen:
     """What requests told last, and the parts made of it."""
 
     told: tuple[Any, ...]
-    parts: Collaborators
+    parts: AgentParts
 
     def same(self, told: tuple[Any, ...]) -> bool:
         return len(told) == len(self.told) and all(
@@ -294,7 +294,7 @@ class _Asked:
     """A call of the model, and what it was made of."""
 
     state: TurnState
-    parts: Collaborators
+    parts: AgentParts
     call: Call
     request: ModelRequest[Any]
 
@@ -303,7 +303,7 @@ class _Asked:
         ended = response.structured_response is not None
         call = replace(self.call, limit=None) if ended else self.call
         runtime, said = self.request.runtime, response.result
-        update = taken(self.state, runtime, call, said, collaborators=self.parts)
+        update = taken(self.state, runtime, call, said, parts=self.parts)
         kept = replace(response, result=update.pop("messages"))
         update.pop("context", None)
         return ExtendedModelResponse(kept, Command(update=repacked(update, self.state)))

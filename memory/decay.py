@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from . import banners
-from .efforts import Workspace, evicted, happened
+from .efforts import EffortState, evicted, happened
 from .settings import Settings
 
 
-def decayed(space: Workspace, settings: Settings) -> Workspace:
+def decayed(space: EffortState, settings: Settings) -> EffortState:
     """Return the workspace at the end of its turn: faded logs collapsed, old summaries evicted.
 
     Open efforts stay, and so does the summary of an effort that was expanded in this turn.
@@ -21,11 +21,11 @@ def decayed(space: Workspace, settings: Settings) -> Workspace:
     return space
 
 
-def faded(space: Workspace, threshold: int) -> Iterator[tuple[str, int]]:
+def faded(space: EffortState, threshold: int) -> Iterator[tuple[str, int]]:
     """Yield the expanded efforts without a reference for `threshold` turns, and since how many.
 
     >>> entry = {"expanded_turn": 1, "last_referenced_turn": 2, "turns": [1]}
-    >>> [[*faded(Workspace(turn, None, {}, {"a": entry}, {}), 3)] for turn in (4, 5)]
+    >>> [[*faded(EffortState(turn, None, {}, {"a": entry}, {}), 3)] for turn in (4, 5)]
     [[], [('a', 3)]]
     """
     for name, entry in space.expanded.items():
@@ -34,10 +34,10 @@ def faded(space: Workspace, threshold: int) -> Iterator[tuple[str, int]]:
             yield name, turns
 
 
-def forgotten(space: Workspace, threshold: int) -> Iterator[str]:
+def forgotten(space: EffortState, threshold: int) -> Iterator[str]:
     """Yield the efforts whose summary had no reference for `threshold` turns; not expanded ones.
 
-    >>> [[*forgotten(Workspace(turn, None, {}, {}, {"a": 10}), 20)] for turn in (29, 30)]
+    >>> [[*forgotten(EffortState(turn, None, {}, {}, {"a": 10}), 20)] for turn in (29, 30)]
     [[], ['a']]
     """
     for name, last in space.summaries.items():

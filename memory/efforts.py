@@ -103,7 +103,7 @@ def as_shown(purpose: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Workspace:
+class EffortState:
     """Efforts of the running turn by where they stand, with the events and banners of the turn.
 
     `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
@@ -122,12 +122,12 @@ class Workspace:
     events: tuple[Event, ...] = ()
     banners: tuple[str, ...] = ()
 
-    def told(self, event: Event, banner: str = "") -> "Workspace":
+    def told(self, event: Event, banner: str = "") -> "EffortState":
         """Return the workspace with one more event, and its banner if it has one."""
         banners = (*self.banners, banner) if banner else self.banners
         return replace(self, events=(*self.events, event), banners=banners)
 
-    def activated(self, effort_id: str) -> "Workspace":
+    def activated(self, effort_id: str) -> "EffortState":
         """Return the workspace with this effort open and active, its place in time renewed."""
         fresh = {"opened_turn": self.turn, "last_referenced_turn": self.turn}
         entry = {**fresh, **self.open.get(effort_id, {}), "last_active_turn": self.turn}
@@ -135,7 +135,7 @@ class Workspace:
             self, active=effort_id, open={**without(self.open, effort_id), effort_id: entry}
         )
 
-    def closed(self, effort_id: str) -> "Workspace":
+    def closed(self, effort_id: str) -> "EffortState":
         """Return the workspace without this open effort; if it was active, none is."""
         active = None if self.active == effort_id else self.active
         return replace(self, open=without(self.open, effort_id), active=active)
@@ -146,22 +146,22 @@ def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if name != key}
 
 
-def happened(space: Workspace, event: Event, banner: str = "") -> Workspace:
+def happened(space: EffortState, event: Event, banner: str = "") -> EffortState:
     """Return the workspace after an event, which it tells with its banner."""
     return applied(space, event).told(event, banner)
 
 
-def applied(space: Workspace, event: Event) -> Workspace:
+def applied(space: EffortState, event: Event) -> EffortState:
     """Return the workspace after an event; events of other kinds change nothing in it."""
     return _TRANSITIONS.get(event["type"], _unchanged)(space, event)
 
 
-def evicted(space: Workspace, effort_id: str) -> Workspace:
+def evicted(space: EffortState, effort_id: str) -> EffortState:
     """Return the workspace without the summary and the log of an effort."""
     return happened(space, {"type": "evicted", "effort": effort_id}, banners.evicted(effort_id))
 
 
-def within_limit(space: Workspace, limit: int) -> Workspace:
+def within_limit(space: EffortState, limit: int) -> EffortState:
     """Return the workspace with `limit` summaries at most; the longest unreferenced leave.
 
     Expanded efforts keep theirs as long as another one can leave.
@@ -171,58 +171,58 @@ def within_limit(space: Workspace, limit: int) -> Workspace:
     return space
 
 
-def _place(space: Workspace, name: str) -> tuple[bool, int]:
+def _place(space: EffortState, name: str) -> tuple[bool, int]:
     return name in space.expanded, space.summaries[name]
 
 
-def _unchanged(space: Workspace, _event: Event) -> Workspace:
+def _unchanged(space: EffortState, _event: Event) -> EffortState:
     return space
 
 
-def _activated(space: Workspace, event: Event) -> Workspace:
+def _activated(space: EffortState, event: Event) -> EffortState:
     return space.activated(event["effort"])
 
 
-def _paused(space: Workspace, _event: Event) -> Workspace:
+def _paused(space: EffortState, _event: Event) -> EffortState:
     return replace(space, active=None)
 
 
-def _reopened(space: Workspace, event: Event) -> Workspace:
+def _reopened(space: EffortState, event: Event) -> EffortState:
     space = _hidden(space, event).activated(event["effort"])
     return _compressed(space, event["effort"], event.get("compressed", 0))
 
 
-def _concluded(space: Workspace, event: Event) -> Workspace:
+def _concluded(space: EffortState, event: Event) -> EffortState:
     return _shown(_compressed(space.closed(event["effort"]), event["effort"], 0), event)
 
 
-def _shortened(space: Workspace, event: Event) -> Workspace:
+def _shortened(space: EffortState, event: Event) -> EffortState:
     name = event["effort"]
     return _compressed(space, name, event["turn"]) if name in space.open else space
 
 
-def _compressed(space: Workspace, name: str, turn: int) -> Workspace:
+def _compressed(space: EffortState, name: str, turn: int) -> EffortState:
     """Return the workspace with the turn after which an effort was compressed last, 0 for none."""
     rest = without(space.compressed, name)
     return replace(space, compressed={**rest, name: turn} if turn else rest)
 
 
-def _collapsed(space: Workspace, event: Event) -> Workspace:
+def _collapsed(space: EffortState, event: Event) -> EffortState:
     return replace(space, expanded=without(space.expanded, event["effort"]))
 
 
-def _shown(space: Workspace, event: Event) -> Workspace:
+def _shown(space: EffortState, event: Event) -> EffortState:
     name = event["effort"]
     return replace(space, summaries={**without(space.summaries, name), name: space.turn})
 
 
-def _surfaced(space: Workspace, event: Event) -> Workspace:
+def _surfaced(space: EffortState, event: Event) -> EffortState:
     names = event["efforts"]
     kept = {name: turn for name, turn in space.summaries.items() if name not in names}
     return replace(space, summaries={**kept, **dict.fromkeys(names, space.turn)})
 
 
-def _hidden(space: Workspace, event: Event) -> Workspace:
+def _hidden(space: EffortState, event: Event) -> EffortState:
     return replace(
         space,
         summaries=without(space.summaries, event["effort"]),
@@ -230,7 +230,7 @@ def _hidden(space: Workspace, event: Event) -> Workspace:
     )
 
 
-def _expanded(space: Workspace, event: Event) -> Workspace:
+def _expanded(space: EffortState, event: Event) -> EffortState:
     name = event["effort"]
     before = space.expanded.get(name, {}) if event.get("again") else {}
     entry = {"expanded_turn": space.turn, "turns": list(event["turns"]), **before}
@@ -242,7 +242,7 @@ def _expanded(space: Workspace, event: Event) -> Workspace:
     )
 
 
-def _referenced(space: Workspace, event: Event) -> Workspace:
+def _referenced(space: EffortState, event: Event) -> EffortState:
     name = event["effort"]
     summary = {name: space.turn} if name in space.summaries else {}
     return replace(
@@ -253,7 +253,7 @@ def _referenced(space: Workspace, event: Event) -> Workspace:
     )
 
 
-def _anchored(space: Workspace, event: Event) -> Workspace:
+def _anchored(space: EffortState, event: Event) -> EffortState:
     return replace(space, anchor=dict(event["anchor"]))
 
 
@@ -263,7 +263,7 @@ def _renewed(entries: Mapping[str, Any], name: str, turn: int) -> dict[str, Any]
     return {**entries, name: {**entries[name], "last_referenced_turn": turn}}
 
 
-_TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
+_TRANSITIONS: Mapping[str, Callable[[EffortState, Event], EffortState]] = {
     "opened": _activated,
     "switched": _activated,
     "paused": _paused,
@@ -280,10 +280,10 @@ _TRANSITIONS: Mapping[str, Callable[[Workspace, Event], Workspace]] = {
 }
 
 
-EMPTY = Workspace(turn=0, active=None, open={}, expanded={}, summaries={})
+EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})
 
 
-def replay(records: Iterable[Record]) -> Workspace:
+def replay(records: Iterable[Record]) -> EffortState:
     """Return the workspace after these records, oldest first, without events and banners."""
     space = EMPTY
     for record in records:

@@ -12,12 +12,12 @@ from typing import TypeAlias, TypeVar
 
 from . import banners
 from .anchor import shown
-from .desk import Desk
-from .efforts import Effort, Workspace, happened, within_limit
+from .efforts import Effort, EffortState, happened, within_limit
 from .lately import Lately
 from .messages import Message, answered, text, unquoted
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .record import Owner, Record
+from .running_turn import RunningTurn
 from .settings import Settings
 from .terms import CJK, content
 from .tools.summary import spoken
@@ -82,7 +82,7 @@ class Mentions:
     texts: tuple[str, ...]
 
 
-def mentions(desk: Desk, texts: Sequence[str]) -> Mentions:
+def mentions(work: RunningTurn, texts: Sequence[str]) -> Mentions:
     """Find the efforts of other sessions that texts name by their qualified ids.
 
     The ids are taken out, so that they mention no effort of this session that has the same name.
@@ -90,29 +90,29 @@ def mentions(desk: Desk, texts: Sequence[str]) -> Mentions:
     """
     written = dict.fromkeys(one for text in texts for one in qualified_words(text))
     known = {one: _canonical(one) for one in written}
-    there = {effort.id for effort in desk.view.efforts_named([*set(known.values())], ())}
+    there = {effort.id for effort in work.view.efforts_named([*set(known.values())], ())}
     words = {one: name for one, name in known.items() if name in there and is_qualified(name)}
-    words |= {name: name for name in found_elsewhere(desk)}
+    words |= {name: name for name in found_elsewhere(work)}
     said = {name for one, name in words.items() if any(map(_pattern(one).search, texts))}
     return Mentions(frozenset(said), tuple(_without(text, words) for text in texts))
 
 
-def named_elsewhere(desk: Desk, named: Collection[str]) -> frozenset[str]:
+def named_elsewhere(work: RunningTurn, named: Collection[str]) -> frozenset[str]:
     """Return the efforts of other sessions that are in the context, or were found, by their names.
 
     `named` are the names that were mentioned; an effort of this session with that name is meant.
     """
-    ids = {name: parted(name)[1] for name in found_elsewhere(desk)}
+    ids = {name: parted(name)[1] for name in found_elsewhere(work)}
     asked = sorted({bare for bare in ids.values() if bare in named})
-    own = {effort.id for effort in desk.view.efforts_named(asked, desk.space.events)}
+    own = {effort.id for effort in work.view.efforts_named(asked, work.space.events)}
     return frozenset(name for name, bare in ids.items() if bare in named and bare not in own)
 
 
-def found_elsewhere(desk: Desk) -> tuple[str, ...]:
+def found_elsewhere(work: RunningTurn) -> tuple[str, ...]:
     """Return the efforts of other sessions in the context, and those found in this turn."""
-    searches = (event["efforts"] for event in desk.space.events if event["type"] == "searched")
+    searches = (event["efforts"] for event in work.space.events if event["type"] == "searched")
     found: Iterable[str] = (name for names in searches for name in names)
-    return tuple(dict.fromkeys(filter(is_qualified, (*desk.space.summaries, *found))))
+    return tuple(dict.fromkeys(filter(is_qualified, (*work.space.summaries, *found))))
 
 
 def _canonical(written: str) -> str:
@@ -311,29 +311,29 @@ def counted(texts: Iterable[str]) -> Terms:
     return Counter(term for text in texts for term in dict.fromkeys(content(text)))
 
 
-def keywords_of(desk: Desk, effort: Effort, cache: KeywordCache) -> Keywords:
+def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     """Return the keywords of an effort without the running turn, at a bounded cost."""
-    view, settings = desk.view, desk.settings
+    view, settings = work.view, work.settings
     last = effort.turn
     # Until its last turn is committed, and while it is open, the log still grows.
     if effort.status == "open" or effort.turn > view.tip.turn:
         last = next(reversed(view.log_turns(effort.id)), 0)
     bounds = (settings.keywords_limit, settings.keyword_turns)
     key = (view.owner, view.tip.branch, effort, last, bounds)
-    return cache.once(key, partial(_made, desk, effort, cache))
+    return cache.once(key, partial(_made, work, effort, cache))
 
 
-def _made(desk: Desk, effort: Effort, cache: KeywordCache) -> Keywords:
+def _made(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     session, name = parted(effort.id)
-    turns = desk.view.log_turns(effort.id)[-desk.settings.keyword_turns :]
-    records = desk.view.turns_of(effort.id, turns)
-    keys = ((desk.view.owner, session, record.branch, record.turn) for record in records)
+    turns = work.view.log_turns(effort.id)[-work.settings.keyword_turns :]
+    records = work.view.turns_of(effort.id, turns)
+    keys = ((work.view.owner, session, record.branch, record.turn) for record in records)
     log = [
         cache.turns.once(key, partial(_logged, one)) for key, one in zip(keys, records, strict=True)
     ]
     heading = (name, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary: its log is what it is about.
-    limit = desk.settings.keywords_limit
+    limit = work.settings.keywords_limit
     return keywords(heading, log, limit, limit if effort.status == "open" else _FULL)
 
 
@@ -353,23 +353,23 @@ On the work dialogues 10 let through three times as many false references, 40 lo
 """
 
 
-def referenced(desk: Desk, cache: KeywordCache) -> Workspace:
+def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     """Return the workspace after the references of the running turn, which is at its end.
 
     A mentioned effort whose summary was evicted returns. What is only listed is no reference.
     Efforts of other sessions are mentioned by their qualified ids, or by their names if they are
     in the context or were found in this turn, and no effort of this session has the name.
     """
-    elsewhere = mentions(desk, [*map(own_words, statements(desk.view.running.messages))])
+    elsewhere = mentions(work, [*map(own_words, statements(work.view.running.messages))])
     named = frozenset[str]().union(*map(mentionable, elsewhere.texts))
-    named |= elsewhere.efforts | named_elsewhere(desk, named)
-    space = _returned(desk, named)
+    named |= elsewhere.efforts | named_elsewhere(work, named)
+    space = _returned(work, named)
     using = {event["effort"] for event in space.events if event["type"] in _USING}
-    found = named | using | _by_keywords(desk, elsewhere.texts, cache)
+    found = named | using | _by_keywords(work, elsewhere.texts, cache)
     for name in (*space.open, *space.summaries):
         if name in found and not _noted(space, name):
             space = happened(space, {"type": "referenced", "effort": name})
-    return within_limit(space, desk.settings.summaries_limit)
+    return within_limit(space, work.settings.summaries_limit)
 
 
 def statements(messages: Sequence[Message]) -> list[str]:
@@ -381,10 +381,10 @@ def statements(messages: Sequence[Message]) -> list[str]:
     return [asked, *([text(shown(messages[-1:])[0])] if answered(messages) else [])]
 
 
-def _returned(desk: Desk, named: Iterable[str]) -> Workspace:
-    space = desk.space
+def _returned(work: RunningTurn, named: Iterable[str]) -> EffortState:
+    space = work.space
     away = frozenset(named).difference(space.open, space.summaries)
-    found = desk.view.efforts_named([*away], space.events)
+    found = work.view.efforts_named([*away], space.events)
     for effort in sorted(found, key=attrgetter("id")):
         if effort.status == "concluded":
             event = {"type": "returned", "effort": effort.id}
@@ -392,37 +392,37 @@ def _returned(desk: Desk, named: Iterable[str]) -> Workspace:
     return space
 
 
-def _by_keywords(desk: Desk, texts: Iterable[str], cache: KeywordCache) -> frozenset[str]:
+def _by_keywords(work: RunningTurn, texts: Iterable[str], cache: KeywordCache) -> frozenset[str]:
     """Weigh keywords by the newest efforts, those in the context, and the recent turns."""
-    near = desk.known(list(dict.fromkeys([*desk.space.open, *desk.space.summaries])))
+    near = work.known(list(dict.fromkeys([*work.space.open, *work.space.summaries])))
     if not near:
         return frozenset()
-    newest = desk.view.efforts(desk.settings.weighed_efforts).efforts
+    newest = work.view.efforts(work.settings.weighed_efforts).efforts
     efforts = {effort.id: effort for effort in (*newest, *near)}
-    known = {name: keywords_of(desk, effort, cache) for name, effort in efforts.items()}
+    known = {name: keywords_of(work, effort, cache) for name, effort in efforts.items()}
     ids = [effort.id for effort in near]
-    turns = recent(desk, cache)
-    found = (about(content(said), known, ids, desk.settings, turns) for said in texts)
+    turns = recent(work, cache)
+    found = (about(content(said), known, ids, work.settings, turns) for said in texts)
     return frozenset[str]().union(*found)
 
 
-def recent(desk: Desk, cache: KeywordCache) -> list[Keywords]:
+def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
     """Return the terms of the recent turns, each read once, without those of open efforts.
 
     Turns that mention another effort are empty: else one that is talked of for long would be
     mentioned by ever fewer of its words.
     """
-    view, bounds = desk.view, (desk.settings.keywords_limit, 0)
+    view, bounds = work.view, (work.settings.keywords_limit, 0)
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
-    turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in desk.space.open))
+    turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in work.space.open))
     keys = {turn: (view.owner, view.tip.branch, None, turn, bounds) for turn in sorted(turns)}
-    return [cache.once(key, partial(_said, desk, turn)) for turn, key in keys.items()]
+    return [cache.once(key, partial(_said, work, turn)) for turn, key in keys.items()]
 
 
-def _said(desk: Desk, turn: int) -> Keywords:
-    records = (record for record in desk.view.turns([turn]) if not _mentions(record))
+def _said(work: RunningTurn, turn: int) -> Keywords:
+    records = (record for record in work.view.turns([turn]) if not _mentions(record))
     texts = (own_words(said) for record in records for said in statements(record.messages))
-    return keywords(texts, (), desk.settings.keywords_limit)
+    return keywords(texts, (), work.settings.keywords_limit)
 
 
 def _mentions(record: Record) -> bool:
@@ -431,7 +431,7 @@ def _mentions(record: Record) -> bool:
     return any(event["effort"] not in record.efforts for event in named)
 
 
-def _noted(space: Workspace, name: str) -> bool:
+def _noted(space: EffortState, name: str) -> bool:
     """Tell whether every counter of an effort stands at this turn already."""
     entries = (space.open.get(name), space.expanded.get(name))
     turns = [entry["last_referenced_turn"] for entry in entries if entry is not None]

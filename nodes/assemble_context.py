@@ -12,10 +12,10 @@ from ..memory.context.assemble import assemble, prefix_tokens, sent, shared
 from ..memory.context.budget import below_floor, safety_factor
 from ..memory.context.timeline import WorkingContext, packed
 from ..memory.settings import Settings, resolve
-from .turn.messages import real
-from .turn.parts import Collaborators, fixed
+from .turn.messages import from_dicts
+from .turn.parts import AgentParts, fixed
 from .turn.state import TurnState
-from .turn.values import desk
+from .turn.values import running_turn
 
 _log = logging.getLogger("ebbtide.tokens")
 
@@ -60,17 +60,17 @@ def floored(
 
 
 def assemble_context(
-    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Return the working context of this moment, and its report; the same state, the same bytes."""
-    context = working_context(state, runtime, collaborators)
+    context = working_context(state, runtime, parts)
     now = sent(context.messages)
-    cached = prefix_tokens(context, shared(state.get("sent", ""), now), collaborators.count)
-    budget = resolve(runtime.context, collaborators.settings).context_budget
+    cached = prefix_tokens(context, shared(state.get("sent", ""), now), parts.count)
+    budget = resolve(runtime.context, parts.settings).context_budget
     told = {"prefix": cached, "safety_factor": state.get("safety_factor", 1.0)}
     report = {**context.report, **told, **floored(state, context.report, budget)}
     return {
-        "context": {"messages": real(context.messages)},
+        "context": {"messages": from_dicts(context.messages)},
         "context_report": report,
         "view": packed(context.timeline),
         "sent": now,
@@ -78,9 +78,9 @@ def assemble_context(
 
 
 def working_context(
-    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 ) -> WorkingContext:
     """Return what the next model call is sent, part by part."""
-    here = desk(state, runtime, collaborators)
-    with collaborators.archive.together():
-        return assemble(here, fixed(collaborators, here.settings))
+    here = running_turn(state, runtime, parts)
+    with parts.archive.together():
+        return assemble(here, fixed(parts, here.settings))

@@ -14,24 +14,24 @@ from ..memory.context.budget import checked
 from ..memory.context.notes import hints, nudge
 from ..memory.context.rebuild import begun
 from ..memory.context.timeline import packed as packed_line
-from ..memory.desk import banners_since
-from ..memory.efforts import Workspace
+from ..memory.efforts import EffortState
 from ..memory.messages import text
 from ..memory.record import Owner, Tip
+from ..memory.running_turn import banners_since
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
 from .turn.arrivals import arrivals, kept_turns
 from .turn.attention import surface
-from .turn.messages import plain
-from .turn.parts import Collaborators, sizes
+from .turn.messages import to_dicts
+from .turn.parts import AgentParts, sizes
 from .turn.recovery import recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
-from .turn.values import desk, owner_of, packed, sealed, workspace
+from .turn.values import owner_of, packed, running_turn, sealed, workspace
 
 
 def begin_turn(
-    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Commit what an earlier run left behind, then count the turn and accept its messages.
 
@@ -40,21 +40,21 @@ def begin_turn(
     Raises `SettingsError` if the run's budget is below the floor, `InputError` if nothing is new to
     answer, what `owned` raises, and what the archive raises when it cannot commit.
     """
-    settings = resolve(runtime.context, collaborators.settings)
-    checked(settings, *sizes(collaborators, settings))
-    owner = owner_of(state, runtime, settings, collaborators.archive)
-    with collaborators.archive.together():
-        return _begun(state, runtime, collaborators, settings, owner)
+    settings = resolve(runtime.context, parts.settings)
+    checked(settings, *sizes(parts, settings))
+    owner = owner_of(state, runtime, settings, parts.archive)
+    with parts.archive.together():
+        return _begun(state, runtime, parts, settings, owner)
 
 
 def _begun(
     state: TurnState,
     runtime: Runtime[Settings],
-    collaborators: Collaborators,
+    parts: AgentParts,
     settings: Settings,
     owner: Owner,
 ) -> dict[str, Any]:
-    archive = collaborators.archive
+    archive = parts.archive
     known = recovered(state, archive, owner, settings.messages_window + 1)
     arrived = arrivals(known, owner, archive)
     settled = settle(known, owner, arrived, archive)
@@ -64,7 +64,7 @@ def _begun(
     if space.active is not None:
         space = space.activated(space.active)
     if space.turn == 1 + known.get("adopted", 0):
-        space = _surfaced(space, owner, arrived.new, runtime, collaborators)
+        space = _surfaced(space, owner, arrived.new, runtime, parts)
     messages = [message for turn in turns for message in turn]
     update = {
         **{k: v for k, v in known.items() if known is not state and k not in OF_THE_RUN},
@@ -77,14 +77,12 @@ def _begun(
         "accepted": arrived.new[-1].id,
     }
     begun_ = cast("TurnState", {**known, **update})
-    return {**update, **_view(begun_, runtime, collaborators), "messages": Overwrite(messages)}
+    return {**update, **_view(begun_, runtime, parts), "messages": Overwrite(messages)}
 
 
-def _view(
-    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
-) -> dict[str, Any]:
+def _view(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
     """Return the update of what the context shows, and of what is said beside the question."""
-    here = desk(state, runtime, collaborators)
+    here = running_turn(state, runtime, parts)
     line = begun(here, stamp())
     given, said = hints(here, line), nudge(here)
     events = [*state["events"]]
@@ -93,7 +91,7 @@ def _view(
     return {"view": packed_line(line), "events": events}
 
 
-def _told(space: Workspace, known: TurnState, runtime: Runtime[Settings]) -> Workspace:
+def _told(space: EffortState, known: TurnState, runtime: Runtime[Settings]) -> EffortState:
     """Return the workspace with what is said of turns that were adopted, or are not seen."""
     adopted, unseen = known.get("adopted", 0), known.get("unseen")
     if adopted:
@@ -106,16 +104,16 @@ def _told(space: Workspace, known: TurnState, runtime: Runtime[Settings]) -> Wor
 
 
 def _surfaced(
-    space: Workspace,
+    space: EffortState,
     owner: Owner,
     new: Sequence[BaseMessage],
     runtime: Runtime[Settings],
-    collaborators: Collaborators,
-) -> Workspace:
+    parts: AgentParts,
+) -> EffortState:
     """Return the workspace of a first turn with what is surfaced in it, and say so."""
-    said = "\n".join(text(message) for message in plain(new))
-    view = past(collaborators.archive, owner, Tip())
-    after = surface(space, view, said, runtime, collaborators)
+    said = "\n".join(text(message) for message in to_dicts(new))
+    view = past(parts.archive, owner, Tip())
+    after = surface(space, view, said, runtime, parts)
     for banner in banners_since(space, after):
         runtime.stream_writer({"banner": banner})
     return after

@@ -17,7 +17,7 @@ from ..memory.settings import Settings, resolve
 from .assemble_context import assemble_context, heeded
 from .turn.anchor import anchored, showing
 from .turn.messages import accepted, cut_short, rounds
-from .turn.parts import Collaborators
+from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.values import running, traced
 
@@ -25,12 +25,12 @@ _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """How a provider is told not to call tools, by LangChain's model type; "none" for all others."""
 
 
-def bound(collaborators: Collaborators, *, last: bool) -> Runnable[LanguageModelInput, AIMessage]:
+def bound(parts: AgentParts, *, last: bool) -> Runnable[LanguageModelInput, AIMessage]:
     """Return the model with all tools; for the `last` call of a turn told not to call them.
 
     The tools stay bound then too: providers refuse a history with calls but without tools.
     """
-    model, tools = taking_tools(collaborators.model), list(collaborators.schemas)
+    model, tools = taking_tools(parts.model), list(parts.schemas)
     if not last:
         return model.bind_tools(tools)
     return model.bind_tools(tools, tool_choice=no_calls(model))
@@ -66,32 +66,32 @@ class Call:
 
 
 def call_model(
-    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Return the model's answer; without rounds left, an answer in any case."""
-    call = prepared(state, runtime, collaborators)
-    model = bound(collaborators, last=call.limit is not None)
+    call = prepared(state, runtime, parts)
+    model = bound(parts, last=call.limit is not None)
     answer = model.invoke(call.messages, call.config)
-    return taken(state, runtime, call, [answer], collaborators=collaborators)
+    return taken(state, runtime, call, [answer], parts=parts)
 
 
 async def acall_model(
-    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Do what `call_model` does, without holding a thread while the model answers."""
-    call = await asyncio.to_thread(prepared, state, runtime, collaborators)
-    model = bound(collaborators, last=call.limit is not None)
+    call = await asyncio.to_thread(prepared, state, runtime, parts)
+    model = bound(parts, last=call.limit is not None)
     answer = await model.ainvoke(call.messages, call.config)
-    return taken(state, runtime, call, [answer], collaborators=collaborators)
+    return taken(state, runtime, call, [answer], parts=parts)
 
 
-def prepared(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators) -> Call:
+def prepared(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Call:
     """Return the next call; its prompt is made here if the state does not have it."""
     update: dict[str, Any] = {}
     if "context" not in state:
-        update = assemble_context(state, runtime, collaborators=collaborators)
+        update = assemble_context(state, runtime, parts=parts)
     context = update.get("context") or state["context"]
-    settings = resolve(runtime.context, collaborators.settings)
+    settings = resolve(runtime.context, parts.settings)
     limit = settings.max_tool_rounds
     reached = rounds(running(state)) >= limit
     told = {**traced(state), "ebbtide_purpose": "answer"}
@@ -105,16 +105,16 @@ def taken(
     call: Call,
     said: Sequence[BaseMessage],
     *,
-    collaborators: Collaborators,
+    parts: AgentParts,
 ) -> dict[str, Any]:
     """Return the update for what came back: the answer, and results that came with it."""
     answer, *results = said
     report = call.update.get("context_report") or state["context_report"]
     if not isinstance(answer, AIMessage):
         raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
-    heard = heeded(state, report, answer, collaborators.model)
+    heard = heeded(state, report, answer, parts.model)
     answer = accepted(answer, [message.id for message in state["messages"]])
-    answer, beside = anchored(state, runtime, answer, collaborators=collaborators)
+    answer, beside = anchored(state, runtime, answer, parts=parts)
     messages = [answer, *results]
     kept = messages if call.limit is None else cut_short(messages, call.limit)
     return {**call.update, **heard, **beside, "messages": kept}

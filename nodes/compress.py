@@ -13,45 +13,43 @@ from ..memory.compression.compress import compress as compression
 from ..memory.compression.due import Due, standing, to_do
 from ..memory.context.rebuild import rebuilt
 from ..memory.context.timeline import packed as packed_line
-from ..memory.desk import Desk
 from ..memory.efforts import happened
 from ..memory.errors import ArchiveError
 from ..memory.names import span
 from ..memory.questions import Asks
+from ..memory.running_turn import RunningTurn
 from ..memory.salience import Compression, ExtractionEntry
 from ..memory.settings import Settings
 from .llm.drive import Call, adrive, drive
-from .turn.parts import Collaborators
+from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.values import desk_at_rest, packed, running, traced, view_after
+from .turn.values import packed, running, traced, turn_at_rest, view_after
 
 _log = logging.getLogger("ebbtide.compression")
 
 _KEYS = ("compressed", "events", "banners")
 
 
-def compress(
-    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
-) -> dict[str, Any]:
+def compress(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Compress one open effort at most; whatever fails changes nothing."""
     calls: list[Call] = []
-    steps = _steps(state, runtime, collaborators, calls)
-    return drive(steps, collaborators.models, calls.append, about=traced(state))
+    steps = _steps(state, runtime, parts, calls)
+    return drive(steps, parts.models, calls.append, about=traced(state))
 
 
 async def acompress(
-    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Do what `compress` does, without holding a thread while a model answers."""
     calls: list[Call] = []
-    steps = _steps(state, runtime, collaborators, calls)
-    return await adrive(steps, collaborators.models, calls.append, about=traced(state))
+    steps = _steps(state, runtime, parts, calls)
+    return await adrive(steps, parts.models, calls.append, about=traced(state))
 
 
 def _steps(
     state: TurnState,
     runtime: Runtime[Settings],
-    collaborators: Collaborators,
+    parts: AgentParts,
     calls: Sequence[Call],
 ) -> Asks[dict[str, Any]]:
     """Compress the effort that is due, if one is, and keep what was made in the archive.
@@ -61,11 +59,11 @@ def _steps(
     """
     update: dict[str, Any] = {}
     try:
-        desk = desk_at_rest(state, runtime, collaborators)
-        update = yield from _compressed(desk, collaborators, calls)
+        work = turn_at_rest(state, runtime, parts)
+        update = yield from _compressed(work, parts, calls)
         if not update:
-            with collaborators.archive.together():
-                update = view_after(desk, running(state))
+            with parts.archive.together():
+                update = view_after(work, running(state))
         else:
             runtime.stream_writer({"banner": update["banners"][-1]})
     except (OSError, ArchiveError) as error:
@@ -74,34 +72,34 @@ def _steps(
 
 
 def _compressed(
-    desk: Desk, collaborators: Collaborators, calls: Sequence[Call]
+    work: RunningTurn, parts: AgentParts, calls: Sequence[Call]
 ) -> Asks[dict[str, Any]]:
     """Take up what an earlier run left, or make what is due; return the update, empty if none."""
-    with collaborators.archive.together():
-        found = to_do(desk)
+    with parts.archive.together():
+        found = to_do(work)
         if isinstance(found, Compression):
-            return _shown(desk, found, {})
+            return _shown(work, found, {})
     if found is None:
         return {}
-    step = yield from compression(desk, found, collaborators.alike)
-    return _kept(desk, found, step, calls)
+    step = yield from compression(work, found, parts.alike)
+    return _kept(work, found, step, calls)
 
 
-def _kept(desk: Desk, found: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
+def _kept(work: RunningTurn, found: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
     """Keep what was made, and log how."""
     made = step.made
     tokens = {"before": found.live}
     if made is not None:
-        made = desk.view.archive.commit_compression(desk.view.owner, desk.view.tip, made)
-        tokens["after"] = found.kept + standing(desk, made)
+        made = work.view.archive.commit_compression(work.view.owner, work.view.tip, made)
+        tokens["after"] = found.kept + standing(work, made)
     asked = [call.as_data() for call in calls]
-    _noted(desk, found, {**step.told, "calls": asked, "tokens": tokens})
+    _noted(work, found, {**step.told, "calls": asked, "tokens": tokens})
     if made is None:
         _log.warning("%r was not compressed: %s", found.effort.id, step.told["failed"])
         return {}
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
-    return _shown(desk, made, {**_counted(step), "tokens": tokens})
+    return _shown(work, made, {**_counted(step), "tokens": tokens})
 
 
 def _counted(step: Compressed) -> dict[str, Any]:
@@ -111,9 +109,9 @@ def _counted(step: Compressed) -> dict[str, Any]:
     return {**fallback, **({"fabricated": fabricated} if fabricated else {})}
 
 
-def _noted(desk: Desk, found: Due, told: Mapping[str, Any]) -> None:
+def _noted(work: RunningTurn, found: Due, told: Mapping[str, Any]) -> None:
     """Log how a compression was made; what was made is kept, whatever becomes of the log."""
-    tip = desk.view.tip
+    tip = work.view.tip
     entry = ExtractionEntry(
         effort=found.effort.id,
         branch=tip.branch,
@@ -123,12 +121,12 @@ def _noted(desk: Desk, found: Due, told: Mapping[str, Any]) -> None:
         told=told,
     )
     try:
-        desk.view.archive.log_extraction(desk.view.owner, entry)
+        work.view.archive.log_extraction(work.view.owner, entry)
     except (OSError, ArchiveError) as error:
         _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
 
 
-def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(work: RunningTurn, made: Compression, more: Mapping[str, Any]) -> dict[str, Any]:
     """Return the update by which the context shows what was made."""
     event = {
         "type": "compressed",
@@ -138,8 +136,8 @@ def _shown(desk: Desk, made: Compression, more: Mapping[str, Any]) -> dict[str, 
         "method": made.method,
         **more,
     }
-    first = next(iter(desk.view.log_turns(made.effort)), made.through)
+    first = next(iter(work.view.log_turns(made.effort)), made.through)
     banner = banners.compressed(made.effort, span(first, made.through))
-    desk = desk.put(happened(desk.space, event, banner))
-    update, line = packed(desk.space), rebuilt(desk, "compressed", desk.line)
+    work = work.put(happened(work.space, event, banner))
+    update, line = packed(work.space), rebuilt(work, "compressed", work.line)
     return {key: update[key] for key in _KEYS} | {"view": packed_line(line)}

@@ -4,21 +4,21 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.desk import banners_since
 from ..memory.references import referenced
+from ..memory.running_turn import banners_since
 from ..memory.settings import Settings
-from .turn.parts import Collaborators
+from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.values import desk, packed
+from .turn.values import packed, running_turn
 
 
 def detect_references(
-    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Renew the counters of the efforts that were mentioned; evicted ones return."""
-    here = desk(state, runtime, collaborators)
-    with collaborators.archive.together():
-        space = referenced(here, collaborators.keywords)
+    here = running_turn(state, runtime, parts)
+    with parts.archive.together():
+        space = referenced(here, parts.keywords)
     for banner in banners_since(here.space, space):
         runtime.stream_writer({"banner": banner})
     return packed(space)

@@ -17,34 +17,30 @@ from ..memory.settings import Settings
 from ..memory.tools.toolbox import Done, Watch, run
 from .llm.drive import adrive, drive
 from .turn.attention import related
-from .turn.messages import real
-from .turn.parts import Collaborators
+from .turn.messages import from_dicts
+from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.values import desk, packed, traced
+from .turn.values import packed, running_turn, traced
 
 
-def run_tools(
-    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
-) -> dict[str, Any]:
+def run_tools(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Answer the calls of memory tools, and those of tools that do not exist."""
-    steps = _steps(state, runtime, collaborators)
-    return _packed(drive(steps, collaborators.models, about=traced(state)))
+    steps = _steps(state, runtime, parts)
+    return _packed(drive(steps, parts.models, about=traced(state)))
 
 
 async def arun_tools(
-    state: TurnState, runtime: Runtime[Settings], *, collaborators: Collaborators
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Do what `run_tools` does, without holding a thread while a model summarises."""
-    steps = await asyncio.to_thread(_steps, state, runtime, collaborators)
-    return _packed(await adrive(steps, collaborators.models, about=traced(state)))
+    steps = await asyncio.to_thread(_steps, state, runtime, parts)
+    return _packed(await adrive(steps, parts.models, about=traced(state)))
 
 
-def _steps(
-    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
-) -> Asks[Done]:
-    here = desk(state, runtime, collaborators)
-    here = replace(here, related=lambda said: related(here.view, said, runtime, collaborators))
-    others = frozenset(collaborators.tools)
+def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[Done]:
+    here = running_turn(state, runtime, parts)
+    here = replace(here, related=lambda said: related(here.view, said, runtime, parts))
+    others = frozenset(parts.tools)
     calls = waiting(here.view.running.messages, others)
     watch = _watch(get_config())
     return run(here, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch)
@@ -62,7 +58,7 @@ def _watch(config: RunnableConfig) -> Watch:
         )
 
         def ended(result: Message) -> None:
-            (message,) = real([result])
+            (message,) = from_dicts([result])
             if result["data"].get("status") == "error":
                 run.on_tool_error(ToolError(message.text), tool_call_id=call["id"])
             else:
@@ -80,4 +76,4 @@ def waiting(messages: Sequence[Message], others: Collection[str]) -> list[Mappin
 
 
 def _packed(done: Done) -> dict[str, Any]:
-    return {**packed(done.desk.space), "messages": real(done.results)}
+    return {**packed(done.work.space), "messages": from_dicts(done.results)}

@@ -6,7 +6,7 @@ from ...memory.metrics import TurnPage as TurnPage
 from ..erase.erase import ErasureReport as ErasureReport
 from ..erase.erase import aerase as aerase
 from ..erase.erase import erase as erase
-from .by_hand import Commanded as Commanded
+from .by_hand import CommandResult as CommandResult
 from .by_hand import aclose_effort as aclose_effort
 from .by_hand import acollapse_effort as acollapse_effort
 from .by_hand import aexpand_effort as aexpand_effort

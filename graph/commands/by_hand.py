@@ -25,8 +25,8 @@ from ...memory.errors import CommandError
 from ...memory.settings import Settings
 from ...nodes.begin_turn import begin_turn
 from ...nodes.run_tools import run_tools
-from ...nodes.turn.parts import Collaborators
-from ...nodes.turn.settling import Order, answering, calling, question
+from ...nodes.turn.parts import AgentParts
+from ...nodes.turn.settling import ToolCommand, answering, calling, question
 from ...nodes.turn.state import AgentState, MemoryState
 from ..build import one
 from ..middleware import middleware_of
@@ -34,7 +34,7 @@ from .threads import Agent, collaborators_of, newest, on_a_thread, opened
 
 
 @dataclass(frozen=True, slots=True)
-class Commanded:
+class CommandResult:
     """What a command did: the turn that it is, the tool's result, the banners of the turn."""
 
     turn: int
@@ -42,23 +42,25 @@ class Commanded:
     banners: tuple[str, ...]
 
 
-def order(agent: Agent, config: RunnableConfig, what: Order, context: object = None) -> Commanded:
+def order(
+    agent: Agent, config: RunnableConfig, what: ToolCommand, context: object = None
+) -> CommandResult:
     """Run a tool by hand, as a turn.
 
     Raises `CommandError` if the tool does, `TurnRunningError` if a turn is not finished, and what a
     turn raises. No turn of the thread may run meanwhile.
     """
-    collaborators = collaborators_of(agent)
+    parts = collaborators_of(agent)
     found = opened(agent, config, agent.get_state(config), context).at_rest().values
     values = {**found, "messages": [*found.get("messages", []), question(what)]}
-    ran = _rehearsal(collaborators, agent.store, what).invoke(
+    ran = _rehearsal(parts, agent.store, what).invoke(
         values, newest(config), context=cast("Any", context)
     )
     result = _result(ran)
     agent.update_state(config, _ended(agent, ran, result), as_node=_answering(agent))
     state = agent.invoke(None, newest(config), context=cast("Any", context), durability="sync")
     memory = state["memory"]
-    return Commanded(memory["turn"], result, tuple(memory["banners"]))
+    return CommandResult(memory["turn"], result, tuple(memory["banners"]))
 
 
 def _answering(agent: Agent) -> str:
@@ -67,12 +69,12 @@ def _answering(agent: Agent) -> str:
     return next(hooks, "call_model")
 
 
-def _rehearsal(collaborators: Collaborators, store: BaseStore | None, what: Order) -> Any:
+def _rehearsal(parts: AgentParts, store: BaseStore | None, what: ToolCommand) -> Any:
     """Return the graph that runs the tool, and writes nothing."""
     graph = StateGraph(AgentState, context_schema=Settings)
-    graph.add_node("begin_turn", one(begin_turn, collaborators))
+    graph.add_node("begin_turn", one(begin_turn, parts))
     graph.add_node("call_model", lambda _: {"messages": [calling(what)]})
-    graph.add_node("run_tools", one(run_tools, collaborators))
+    graph.add_node("run_tools", one(run_tools, parts))
     graph.add_edge(START, "begin_turn")
     graph.add_edge("begin_turn", "call_model")
     graph.add_edge("call_model", "run_tools")
@@ -100,7 +102,7 @@ def _ended(agent: Agent, ran: dict[str, Any], result: dict[str, Any]) -> dict[st
 
 def open_effort(
     agent: Agent, config: RunnableConfig, name: str, goal: str = "", *, context: object = None
-) -> Commanded:
+) -> CommandResult:
     """Begin an effort and make it active."""
     return order(agent, config, opening(name, goal), context)
 
@@ -110,7 +112,7 @@ aopen_effort = on_a_thread(open_effort)
 
 def close_effort(
     agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
-) -> Commanded:
+) -> CommandResult:
     """Conclude an effort, the active one by default; the model that summarises is called."""
     return order(agent, config, closing(effort_id), context)
 
@@ -120,7 +122,7 @@ aclose_effort = on_a_thread(close_effort)
 
 def switch_effort(
     agent: Agent, config: RunnableConfig, effort_id: str = "", *, context: object = None
-) -> Commanded:
+) -> CommandResult:
     """Make another open effort the active one; without a name none is, and all stay open."""
     return order(agent, config, _named("switch", effort_id), context)
 
@@ -130,7 +132,7 @@ aswitch_effort = on_a_thread(switch_effort)
 
 def reopen_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
-) -> Commanded:
+) -> CommandResult:
     """Go on with a concluded effort."""
     return order(agent, config, _named("reopen", effort_id), context)
 
@@ -140,7 +142,7 @@ areopen_effort = on_a_thread(reopen_effort)
 
 def expand_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, turns: str = "", *, context: object = None
-) -> Commanded:
+) -> CommandResult:
     """Show the raw log of a concluded effort in the context; `turns` such as "3-5,8"."""
     return order(agent, config, expanding(effort_id, turns), context)
 
@@ -150,7 +152,7 @@ aexpand_effort = on_a_thread(expand_effort)
 
 def collapse_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
-) -> Commanded:
+) -> CommandResult:
     """Take the raw log of an expanded effort out of the context."""
     return order(agent, config, _named("collapse", effort_id), context)
 
@@ -158,27 +160,27 @@ def collapse_effort(
 acollapse_effort = on_a_thread(collapse_effort)
 
 
-def opening(name: str, goal: str) -> Order:
+def opening(name: str, goal: str) -> ToolCommand:
     """Return the order to open an effort.
 
     >>> opening("auth bug", "sign-in works").said
     '/open auth bug: sign-in works'
     """
     said = f"/open {name}: {goal}" if goal else f"/open {name}"
-    return Order(said, "open_effort", {"name": name, "goal": goal})
+    return ToolCommand(said, "open_effort", {"name": name, "goal": goal})
 
 
-def closing(effort_id: str | None) -> Order:
+def closing(effort_id: str | None) -> ToolCommand:
     """Return the order to close an effort, None for the active one."""
     arguments: dict[str, Any] = {"effort_id": effort_id} if effort_id else {}
-    return Order(f"/close {effort_id or ''}".strip(), "close_effort", arguments)
+    return ToolCommand(f"/close {effort_id or ''}".strip(), "close_effort", arguments)
 
 
-def expanding(effort_id: str, turns: str) -> Order:
+def expanding(effort_id: str, turns: str) -> ToolCommand:
     """Return the order to expand an effort, all of it or some turns."""
     arguments = {"effort_id": effort_id, "turns": turns}
-    return Order(f"/expand {effort_id} {turns}".strip(), "expand_effort", arguments)
+    return ToolCommand(f"/expand {effort_id} {turns}".strip(), "expand_effort", arguments)
 
 
-def _named(verb: str, effort_id: str) -> Order:
-    return Order(f"/{verb} {effort_id}".strip(), f"{verb}_effort", {"effort_id": effort_id})
+def _named(verb: str, effort_id: str) -> ToolCommand:
+    return ToolCommand(f"/{verb} {effort_id}".strip(), f"{verb}_effort", {"effort_id": effort_id})

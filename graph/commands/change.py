@@ -110,7 +110,7 @@ def _keep(thread: Thread, kept: CheckpointTuple | None) -> None:
     """Archive what there is of an unfinished turn, so that none of its messages is lost."""
     if at_rest(thread.state):
         return
-    state, archive = thread.whole(kept).state, thread.collaborators.archive
+    state, archive = thread.whole(kept).state, thread.parts.archive
     found = told_apart(state)
     settled = settle(state, thread.owner, found, archive)
     if found.new:
@@ -153,7 +153,7 @@ def rebuild_anchor(
     answer = ""
     if model and records:
         try:
-            answer = ask(thread.collaborators.model, _question(thread, records))
+            answer = ask(thread.parts.model, _question(thread, records))
         except Exception as error:  # noqa: BLE001 (any provider's: the old anchor must stay)
             _log.warning("the model gave no anchor: %s", error)
     update, rebuilt = _rebuilt(thread, records, answer)
@@ -166,7 +166,7 @@ arebuild_anchor = on_a_thread(rebuild_anchor)
 
 
 def _question(thread: Thread, records: tuple[Record, ...]) -> Question:
-    settings, count = thread.settings, thread.collaborators.count
+    settings, count = thread.settings, thread.parts.count
     told = prompt("rebuild_anchor", limit=settings.anchor_max_tokens)
     log = quoted(records, readable(settings, around(told, quoted((), 0, count), count)), count)
     return Question("anchor", told, log)
@@ -180,6 +180,6 @@ def _rebuilt(
     fields = said or newest_block(records)
     if fields is None:
         return {}, Rebuilt(thread.state.get("anchor", {}), "none")
-    limit, count = thread.settings.anchor_max_tokens, thread.collaborators.count
+    limit, count = thread.settings.anchor_max_tokens, thread.parts.count
     anchor = limited(fields, limit, count)
     return repacked({"anchor": anchor, "view": None}), Rebuilt(anchor, "model" if said else "block")

@@ -14,7 +14,6 @@ from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown as shown_messages
 from ...memory.context.timeline import Part
-from ...memory.desk import Desk
 from ...memory.errors import CommandError
 from ...memory.metrics import (
     PAGE,
@@ -27,6 +26,7 @@ from ...memory.metrics import (
     without_calls,
 )
 from ...memory.record import Record
+from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.tools.arguments import Nothing, Search
 from ...memory.tools.recall import effort_status
@@ -36,8 +36,8 @@ from ...memory.view import View, every_turn
 from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
-from ...nodes.turn.messages import plain, real
-from ...nodes.turn.parts import Collaborators
+from ...nodes.turn.messages import from_dicts, to_dicts
+from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, repacked, unpacked
 from ...nodes.turn.values import workspace
@@ -75,7 +75,7 @@ amessages = on_a_thread(messages)
 
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
     """Return what the tool `effort_status` answers: `efforts`, and `more` if there are more."""
-    return effort_status(_desk(_thread(agent, config)), Nothing())[1]
+    return effort_status(_work(_thread(agent, config)), Nothing())[1]
 
 
 aefforts = on_a_thread(efforts)
@@ -103,7 +103,7 @@ def transcript(
     records = view.turns(range(first, min(last, thread.tip.turn) + 1))
     said = [one for record in records for one in _seen(view, record)]
     if now and first <= newest_turn == last:
-        running = real([*without_calls(shown_messages(plain(now)), NAMES)])
+        running = from_dicts([*without_calls(shown_messages(to_dicts(now)), NAMES)])
         said += [_marked(one, newest_turn, "running") for one in running]
     return said
 
@@ -112,7 +112,7 @@ atranscript = on_a_thread(transcript)
 
 
 def _seen(view: View, record: Record) -> list[BaseMessage]:
-    said = real([*without_calls(shown_messages(view.messages(record)), NAMES)])
+    said = from_dicts([*without_calls(shown_messages(view.messages(record)), NAMES)])
     if record.status == "erased":
         said = [SystemMessage(prompt("erased_turn"))]
     return [_marked(one, record.turn, record.status) for one in said]
@@ -125,8 +125,8 @@ def _marked(message: BaseMessage, turn: int, status: str) -> BaseMessage:
 
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
     """Return what the tool `search_efforts` answers; such a search is not counted."""
-    desk = _desk(_thread(agent, config))
-    found: Mapping[str, Any] = search_efforts(desk, Search(query=query))[1]
+    work = _work(_thread(agent, config))
+    found: Mapping[str, Any] = search_efforts(work, Search(query=query))[1]
     return found
 
 
@@ -136,7 +136,7 @@ asearch = on_a_thread(search)
 def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of the state's lineage."""
     thread = _thread(agent, config)
-    return report(every_turn(thread.collaborators.archive, thread.owner, thread.tip))
+    return report(every_turn(thread.parts.archive, thread.owner, thread.tip))
 
 
 astats = on_a_thread(stats)
@@ -164,7 +164,7 @@ def _outer_thread(agent: Agent, config: RunnableConfig) -> Thread:
     if "session" in thread.state:
         return thread
     owner = replace(thread.owner, namespace=path)
-    known = remembered(thread.state, thread.collaborators.archive, owner, 1)
+    known = remembered(thread.state, thread.parts.archive, owner, 1)
     return replace(thread, owner=owner, values={**repacked(known)})
 
 
@@ -179,9 +179,9 @@ def _has_memory(agent: Agent) -> bool:
     return isinstance(agent.builder, MemoryGraph) or middleware_of(agent) is not None
 
 
-def _desk(thread: Thread) -> Desk:
-    budget, count = thread.settings.context_budget, thread.collaborators.count
-    return Desk(workspace(thread.state), thread.view, thread.settings, count, budget, budget)
+def _work(thread: Thread) -> RunningTurn:
+    budget, count = thread.settings.context_budget, thread.parts.count
+    return RunningTurn(workspace(thread.state), thread.view, thread.settings, count, budget, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class ShownContext:
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, as the model is given them."""
-        return real([message for part in self.parts for message in part.messages])
+        return from_dicts([message for part in self.parts for message in part.messages])
 
     @property
     def total(self) -> int:
@@ -249,25 +249,23 @@ def shown(
     if not resumed:
         said = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
         values["messages"] = [*values.get("messages", []), said]
-    graph = _looking(thread.collaborators, begins=begins)
+    graph = _looking(thread.parts, begins=begins)
     found = graph.invoke(values, newest(config), context=cast("Any", context))
     parts = found["parts"]
     if message is None and not resumed:
         parts = tuple(part for part in parts if part.name != "turn")
-    return ShownContext(found["memory"]["turn"], parts, thread.collaborators.schemas, resumed)
+    return ShownContext(found["memory"]["turn"], parts, thread.parts.schemas, resumed)
 
 
-def _looking(collaborators: Collaborators, *, begins: bool) -> Any:
+def _looking(parts: AgentParts, *, begins: bool) -> Any:
     graph = StateGraph(_Looking, context_schema=Settings)
-    graph.add_node("begin_turn", one(begin_turn, collaborators))
-    graph.add_node("look", partial(_look, collaborators=collaborators))
+    graph.add_node("begin_turn", one(begin_turn, parts))
+    graph.add_node("look", partial(_look, parts=parts))
     graph.add_edge(START, "begin_turn" if begins else "look")
     graph.add_edge("begin_turn", "look")
     graph.add_edge("look", END)
     return graph.compile(checkpointer=False)
 
 
-def _look(
-    state: _Looking, runtime: Runtime[Settings], *, collaborators: Collaborators
-) -> dict[str, Any]:
-    return {"parts": working_context(unpacked(state), runtime, collaborators).parts}
+def _look(state: _Looking, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
+    return {"parts": working_context(unpacked(state), runtime, parts).parts}

@@ -19,7 +19,7 @@ from ...memory.record import Owner, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.view import View, past
 from ...nodes.turn.arrivals import at_rest, told_apart
-from ...nodes.turn.parts import Collaborators
+from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import TurnState, unpacked
 from ...nodes.turn.values import owned, tip_of, user_of
 from ..build import MemoryGraph
@@ -38,7 +38,7 @@ class Thread:
     `checkpoint` is the id of the one that was found.
     """
 
-    collaborators: Collaborators
+    parts: AgentParts
     owner: Owner
     settings: Settings
     values: dict[str, Any]
@@ -64,7 +64,7 @@ class Thread:
         """
         if "persisted" in self.state:
             return tip_of(self.state)
-        archive = self.collaborators.archive
+        archive = self.parts.archive
         tip = None if self.kept else archive.reseeding(self.owner) or archive.newest(self.owner)
         if tip is None:
             raise SessionNotFoundError(self.owner.thread)
@@ -73,7 +73,7 @@ class Thread:
     @property
     def view(self) -> View:
         """The archive as this state sees it."""
-        return past(self.collaborators.archive, self.owner, self.tip)
+        return past(self.parts.archive, self.owner, self.tip)
 
     def whole(self, kept: CheckpointTuple | None) -> "Thread":
         """Return the thread with what its checkpoint `kept` has and snapshots do not show.
@@ -122,26 +122,26 @@ def _begins(node: str) -> bool:
     return node in {START, "begin_turn"} or node.endswith(".before_agent")
 
 
-def collaborators_of(agent: Agent) -> Collaborators:
+def collaborators_of(agent: Agent) -> AgentParts:
     """Return what an agent works with; raises `SettingsError` if it keeps no memory of threads."""
-    collaborators = parts_of(agent)
+    parts = parts_of(agent)
     if not agent.checkpointer:
         raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
-    return collaborators
+    return parts
 
 
-def parts_of(agent: Agent) -> Collaborators:
+def parts_of(agent: Agent) -> AgentParts:
     """Return the parts of an agent, which may keep no memory of threads.
 
     Raises `SettingsError` if it is neither a graph of Ebbtide's nor has its middleware.
     """
     graph = agent.builder
     if isinstance(graph, MemoryGraph):
-        return graph.collaborators
+        return graph.parts
     middleware = middleware_of(agent)
     if middleware is None:
         raise SettingsError(f"{type(graph).__name__} is no graph of Ebbtide's: pass its agent")
-    return middleware.collaborators(agent)
+    return middleware.parts(agent)
 
 
 def saver_of(agent: Agent) -> BaseCheckpointSaver[Any]:
@@ -167,13 +167,13 @@ def thread_of(
     agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object = None
 ) -> Thread:
     """Return a thread as `opened` does, of an agent that may have no checkpointer."""
-    collaborators, chosen = parts_of(agent), config.get("configurable", {})
-    settings = resolve(context, collaborators.settings)
+    parts, chosen = parts_of(agent), config.get("configurable", {})
+    settings = resolve(context, parts.settings)
     user = user_of(settings, chosen)
-    known = owned(unpacked(found.values), user, collaborators.archive)
+    known = owned(unpacked(found.values), user, parts.archive)
     owner = known or Owner(user, clean(str(chosen["thread_id"])))
     return Thread(
-        collaborators,
+        parts,
         owner,
         settings,
         found.values,

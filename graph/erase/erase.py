@@ -18,7 +18,7 @@ from ...memory.settings import user_named
 from ...memory.tools.summary import EffortSummary, summarise
 from ...nodes.llm.drive import drive
 from ...nodes.turn.attention import changed
-from ...nodes.turn.parts import Collaborators
+from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
 from ...nodes.turn.values import saved
@@ -76,7 +76,7 @@ def erase(
     stands alone; nothing is then changed.
     """
     thread = _opened(agent, config)
-    parts, owner = thread.collaborators, thread.owner
+    parts, owner = thread.parts, thread.owner
     archive, tip = parts.archive, thread.tip
     erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
     parts.keywords.clear()
@@ -150,7 +150,7 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
 adelete_user = on_a_thread(delete_user)
 
 
-def _forgotten(parts: Collaborators, owner: Owner) -> list[str]:
+def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
     """Let what was read of a user be read again; say if something still holds it."""
     parts.keywords.clear()
     parts.laid_out.clear()
@@ -192,7 +192,7 @@ def _user(agent: Agent, thread: str, unnamed: str | None) -> str | None:
     return session["user"] if session else unnamed
 
 
-def _resummarised(parts: Collaborators, owner: Owner) -> dict[str, bool]:
+def _resummarised(parts: AgentParts, owner: Owner) -> dict[str, bool]:
     """Summarise the concluded efforts of a session that are stale; tell which succeeded.
 
     Those whose call fails keep the redacted summary and stay stale.
@@ -216,7 +216,7 @@ def _stale(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Effort]:
             yield effort
 
 
-def _summary(parts: Collaborators, owner: Owner, tip: Tip, effort: Effort) -> EffortSummary | None:
+def _summary(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> EffortSummary | None:
     """Return a summary of what remains of an effort's log, None if no model gives one."""
     turns = parts.archive.effort_turns(owner, tip, effort.id)
     records = parts.archive.turns(owner, tip, [turn for turn in turns if turn <= effort.turn])
@@ -243,7 +243,7 @@ def _opened(agent: Agent, config: RunnableConfig) -> Thread:
 
 def _not_inside(thread: Thread) -> None:
     """Raise an error that says why there is no such session: it may be one of a larger graph."""
-    archive, owner = thread.collaborators.archive, thread.owner
+    archive, owner = thread.parts.archive, thread.owner
     if archive.newest(owner) is not None:
         return
     if any(one.thread == owner.thread for one in archive.sessions(owner.user)):
@@ -256,7 +256,7 @@ def _not_inside(thread: Thread) -> None:
 
 def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -> tuple[str, ...]:
     """Replace the checkpoints of a thread by the state that the archive has of it."""
-    parts, owner, tip = thread.collaborators, thread.owner, thread.tip
+    parts, owner, tip = thread.parts, thread.owner, thread.tip
     now = thread_of(agent, config, agent.get_state(newest(config)))
     state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
     # Another erasure may have replaced them meanwhile, or be about to: there is no turn in that.

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import islice
 
 from .. import banners
-from ..efforts import Effort, Workspace, happened, within_limit
+from ..efforts import Effort, EffortState, happened, within_limit
 from ..names import parted, session_name
 from ..settings import Settings
 from ..view import View
@@ -25,7 +25,7 @@ class Attended:
     settings: Settings
     now: datetime
 
-    def surfaced(self, space: Workspace, said: str) -> Workspace:
+    def surfaced(self, space: EffortState, said: str) -> EffortState:
         """Return the workspace of a first turn with what is in attention beside what was said.
 
         Raises `AttentionError`.

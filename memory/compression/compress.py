@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any
 
 from ..context.front import line_tokens
-from ..desk import Desk
 from ..efforts import Effort
 from ..errors import AnswerError
 from ..questions import Asks
 from ..record import Record
+from ..running_turn import RunningTurn
 from ..salience import Compression, Item, Kind, Method, capped, done_in
 from ..settings import Settings
 from ..tokens import TokenCounter, cut_at_sentence
@@ -50,21 +50,21 @@ class Chosen:
     fallback: str = ""
 
 
-def compress(desk: Desk, due: Due, alike: Likeness) -> Asks[Compressed]:
+def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
     """Make what stands for the older turns of an effort.
 
     A failed extraction falls back to what rules find; without a background nothing is made. By
     rules alone, no background is written: what there is stays.
     """
     old = due.old or Compression(due.effort.id, 0, 0)
-    by_rules = desk.settings.compression == "protected-core"
-    chosen = _core(desk, due) if by_rules else (yield from _chosen(desk, due, old))
-    threshold = desk.settings.similarity_threshold
+    by_rules = work.settings.compression == "protected-core"
+    chosen = _core(work, due) if by_rules else (yield from _chosen(work, due, old))
+    threshold = work.settings.similarity_threshold
     found = merged(old.items, chosen.items, alike, threshold, chosen.gone)
-    items = capped(found.items, item_limit(desk), partial(line_tokens, desk.count))
+    items = capped(found.items, item_limit(work), partial(line_tokens, work.count))
     made = replace(
         old,
-        turn=desk.view.tip.turn,
+        turn=work.view.tip.turn,
         through=due.through,
         items=items,
         method=chosen.method,
@@ -74,15 +74,15 @@ def compress(desk: Desk, due: Due, alike: Likeness) -> Asks[Compressed]:
     if by_rules:
         return Compressed(made, told)
     try:
-        written = yield from _background(desk, due, made, found.items)
+        written = yield from _background(work, due, made, found.items)
     except AnswerError as error:
         return Compressed(None, {**told, "failed": str(error)})
     return Compressed(replace(made, background=written), {**told, "background": written})
 
 
-def goals(desk: Desk, due: Due) -> Goals:
+def goals(work: RunningTurn, due: Due) -> Goals:
     """Return what an effort was to reach: at first, now, and how that changed in the new turns."""
-    first = desk.view.turns(desk.view.log_turns(due.effort.id)[:1])
+    first = work.view.turns(work.view.log_turns(due.effort.id)[:1])
     said = [event["goal"] for _, event in _events(first, due.effort, "opened")]
     return Goals(
         original=said[0] if said else due.effort.goal,
@@ -132,44 +132,44 @@ def _gone(
     return {item.key: by for item, by in pairs if item}
 
 
-def _chosen(desk: Desk, due: Due, old: Compression) -> Asks[Chosen]:
+def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
     """Let a model choose; where it cannot, rules look through the turns."""
-    limit = {"salience_max_tokens": item_limit(desk)}
-    settings = desk.settings.model_copy(update=limit)
+    limit = {"salience_max_tokens": item_limit(work)}
+    settings = work.settings.model_copy(update=limit)
     try:
-        chosen = yield from choose(due.effort, due.leaving, old.items, settings, desk.count)
+        chosen = yield from choose(due.effort, due.leaving, old.items, settings, work.count)
     except AnswerError as error:
-        return _core(desk, due, str(error))
+        return _core(work, due, str(error))
     if chosen.fallback:
-        return replace(_core(desk, due, chosen.fallback), verdicts=chosen.verdicts)
-    return replace(chosen, items=(*_aims(desk, due, goals(desk, due)), *chosen.items))
+        return replace(_core(work, due, chosen.fallback), verdicts=chosen.verdicts)
+    return replace(chosen, items=(*_aims(work, due, goals(work, due)), *chosen.items))
 
 
-def _core(desk: Desk, due: Due, why: str = "") -> Chosen:
-    limit, found = _longest(desk), goals(desk, due)
+def _core(work: RunningTurn, due: Due, why: str = "") -> Chosen:
+    limit, found = _longest(work), goals(work, due)
     items = core(found, due.leaving)
-    short = (replace(item, quote=cut_quote(item.quote, limit, desk.count)) for item in items)
-    return Chosen((*_aims(desk, due, found), *short), "protected-core", fallback=why)
+    short = (replace(item, quote=cut_quote(item.quote, limit, work.count)) for item in items)
+    return Chosen((*_aims(work, due, found), *short), "protected-core", fallback=why)
 
 
-def _aims(desk: Desk, due: Due, found: Goals) -> tuple[Item, ...]:
+def _aims(work: RunningTurn, due: Due, found: Goals) -> tuple[Item, ...]:
     """Return the first goal, once there is another, and each later one with why, as it was given.
 
     No log is searched for them, since the model wrote them in calls of the memory's own tools.
     """
-    begun = desk.view.log_turns(due.effort.id)[:1]
+    begun = work.view.log_turns(due.effort.id)[:1]
     aims = [(Kind.GOAL, found.original, turn) for turn in begun if found.original != found.current]
     for turn, goal, why in found.changes:
         aims += [(Kind.GOAL, goal, turn), (Kind.DECISION, why, turn)]
-    cut = partial(cut_quote, limit=_longest(desk), count=desk.count)
+    cut = partial(cut_quote, limit=_longest(work), count=work.count)
     return tuple(Item(kind, cut(said), turn, speaker="record") for kind, said, turn in aims if said)
 
 
-def _longest(desk: Desk) -> int:
-    return int(_LONGEST * item_limit(desk))
+def _longest(work: RunningTurn) -> int:
+    return int(_LONGEST * item_limit(work))
 
 
-def _background(desk: Desk, due: Due, made: Compression, items: Sequence[Item]) -> Asks[str]:
+def _background(work: RunningTurn, due: Due, made: Compression, items: Sequence[Item]) -> Asks[str]:
     """Ask for the background: it goes on from the old one, or is made anew if that was erased.
 
     What the cap took of the `items` stands with the old one.
@@ -177,20 +177,20 @@ def _background(desk: Desk, due: Due, made: Compression, items: Sequence[Item]) 
     turns: Sequence[Record] = due.leaving
     before = due.old.items if due.old else ()
     if due.old is not None and due.old.stale:
-        log, before = desk.view.log_turns(due.effort.id), ()
-        turns = desk.view.turns([turn for turn in log if turn <= due.through])
+        log, before = work.view.log_turns(due.effort.id), ()
+        turns = work.view.turns([turn for turn in log if turn <= due.through])
     dropped = " ".join(
         " ".join(item.quote.split())
         for item in items
         if item not in made.items and not item.superseded_by
     )
-    dropped = cut_at_sentence(dropped, desk.settings.background_max_tokens, desk.count)
+    dropped = cut_at_sentence(dropped, work.settings.background_max_tokens, work.count)
     known = Known(
         background=" ".join(filter(None, (made.background, dropped))),
         quoted=tuple(item.quote for item in made.current),
         gone=over(before, items),
     )
-    return (yield from background(due.effort, turns, known, desk.settings, desk.count))
+    return (yield from background(due.effort, turns, known, work.settings, work.count))
 
 
 def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:

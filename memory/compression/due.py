@@ -8,9 +8,9 @@ from itertools import accumulate
 from ..context.budget import effort_share, high_water, low_water
 from ..context.front import quote
 from ..context.turns import whole_tokens
-from ..desk import Desk
 from ..efforts import Effort, without
 from ..record import Record
+from ..running_turn import RunningTurn
 from ..salience import Compression
 from ..tokens import count_message
 from .extract import readable_at_once
@@ -69,51 +69,51 @@ class Due:
         return self.leaving[-1].turn if self.leaving else self.old.through if self.old else 0
 
 
-def stored(desk: Desk) -> Mapping[str, Compression]:
+def stored(work: RunningTurn) -> Mapping[str, Compression]:
     """Return what stands for the older turns of each open effort that was compressed."""
-    found = map(desk.view.compression, desk.space.open)
+    found = map(work.view.compression, work.space.open)
     return {one.effort: one for one in found if one}
 
 
-def adoptable(desk: Desk, kept: Mapping[str, Compression]) -> Compression | None:
+def adoptable(work: RunningTurn, kept: Mapping[str, Compression]) -> Compression | None:
     """Return a stored compression that the state does not name yet, None if none.
 
     The run was cut off after it was stored, or the state was rebuilt from the archive.
     """
-    named = desk.space.compressed
+    named = work.space.compressed
     return next((one for one in kept.values() if one.turn > named.get(one.effort, 0)), None)
 
 
-def is_due(desk: Desk) -> bool:
+def is_due(work: RunningTurn) -> bool:
     """Tell whether an open effort is to be compressed, or was and the state does not say so."""
-    return to_do(desk) is not None
+    return to_do(work) is not None
 
 
-def to_do(desk: Desk) -> Compression | Due | None:
+def to_do(work: RunningTurn) -> Compression | Due | None:
     """Return the compression that is to be taken up, else what is to be compressed now."""
-    kept = stored(desk)
-    return adoptable(desk, kept) or due(desk, kept)
+    kept = stored(work)
+    return adoptable(work, kept) or due(work, kept)
 
 
-def due(desk: Desk, kept: Mapping[str, Compression]) -> Due | None:
+def due(work: RunningTurn, kept: Mapping[str, Compression]) -> Due | None:
     """Return the open effort to be compressed now, the active one first; None if there is none."""
-    if desk.settings.compression == "off" or not desk.space.open:
+    if work.settings.compression == "off" or not work.space.open:
         return None
-    others = reversed([*without(desk.space.open, desk.space.active or "")])
-    names = [*([desk.space.active] if desk.space.active else []), *others]
-    coming = _coming(desk)
-    found = (_due(desk, effort, kept.get(effort.id), coming) for effort in desk.known(names))
+    others = reversed([*without(work.space.open, work.space.active or "")])
+    names = [*([work.space.active] if work.space.active else []), *others]
+    coming = _coming(work)
+    found = (_due(work, effort, kept.get(effort.id), coming) for effort in work.known(names))
     return next(filter(None, found), None)
 
 
-def item_limit(desk: Desk) -> int:
+def item_limit(work: RunningTurn) -> int:
     """Return how many tokens the salient items of one effort may have."""
-    return min(desk.settings.salience_max_tokens, int(QUOTED_SHARE * LOW * share_of(desk)))
+    return min(work.settings.salience_max_tokens, int(QUOTED_SHARE * LOW * share_of(work)))
 
 
-def share_of(desk: Desk) -> float:
+def share_of(work: RunningTurn) -> float:
     """Return how many tokens the active effort may have; another one may have half of it."""
-    return effort_share(desk.settings.context_budget) * desk.room
+    return effort_share(work.settings.context_budget) * work.room
 
 
 def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
@@ -145,30 +145,30 @@ def within(sizes: Sequence[int], limit: float) -> int:
     return max(fitting, min(1, len(sizes)))
 
 
-def standing(desk: Desk, made: Compression | None) -> int:
+def standing(work: RunningTurn, made: Compression | None) -> int:
     """Return the tokens of what stands for compressed turns, 0 if nothing does."""
-    shown = quote(made, 1, desk.count) if made else None
-    return count_message(shown, desk.count) if shown else 0
+    shown = quote(made, 1, work.count) if made else None
+    return count_message(shown, work.count) if shown else 0
 
 
-def _coming(desk: Desk) -> int:
+def _coming(work: RunningTurn) -> int:
     """Return the tokens of the next turn, if it is as large as the last ones."""
-    tip = desk.view.tip.turn
-    last = desk.view.turns(range(max(1, tip - _LAST + 1), tip + 1))
-    return sum(whole_tokens(desk, record) for record in last) // max(1, len(last))
+    tip = work.view.tip.turn
+    last = work.view.turns(range(max(1, tip - _LAST + 1), tip + 1))
+    return sum(whole_tokens(work, record) for record in last) // max(1, len(last))
 
 
-def _due(desk: Desk, effort: Effort, old: Compression | None, coming: int) -> Due | None:
-    log = desk.view.log_turns(effort.id)
-    settings, stands = desk.settings, standing(desk, old)
-    share = share_of(desk) if effort.id == desk.space.active else share_of(desk) / 2
+def _due(work: RunningTurn, effort: Effort, old: Compression | None, coming: int) -> Due | None:
+    log = work.view.log_turns(effort.id)
+    settings, stands = work.settings, standing(work, old)
+    share = share_of(work) if effort.id == work.space.active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
-    records, sizes = _oldest(desk, turns, _LOOKED_AT * share)
+    records, sizes = _oldest(work, turns, _LOOKED_AT * share)
     live, gone, more = stands + sum(sizes), 0, len(turns) - len(records)
-    hidden = desk.line is not None and any(turn < desk.line.first for turn in turns[:1])
-    pressing = not hidden and _cut_next(desk, live, coming)
+    hidden = work.line is not None and any(turn < work.line.first for turn in turns[:1])
+    pressing = not hidden and _cut_next(work, live, coming)
     if live > share or hidden or pressing:
-        low = 0 if more or hidden or pressing else LOW * share - max(stands, item_limit(desk))
+        low = 0 if more or hidden or pressing else LOW * share - max(stands, item_limit(work))
         least = (LEAST_HIDDEN if hidden else LEAST_PRESSING if pressing else LEAST) * share
         gone = leaving(sizes, max(0, settings.recent_turns - more), low, least)
         gone = within(sizes[:gone], readable_at_once(settings))
@@ -177,15 +177,15 @@ def _due(desk: Desk, effort: Effort, old: Compression | None, coming: int) -> Du
     return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
 
 
-def _cut_next(desk: Desk, live: int, coming: int) -> bool:
+def _cut_next(work: RunningTurn, live: int, coming: int) -> bool:
     """Tell whether a turn of `coming` tokens makes a cut that takes turns of a live effort."""
-    if desk.line is None or desk.used + coming <= high_water(desk.room, desk.line.size):
+    if work.line is None or work.used + coming <= high_water(work.room, work.line.size):
         return False
-    return live + coming > low_water(desk.room, desk.settings.context_budget)
+    return live + coming > low_water(work.room, work.settings.context_budget)
 
 
 def _oldest(
-    desk: Desk, turns: Sequence[int], enough: float
+    work: RunningTurn, turns: Sequence[int], enough: float
 ) -> tuple[tuple[Record, ...], list[int]]:
     """Return the oldest of these turns, with their sizes, until they have enough tokens."""
     records: tuple[Record, ...] = ()
@@ -193,6 +193,6 @@ def _oldest(
     for first in range(0, len(turns), _CHUNK):
         if sum(sizes) > enough:
             break
-        part = desk.view.turns(turns[first : first + _CHUNK])
-        records, sizes = (*records, *part), [*sizes, *(whole_tokens(desk, one) for one in part)]
+        part = work.view.turns(turns[first : first + _CHUNK])
+        records, sizes = (*records, *part), [*sizes, *(whole_tokens(work, one) for one in part)]
     return records, sizes

@@ -5,9 +5,9 @@ from typing import Any
 
 from ...prompts.loader import text as prompt
 from ..anchor import keeping
-from ..desk import Desk
 from ..messages import Message, digest
 from ..names import ranges, ranges_between
+from ..running_turn import RunningTurn
 from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
 from .rebuild import fitted, rebuilt
@@ -17,14 +17,14 @@ from .turns import has_long_results
 _LENGTH = 6
 
 
-def assemble(desk: Desk, fixed: Sequence[Part]) -> WorkingContext:
+def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
     """Build the working context of the running turn; the same inputs give the same bytes.
 
-    It has at most as many tokens as the budget, of which `desk.room` is what the `fixed` parts
+    It has at most as many tokens as the budget, of which `work.room` is what the `fixed` parts
     leave. Between two rebuilds it only grows at its end.
     """
-    line, found = fitted(desk, desk.line or rebuilt(desk, "new", None))
-    return WorkingContext((*fixed, *found), line, _left_out(desk, line))
+    line, found = fitted(work, work.line or rebuilt(work, "new", None))
+    return WorkingContext((*fixed, *found), line, _left_out(work, line))
 
 
 def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Part]:
@@ -75,22 +75,22 @@ def prefix_tokens(context: WorkingContext, alike: int, count: TokenCounter) -> i
     return max(0, tokens)
 
 
-def _left_out(desk: Desk, line: Timeline) -> dict[str, Any]:
+def _left_out(work: RunningTurn, line: Timeline) -> dict[str, Any]:
     """Say what is missing: efforts without a line, turns, and turns that are shown in part."""
     gone = ranges_between(line.turns, line.built)
-    older = desk.view.turns([turn for turn in line.turns if turn <= line.previews])
-    previews = ranges([record.turn for record in older if has_long_results(desk, record)])
+    older = work.view.turns([turn for turn in line.turns if turn <= line.previews])
+    previews = ranges([record.turn for record in older if has_long_results(work, record)])
     said = {
         "efforts": line.older,
         "turns": gone,
         "previews": previews,
         "shortened": ranges(sorted(line.short)),
-        "compressed": {name: _through(desk, name, made) for name, made in line.quotes.items()},
+        "compressed": {name: _through(work, name, made) for name, made in line.quotes.items()},
     }
     return {name: value for name, value in said.items() if value}
 
 
-def _through(desk: Desk, name: str, made_after: int) -> str:
+def _through(work: RunningTurn, name: str, made_after: int) -> str:
     """Return the turns of an effort that quotes stand for."""
-    made, turns = desk.view.compression(name, made_after), desk.view.log_turns(name)
+    made, turns = work.view.compression(name, made_after), work.view.log_turns(name)
     return f"{turns[0]}-{made.through}" if made and turns else ""

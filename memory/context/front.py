@@ -8,10 +8,10 @@ from operator import attrgetter
 from ...prompts.loader import text as prompt
 from ..anchor import limited, rendered
 from ..clock import day_of
-from ..desk import Desk
 from ..efforts import Effort, one_line
 from ..messages import Message, fenced
 from ..names import is_qualified, span, turns_named
+from ..running_turn import RunningTurn
 from ..salience import Compression, Item, Kind, capped
 from ..tokens import TokenCounter, count_message, count_messages, cut_at_sentence
 from ..wellformed import note
@@ -95,20 +95,20 @@ def _cut(background: str, limit: int, count: TokenCounter) -> str:
     return cut_at_sentence(background, limit, count) if limit >= _SMALLEST else ""
 
 
-def front(desk: Desk, line: Timeline) -> Iterator[Part]:
+def front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the concluded efforts, a line each, then the quotes of compressed turns."""
-    memory = _memory(_lines(desk, line.built, line.summaries), line.older)
+    memory = _memory(_lines(work, line.built, line.summaries), line.older)
     if memory:
-        yield part(desk, [("memory", message) for message in memory])
-    quotes = [*_quotes(desk, line)]
+        yield part(work, [("memory", message) for message in memory])
+    quotes = [*_quotes(work, line)]
     if quotes:
-        yield part(desk, [("quotes", message) for message in quotes])
+        yield part(work, [("quotes", message) for message in quotes])
 
 
-def anchor_part(desk: Desk, line: Timeline) -> Iterator[Part]:
+def anchor_part(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the state block as it was when the context was rebuilt; nothing if there was none."""
-    anchor = desk.space.anchor if line.anchor is None else line.anchor
-    if not anchor or desk.settings.anchor == "off":
+    anchor = work.space.anchor if line.anchor is None else line.anchor
+    if not anchor or work.settings.anchor == "off":
         return
 
     def quoted(block: Mapping[str, str]) -> Message:
@@ -116,25 +116,25 @@ def anchor_part(desk: Desk, line: Timeline) -> Iterator[Part]:
         how = ", cut to fit" if cut else ""
         return note(prompt("anchor_note", how=how, quote=fenced("state", rendered(block))))
 
-    limit = int(SHARES["anchor"] * line.room(desk.room)) - count_message(quoted({}), desk.count)
-    yield part(desk, [("anchor", quoted(limited(anchor, max(1, limit), desk.count)))])
+    limit = int(SHARES["anchor"] * line.room(work.room)) - count_message(quoted({}), work.count)
+    yield part(work, [("anchor", quoted(limited(anchor, max(1, limit), work.count)))])
 
 
-def summaries_within(desk: Desk, built: int, older: int) -> tuple[str, ...]:
+def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ...]:
     """Return which concluded efforts have a line, in their order; those referenced last if not all.
 
     What was surfaced from earlier sessions stands first: it is there from the first turn on and
     only becomes less, while this session's own efforts are added at the end.
     """
-    lines = _lines(desk, built, [*desk.space.summaries])
-    newest = sorted(lines, key=lambda name: -desk.space.summaries[name])
+    lines = _lines(work, built, [*work.space.summaries])
+    newest = sorted(lines, key=lambda name: -work.space.summaries[name])
 
     def size(number: int) -> int:
         kept = {*newest[:number]}
         shown = {name: line for name, line in lines.items() if name in kept}
-        return count_messages(_memory(shown, older), desk.count)
+        return count_messages(_memory(shown, older), work.count)
 
-    limit = int(SHARES["memory"] * desk.room)
+    limit = int(SHARES["memory"] * work.room)
     number = bisect_right(range(1, len(newest) + 1), limit, key=size)
     kept = {*newest[:number]}
     return tuple(name for name in lines if name in kept)
@@ -154,18 +154,18 @@ def _memory(lines: Mapping[str, str], older: int) -> tuple[Message, ...]:
     return tuple(map(note, [*said[:-1], "\n".join([*said[-1:], *missing])] if missing else said))
 
 
-def _lines(desk: Desk, built: int, names: Sequence[str]) -> dict[str, str]:
+def _lines(work: RunningTurn, built: int, names: Sequence[str]) -> dict[str, str]:
     """Return the line of each concluded effort as it was, in their order; open ones have none."""
-    there = as_of(desk.view, built).efforts_named(names, ())
+    there = as_of(work.view, built).efforts_named(names, ())
     efforts = [effort for effort in there if effort.status == "concluded"]
-    earlier = {one.id: _of_day(desk, one) for one in efforts if is_qualified(one.id)}
+    earlier = {one.id: _of_day(work, one) for one in efforts if is_qualified(one.id)}
     own = sorted((one for one in efforts if not is_qualified(one.id)), key=attrgetter("turn"))
     return {**earlier, **{one.id: _line(one.id, one) for one in own}}
 
 
-def _of_day(desk: Desk, effort: Effort) -> str:
+def _of_day(work: RunningTurn, effort: Effort) -> str:
     """Return the line of an effort of another session, with the day on which it was concluded."""
-    records = desk.view.turns_of(effort.id, [effort.turn])
+    records = work.view.turns_of(effort.id, [effort.turn])
     day = day_of(records[0].at) if records else ""
     return _line(f"{effort.id} ({day})" if day else effort.id, effort)
 
@@ -174,18 +174,18 @@ def _line(name: str, effort: Effort) -> str:
     return f"- {name}: {one_line(effort.summary)}"
 
 
-def _quotes(desk: Desk, line: Timeline) -> Iterator[Message]:
+def _quotes(work: RunningTurn, line: Timeline) -> Iterator[Message]:
     """Yield the quotes of each compressed effort; where they do not all fit, the newest's first.
 
     That is the effort which was active last.
     """
-    limit = int(SHARES["quotes"] * line.room(desk.room))
+    limit = int(SHARES["quotes"] * line.room(work.room))
     shown: dict[str, Message] = {}
     for name in [name for name in reversed(line.open) if name in line.quotes]:
-        made = desk.view.compression(name, line.quotes[name])
-        turns = desk.view.log_turns(name)
-        found = quote(made, turns[0] if turns else 1, desk.count, limit) if made else None
+        made = work.view.compression(name, line.quotes[name])
+        turns = work.view.log_turns(name)
+        found = quote(made, turns[0] if turns else 1, work.count, limit) if made else None
         if found:
             shown[name] = found
-            limit -= count_message(found, desk.count)
+            limit -= count_message(found, work.count)
     yield from (shown[name] for name in line.quotes if name in shown)

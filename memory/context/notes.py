@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from ...prompts.loader import text as prompt
 from ..archive.protocol import Found
-from ..desk import Desk
 from ..excerpt import best_piece
 from ..messages import text
 from ..record import Record
@@ -23,6 +22,7 @@ from ..references import (
     own_words,
     statements,
 )
+from ..running_turn import RunningTurn
 from ..terms import asked, content, is_pair, telling
 from ..view import View
 from .timeline import Timeline
@@ -83,20 +83,20 @@ _SHORTEST = 3
 _SHOWN = 160
 
 
-def hints(desk: Desk, line: Timeline) -> list[Hint]:
+def hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     """Return what the running message points at and the context lacks: efforts, or a turn.
 
     Efforts named by their id come first, then what the message clearly is about. A message without
     content points at nothing.
     """
-    said = "\n".join(text(one) for one in desk.view.running.messages if one["type"] == "human")
-    said, limit = said[:_READ], desk.settings.recall_hints
+    said = "\n".join(text(one) for one in work.view.running.messages if one["type"] == "human")
+    said, limit = said[:_READ], work.settings.recall_hints
     if not limit or not asked(said):
         return []
-    names = dict.fromkeys(_named(desk, said, line))
-    found = [] if len(names) >= limit else [*_about(desk, said, line)]
-    given = [_of_effort(desk, name, said) for name in names] + [
-        _of_turn(desk, one.turn, said) if one.effort is None else _of_effort(desk, one.effort, said)
+    names = dict.fromkeys(_named(work, said, line))
+    found = [] if len(names) >= limit else [*_about(work, said, line)]
+    given = [_of_effort(work, name, said) for name in names] + [
+        _of_turn(work, one.turn, said) if one.effort is None else _of_effort(work, one.effort, said)
         for one in found
         if one.effort not in names
     ]
@@ -118,41 +118,41 @@ def _telling(said: str) -> list[str]:
     return [term for term in asked(said) if len(term) >= _SHORTEST or is_pair(term)]
 
 
-def _named(desk: Desk, said: str, line: Timeline) -> Iterator[str]:
-    elsewhere = mentions(desk, [said])
+def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
+    elsewhere = mentions(work, [said])
     named = frozenset[str]().union(elsewhere.efforts, *map(mentionable, elsewhere.texts))
-    stored = [name for name in sorted(named) if not _in_context(desk, name, line)]
-    for effort in desk.view.efforts_named(stored, desk.space.events):
+    stored = [name for name in sorted(named) if not _in_context(work, name, line)]
+    for effort in work.view.efforts_named(stored, work.space.events):
         if effort.id in elsewhere.efforts or asked(effort.id):
             yield effort.id
 
 
-def _about(desk: Desk, said: str, line: Timeline) -> Iterator[Found]:
+def _about(work: RunningTurn, said: str, line: Timeline) -> Iterator[Found]:
     if len(_telling(said)) < OVERLAP:
         return
-    stored = desk.view.efforts(0).total + desk.view.ambient_count()
-    best = clearly(said, desk.view.search(said, CANDIDATES), stored)
+    stored = work.view.efforts(0).total + work.view.ambient_count()
+    best = clearly(said, work.view.search(said, CANDIDATES), stored)
     if best is None:
         return
     seen = best.turn > line.built or best.turn in line.turns
-    if not (seen if best.effort is None else _in_context(desk, best.effort, line)):
+    if not (seen if best.effort is None else _in_context(work, best.effort, line)):
         yield best
 
 
-def _in_context(desk: Desk, name: str, line: Timeline) -> bool:
+def _in_context(work: RunningTurn, name: str, line: Timeline) -> bool:
     """Tell whether an effort is open, has a line, or was concluded or mentioned since a rebuild."""
-    recent = desk.space.summaries.get(name, 0) > line.built
-    return recent or name in desk.space.open or name in line.summaries
+    recent = work.space.summaries.get(name, 0) > line.built
+    return recent or name in work.space.open or name in line.summaries
 
 
-def _of_effort(desk: Desk, name: str, said: str) -> Hint:
-    efforts = desk.view.efforts_named([name], desk.space.events)
+def _of_effort(work: RunningTurn, name: str, said: str) -> Hint:
+    efforts = work.view.efforts_named([name], work.space.events)
     told = "".join(effort.summary or effort.goal for effort in efforts)
     return {"effort": name, "offset": _begin(told, said)}
 
 
-def _of_turn(desk: Desk, turn: int, said: str) -> Hint:
-    return {"turn": turn, "offset": _begin(desk.view.render(turn), said)}
+def _of_turn(work: RunningTurn, turn: int, said: str) -> Hint:
+    return {"turn": turn, "offset": _begin(work.view.render(turn), said)}
 
 
 def _begin(told: str, said: str) -> int:
@@ -186,31 +186,31 @@ _PATIENCE = 10
 """Turns for which the nudge waits for a message with a topic."""
 
 
-def nudge(desk: Desk) -> str:
+def nudge(work: RunningTurn) -> str:
     """Return the line that stands before the running message, or nothing.
 
     It is said once when the active effort was active and unmentioned for `decay_threshold` turns,
     beside the first message after them that has a topic of its own.
     """
-    active, said = desk.space.active, statements(desk.view.running.messages)[0]
-    if not desk.settings.nudges or not active or not _topic(said) or not _due(desk, active):
+    active, said = work.space.active, statements(work.view.running.messages)[0]
+    if not work.settings.nudges or not active or not _topic(said) or not _due(work, active):
         return ""
-    (effort,) = desk.known([active])
+    (effort,) = work.known([active])
     words = own_words(said)
-    known = {effort.id: keywords_of(desk, effort, KeywordCache())}
+    known = {effort.id: keywords_of(work, effort, KeywordCache())}
     named = effort.id in mentionable(words)
-    if named or about(content(words), known, [effort.id], desk.settings):
+    if named or about(content(words), known, [effort.id], work.settings):
         return ""
-    return prompt("nudge_still_open", effort=effort.id, turns=desk.settings.decay_threshold)
+    return prompt("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
 
 
-def _due(desk: Desk, name: str) -> bool:
+def _due(work: RunningTurn, name: str) -> bool:
     """Tell whether an effort was active and unmentioned for so long, and nobody was told."""
-    turn, last = desk.space.turn, desk.space.open[name]["last_referenced_turn"]
-    quiet = desk.settings.decay_threshold
+    turn, last = work.space.turn, work.space.open[name]["last_referenced_turn"]
+    quiet = work.settings.decay_threshold
     if not 0 < last < turn - quiet:
         return False
-    records = desk.view.turns(range(max(last, turn - quiet - _PATIENCE - 1), turn))
+    records = work.view.turns(range(max(last, turn - quiet - _PATIENCE - 1), turn))
     alone = [*takewhile(partial(_left_alone, name, last), reversed(records))]
     told = any(event["type"] == "nudged" for record in alone for event in record.events)
     return quiet <= len(alone) < len(records) and not told

@@ -8,11 +8,11 @@ from itertools import chain
 from typing import TypeAlias
 
 from ..clock import seconds
-from ..desk import Desk
 from ..efforts import changes
 from ..messages import fingerprint
 from ..names import is_qualified
 from ..record import Record
+from ..running_turn import RunningTurn
 from ..tokens import count_message
 from .budget import MOST, TURN_SHARE, high_water, low_water
 from .front import anchor_part, front, summaries_within
@@ -48,14 +48,14 @@ _USEFUL = 128
 _CHUNK = 50
 
 
-def parts(desk: Desk, line: Timeline) -> Parts:
+def parts(work: RunningTurn, line: Timeline) -> Parts:
     """Return all of the context but instructions and tool schemas."""
     return (
-        *front(desk, line),
-        *past_turns(desk, line),
-        *out_of_view(desk, line),
-        *anchor_part(desk, line),
-        *newer_turns(desk, line),
+        *front(work, line),
+        *past_turns(work, line),
+        *out_of_view(work, line),
+        *anchor_part(work, line),
+        *newer_turns(work, line),
     )
 
 
@@ -64,98 +64,98 @@ def size(found: Sequence[Part]) -> int:
     return sum(one.tokens for one in found)
 
 
-def begun(desk: Desk, now: str) -> Timeline:
+def begun(work: RunningTurn, now: str) -> Timeline:
     """Return the timeline that a turn begins with; `now` is its time, ISO 8601 in UTC.
 
     A rebuild is free where the provider has forgotten the prefix.
     """
-    line = desk.line
+    line = work.line
     if line is None:
-        return rebuilt(desk, "new", None)
-    if line.key != settings_key(desk):
-        return rebuilt(desk, "settings", line)
-    records = desk.view.turns([desk.view.tip.turn])
+        return rebuilt(work, "new", None)
+    if line.key != settings_key(work):
+        return rebuilt(work, "settings", line)
+    records = work.view.turns([work.view.tip.turn])
     if any(seconds(record.at, now) > KEPT for record in records):
-        return rebuilt(desk, "cold-cache", line)
+        return rebuilt(work, "cold-cache", line)
     return line
 
 
-def rebuilt(desk: Desk, why: Why, before: Timeline | None) -> Timeline:
+def rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
     """Return what the context shows from now on; turns that had to leave before stay away.
 
     That is: the uncompressed turns of open efforts, the last ambient turns, the last three turns,
     the turns in which a log was put that is still to be seen; cut if it is too large.
     """
-    return _rebuilt(desk, why, before)[0]
+    return _rebuilt(work, why, before)[0]
 
 
-def fitted(desk: Desk, line: Timeline) -> tuple[Timeline, Parts]:
+def fitted(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
     """Return the timeline, cut if what it shows is above high water, and what it shows."""
-    found = parts(desk, line)
-    if size(found) <= high_water(desk.room, line.size):
+    found = parts(work, line)
+    if size(found) <= high_water(work.room, line.size):
         return line, found
-    line, found = cut(desk, _laid_out(desk, "high-water", line)[0])
-    return replace(line, within=len(desk.view.running.messages)), found
+    line, found = cut(work, _laid_out(work, "high-water", line)[0])
+    return replace(line, within=len(work.view.running.messages)), found
 
 
-def after_turn(desk: Desk, line: Timeline, calls: int) -> Timeline:
+def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
     """Return the timeline after a turn of so many calls of the model: the same or a rebuilt one.
 
     What a rebuild would take away costs a tenth of its tokens with each call; the rebuild costs the
     cached prefix of what it moves. When the one has reached the other it is time.
     """
-    if desk.settings.rebuild == "every-turn":
-        return rebuilt(desk, "every-turn", line)
-    now = parts(desk, line)
-    if size(now) > high_water(desk.room, line.size):
-        return cut(desk, _laid_out(desk, "high-water", line)[0])[0]
-    fresh, then = _rebuilt(desk, "break-even", line)
+    if work.settings.rebuild == "every-turn":
+        return rebuilt(work, "every-turn", line)
+    now = parts(work, line)
+    if size(now) > high_water(work.room, line.size):
+        return cut(work, _laid_out(work, "high-water", line)[0])[0]
+    fresh, then = _rebuilt(work, "break-even", line)
     hold = line.hold + CACHED * calls * max(0, size(now) - fresh.size)
     if hold > 0 and hold >= SAVED * _behind(now, then):
         return fresh
     return replace(line, hold=hold)
 
 
-def cut(desk: Desk, line: Timeline) -> tuple[Timeline, Parts]:
+def cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
     """Cut what a timeline shows to low water, the running turn counted, which is shortened last.
 
     Turns that are too large alone are shortened, then turns leave, oldest first, then long results
     of the last three become previews, but not of the newest one. Logs leave, and the last three are
     shortened and leave, only where they do not fit at all. A quarter is kept for what was before.
     """
-    turn = size(turn_parts(desk, running(desk), line)) if desk.view.running.messages else 0
-    reserved = min(turn, int(TURN_SHARE * desk.room))
-    before = replace(desk, view=replace(desk.view, running=as_of(desk.view, 0).running))
+    turn = size(turn_parts(work, running(work), line)) if work.view.running.messages else 0
+    reserved = min(turn, int(TURN_SHARE * work.room))
+    before = replace(work, view=replace(work.view, running=as_of(work.view, 0).running))
 
     def tokens(step: Timeline) -> int:
         return reserved + size(parts(before, step))
 
-    most = int(MOST * desk.room)
-    low = min(most, max(low_water(desk.room, desk.settings.context_budget), reserved + most // 4))
+    most = int(MOST * work.room)
+    low = min(most, max(low_water(work.room, work.settings.context_budget), reserved + most // 4))
     line = _first_below(low, [*_gentle(before, line, low - reserved, most - reserved)], tokens)
     total = tokens(line)
     if total > most:
-        line = _first_below(most, [*_last(desk, line, most - reserved)], tokens)
+        line = _first_below(most, [*_last(work, line, most - reserved)], tokens)
         total = tokens(line)
     shown = total - reserved
     if shown + turn > most:
-        limit = max(high_water(desk.room, 0) - shown, int(TURN_SHARE * desk.room))
-        form = (len(desk.view.running.messages), min(limit, desk.room - shown))
-        line = replace(line, short={**line.short, desk.view.running.turn: form})
-    found = parts(desk, line)
+        limit = max(high_water(work.room, 0) - shown, int(TURN_SHARE * work.room))
+        form = (len(work.view.running.messages), min(limit, work.room - shown))
+        line = replace(line, short={**line.short, work.view.running.turn: form})
+    found = parts(work, line)
     return replace(line, size=size(found)), found
 
 
-def settings_key(desk: Desk) -> str:
+def settings_key(work: RunningTurn) -> str:
     """Return what names the settings that a timeline was made with, and its room."""
-    chosen = desk.settings
+    chosen = work.settings
     named = fingerprint([chosen.ambient_window, chosen.anchor, chosen.rebuild], 8)
-    return f"{named}:{desk.room}"
+    return f"{named}:{work.room}"
 
 
-def _rebuilt(desk: Desk, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
-    line, found = _laid_out(desk, why, before)
-    return cut(desk, line) if line.size > high_water(desk.room, 0) else (line, found)
+def _rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
+    line, found = _laid_out(work, why, before)
+    return cut(work, line) if line.size > high_water(work.room, 0) else (line, found)
 
 
 def _holds(before: str, now: str) -> bool:
@@ -168,30 +168,30 @@ def _holds(before: str, now: str) -> bool:
     return named == named_now and int(room_now) <= int(room)
 
 
-def _laid_out(desk: Desk, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
+def _laid_out(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
     """Return all that is to be shown, whether it fits or not."""
-    key = settings_key(desk)
+    key = settings_key(work)
     kept = before if before and _holds(before.key, key) else Timeline(0)
-    line = Timeline(desk.view.tip.turn, first=kept.first, previews=kept.previews, key=key, why=why)
-    line = _wanted(desk, line)
-    found = parts(desk, line)
+    line = Timeline(work.view.tip.turn, first=kept.first, previews=kept.previews, key=key, why=why)
+    line = _wanted(work, line)
+    found = parts(work, line)
     return replace(line, size=size(found)), found
 
 
-def _wanted(desk: Desk, line: Timeline) -> Timeline:
+def _wanted(work: RunningTurn, line: Timeline) -> Timeline:
     """Return the timeline with all that is to be shown, as far as it could fit."""
-    view, space = desk.view, desk.space
-    through = {name: _through(desk, name) for name in space.open}
-    logs = dict(_logs(desk, through))
-    window = desk.settings.ambient_window or view.ambient_count()
+    view, space = work.view, work.space
+    through = {name: _through(work, name) for name in space.open}
+    logs = dict(_logs(work, through))
+    window = work.settings.ambient_window or view.ambient_count()
     last = range(max(1, line.built - LAST_TURNS + 1), line.built + 1)
-    own = (_uncompressed(desk, name, through[name]) for name in space.open)
-    ambient = view.ambient_turns(min(window, _most(desk))) if window else ()
+    own = (_uncompressed(work, name, through[name]) for name in space.open)
+    ambient = view.ambient_turns(min(window, _most(work))) if window else ()
     found = {*last, *ambient, *logs.values(), *chain.from_iterable(own)}
-    turns = sorted(turn for turn in found if line.first <= turn <= line.built)[-_most(desk) :]
-    kept = _read(desk, turns)
-    older = _concluded(desk) if line.built else 0
-    summaries = summaries_within(desk, line.built, older)
+    turns = sorted(turn for turn in found if line.first <= turn <= line.built)[-_most(work) :]
+    kept = _read(work, turns)
+    older = _concluded(work) if line.built else 0
+    summaries = summaries_within(work, line.built, older)
     return replace(
         line,
         turns=tuple(kept),
@@ -204,51 +204,51 @@ def _wanted(desk: Desk, line: Timeline) -> Timeline:
     )
 
 
-def _concluded(desk: Desk) -> int:
+def _concluded(work: RunningTurn) -> int:
     """Count the efforts that were concluded before the running turn, which says what it closed."""
-    changed = [effort.id for effort in changes(desk.space.events, 0)]
-    names = [*dict.fromkeys([*desk.space.open, *changed])]
-    known = desk.view.efforts_named([name for name in names if not is_qualified(name)], ())
-    return desk.view.efforts(0).total - sum(effort.status == "open" for effort in known)
+    changed = [effort.id for effort in changes(work.space.events, 0)]
+    names = [*dict.fromkeys([*work.space.open, *changed])]
+    known = work.view.efforts_named([name for name in names if not is_qualified(name)], ())
+    return work.view.efforts(0).total - sum(effort.status == "open" for effort in known)
 
 
-def _logs(desk: Desk, through: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+def _logs(work: RunningTurn, through: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Yield the efforts whose log was put into the context and still matters, with the turn."""
-    for name, entry in desk.space.expanded.items():
+    for name, entry in work.space.expanded.items():
         yield name, entry["expanded_turn"]
-    for name, entry in desk.space.open.items():
-        turns = desk.view.log_turns(name)
+    for name, entry in work.space.open.items():
+        turns = work.view.log_turns(name)
         if turns and turns[0] < entry["opened_turn"] and not through[name]:
             yield name, entry["opened_turn"]
 
 
-def _uncompressed(desk: Desk, name: str, through: int) -> tuple[int, ...]:
+def _uncompressed(work: RunningTurn, name: str, through: int) -> tuple[int, ...]:
     """Return the turns of an open effort that neither quotes nor a log stand for, as far as fit.
 
     What was said before it was reopened stands as a log there, until it is compressed.
     """
-    begin = through + 1 if through else desk.space.open[name]["opened_turn"]
-    log = desk.view.log_turns(name)
-    return log[bisect_left(log, begin) :][-_most(desk) :]
+    begin = through + 1 if through else work.space.open[name]["opened_turn"]
+    log = work.view.log_turns(name)
+    return log[bisect_left(log, begin) :][-_most(work) :]
 
 
-def _through(desk: Desk, name: str) -> int:
+def _through(work: RunningTurn, name: str) -> int:
     """Return up to which turn quotes stand for an effort, 0 if none do."""
-    made = desk.view.compression(name) if name in desk.space.compressed else None
+    made = work.view.compression(name) if name in work.space.compressed else None
     return made.through if made else 0
 
 
-def _most(desk: Desk) -> int:
-    return max(1, desk.room // _SMALLEST_TURN)
+def _most(work: RunningTurn) -> int:
+    return max(1, work.room // _SMALLEST_TURN)
 
 
-def _read(desk: Desk, turns: list[int]) -> list[int]:
+def _read(work: RunningTurn, turns: list[int]) -> list[int]:
     """Return the newest of these turns, as many as could fit, the last ones in any case."""
-    free, kept = desk.room, turns[-LAST_TURNS:]
+    free, kept = work.room, turns[-LAST_TURNS:]
     unread = turns[:-LAST_TURNS]
     while unread:
-        for record in reversed(desk.view.turns(unread[-_CHUNK:])):
-            free -= _least(desk, record)
+        for record in reversed(work.view.turns(unread[-_CHUNK:])):
+            free -= _least(work, record)
             if free < 0:
                 return kept
             kept = [record.turn, *kept]
@@ -256,11 +256,11 @@ def _read(desk: Desk, turns: list[int]) -> list[int]:
     return kept
 
 
-def _least(desk: Desk, record: Record) -> int:
+def _least(work: RunningTurn, record: Record) -> int:
     """Return what an older turn takes at least: its results as previews, a huge one shortened."""
-    sizes = ((m["type"], count_message(m, desk.count)) for m in desk.view.messages(record))
+    sizes = ((m["type"], count_message(m, work.count)) for m in work.view.messages(record))
     tokens = sum(min(size, PREVIEW) if kind == "tool" else size for kind, size in sizes)
-    return min(tokens, desk.room // 2)
+    return min(tokens, work.room // 2)
 
 
 def _behind(now: Parts, then: Parts) -> int:
@@ -274,7 +274,7 @@ def _behind(now: Parts, then: Parts) -> int:
     return behind
 
 
-def _gentle(desk: Desk, line: Timeline, free: int, most: int) -> Iterator[Timeline]:
+def _gentle(work: RunningTurn, line: Timeline, free: int, most: int) -> Iterator[Timeline]:
     """Yield deeper and deeper cuts that leave the last three turns.
 
     Those are shortened only if they do not fit into `most` together, others if alone not into
@@ -282,19 +282,19 @@ def _gentle(desk: Desk, line: Timeline, free: int, most: int) -> Iterator[Timeli
     """
     yield line
     sizes = Counter[int | None]()
-    for one in past_turns(desk, line):
+    for one in past_turns(work, line):
         sizes[one.turn] += one.tokens if one.name == "turns" else 0
     last = [turn for turn in line.turns if turn > line.built - LAST_TURNS]
-    fit = sum(sizes[turn] for turn in last) + size([*front(desk, line)]) <= most
+    fit = sum(sizes[turn] for turn in last) + size([*front(work, line)]) <= most
     large = [turn for turn in line.turns if sizes[turn] > free and not (fit and turn in last)]
-    yield (line := _short(desk, line, dict.fromkeys(large, max(1, free // 2))))
+    yield (line := _short(work, line, dict.fromkeys(large, max(1, free // 2))))
     for turn in [turn for turn in line.turns if turn not in last]:
         yield (line := _without(line, turn))
     for turn in line.turns[:-1]:
         yield (line := replace(line, previews=max(line.previews, turn)))
 
 
-def _last(desk: Desk, line: Timeline, free: int) -> Iterator[Timeline]:
+def _last(work: RunningTurn, line: Timeline, free: int) -> Iterator[Timeline]:
     """Yield deeper and deeper cuts of logs and the last three turns; at last none is left.
 
     The newest, which the user goes on with, is shortened after the others and leaves last.
@@ -306,18 +306,18 @@ def _last(desk: Desk, line: Timeline, free: int) -> Iterator[Timeline]:
     steps = [(before, each) for each in ladder(free // LAST_TURNS) if each >= _USEFUL]
     steps += [(newest, each) for each in ladder(free) if each >= _USEFUL]
     for turns, each in steps:
-        yield (line := _short(desk, line, dict.fromkeys(turns, each)))
+        yield (line := _short(work, line, dict.fromkeys(turns, each)))
     for turn in before:
         yield (line := _without(line, turn))
     for each in ladder(min(free, _USEFUL - 1)):
-        yield (line := _short(desk, line, dict.fromkeys(newest, each)))
+        yield (line := _short(work, line, dict.fromkeys(newest, each)))
     for turn in newest:
         yield (line := _without(line, turn))
 
 
-def _short(desk: Desk, line: Timeline, limits: Mapping[int, int]) -> Timeline:
+def _short(work: RunningTurn, line: Timeline, limits: Mapping[int, int]) -> Timeline:
     """Return the timeline with these turns, whole, shortened to so many tokens."""
-    records = desk.view.turns([*limits])
+    records = work.view.turns([*limits])
     short = {record.turn: (len(record.messages), limits[record.turn]) for record in records}
     return replace(line, short={**line.short, **short})
 

@@ -11,12 +11,12 @@ from ...prompts.loader import text as prompt
 from ..anchor import limited, shown
 from ..anchor import rendered as rendered_fields
 from ..clock import day_of
-from ..desk import Desk
 from ..efforts import Effort, as_shown
 from ..errors import ToolError
 from ..messages import Message, fenced, text
 from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
+from ..running_turn import RunningTurn
 from ..tokens import TokenCounter, count_message, count_messages, fit
 from ..transcript import DECIDING, OWN_TOOLS, Logged, compact, rendered, transcript
 from ..view import View
@@ -52,11 +52,11 @@ Placed: TypeAlias = Mapping[Call, Piece]
 """What was put into a turn after the result of a call."""
 
 
-def past_turns(desk: Desk, line: Timeline) -> Iterator[Part]:
+def past_turns(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the turns up to the last rebuild, each marked where its effort, or the day, changes."""
-    records = _shown(desk, line)
+    records = _shown(work, line)
     about = dict.fromkeys(filter(None, map(_about, records)))
-    there = as_of(desk.view, line.built).efforts_named([*about], ())
+    there = as_of(work.view, line.built).efforts_named([*about], ())
     efforts = {effort.id: effort for effort in there}
     before, day = "", day_of(records[0].at) if records else ""
     status: dict[str, str] = {effort.id: effort.status for effort in there}
@@ -67,64 +67,66 @@ def past_turns(desk: Desk, line: Timeline) -> Iterator[Part]:
         if (_about(record), day_of(record.at)) != (before, day):
             effort = efforts.pop(_about(record), None)
             said = status.get(_about(record), "concluded")
-            pieces.append(("turns", _marker(desk, record, said, effort, _open_limit(desk, line))))
+            pieces.append(("turns", _marker(work, record, said, effort, _open_limit(work, line))))
         before, day = _about(record), day_of(record.at)
-        yield from _committed(desk, record, line, pieces)
+        yield from _committed(work, record, line, pieces)
 
 
-def newer_turns(desk: Desk, line: Timeline) -> Iterator[Part]:
+def newer_turns(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the turns since the last rebuild, as they were said, and the running one if one is."""
-    for record in desk.view.turns(range(line.built + 1, desk.view.tip.turn + 1)):
-        yield from _committed(desk, record, line)
-    if desk.view.running.messages:
-        yield from turn_parts(desk, running(desk), line)
+    for record in work.view.turns(range(line.built + 1, work.view.tip.turn + 1)):
+        yield from _committed(work, record, line)
+    if work.view.running.messages:
+        yield from turn_parts(work, running(work), line)
 
 
-def out_of_view(desk: Desk, line: Timeline) -> Iterator[Part]:
+def out_of_view(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield what is not shown: which turns, and the goals of open efforts without any turn.
 
     It changes with each rebuild, so it stands behind the turns, which the provider has cached.
     """
-    gone, limit = ranges_between(line.turns, line.built), _open_limit(desk, line)
+    gone, limit = ranges_between(line.turns, line.built), _open_limit(work, line)
     if gone:
         listed = gone if len(gone) <= _LISTED else f"{gone[:_LISTED].rpartition(',')[0]},…"
-        yield part(desk, [("turns", note(prompt("out_of_view", turns=turns_named(listed))))])
+        yield part(work, [("turns", note(prompt("out_of_view", turns=turns_named(listed))))])
     logs = [name for name, at in line.logs.items() if _left(line, name, at)]
     if logs:
         left = note(prompt("logs_out_of_view", efforts=", ".join(logs)))
-        left = note_within(left, limit // 3, desk.count)
-        limit -= count_message(left, desk.count)
-        yield part(desk, [("turns", left)])
-    told = {*map(_about, _shown(desk, line))}
-    there = as_of(desk.view, line.built)
+        left = note_within(left, limit // 3, work.count)
+        limit -= count_message(left, work.count)
+        yield part(work, [("turns", left)])
+    told = {*map(_about, _shown(work, line))}
+    there = as_of(work.view, line.built)
     # The list is cut at its end: what was active last stands first.
     parked = there.efforts_named([name for name in reversed(line.open) if name not in told], ())
     parked = tuple(effort for effort in parked if effort.status == "open")
     if parked:
-        yield part(desk, [("turns", _open_elsewhere(desk, parked, limit))])
+        yield part(work, [("turns", _open_elsewhere(work, parked, limit))])
 
 
-def turn_parts(desk: Desk, said: Group, line: Timeline, before: Sequence[Piece] = ()) -> list[Part]:
+def turn_parts(
+    work: RunningTurn, said: Group, line: Timeline, before: Sequence[Piece] = ()
+) -> list[Part]:
     """Return one turn in parts: what stands before it, its messages, the logs that it put there."""
-    name: PartName = "turn" if said.turn == desk.view.running.turn else "turns"
-    hinted = [*_hinted(desk, said, line)]
+    name: PartName = "turn" if said.turn == work.view.running.turn else "turns"
+    hinted = [*_hinted(work, said, line)]
     pieces = [*before, *((name, message) for message in hinted)]
-    pieces += _shortened(desk, said, line, name, count_messages(hinted, desk.count))
+    pieces += _shortened(work, said, line, name, count_messages(hinted, work.count))
     grouped = groupby(pieces, key=lambda piece: piece[0])
-    return [part(desk, [*group], said.turn) for _, group in grouped]
+    return [part(work, [*group], said.turn) for _, group in grouped]
 
 
-def part(desk: Desk, pieces: Sequence[Piece], turn: int | None = None) -> Part:
+def part(work: RunningTurn, pieces: Sequence[Piece], turn: int | None = None) -> Part:
     """Return pieces of one name as a part of the context."""
     messages = tuple(message for _, message in pieces)
-    return Part(pieces[0][0], messages, count_messages(messages, desk.count), turn)
+    return Part(pieces[0][0], messages, count_messages(messages, work.count), turn)
 
 
-def as_said(desk: Desk, record: Record) -> Group:
+def as_said(work: RunningTurn, record: Record) -> Group:
     """Return a committed turn with the messages as they were sent, recalled text included."""
     return Group(
         record.turn,
-        desk.view.messages(record),
+        work.view.messages(record),
         record.at,
         record.efforts,
         record.events,
@@ -132,9 +134,9 @@ def as_said(desk: Desk, record: Record) -> Group:
     )
 
 
-def running(desk: Desk) -> Group:
+def running(work: RunningTurn) -> Group:
     """Return the running turn with what happened in it so far."""
-    return replace(desk.view.running, events=desk.space.events)
+    return replace(work.view.running, events=work.space.events)
 
 
 def as_of(view: View, turn: int) -> View:
@@ -157,9 +159,9 @@ def log_quote(
     return fenced("effort", log, id=effort_id, status=status, turns=ranges([t.turn for t in turns]))
 
 
-def whole_tokens(desk: Desk, record: Record) -> int:
+def whole_tokens(work: RunningTurn, record: Record) -> int:
     """Return the size of a turn as it is sent when nothing is cut."""
-    return count_messages(wellformed(as_past(desk.view.messages(record))), desk.count)
+    return count_messages(wellformed(as_past(work.view.messages(record))), work.count)
 
 
 def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -170,10 +172,10 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(_briefly(message) for message in shown(messages))
 
 
-def has_long_results(desk: Desk, record: Record) -> bool:
+def has_long_results(work: RunningTurn, record: Record) -> bool:
     """Tell whether a result of a turn is shown by its preview once it is older."""
-    results = (message for message in desk.view.messages(record) if message["type"] == "tool")
-    return any(desk.count(text(message)) > PREVIEW for message in results)
+    results = (message for message in work.view.messages(record) if message["type"] == "tool")
+    return any(work.count(text(message)) > PREVIEW for message in results)
 
 
 def purpose(effort: Effort) -> dict[str, str]:
@@ -183,23 +185,23 @@ def purpose(effort: Effort) -> dict[str, str]:
     return {"goal": goal, "constraints": constraints}
 
 
-def _shown(desk: Desk, line: Timeline) -> list[Record]:
-    return [record for record in desk.view.turns(line.turns) if record.status != "erased"]
+def _shown(work: RunningTurn, line: Timeline) -> list[Record]:
+    return [record for record in work.view.turns(line.turns) if record.status != "erased"]
 
 
 def _committed(
-    desk: Desk, record: Record, line: Timeline, before: Sequence[Piece] = ()
+    work: RunningTurn, record: Record, line: Timeline, before: Sequence[Piece] = ()
 ) -> list[Part]:
     """Return a committed turn in parts; one that quotes nothing is laid out once in each form."""
     if not _says_all(record, line):
-        return turn_parts(desk, as_said(desk, record), line, before)
+        return turn_parts(work, as_said(work, record), line, before)
     turn = record.turn
-    key = id(record), desk.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
+    key = id(record), work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
     # The record stands beside its parts, so that no other one has its id as long as they do.
-    found = desk.laid_out.get(key) or (record, turn_parts(desk, as_said(desk, record), line))
+    found = work.laid_out.get(key) or (record, turn_parts(work, as_said(work, record), line))
     if sum(one.tokens for one in found[1]) < _LARGE:
-        desk.laid_out.put(key, found)
-    both = [*([part(desk, before, turn)] if before else []), *found[1]]
+        work.laid_out.put(key, found)
+    both = [*([part(work, before, turn)] if before else []), *found[1]]
     messages = chain.from_iterable(one.messages for one in both)
     return [Part("turns", (*messages,), sum(one.tokens for one in both), turn)] if both else []
 
@@ -216,11 +218,13 @@ def _about(record: Record) -> str:
     return next(iter(record.efforts), "")
 
 
-def _open_limit(desk: Desk, line: Timeline) -> int:
-    return int(SHARES["open"] * line.room(desk.room))
+def _open_limit(work: RunningTurn, line: Timeline) -> int:
+    return int(SHARES["open"] * line.room(work.room))
 
 
-def _marker(desk: Desk, record: Record, status: str, effort: Effort | None, limit: int) -> Message:
+def _marker(
+    work: RunningTurn, record: Record, status: str, effort: Effort | None, limit: int
+) -> Message:
     """Return the line before a turn; before the first one of an open effort it says what holds."""
     when = {"turn": record.turn, "day": day_of(record.at)}
     if not _about(record):
@@ -229,7 +233,7 @@ def _marker(desk: Desk, record: Record, status: str, effort: Effort | None, limi
         return note(prompt("marker", **when, effort=_about(record), status=status))
     what = {"effort": effort.id, "status": status, "since": effort.turn, **purpose(effort)}
     marker = prompt("marker_open", **when, **what)
-    return note_within(note(marker), limit, desk.count)
+    return note_within(note(marker), limit, work.count)
 
 
 def _left(line: Timeline, name: str, at: int) -> bool:
@@ -237,38 +241,38 @@ def _left(line: Timeline, name: str, at: int) -> bool:
     return at <= line.built and at not in line.turns and name not in line.open
 
 
-def _open_elsewhere(desk: Desk, efforts: Iterable[Effort], limit: int) -> Message:
+def _open_elsewhere(work: RunningTurn, efforts: Iterable[Effort], limit: int) -> Message:
     lines = {f"- {effort.id}": prompt("open_line", **purpose(effort)) for effort in efforts}
 
     def quoted(said: str) -> Message:
         return note(prompt("open_efforts", quote=fenced("efforts", said)))
 
-    free = limit - count_message(quoted(""), desk.count)
-    said = rendered_fields(limited(lines, max(1, free), desk.count))
-    return quote_within(quoted, said, limit, desk.count)
+    free = limit - count_message(quoted(""), work.count)
+    said = rendered_fields(limited(lines, max(1, free), work.count))
+    return quote_within(quoted, said, limit, work.count)
 
 
-def _hinted(desk: Desk, said: Group, line: Timeline) -> Iterator[Message]:
+def _hinted(work: RunningTurn, said: Group, line: Timeline) -> Iterator[Message]:
     """Yield what stood before the user's words; a rebuild leaves it out, a full turn most of it."""
     events = said.events if said.turn > line.built else ()
-    limit = line.short.get(said.turn, (0, 4 * line.room(desk.room)))[1] // 4
+    limit = line.short.get(said.turn, (0, 4 * line.room(work.room)))[1] // 4
     for event in events:
         if event["type"] == "hinted":
-            notes = [*_hints(desk, said, event["hints"])]
+            notes = [*_hints(work, said, event["hints"])]
         else:
             notes = [note(event["said"])] if event["type"] == "nudged" else []
-        limit -= count_messages(notes, desk.count)
+        limit -= count_messages(notes, work.count)
         yield from notes if limit >= 0 else ()
 
 
-def _hints(desk: Desk, said: Group, given: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
-    lines = hint_lines(as_of(desk.view, said.turn - 1), given)
+def _hints(work: RunningTurn, said: Group, given: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
+    lines = hint_lines(as_of(work.view, said.turn - 1), given)
     if lines:
         yield note(prompt("hints", quote=fenced("hints", "\n".join(lines))))
 
 
 def _shortened(
-    desk: Desk, said: Group, line: Timeline, name: PartName, hinted: int
+    work: RunningTurn, said: Group, line: Timeline, name: PartName, hinted: int
 ) -> Iterator[Piece]:
     """Yield the messages of a turn and its logs; a first part is shortened if the timeline says."""
     upto, limit = line.short.get(said.turn, (0, 0))
@@ -277,13 +281,13 @@ def _shortened(
     if upto:
         head = replace(said, messages=said.messages[:upto])
         limit = max(1, limit - hinted)
-        placed = _within(_placed(desk, head, line, name), limit // 2, desk.count)
-        room = limit - sum(count_message(log, desk.count) for _, log in placed.values())
-        yield from _with(within(head, seen[:upto], room, desk.count), placed, name)
+        placed = _within(_placed(work, head, line, name), limit // 2, work.count)
+        room = limit - sum(count_message(log, work.count) for _, log in placed.values())
+        yield from _with(within(head, seen[:upto], room, work.count), placed, name)
     if said.turn <= line.previews:
-        seen = previewed(said, seen, Limits(PREVIEW), desk.count)
+        seen = previewed(said, seen, Limits(PREVIEW), work.count)
     rest = replace(said, messages=said.messages[upto:])
-    yield from _with(wellformed(seen[upto:]), _placed(desk, rest, line, name), name)
+    yield from _with(wellformed(seen[upto:]), _placed(work, rest, line, name), name)
 
 
 def _with(messages: Sequence[Message], placed: Placed, name: PartName) -> Iterator[Piece]:
@@ -310,8 +314,8 @@ def _answered(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]:
     return found[::-1]
 
 
-def _placed(desk: Desk, said: Group, line: Timeline, name: PartName) -> Placed:
-    return {**_related(desk, said, line, name), **_logs(desk, said, line)}
+def _placed(work: RunningTurn, said: Group, line: Timeline, name: PartName) -> Placed:
+    return {**_related(work, said, line, name), **_logs(work, said, line)}
 
 
 def _within(placed: Placed, limit: int, count: TokenCounter) -> Placed:
@@ -324,7 +328,7 @@ def _within(placed: Placed, limit: int, count: TokenCounter) -> Placed:
     return kept
 
 
-def _related(desk: Desk, said: Group, line: Timeline, name: PartName) -> dict[Call, Piece]:
+def _related(work: RunningTurn, said: Group, line: Timeline, name: PartName) -> dict[Call, Piece]:
     """Return the hints at what other sessions have on efforts that a turn opened."""
     opened = {e["effort"]: e["related"] for e in said.events if "related" in e}
     if said.turn <= line.built or not opened:
@@ -333,12 +337,12 @@ def _related(desk: Desk, said: Group, line: Timeline, name: PartName) -> dict[Ca
     for call, result in _results(said.messages, "open_effort"):
         related = opened.get(str(result.get("effort_id")), ())
         given = [{"effort": one, "offset": 0} for one in related]
-        for message in _hints(desk, said, given):
+        for message in _hints(work, said, given):
             found[call] = name, message
     return found
 
 
-def _logs(desk: Desk, said: Group, line: Timeline) -> dict[Call, Piece]:
+def _logs(work: RunningTurn, said: Group, line: Timeline) -> dict[Call, Piece]:
     """Return the logs that a turn put into the context, by the call that did it.
 
     In a turn from before the last rebuild that is the last one of each effort that is still shown.
@@ -355,7 +359,7 @@ def _logs(desk: Desk, said: Group, line: Timeline) -> dict[Call, Piece]:
             last[name] for name, turn in line.logs.items() if turn == said.turn and name in last
         }
         found = [(call, result) for call, result in found if call in still]
-    logs = ((call, _log(desk, line, result)) for call, result in found)
+    logs = ((call, _log(work, line, result)) for call, result in found)
     return {call: ("expanded", log) for call, log in logs if log is not None}
 
 
@@ -393,13 +397,13 @@ def _turns_of(result: Mapping[str, Any]) -> list[int]:
         return []
 
 
-def _log(desk: Desk, line: Timeline, result: Mapping[str, Any]) -> Message | None:
-    turns = desk.view.turns_of(result["effort_id"], _turns_of(result))
+def _log(work: RunningTurn, line: Timeline, result: Mapping[str, Any]) -> Message | None:
+    turns = work.view.turns_of(result["effort_id"], _turns_of(result))
     if not turns:
         return None
     status = "open" if result["status"] == "reopened" else "concluded"
-    limit = log_limit(line.room(desk.room))
-    quote = log_quote(result["effort_id"], status, turns, limit, desk.count)
+    limit = log_limit(line.room(work.room))
+    quote = log_quote(result["effort_id"], status, turns, limit, work.count)
     return note(prompt("expanded", quote=quote))
 
 

@@ -5,61 +5,61 @@ from dataclasses import replace
 from typing import Any
 
 from .. import banners
-from ..desk import Desk, Outcome
-from ..efforts import Effort, Workspace, aims, as_shown, happened, snapshot, within_limit
+from ..efforts import Effort, EffortState, aims, as_shown, happened, snapshot, within_limit
 from ..errors import AnswerError, ToolError
 from ..names import is_qualified, slug
 from ..questions import Asks
+from ..running_turn import Outcome, RunningTurn
 from ..transcript import transcript
 from .arguments import Active, Open, Reopen, UpdateGoal
 from .recall import brought_back, fitting
 from .summary import summarise
 
 
-def open_effort(desk: Desk, args: Open) -> Outcome:
+def open_effort(work: RunningTurn, args: Open) -> Outcome:
     """Begin an effort and make it active."""
     name = slug(args.name)
-    _refuse_taken(desk, name)
-    _refuse_crowd(desk)
+    _refuse_taken(work, name)
+    _refuse_crowd(work)
     effort = Effort(name, "open", goal=args.goal, constraints=tuple(args.constraints))
-    event = {"type": "opened", **snapshot(effort), **_related(desk, effort)}
-    space = happened(desk.space, event, banners.started(name))
-    return desk.put(space), {"status": "opened", "effort_id": name}
+    event = {"type": "opened", **snapshot(effort), **_related(work, effort)}
+    space = happened(work.space, event, banners.started(name))
+    return work.put(space), {"status": "opened", "effort_id": name}
 
 
-def switch_effort(desk: Desk, args: Active) -> Outcome:
+def switch_effort(work: RunningTurn, args: Active) -> Outcome:
     """Make another open effort the active one; without a name none is, and all stay open."""
     if not args.effort_id.strip():
-        return _paused(desk)
-    effort = desk.find_open(args.effort_id)
-    space = desk.space
+        return _paused(work)
+    effort = work.find_open(args.effort_id)
+    space = work.space
     if space.active != effort.id:
         event = {"type": "switched", "effort": effort.id}
         space = happened(space, event, banners.switched(effort.id))
-    return desk.put(space), {"status": "switched", "effort_id": effort.id, **aims(effort)}
+    return work.put(space), {"status": "switched", "effort_id": effort.id, **aims(effort)}
 
 
-def reopen_effort(desk: Desk, args: Reopen) -> Outcome:
+def reopen_effort(work: RunningTurn, args: Reopen) -> Outcome:
     """Go on with a concluded effort; its log continues, a goal takes the place of the old one."""
-    effort = desk.find_own(args.effort_id)
+    effort = work.find_own(args.effort_id)
     if effort.status == "open":
         raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
-    _refuse_crowd(desk)
-    made = desk.view.compression(effort.id)
+    _refuse_crowd(work)
+    made = work.view.compression(effort.id)
     event = {"type": "reopened", **snapshot(effort)}
     if made is not None:
         event["compressed"] = made.turn
-    space = happened(desk.space, event, banners.reopened(effort.id))
+    space = happened(work.space, event, banners.reopened(effort.id))
     aimed = _aimed(effort, args.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
-    result |= aims(aimed) | _log(desk, effort)
-    return desk.put(_updated(space, effort, aimed)), result
+    result |= aims(aimed) | _log(work, effort)
+    return work.put(_updated(space, effort, aimed)), result
 
 
-def update_goal(desk: Desk, args: UpdateGoal) -> Outcome:
+def update_goal(work: RunningTurn, args: UpdateGoal) -> Outcome:
     """Change goal and constraints of the active effort; the change is recorded with its turn."""
-    if desk.space.active is None:
-        listed = ", ".join(desk.space.open) or "none"
+    if work.space.active is None:
+        listed = ", ".join(work.space.open) or "none"
         raise ToolError(
             "no effort is active, so there is no goal to update; "
             f"use switch_effort or open_effort first; open: {listed}"
@@ -67,25 +67,25 @@ def update_goal(desk: Desk, args: UpdateGoal) -> Outcome:
     added, dropped = _worded(args.add_constraints), _worded(args.drop_constraints)
     if not (args.goal.strip() or added or dropped):
         raise ToolError("nothing to update: goal, add_constraints and drop_constraints are empty")
-    effort = desk.find(desk.space.active)
+    effort = work.find(work.space.active)
     changed = replace(_aimed(effort, args.goal), constraints=_constraints(effort, added, dropped))
-    space = _updated(desk.space, effort, changed, args.rationale)
-    return desk.put(space), {"status": "updated", "effort_id": effort.id, **aims(changed)}
+    space = _updated(work.space, effort, changed, args.rationale)
+    return work.put(space), {"status": "updated", "effort_id": effort.id, **aims(changed)}
 
 
-def _log(desk: Desk, effort: Effort) -> dict[str, Any]:
+def _log(work: RunningTurn, effort: Effort) -> dict[str, Any]:
     """Return what is said of the log that stands in the context again, its newest turns."""
-    log = desk.view.log(effort.id)
-    return brought_back(desk, effort, log, fitting(desk, log[::-1])) if log else {}
+    log = work.view.log(effort.id)
+    return brought_back(work, effort, log, fitting(work, log[::-1])) if log else {}
 
 
-def _paused(desk: Desk) -> Outcome:
-    active = desk.space.active
+def _paused(work: RunningTurn) -> Outcome:
+    active = work.space.active
     if active is None:
-        return desk, {"status": "paused"}
+        return work, {"status": "paused"}
     event = {"type": "paused", "effort": active}
-    space = happened(desk.space, event, banners.paused(active))
-    return desk.put(space), {"status": "paused", "effort_id": active}
+    space = happened(work.space, event, banners.paused(active))
+    return work.put(space), {"status": "paused", "effort_id": active}
 
 
 def _aimed(effort: Effort, goal: str) -> Effort:
@@ -113,7 +113,7 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
     return tuple(dict.fromkeys([*left, *added]))
 
 
-def _updated(space: Workspace, before: Effort, after: Effort, why: str = "") -> Workspace:
+def _updated(space: EffortState, before: Effort, after: Effort, why: str = "") -> EffortState:
     """Return the workspace with what changed between two states of an effort, if anything did."""
     told = {**snapshot(after), "rationale": why}
     if after.goal != before.goal:
@@ -125,19 +125,19 @@ def _updated(space: Workspace, before: Effort, after: Effort, why: str = "") -> 
     return space
 
 
-def _related(desk: Desk, effort: Effort) -> dict[str, list[str]]:
+def _related(work: RunningTurn, effort: Effort) -> dict[str, list[str]]:
     """Return what other sessions have on an effort and the context lacks, if anything."""
-    if desk.related is None or not desk.settings.recall_hints:
+    if work.related is None or not work.settings.recall_hints:
         return {}
-    asked = desk.related(f"{effort.id} {effort.goal}".strip())
-    away = [name for name in asked if is_qualified(name) and name not in desk.space.summaries]
-    found = [one.id for one in desk.view.efforts_named(away, desk.space.events)]
-    related = [name for name in found if is_qualified(name)][: desk.settings.recall_hints]
+    asked = work.related(f"{effort.id} {effort.goal}".strip())
+    away = [name for name in asked if is_qualified(name) and name not in work.space.summaries]
+    found = [one.id for one in work.view.efforts_named(away, work.space.events)]
+    related = [name for name in found if is_qualified(name)][: work.settings.recall_hints]
     return {"related": related} if related else {}
 
 
-def _refuse_taken(desk: Desk, name: str) -> None:
-    taken = desk.view.effort(name, desk.space.events)
+def _refuse_taken(work: RunningTurn, name: str) -> None:
+    taken = work.view.effort(name, work.space.events)
     if taken is not None:
         tool = "switch_effort" if taken.status == "open" else "reopen_effort"
         raise ToolError(
@@ -146,22 +146,22 @@ def _refuse_taken(desk: Desk, name: str) -> None:
         )
 
 
-def _refuse_crowd(desk: Desk) -> None:
-    efforts = desk.space.open
-    if len(efforts) >= desk.settings.max_open_efforts:
+def _refuse_crowd(work: RunningTurn) -> None:
+    efforts = work.space.open
+    if len(efforts) >= work.settings.max_open_efforts:
         idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
         raise ToolError(
-            f"{len(efforts)} efforts are open, and no more than {desk.settings.max_open_efforts} "
+            f"{len(efforts)} efforts are open, and no more than {work.settings.max_open_efforts} "
             f"may be; close one first, for example {idle!r}, which was idle longest"
         )
 
 
-def close_effort(desk: Desk, args: Active) -> Asks[Outcome]:
+def close_effort(work: RunningTurn, args: Active) -> Asks[Outcome]:
     """Conclude an effort, the active one by default; a failed summary leaves it open."""
-    effort = _to_close(desk, args)
-    log = desk.view.log(effort.id, running=True)
+    effort = _to_close(work, args)
+    log = work.view.log(effort.id, running=True)
     try:
-        answer = yield from summarise(effort, log, desk.settings, desk.count)
+        answer = yield from summarise(effort, log, work.settings, work.count)
     except AnswerError as error:
         raise ToolError(
             f"the summary of {effort.id!r} failed ({error}), so it stays open and nothing changed; "
@@ -172,23 +172,23 @@ def close_effort(desk: Desk, args: Active) -> Asks[Outcome]:
         summary=answer.summary,
         keywords=tuple(answer.keywords),
         importance=answer.importance,
-        tokens=desk.count(transcript(log)),
+        tokens=work.count(transcript(log)),
         stale=False,
     )
-    space = _concluded(desk, concluded)
+    space = _concluded(work, concluded)
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
-    return desk.put(space), result | ({"active": space.active} if space.active else {})
+    return work.put(space), result | ({"active": space.active} if space.active else {})
 
 
-def _to_close(desk: Desk, args: Active) -> Effort:
-    effort_id = args.effort_id.strip() or desk.space.active
+def _to_close(work: RunningTurn, args: Active) -> Effort:
+    effort_id = args.effort_id.strip() or work.space.active
     if not effort_id:
-        listed = ", ".join(desk.space.open) or "none"
+        listed = ", ".join(work.space.open) or "none"
         raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
-    return desk.find_open(effort_id)
+    return work.find_open(effort_id)
 
 
-def _concluded(desk: Desk, effort: Effort) -> Workspace:
+def _concluded(work: RunningTurn, effort: Effort) -> EffortState:
     event = {"type": "concluded", **snapshot(effort)}
-    space = happened(desk.space, event, banners.concluded(effort.id, effort.summary))
-    return within_limit(space, desk.settings.summaries_limit)
+    space = happened(work.space, event, banners.concluded(effort.id, effort.summary))
+    return within_limit(space, work.settings.summaries_limit)

@@ -8,11 +8,11 @@ from ...prompts.loader import text as prompt
 from .. import banners
 from ..clock import day_of, minute_of
 from ..context.turns import log_limit, log_quote
-from ..desk import Desk, Outcome
 from ..efforts import Effort, aims, happened, within_limit
 from ..errors import ToolError
 from ..names import is_qualified, numbers, parted, qualified, ranges, session_name, turns_named
 from ..record import Group, Record, memberships
+from ..running_turn import Outcome, RunningTurn
 from ..terms import asked, terms
 from ..tokens import fit
 from ..transcript import Logged, Recalled, compact, rendered, transcript
@@ -22,42 +22,42 @@ from .arguments import Collapse, Expand, Nothing, ReadLog
 _SHOWN_TURNS = 80
 
 
-def expand_effort(desk: Desk, args: Expand) -> Outcome:
+def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
     """Show the raw log of a concluded effort in the context; again only renews it."""
-    effort = desk.find_concluded(args.effort_id)
-    log = desk.view.log(effort.id)
+    effort = work.find_concluded(args.effort_id)
+    log = work.view.log(effort.id)
     if not log:
         raise ToolError(
             f"no earlier turn of {effort.id!r} is stored; what was said in this turn is in view"
         )
-    shown = _chosen(desk, effort, log, args)
-    loaded = brought_back(desk, effort, log, shown)
-    space, turns, tokens = desk.space, [turn.turn for turn in shown], loaded["tokens_loaded"]
+    shown = _chosen(work, effort, log, args)
+    loaded = brought_back(work, effort, log, shown)
+    space, turns, tokens = work.space, [turn.turn for turn in shown], loaded["tokens_loaded"]
     event = {"type": "expanded", "effort": effort.id, "turns": turns, "tokens": tokens}
-    again = in_view(desk, effort.id, turns)
+    again = in_view(work, effort.id, turns)
     if again:
         event["again"] = True
     if effort.id not in space.summaries:
         returned = {"type": "returned", "effort": effort.id}
         space = happened(space, returned, banners.returned(effort.id))
     space = happened(space, event, banners.expanded(effort.id, tokens))
-    space = within_limit(space, desk.settings.summaries_limit)
+    space = within_limit(space, work.settings.summaries_limit)
     loaded |= {"tokens_loaded": 0} if again else {}
-    return desk.put(space), {"status": "expanded", "effort_id": effort.id, **loaded}
+    return work.put(space), {"status": "expanded", "effort_id": effort.id, **loaded}
 
 
-def collapse_effort(desk: Desk, args: Collapse) -> Outcome:
+def collapse_effort(work: RunningTurn, args: Collapse) -> Outcome:
     """Take the raw log of an expanded effort out of the context; its summary stays."""
-    effort, space = desk.find(args.effort_id), desk.space
+    effort, space = work.find(args.effort_id), work.space
     if effort.id not in space.expanded:
         listed = ", ".join(space.expanded) or "none"
         raise ToolError(f"effort {effort.id!r} is not expanded; expanded: {listed}")
     event = {"type": "collapsed", "effort": effort.id, "auto": False}
     space = happened(space, event, banners.collapsed(effort.id))
-    return desk.put(space), {"status": "collapsed", "effort_id": effort.id}
+    return work.put(space), {"status": "collapsed", "effort_id": effort.id}
 
 
-def _chosen(desk: Desk, effort: Effort, log: Sequence[Logged], args: Expand) -> list[Logged]:
+def _chosen(work: RunningTurn, effort: Effort, log: Sequence[Logged], args: Expand) -> list[Logged]:
     asked = numbers(args.turns)
     missing = asked - {turn.turn for turn in log}
     if missing:
@@ -66,14 +66,14 @@ def _chosen(desk: Desk, effort: Effort, log: Sequence[Logged], args: Expand) -> 
             f"it has {ranges([turn.turn for turn in log])!r}"
         )
     chosen = [turn for turn in log if turn.turn in asked] or _matching(log, args.query)
-    if not chosen and desk.count(transcript(log)) <= log_limit(desk.room):
+    if not chosen and work.count(transcript(log)) <= log_limit(work.room):
         return list(log)
-    return fitting(desk, chosen or _ends(log))
+    return fitting(work, chosen or _ends(log))
 
 
-def in_view(desk: Desk, effort_id: str, turns: Sequence[int] = ()) -> bool:
+def in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
     """Tell whether an expanded log, these turns of it if any are named, stands in the context."""
-    entry, line = desk.space.expanded.get(effort_id), desk.line
+    entry, line = work.space.expanded.get(effort_id), work.line
     if entry is None or not {*turns} <= {*entry["turns"]}:
         return False
     at = entry["expanded_turn"]
@@ -95,12 +95,12 @@ def _ends(log: Sequence[Logged]) -> list[Logged]:
     return [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
 
 
-def fitting(desk: Desk, ordered: Sequence[Logged]) -> list[Logged]:
+def fitting(work: RunningTurn, ordered: Sequence[Logged]) -> list[Logged]:
     """Return the first of these turns, one at least, that a log may show together, ascending."""
-    free = log_limit(desk.room)
+    free = log_limit(work.room)
     chosen: dict[int, Logged] = {}
     for turn in ordered:
-        tokens = desk.count(transcript([turn]))
+        tokens = work.count(transcript([turn]))
         if turn.turn not in chosen and (tokens <= free or not chosen):
             chosen[turn.turn] = turn
             free -= tokens
@@ -108,12 +108,12 @@ def fitting(desk: Desk, ordered: Sequence[Logged]) -> list[Logged]:
 
 
 def brought_back(
-    desk: Desk, effort: Effort, log: Sequence[Logged], shown: Sequence[Logged]
+    work: RunningTurn, effort: Effort, log: Sequence[Logged], shown: Sequence[Logged]
 ) -> dict[str, Any]:
     """Return what a result says of the turns of a log that it brings into the context."""
-    quote = log_quote(effort.id, effort.status, shown, log_limit(desk.room), desk.count)
+    quote = log_quote(effort.id, effort.status, shown, log_limit(work.room), work.count)
     turns = [turn.turn for turn in shown]
-    return {"tokens_loaded": desk.count(quote), "turns": ranges(turns)} | _rest(effort, log, turns)
+    return {"tokens_loaded": work.count(quote), "turns": ranges(turns)} | _rest(effort, log, turns)
 
 
 def _rest(effort: Effort, log: Sequence[Logged], shown: Sequence[int]) -> dict[str, str]:
@@ -137,63 +137,63 @@ _EARLIER = 20
 """Efforts of other sessions that `effort_status` names."""
 
 
-def effort_status(desk: Desk, _args: Nothing) -> Outcome:
+def effort_status(work: RunningTurn, _args: Nothing) -> Outcome:
     """List the open and in-context efforts in full, then the newest others, then how many more."""
-    near = [*desk.space.open, *desk.space.summaries]
-    newest = desk.view.efforts(len(near) + desk.settings.status_limit)
+    near = [*work.space.open, *work.space.summaries]
+    newest = work.view.efforts(len(near) + work.settings.status_limit)
     others = [effort.id for effort in newest.efforts if effort.id not in near]
-    others = others[: desk.settings.status_limit]
+    others = others[: work.settings.status_limit]
     own = [name for name in near if not is_qualified(name)]
-    stored = desk.view.efforts_named(own, ())
+    stored = work.view.efforts_named(own, ())
     more = max(0, newest.total - len(stored) - len(others))
-    listed = [_entry(desk, effort) for effort in desk.known([*near, *others])]
+    listed = [_entry(work, effort) for effort in work.known([*near, *others])]
     result: dict[str, Any] = {"efforts": listed}
     result |= {"more": more, "how": prompt("more_efforts")} if more else {}
     earlier = [
         {"id": qualified(one.owner, one.effort.id), "concluded": day_of(one.at)}
-        for one in desk.view.concluded_elsewhere(_EARLIER)
+        for one in work.view.concluded_elsewhere(_EARLIER)
         if one.effort
     ]
-    return desk, result | ({"earlier_sessions": earlier} if earlier else {})
+    return work, result | ({"earlier_sessions": earlier} if earlier else {})
 
 
-def _entry(desk: Desk, effort: Effort) -> Mapping[str, Any]:
-    now = desk.view.running.turn
-    running = bool(now) and effort.id in memberships(desk.space.active, desk.space.events)
-    log = desk.view.log(effort.id, running=running) if effort.status == "open" else ()
-    turns = [*desk.view.log_turns(effort.id), *([desk.space.turn] if running else [])]
+def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
+    now = work.view.running.turn
+    running = bool(now) and effort.id in memberships(work.space.active, work.space.events)
+    log = work.view.log(effort.id, running=running) if effort.status == "open" else ()
+    turns = [*work.view.log_turns(effort.id), *([work.space.turn] if running else [])]
     return {
         "id": effort.id,
         "status": effort.status,
-        "active": desk.space.active == effort.id,
+        "active": work.space.active == effort.id,
         **(aims(effort) if effort.status == "open" else {}),
-        "expanded": in_view(desk, effort.id),
+        "expanded": in_view(work, effort.id),
         "summary": prompt("summary_above") if is_qualified(effort.id) else effort.summary,
-        "raw_tokens": desk.count(transcript(log)) if log else effort.tokens,
-        "summary_tokens": desk.count(effort.summary),
+        "raw_tokens": work.count(transcript(log)) if log else effort.tokens,
+        "summary_tokens": work.count(effort.summary),
         "turns": ranges(turns),
     }
 
 
-def read_log(desk: Desk, args: ReadLog) -> tuple[Any, ...]:
+def read_log(work: RunningTurn, args: ReadLog) -> tuple[Any, ...]:
     """Return the text of visible turns from an offset on, as much as the free budget allows.
 
     What is not there is named, an error if nothing is. With a session they are turns of its newest
     branch; what is quoted is the record as it is there.
     """
-    view, asked = _view(desk, args.session), sorted(numbers(args.turns))
+    view, asked = _view(work, args.session), sorted(numbers(args.turns))
     if not asked:
         raise ToolError('no turns are named; write them like "3-5,8"')
     there = [turn for turn in asked if 1 <= turn <= _newest(view)]
-    found = _found(desk, view, there[:_AT_ONCE])
+    found = _found(work, view, there[:_AT_ONCE])
     gone = [turn for turn in asked if turn not in found and turn not in there[_AT_ONCE:]]
-    missing = _gone(desk, view, gone) if gone else ""
+    missing = _gone(work, view, gone) if gone else ""
     if not found:
         raise ToolError(missing)
-    parts, end = _texts(desk, view, list(found.values()), args.offset)
+    parts, end = _texts(work, view, list(found.values()), args.offset)
     last = parts[-1][1]
     left = [turn for turn in there if turn > last.turn or (turn == last.turn and end)]
-    named = {} if view is desk.view else {"session": session_name(view.owner)}
+    named = {} if view is work.view else {"session": session_name(view.owner)}
     result = {
         **named,
         "turns": [part for part, _ in parts],
@@ -202,26 +202,26 @@ def read_log(desk: Desk, args: ReadLog) -> tuple[Any, ...]:
         if left
         else None,
     }
-    return desk, result, *(quoted for _, quoted in parts)
+    return work, result, *(quoted for _, quoted in parts)
 
 
 def _texts(
-    desk: Desk, view: View, turns: Sequence[Group | Record], offset: int
+    work: RunningTurn, view: View, turns: Sequence[Group | Record], offset: int
 ) -> tuple[list[tuple[Mapping[str, Any], Recalled]], int]:
     """Return the turns that there is room for, and where the last one is cut, 0 if it is whole."""
     parts: list[tuple[Mapping[str, Any], Recalled]] = []
-    free = desk.free
+    free = work.free
     for turn in turns:
         log = rendered(turn.messages)
         if not 0 <= offset < len(log):
             raise ToolError(f"offset {offset} is outside turn {turn.turn}: 0-{len(log) - 1}")
-        head = _head(desk, view, turn)
-        free -= desk.count(compact(head))
-        end = offset + fit(log[offset:], max(1, free), desk.count)
+        head = _head(work, view, turn)
+        free -= work.count(compact(head))
+        end = offset + fit(log[offset:], max(1, free), work.count)
         if parts and end < len(log) and free < _LEAST:
             break
-        free -= desk.count(log[offset:end])
-        quoted = Recalled(turn.turn, offset, end, **_where(desk, view, turn))
+        free -= work.count(log[offset:end])
+        quoted = Recalled(turn.turn, offset, end, **_where(work, view, turn))
         parts.append(({**head, "text": log[offset:end]}, quoted))
         if end < len(log):
             return parts, end
@@ -229,32 +229,32 @@ def _texts(
     return parts, 0
 
 
-def _found(desk: Desk, view: View, turns: Sequence[int]) -> dict[int, Group | Record]:
+def _found(work: RunningTurn, view: View, turns: Sequence[int]) -> dict[int, Group | Record]:
     """Return the turns among these that can be read, the running one included."""
     now = view.running
     found: list[Group | Record] = [*view.turns(turns)]
     if now.turn in turns:
-        efforts = memberships(desk.space.active, desk.space.events)
+        efforts = memberships(work.space.active, work.space.events)
         found = [*(one for one in found if one.turn != now.turn), replace(now, efforts=efforts)]
     return {one.turn: one for one in found if one.messages}
 
 
-def _head(desk: Desk, view: View, turn: Group | Record) -> dict[str, Any]:
-    own = view is desk.view
+def _head(work: RunningTurn, view: View, turn: Group | Record) -> dict[str, Any]:
+    own = view is work.view
     names = [name if own else qualified(view.owner, name) for name in turn.efforts]
     return {"turn": turn.turn, "at": minute_of(turn.at) or "now", "efforts": names}
 
 
-def _where(desk: Desk, view: View, turn: Group | Record) -> dict[str, Any]:
+def _where(work: RunningTurn, view: View, turn: Group | Record) -> dict[str, Any]:
     """Name the record of another session: the session, and the branch that the turn is on."""
-    if view is desk.view or isinstance(turn, Group):
+    if view is work.view or isinstance(turn, Group):
         return {}
     return {"session": session_name(view.owner), "branch": turn.branch}
 
 
-def _view(desk: Desk, session: str) -> View:
-    """Return the view that sees a session, the desk's own if none is named."""
-    found = desk.view.session(session) if session else desk.view
+def _view(work: RunningTurn, session: str) -> View:
+    """Return the view that sees a session, this turn's own if none is named."""
+    found = work.view.session(session) if session else work.view
     if found is None:
         raise ToolError(
             f"no earlier session {session[:_SHOWN]!r}; a session is the part before the slash of "
@@ -263,9 +263,9 @@ def _view(desk: Desk, session: str) -> View:
     return found
 
 
-def _gone(desk: Desk, view: View, turns: Sequence[int]) -> str:
+def _gone(work: RunningTurn, view: View, turns: Sequence[int]) -> str:
     """Say which turns were erased, and which are not there."""
-    where = "" if view is desk.view else f" of session {session_name(view.owner)!r}"
+    where = "" if view is work.view else f" of session {session_name(view.owner)!r}"
     erased = [one.turn for one in view.turns(turns[:_AT_ONCE]) if one.status == "erased"]
     absent = [turn for turn in turns if turn not in erased]
     said = []

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, cast
 from ...prompts.loader import text as prompt
 from ..archive.protocol import Elsewhere, Found
 from ..clock import day_of
-from ..desk import Desk
 from ..efforts import Effort, happened
 from ..embeddings import Meaning
 from ..errors import EmbeddingError
@@ -21,6 +20,7 @@ from ..excerpt import Excerpt, best_piece, excerpt
 from ..messages import Message
 from ..names import qualified, session_name
 from ..record import Record
+from ..running_turn import RunningTurn
 from ..terms import asked
 from ..tokens import fit
 from ..transcript import Recalled, compact, quotations, rendered
@@ -54,7 +54,7 @@ Five results then show 67 and 69 % of the evidence for questions about two talks
 _NAMING = ("id", "session", "turn")
 
 
-def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
+def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
     """Answer with what matches best, as much as the free budget allows, and name what is quoted.
 
     The running turn is not searched: it is in the context. An event tells which efforts were found.
@@ -62,19 +62,19 @@ def search_efforts(desk: Desk, args: Search) -> tuple[Any, ...]:
     wanted = asked(args.query)
     if not wanted:
         why = prompt("nothing_to_search")
-        return desk, {"query": args.query[:_ECHOED], "results": [], "why": why}
-    limit = min(args.limit, _MOST) if args.limit > 0 else desk.settings.search_limit
-    own = desk.view.search_passages(args.query, _PASSAGES, _meaning(desk, args.query))
+        return work, {"query": args.query[:_ECHOED], "results": [], "why": why}
+    limit = min(args.limit, _MOST) if args.limit > 0 else work.settings.search_limit
+    own = work.view.search_passages(args.query, _PASSAGES, _meaning(work, args.query))
     best = _of_turns(own)[:_COUNTED]
-    others = desk.view.search_sessions(args.query, _COUNTED)
+    others = work.view.search_sessions(args.query, _COUNTED)
     found = in_one_list(best[:limit], others[:limit], limit)
-    told, results, quoted = _within_budget(desk, _entries(desk, found, wanted, _answers(own)))
+    told, results, quoted = _within_budget(work, _entries(work, found, wanted, _answers(own)))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
-    space = happened(desk.space, {"type": "searched", "efforts": [*ids]})
+    space = happened(work.space, {"type": "searched", "efforts": [*ids]})
     result: dict[str, Any] = {"query": args.query[:_ECHOED], "results": results}
     more = len(best) + len(others) - told
     result |= {"more": more} if results else {"why": prompt("nothing_found")}
-    return desk.put(space), result, *quoted
+    return work.put(space), result, *quoted
 
 
 def _of_turns(found: Sequence[Found]) -> list[Found]:
@@ -104,23 +104,23 @@ def _answers(found: Sequence[Found]) -> dict[int, Found]:
 
 
 def _within_budget(
-    desk: Desk, entries: Iterable[Sequence[Entry]]
+    work: RunningTurn, entries: Iterable[Sequence[Entry]]
 ) -> tuple[int, list[Mapping[str, Any]], list[Recalled]]:
     """Return what there is room for, one result at least, and what each of them quotes.
 
     What an earlier call of this turn has found is only named: its text stands above. The number is
     that of results, which may have several entries.
     """
-    given = {_identity(part) for message in _above(desk) for part, _ in quotations(message)}
+    given = {_identity(part) for message in _above(work) for part, _ in quotations(message)}
     results: list[Mapping[str, Any]] = []
     quoted: list[Recalled] = []
-    free, told = desk.free, 0
+    free, told = work.free, 0
     for parts in entries:
         for at, (entry, recalled) in enumerate(parts):
             known = recalled is not None and _identity(entry) in given
             named = {name: entry[name] for name in _NAMING if name in entry}
             shown = named | {"above": True} if known else entry
-            free -= desk.count(compact(shown))
+            free -= work.count(compact(shown))
             if free >= 0 or not results:
                 results.append(shown)
                 quoted += [] if known or recalled is None else [recalled]
@@ -129,7 +129,7 @@ def _within_budget(
 
 
 def _entries(
-    desk: Desk,
+    work: RunningTurn,
     found: Sequence[Result],
     wanted: Collection[str],
     answers: Mapping[int, Found],
@@ -139,23 +139,23 @@ def _entries(
     Of an effort the first result has the summary.
     """
     own = [one for one in found if isinstance(one, Found)]
-    efforts = {one.id: one for one in desk.known([one.effort for one in own if one.effort])}
+    efforts = {one.id: one for one in work.known([one.effort for one in own if one.effort])}
     numbers = sorted({one.turn + step for one in own for step in (0, 1)})
-    records = {record.turn: record for record in desk.view.turns(numbers)}
+    records = {record.turn: record for record in work.view.turns(numbers)}
     told = {one.turn for one in own}
     for one in found:
         if isinstance(one, Elsewhere):
-            yield [_elsewhere(one) if one.effort else _said(desk, one, wanted)]
+            yield [_elsewhere(one) if one.effort else _said(work, one, wanted)]
         elif one.turn in records:
             record, after = records[one.turn], records.get(one.turn + 1)
             shown = _shown(record, one, answers.get(one.turn), wanted)
             effort = efforts.pop(one.effort or "", None)
-            parts = [_entry(desk, one, effort, (record, shown[0]))]
-            parts += [_entry(desk, one, None, (record, part)) for part in shown[1:]]
+            parts = [_entry(work, one, effort, (record, shown[0]))]
+            parts += [_entry(work, one, None, (record, part)) for part in shown[1:]]
             if after and shown[-1] and shown[-1].asks and after.turn not in told:
                 told.add(after.turn)
                 answer = replace(one, turn=after.turn, passage=0)
-                parts.append(_entry(desk, answer, None, (after, _part(after, 0, wanted))))
+                parts.append(_entry(work, answer, None, (after, _part(after, 0, wanted))))
             yield parts
 
 
@@ -180,15 +180,15 @@ def _part(record: Record, passage: int | None, wanted: Collection[str]) -> Excer
     return part or Excerpt(*best_piece(rendered(record.messages), wanted))
 
 
-def _above(desk: Desk) -> Iterator[Message]:
+def _above(work: RunningTurn) -> Iterator[Message]:
     """Yield the results of searches in this turn, those of the same message included.
 
     Where there is little room they may be, or may soon be, shortened: then none counts.
     """
-    cut = desk.line is not None and desk.view.running.turn in desk.line.short
-    if cut or desk.room - desk.used < desk.free:
+    cut = work.line is not None and work.view.running.turn in work.line.short
+    if cut or work.room - work.used < work.free:
         return
-    for message in (*desk.view.running.messages, *desk.results):
+    for message in (*work.view.running.messages, *work.results):
         if message["data"].get("name") == "search_efforts":
             yield message
 
@@ -197,19 +197,19 @@ def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(entry.get(name) for name in (*_NAMING, "excerpt"))
 
 
-def _meaning(desk: Desk, query: str) -> Meaning | None:
+def _meaning(work: RunningTurn, query: str) -> Meaning | None:
     """Return what the query means, None without a model that can say so."""
-    if desk.embedder is None:
+    if work.embedder is None:
         return None
     try:
-        return desk.embedder.meaning(query, desk.settings.semantic_floor)
+        return work.embedder.meaning(query, work.settings.semantic_floor)
     except EmbeddingError as error:
         _log.warning("searched by words alone, the query could not be embedded: %s", error)
         return None
 
 
 def _entry(
-    desk: Desk, found: Found, effort: Effort | None, shown: tuple[Record, Excerpt | None]
+    work: RunningTurn, found: Found, effort: Effort | None, shown: tuple[Record, Excerpt | None]
 ) -> Entry:
     """Return a result with its excerpt; its offset if one call of `read_log` stops before it."""
     record, part = shown
@@ -223,7 +223,7 @@ def _entry(
     if part is None:
         return entry, None
     log = rendered(record.messages)
-    if fit(log, desk.free, desk.count) < part.end:
+    if fit(log, work.free, work.count) < part.end:
         entry["offset"] = part.begin
     quoted = Recalled(found.turn, part.begin, part.end, score=round(found.score, 2))
     return entry | _quoted(log, part), quoted
@@ -249,10 +249,10 @@ def _elsewhere(found: Elsewhere) -> Entry:
     return entry, Recalled(found.tip.turn, 0, len(effort.summary), *place, score=score)
 
 
-def _said(desk: Desk, found: Elsewhere, wanted: Collection[str]) -> Entry:
+def _said(work: RunningTurn, found: Elsewhere, wanted: Collection[str]) -> Entry:
     """Return the best passage of a turn of another session, and the reference to it."""
     session, tip, score = session_name(found.owner), found.tip, round(found.score, 2)
-    (record,) = past(desk.view.archive, found.owner, tip).turns([tip.turn])
+    (record,) = past(work.view.archive, found.owner, tip).turns([tip.turn])
     part = _part(record, found.passage or 0, wanted) or Excerpt(0, 0)
     entry = {"session": session, "turn": tip.turn, "at": day_of(found.at)}
     quoted = Recalled(tip.turn, part.begin, part.end, session, tip.branch, score=score)

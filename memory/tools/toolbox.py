@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from ...prompts.loader import text as prompt
-from ..desk import Desk, banners_since
 from ..errors import ToolError
 from ..messages import Message
 from ..questions import Asks
+from ..running_turn import RunningTurn, banners_since
 from ..settings import describe
 from ..transcript import compact, reference
 from .arguments import (
@@ -34,13 +34,13 @@ from .search import search_efforts
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """All calls are run: the desk as they left it, and one result per call."""
+    """All calls are run: the turn as they left it, and one result per call."""
 
-    desk: Desk
+    work: RunningTurn
     results: tuple[Message, ...]
 
 
-_TOOLS: Mapping[str, tuple[type[Arguments], Callable[[Desk, Any], Any]]] = {
+_TOOLS: Mapping[str, tuple[type[Arguments], Callable[[RunningTurn, Any], Any]]] = {
     "open_effort": (Open, open_effort),
     "close_effort": (Active, close_effort),
     "switch_effort": (Active, switch_effort),
@@ -66,32 +66,32 @@ def schemas() -> list[dict[str, Any]]:
 
 
 def run(
-    desk: Desk,
+    work: RunningTurn,
     calls: Sequence[Mapping[str, Any]],
     others: frozenset[str],
     tell: Callable[[str], object] = lambda _: None,
     watch: Watch = lambda _call: lambda _result: None,
 ) -> Asks[Done]:
-    """Run calls one after the other, each on the desk that the one before left.
+    """Run calls one after the other, each on the turn that the one before left.
 
     `others` are the names of the application's tools, for the error about an unknown name; `tell`
     is told each banner as it happens, `watch` each call, and what that returns its result. A call
-    that fails leaves the desk as it was.
+    that fails leaves the work as it was.
     """
     results: list[Message] = []
     for call in calls:
-        before = desk.space
-        desk = replace(desk, results=tuple(results))
+        before = work.space
+        work = replace(work, results=tuple(results))
         ended = watch(call)
         try:
-            desk, result, artifact = yield from _run_one(desk, call, others)
+            work, result, artifact = yield from _run_one(work, call, others)
             results.append(result_message(call, result, artifact))
         except ToolError as error:
             results.append(result_message(call, {"error": str(error)}))
         ended(results[-1])
-        for banner in banners_since(before, desk.space):
+        for banner in banners_since(before, work.space):
             tell(banner)
-    return Done(desk, tuple(results))
+    return Done(work, tuple(results))
 
 
 def result_message(
@@ -107,7 +107,7 @@ def result_message(
     return {"type": "tool", "data": data}
 
 
-def _run_one(desk: Desk, call: Mapping[str, Any], others: frozenset[str]) -> Any:
+def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str]) -> Any:
     name = call["name"]
     if isinstance(call.get("args"), str) or call.get("type") == "invalid_tool_call":
         raise ToolError(
@@ -117,11 +117,11 @@ def _run_one(desk: Desk, call: Mapping[str, Any], others: frozenset[str]) -> Any
         known = ", ".join(sorted(NAMES | others))
         raise ToolError(f"there is no tool {_short(name)}; the tools are {known}")
     arguments, tool = _TOOLS[name]
-    outcome = tool(desk, _validated(arguments, name, call["args"]))
+    outcome = tool(work, _validated(arguments, name, call["args"]))
     if isinstance(outcome, Generator):
         outcome = yield from outcome
-    desk, result, *quoted = outcome
-    return desk, result, {"recalled": [reference(one) for one in quoted]} if quoted else None
+    work, result, *quoted = outcome
+    return work, result, {"recalled": [reference(one) for one in quoted]} if quoted else None
 
 
 def _validated(arguments: type[Arguments], name: str, args: Mapping[str, Any]) -> Arguments:

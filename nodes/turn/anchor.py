@@ -21,12 +21,12 @@ from ...memory import banners
 from ...memory.anchor import limited, newest, rendered
 from ...memory.context.timeline import packed as packed_line
 from ...memory.context.timeline import unpacked, with_anchor
-from ...memory.efforts import Workspace, happened
+from ...memory.efforts import EffortState, happened
 from ...memory.messages import speaks
 from ...memory.settings import Settings, resolve
 from ...memory.state_blocks import Cutter, appended, cut_content, passed
 from .messages import jsonable
-from .parts import Collaborators
+from .parts import AgentParts
 from .state import TurnState
 from .values import packed, workspace
 
@@ -36,14 +36,14 @@ def anchored(
     runtime: Runtime[Settings],
     answer: AIMessage,
     *,
-    collaborators: Collaborators,
+    parts: AgentParts,
 ) -> tuple[AIMessage, dict[str, Any]]:
     """Return the answer as users see it, and the update that keeps the rest.
 
     The last complete block becomes the anchor; what the model said goes on to `persist`. That an
     answer is nothing but a block is told in a banner: its message is empty.
     """
-    settings = resolve(runtime.context, collaborators.settings)
+    settings = resolve(runtime.context, parts.settings)
     said = jsonable(answer.content)
     seen = cut_content(said)
     if settings.anchor == "off" or seen is said:
@@ -51,7 +51,7 @@ def anchored(
     raw = {**state.get("raw_answers", {}), str(answer.id): said}
     update: dict[str, Any] = {"raw_answers": raw}
     before = workspace(state)
-    space = _with_anchor(before, said, settings, collaborators)
+    space = _with_anchor(before, said, settings, parts)
     if not (speaks(seen) or answer.tool_calls or answer.invalid_tool_calls):
         space = replace(space, banners=(*space.banners, banners.wordless()))
     for banner in space.banners[len(before.banners) :]:
@@ -65,19 +65,19 @@ def anchored(
 
 
 def _with_anchor(
-    space: Workspace, said: Any, settings: Settings, collaborators: Collaborators
-) -> Workspace:
+    space: EffortState, said: Any, settings: Settings, parts: AgentParts
+) -> EffortState:
     """Return the workspace after the block that a model wrote, the same one if it says nothing."""
     fields = newest(said)
     if fields is None:
         return space
     limit = settings.anchor_max_tokens
-    anchor = limited(fields, limit, collaborators.count)
+    anchor = limited(fields, limit, parts.count)
     if list(anchor.items()) == list(space.anchor.items()):
         return space
     banner = ""
     if anchor != fields:
-        banner = banners.anchor_cut(collaborators.count(rendered(fields)), limit)
+        banner = banners.anchor_cut(parts.count(rendered(fields)), limit)
     return happened(space, {"type": "anchored", "anchor": anchor}, banner)
 
 

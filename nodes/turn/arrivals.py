@@ -15,7 +15,7 @@ from ...memory.record import Owner
 from ...memory.view import View, past
 from ...memory.wellformed import no_result
 from ...prompts.loader import text as prompt
-from .messages import cleaned, plain, real, with_ids
+from .messages import cleaned, from_dicts, to_dicts, with_ids
 from .state import TurnState
 from .values import tip_of
 
@@ -113,7 +113,7 @@ class Arrivals:
 def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
     """Tell the messages in state apart; raises `InputError` if nothing is new."""
     found = told_apart(state)
-    if not found.new and found.left and not answered(plain(found.left)):
+    if not found.new and found.left and not answered(to_dicts(found.left)):
         return replace(found, new=_renamed(m for m in found.left if isinstance(m, HumanMessage)))
     found = _with_repeated(found, state, past(archive, owner, tip_of(state)))
     if not found.new:
@@ -169,7 +169,7 @@ def _marks(state: TurnState) -> Marks:
 def closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return what a broken turn left, with an error result for each call that has none."""
     why = prompt("no_result")
-    results = [ToolMessage(**no_result(call, why)["data"]) for call in unanswered(plain(left))]
+    results = [ToolMessage(**no_result(call, why)["data"]) for call in unanswered(to_dicts(left))]
     return [*left, *(result.model_copy(update={"id": str(uuid4())}) for result in results)]
 
 
@@ -188,14 +188,14 @@ def _with_repeated(found: Arrivals, state: TurnState, view: View) -> Arrivals:
     persisted, settled = state.get("persisted", 0), len(found.past)
     edited = 1 if found.new and found.last is not None else 0
     records = view.turns(range(persisted - settled + 1, persisted - edited + 1))
-    turns = [real(shown(view.messages(record))) for record in records]
+    turns = [from_dicts(shown(view.messages(record))) for record in records]
     known = {message.id: message for turn in turns for message in turn}
     repeated = [
         message
         for turn in found.past
         for message in turn
         if isinstance(message, HumanMessage) and message.id in known
-        if plain([message]) != plain([known[message.id]])
+        if to_dicts([message]) != to_dicts([known[message.id]])
     ]
     if not repeated:
         return found

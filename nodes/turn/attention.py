@@ -8,73 +8,65 @@ from langgraph.runtime import Runtime
 
 from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
-from ...memory.efforts import Workspace
+from ...memory.efforts import EffortState
 from ...memory.errors import AttentionError
 from ...memory.record import Owner
 from ...memory.settings import Settings, resolve
 from ...memory.view import View
-from .parts import Collaborators
+from .parts import AgentParts
 
 _log = logging.getLogger("ebbtide.attention")
 
 
-def attention_of(
-    owner: Owner, collaborators: Collaborators, settings: Settings
-) -> Attention | None:
+def attention_of(owner: Owner, parts: AgentParts, settings: Settings) -> Attention | None:
     """Return the attention of an owner, the agent's or the archive's; None for nobody."""
     if owner.anonymous:
         return None
-    kept = collaborators.archive.attention(
-        settings.attention_threshold, settings.attention_capacity
-    )
-    return collaborators.attention or kept
+    kept = parts.archive.attention(settings.attention_threshold, settings.attention_capacity)
+    return parts.attention or kept
 
 
 def surface(
-    space: Workspace,
+    space: EffortState,
     view: View,
     said: str,
     runtime: Runtime[Settings],
-    collaborators: Collaborators,
-) -> Workspace:
+    parts: AgentParts,
+) -> EffortState:
     """Return the workspace of a first turn with what is in its user's attention."""
     try:
-        here = _attended(view, runtime, collaborators)
+        here = _attended(view, runtime, parts)
         return space if here is None else here.surfaced(space, said)
     except AttentionError as error:
         _log.warning("session %r begins without memories: %s", view.owner.thread, error)
         return space
 
 
-def related(
-    view: View, said: str, runtime: Runtime[Settings], collaborators: Collaborators
-) -> Sequence[str]:
+def related(view: View, said: str, runtime: Runtime[Settings], parts: AgentParts) -> Sequence[str]:
     """Return the memories that a text is about."""
     try:
-        here = _attended(view, runtime, collaborators)
+        here = _attended(view, runtime, parts)
         return () if here is None else here.related(said)
     except AttentionError as error:
         _log.warning("session %r has no related memories: %s", view.owner.thread, error)
         return ()
 
 
-def changed(owner: Owner, collaborators: Collaborators) -> bool:
+def changed(owner: Owner, parts: AgentParts) -> bool:
     """Let the agent's attention know that the archive's table says something new of an owner.
 
     Tell whether it does.
     """
-    if collaborators.attention is None or owner.anonymous:
+    if parts.attention is None or owner.anonymous:
         return True
     try:
-        return collaborators.attention.changed(owner.user)
+        return parts.attention.changed(owner.user)
     except AttentionError as error:
         _log.warning("attention of %r may be a day old: %s", owner.user, error)
         return False
 
 
-def _attended(
-    view: View, runtime: Runtime[Settings], collaborators: Collaborators
-) -> Attended | None:
-    settings = resolve(runtime.context, collaborators.settings)
-    attention = attention_of(view.owner, collaborators, settings)
+def _attended(view: View, runtime: Runtime[Settings], parts: AgentParts) -> Attended | None:
+    settings = resolve(runtime.context, parts.settings)
+    attention = attention_of(view.owner, parts, settings)
     return None if attention is None else Attended(attention, view, settings, datetime.now(UTC))

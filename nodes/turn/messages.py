@@ -16,7 +16,7 @@ from ...prompts.loader import text as prompt
 AMessage = TypeVar("AMessage", bound=BaseMessage)
 
 
-def plain(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
+def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages in LangChain's serialised form, defaults left out, without lone surrogates.
 
     What JSON cannot hold (an artifact, say) becomes a marker that names its type. A message gives
@@ -25,7 +25,7 @@ def plain(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     return tuple({"type": message.type, "data": dict(_said(message))} for message in messages)
 
 
-def real(messages: Sequence[Message]) -> list[BaseMessage]:
+def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
     """Return the LangChain messages of plain ones; nothing but messages is ever constructed."""
     return messages_from_dict([dict(message) for message in messages])
 
@@ -113,7 +113,7 @@ def rounds(messages: Iterable[BaseMessage]) -> int:
 
 def cut_short(said: Sequence[BaseMessage], limit: int) -> list[BaseMessage]:
     """Return an answer that may call no tools: calls get an error result, and words follow."""
-    messages = plain(said)
+    messages = to_dicts(said)
     if not calls(messages[0]):
         return [*said]
     why = prompt("too_many_rounds", limit=limit)

@@ -12,18 +12,18 @@ from ...memory.attention.law import Attention
 from ...memory.compression.merge import Likeness
 from ...memory.context.assemble import fixed_parts, instructions
 from ...memory.context.timeline import Part
-from ...memory.desk import LAID_OUT
 from ...memory.embeddings import Embedder
 from ...memory.lately import Lately
 from ...memory.record import Record
 from ...memory.references import KeywordCache
+from ...memory.running_turn import LAID_OUT
 from ...memory.settings import Settings
 from ...memory.tokens import TokenCounter
 from ..llm.drive import Models
 
 
 @dataclass(frozen=True, slots=True)
-class Collaborators:
+class AgentParts:
     """The agent's parts. `schemas`: all tools as the provider sees them.
 
     `schema_tokens` have all of these together, `own_schema_tokens` those of the application alone:
@@ -61,15 +61,15 @@ class Collaborators:
         }
 
 
-def fixed(collaborators: Collaborators, settings: Settings) -> tuple[Part, Part]:
+def fixed(parts: AgentParts, settings: Settings) -> tuple[Part, Part]:
     """Return what is sent in any case: the system message, and the tool schemas."""
-    said = instructions(collaborators.system, settings)
-    return fixed_parts(said, collaborators.schema_tokens, collaborators.count)
+    said = instructions(parts.system, settings)
+    return fixed_parts(said, parts.schema_tokens, parts.count)
 
 
-def sizes(collaborators: Collaborators, settings: Settings) -> tuple[int, int]:
+def sizes(parts: AgentParts, settings: Settings) -> tuple[int, int]:
     """Return the tokens of the system message and of the tool schemas."""
-    if collaborators.fixed is not None:
-        return collaborators.fixed
-    system, tools = fixed(collaborators, settings)
+    if parts.fixed is not None:
+        return parts.fixed
+    system, tools = fixed(parts, settings)
     return system.tokens, tools.tokens

@@ -18,7 +18,7 @@ from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS, stored
 from ...memory.view import every_turn, past
 from .arrivals import MADE_HERE, closed, question
-from .messages import cleaned, plain, real, with_ids
+from .messages import cleaned, from_dicts, to_dicts, with_ids
 from .settling import commit
 from .state import TurnState, unpacked
 from .values import known_now, packed, saved, sealed, tip_of, workspace
@@ -39,7 +39,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     first = max(1, tip.turn - window + 1)
     records = archive.turns(owner, tip, range(first, tip.turn + 1))
     view = past(archive, owner, tip)
-    turns = [_identified(real(shown(view.messages(record)))) for record in records]
+    turns = [_identified(from_dicts(shown(view.messages(record)))) for record in records]
     gone = not records or digest(records[-1].messages) != records[-1].digest
     state = {
         **_memory(archive, owner, tip),
@@ -110,7 +110,7 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
     All messages up to it are in the past of that turn. What the user said last is never an end: a
     turn that failed may be asked again.
     """
-    said = plain(messages)
+    said = to_dicts(messages)
     marks_ = [mark([message]) for message in said]
     ends = [*range(_question(messages)), *range(_answer(messages), len(messages))]
     tips: dict[str, list[Tip]] = {}
@@ -256,7 +256,7 @@ def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
 
 
 def _group(state: TurnState, turn: int, messages: Sequence[BaseMessage]) -> Group:
-    kept = tuple(stored(message) for message in plain(messages))
+    kept = tuple(stored(message) for message in to_dicts(messages))
     return Group(
         turn,
         kept,

@@ -97,7 +97,7 @@ _MARK = {"by_hand": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ToolCommand:
     """A tool with its arguments, and the command as the user says it."""
 
     said: str
@@ -105,12 +105,12 @@ class Order:
     arguments: dict[str, Any]
 
 
-def question(order: Order) -> HumanMessage:
+def question(order: ToolCommand) -> HumanMessage:
     """Return the command as the user message of its turn."""
     return HumanMessage(order.said, id=str(uuid4()))
 
 
-def calling(order: Order) -> AIMessage:
+def calling(order: ToolCommand) -> AIMessage:
     """Return the call of the tool, as a model would make it."""
     call = {"name": order.tool, "args": order.arguments, "id": f"call_{uuid4().hex}"}
     message = AIMessage("", tool_calls=[call], response_metadata=_MARK, id=str(uuid4()))

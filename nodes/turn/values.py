@@ -17,16 +17,16 @@ from ...memory.context.budget import TURN_SHARE, effective_budget, room
 from ...memory.context.rebuild import after_turn
 from ...memory.context.timeline import packed as packed_line
 from ...memory.context.timeline import unpacked
-from ...memory.desk import Desk
-from ...memory.efforts import Workspace
+from ...memory.efforts import EffortState
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
 from ...memory.messages import Message, answered, clean
 from ...memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
+from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
 from ...memory.view import View, past
-from .messages import plain
-from .parts import Collaborators, sizes
+from .messages import to_dicts
+from .parts import AgentParts, sizes
 from .state import TurnState, repacked
 
 _LEAST_FREE = 256
@@ -104,9 +104,9 @@ def before(state: TurnState) -> Tip:
     return replace(tip, turn=min(tip.turn, state["turn"] - 1))
 
 
-def workspace(state: TurnState) -> Workspace:
+def workspace(state: TurnState) -> EffortState:
     """Return what the memory tools change."""
-    return Workspace(
+    return EffortState(
         turn=state.get("turn", 0),
         active=state.get("active_effort"),
         open=cast("Mapping[str, Mapping[str, int]]", state.get("open_efforts", {})),
@@ -129,7 +129,7 @@ def traced(state: TurnState) -> dict[str, Any]:
     return {"ebbtide_turn": state.get("turn", 0)} | ({"ebbtide_effort": effort} if effort else {})
 
 
-def packed(space: Workspace) -> dict[str, Any]:
+def packed(space: EffortState) -> dict[str, Any]:
     """Return the update that puts a workspace into the state."""
     return {
         "active_effort": space.active,
@@ -198,63 +198,59 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
 
 def said(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages of the running turn as they were said, with what users do not see."""
-    return with_blocks(plain(messages), state.get("raw_answers", {}))
+    return with_blocks(to_dicts(messages), state.get("raw_answers", {}))
 
 
-def desk(state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators) -> Desk:
+def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return what the memory tools and the context work on in this run."""
-    settings = run_settings(state, runtime, collaborators)
+    settings = run_settings(state, runtime, parts)
     space = workspace(state)
     messages = said(state, running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
-    owner = owner_of(state, runtime, settings, collaborators.archive)
-    view = View(collaborators.archive, owner, before(state), now)
-    return _desk(state, collaborators, view, settings)
+    owner = owner_of(state, runtime, settings, parts.archive)
+    view = View(parts.archive, owner, before(state), now)
+    return _work(state, parts, view, settings)
 
 
-def desk_at_rest(
-    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
-) -> Desk:
+def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return what the end of a turn works on: the state after the turn was committed."""
-    settings = run_settings(state, runtime, collaborators)
-    owner = owner_of(state, runtime, settings, collaborators.archive)
-    view = past(collaborators.archive, owner, tip_of(state))
-    return _desk(state, collaborators, view, settings)
+    settings = run_settings(state, runtime, parts)
+    owner = owner_of(state, runtime, settings, parts.archive)
+    view = past(parts.archive, owner, tip_of(state))
+    return _work(state, parts, view, settings)
 
 
-def view_after(desk: Desk, messages: Sequence[BaseMessage]) -> dict[str, Any]:
+def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, Any]:
     """Return the update of what the context shows after a turn of these messages."""
     calls = sum(isinstance(message, AIMessage) for message in messages)
-    return {} if desk.line is None else {"view": packed_line(after_turn(desk, desk.line, calls))}
+    return {} if work.line is None else {"view": packed_line(after_turn(work, work.line, calls))}
 
 
-def run_settings(
-    state: TurnState, runtime: Runtime[Settings], collaborators: Collaborators
-) -> Settings:
+def run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Settings:
     """Return the settings of a run, with the budget and the window that hold for its thread."""
-    return _windowed(_sized(resolve(runtime.context, collaborators.settings), state), state)
+    return _windowed(_sized(resolve(runtime.context, parts.settings), state), state)
 
 
-def _desk(state: TurnState, collaborators: Collaborators, view: View, settings: Settings) -> Desk:
+def _work(state: TurnState, parts: AgentParts, view: View, settings: Settings) -> RunningTurn:
     report = state.get("context_report", {})
-    fixed = sum(sizes(collaborators, settings))
+    fixed = sum(sizes(parts, settings))
     space_left = room(settings.context_budget, fixed)
     free = max(
         _LEAST_FREE,
         settings.context_budget - report.get("total", 0),
         int(TURN_SHARE * space_left) // 2,
     )
-    return Desk(
+    return RunningTurn(
         workspace(state),
         view,
         settings,
-        collaborators.count,
+        parts.count,
         room=space_left,
         free=free,
         used=max(0, report.get("total", 0) - fixed),
         line=unpacked(state.get("view")),
-        embedder=collaborators.embedder,
-        laid_out=collaborators.laid_out,
+        embedder=parts.embedder,
+        laid_out=parts.laid_out,
     )
 
 

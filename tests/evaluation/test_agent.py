@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.agent import BUDGET, EbbtideAgent
 from ebbtide.evaluation.errors import StrategyError
-from ebbtide.evaluation.strategy import Context, Means, as_messages, size, transcript
+from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, size, transcript
 from ebbtide.evaluation.template import Template, TemplateTurn, stands_in
 from ebbtide.evaluation.templates import read
 from tests.doubles import ScriptedModel
@@ -28,7 +28,7 @@ def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
 def lived(folder: Path, template: Template) -> tuple[list[Context], ScriptedModel]:
     """Let the agent live through a template; return its contexts and the model that compressed."""
     model = ScriptedModel(structured=quoting, answers=lambda _: "All is well.")
-    strategy = EbbtideAgent(Means(model, None, folder))
+    strategy = EbbtideAgent(StrategyInputs(model, None, folder))
     setup = template.initial_setup
     strategy.initialize(setup.original_goal, setup.hard_constraints)
     found, seen = [], 0
@@ -99,7 +99,7 @@ def turns(*roles: str) -> Sequence[TemplateTurn]:
 )
 def test_it_needs_turns_by_turns(tmp_path: Path, roles: tuple[str, ...]) -> None:
     """A template in which a user has no answer, or an answer no user, cannot be lived through."""
-    strategy = EbbtideAgent(Means(ScriptedModel(), None, tmp_path))
+    strategy = EbbtideAgent(StrategyInputs(ScriptedModel(), None, tmp_path))
     strategy.initialize("Paint.", [])
 
     with pytest.raises(StrategyError, match="the agent needs"):
@@ -108,7 +108,7 @@ def test_it_needs_turns_by_turns(tmp_path: Path, roles: tuple[str, ...]) -> None
 
 def test_an_answer_in_two_turns_is_one(tmp_path: Path) -> None:
     """What the assistant says in two turns after each other is one answer."""
-    strategy = EbbtideAgent(Means(ScriptedModel(), None, tmp_path))
+    strategy = EbbtideAgent(StrategyInputs(ScriptedModel(), None, tmp_path))
     strategy.initialize("Paint.", [])
     context = strategy.compress(turns("user", "assistant", "assistant"))
 

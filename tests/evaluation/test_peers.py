@@ -10,7 +10,7 @@ import pytest
 from ebbtide.evaluation.errors import StrategyError
 from ebbtide.evaluation.peers import DeepAgents, LangMem, Middleware
 from ebbtide.evaluation.strategies import chosen
-from ebbtide.evaluation.strategy import Means, as_messages, size, transcript
+from ebbtide.evaluation.strategy import StrategyInputs, as_messages, size, transcript
 from ebbtide.evaluation.template import Template
 from ebbtide.evaluation.templates import read
 from tests.doubles import ScriptedModel
@@ -34,7 +34,7 @@ def needs(package: str) -> pytest.MarkDecorator:
 
 def points(made: Any, template: Template, folder: Path) -> list[Any]:
     """Return the context of a peer at each point of a template."""
-    strategy = made(Means(ScriptedModel(answers=summary), None, folder))
+    strategy = made(StrategyInputs(ScriptedModel(answers=summary), None, folder))
     strategy.initialize("Paint.", [])
     strategy.update_goal("Rest.", "It rains.")
     return [strategy.compress(template.until(point.turn_id)) for point in template.points]
@@ -95,4 +95,4 @@ def test_a_peer_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "langmem.short_term", None)
 
     with pytest.raises(StrategyError, match="needs langmem"):
-        LangMem(Means(ScriptedModel(), None, tmp_path))
+        LangMem(StrategyInputs(ScriptedModel(), None, tmp_path))

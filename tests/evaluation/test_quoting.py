@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.quoting import ProtectedCore, SelectiveSalience, exchanges
-from ebbtide.evaluation.strategy import Context, Means, as_messages, recent, transcript
+from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, recent, transcript
 from ebbtide.evaluation.template import Template, folded, stands_in
 from ebbtide.evaluation.templates import read, shipped
 from ebbtide.memory.embeddings import Embedder
@@ -28,7 +28,7 @@ def items(*quotes: str) -> dict[str, Any]:
 
 def begun(made: type[ProtectedCore], template: Template, model: ScriptedModel) -> ProtectedCore:
     """Return a strategy that was told the goal of a template."""
-    strategy = made(Means(model, None, Path()))
+    strategy = made(StrategyInputs(model, None, Path()))
     setup = template.initial_setup
     strategy.initialize(setup.original_goal, setup.hard_constraints)
     return strategy
@@ -151,7 +151,7 @@ def test_without_a_background_nothing_changes() -> None:
 def test_embeddings_are_used_if_there_are_any() -> None:
     """With an embedding model what is quoted is compared by meaning."""
     model = Concepts()
-    strategy = ProtectedCore(Means(ScriptedModel(), Embedder(model), Path()))
+    strategy = ProtectedCore(StrategyInputs(ScriptedModel(), Embedder(model), Path()))
     strategy.initialize("Paint.", [])
     strategy.compress(SUPPORT.turns)
 

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from ebbtide.evaluation.errors import StrategyError
 from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory, RollingWindow, chosen
-from ebbtide.evaluation.strategy import Means, after, as_messages, recent, transcript
+from ebbtide.evaluation.strategy import StrategyInputs, after, as_messages, recent, transcript
 from ebbtide.evaluation.templates import read, shipped
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
@@ -16,9 +16,9 @@ from tests.evaluation.conversations import PORT, shed
 TURNS = shed().turns
 
 
-def means(folder: Path) -> Means:
+def means(folder: Path) -> StrategyInputs:
     """Return what a strategy works with, with a model that must not be asked."""
-    return Means(ScriptedModel(), None, folder)
+    return StrategyInputs(ScriptedModel(), None, folder)
 
 
 def test_a_turn_with_a_call_is_three_messages() -> None:
@@ -108,7 +108,7 @@ def test_every_strategy_has_its_name(name: str) -> None:
 def test_without_turns_the_context_is_the_last_one(tmp_path: Path, name: str) -> None:
     """To compress nothing is no error: at first the context is empty, then it stays as it is."""
     model = ScriptedModel(answers=["All is well."] * 9, structured=[{"new": [], "done": []}] * 9)
-    strategy = STRATEGIES[name](Means(model, None, tmp_path))
+    strategy = STRATEGIES[name](StrategyInputs(model, None, tmp_path))
     strategy.initialize("Find the port.", [])
 
     empty, first = strategy.compress(()), strategy.compress(TURNS)
@@ -126,7 +126,7 @@ def test_settings_reach_what_compresses(tmp_path: Path, name: str) -> None:
     )
     template = read("long-support-case")
     small = Settings(context_budget=3_000)
-    strategy = STRATEGIES[name](Means(slow, None, tmp_path, small))
+    strategy = STRATEGIES[name](StrategyInputs(slow, None, tmp_path, small))
     strategy.initialize(template.initial_setup.original_goal, [])
 
     context = strategy.compress(template.until(template.points[-1].turn_id))

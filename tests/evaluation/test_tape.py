@@ -11,19 +11,28 @@ from langchain_core.messages.ai import UsageMetadata
 from pydantic import BaseModel
 
 from ebbtide.evaluation.errors import TapeError
-from ebbtide.evaluation.tape import Answers, Library, Tape, Usage, header, library, line, named
+from ebbtide.evaluation.tape import (
+    Answers,
+    Library,
+    RecordedModel,
+    Usage,
+    header,
+    library,
+    line,
+    named,
+)
 from tests.doubles import ScriptedModel, call
 from tests.openai_server import Structured, serving
 
 USED = UsageMetadata(input_tokens=10, output_tokens=2, total_tokens=12)
 
 
-def taped(tape: Tape, *answers: Any) -> ScriptedModel:
+def taped(tape: RecordedModel, *answers: Any) -> ScriptedModel:
     """Return a model on a tape."""
     return ScriptedModel(answers=[*answers]).model_copy(update={"cache": tape})
 
 
-def recorded(tmp_path: Path, tape: Tape) -> Answers:
+def recorded(tmp_path: Path, tape: RecordedModel) -> Answers:
     """Return a tape after a round trip through a file."""
     path = tmp_path / "tape.jsonl"
     written = line("a/b/1", tape.answers, {"digest": "{}"})
@@ -33,12 +42,12 @@ def recorded(tmp_path: Path, tape: Tape) -> Answers:
 
 def test_answers_are_played_again(tmp_path: Path) -> None:
     """A recorded trial gives the same answers, calls and usage included, and asks no model."""
-    tape = Tape()
+    tape = RecordedModel()
     model = taped(
         tape, AIMessage("One.", usage_metadata=USED), call("look", what="é\u2028\ud800"), "One."
     )
     said = [model.invoke("same"), model.invoke("same"), model.invoke("same")]
-    again = Tape(recorded(tmp_path, tape))
+    again = RecordedModel(recorded(tmp_path, tape))
     player = taped(again)
     heard = [player.invoke("other"), player.invoke("other"), player.invoke("other")]
 
@@ -50,13 +59,13 @@ def test_answers_are_played_again(tmp_path: Path) -> None:
 
 def test_a_call_that_is_repeated_is_one(tmp_path: Path) -> None:
     """A call that fails and is made again is played again as the one that succeeded."""
-    tape = Tape()
+    tape = RecordedModel()
     model = taped(tape, OSError("gone"), "There.")
     with pytest.raises(OSError, match="gone"):
         model.invoke("a")
     failed = tape.failed
     model.invoke("a")
-    player = taped(Tape(recorded(tmp_path, tape)))
+    player = taped(RecordedModel(recorded(tmp_path, tape)))
 
     assert (failed, tape.failed) == (1, 0)
     assert player.invoke("a").text == "There."
@@ -64,7 +73,7 @@ def test_a_call_that_is_repeated_is_one(tmp_path: Path) -> None:
 
 def test_a_call_that_failed_for_good_is_counted() -> None:
     """A call that is never answered stays open, whatever comes after it."""
-    tape = Tape()
+    tape = RecordedModel()
     model = taped(tape, OSError("gone"), "There.")
     with pytest.raises(OSError, match="gone"):
         model.invoke("a")
@@ -75,7 +84,7 @@ def test_a_call_that_failed_for_good_is_counted() -> None:
 
 def test_a_call_too_many_is_noticed(tmp_path: Path) -> None:
     """A call that was never recorded is an error, and is counted."""
-    tape = Tape(recorded(tmp_path, Tape()))
+    tape = RecordedModel(recorded(tmp_path, RecordedModel()))
 
     with pytest.raises(TapeError, match="no recorded answer for call 1"):
         taped(tape, "New.").invoke("a")
@@ -84,11 +93,11 @@ def test_a_call_too_many_is_noticed(tmp_path: Path) -> None:
 
 def test_structured_answers_are_recorded(tmp_path: Path) -> None:
     """Structured output is played again through the model's own parser."""
-    tape = Tape()
+    tape = RecordedModel()
     model = ScriptedModel(structured=[{"score": 1}]).model_copy(update={"cache": tape})
     schema = {"title": "S", "type": "object", "properties": {"score": {"type": "integer"}}}
     said = model.with_structured_output(schema).invoke("a")
-    player = taped(Tape(recorded(tmp_path, tape)))
+    player = taped(RecordedModel(recorded(tmp_path, tape)))
 
     assert player.with_structured_output(schema).invoke("a") == said == {"score": 1}
 
@@ -101,11 +110,11 @@ class Port(BaseModel):
 
 def test_a_parsed_answer_is_recorded(tmp_path: Path) -> None:
     """OpenAI's client keeps the parsed object in its message; it is played again as it was."""
-    tape = Tape()
+    tape = RecordedModel()
     with serving(Structured({"port": 8443})) as server:
         model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x", cache=tape)
         said = model.with_structured_output(Port).invoke("Which port?")
-    player = model.model_copy(update={"cache": Tape(recorded(tmp_path, tape))})
+    player = model.model_copy(update={"cache": RecordedModel(recorded(tmp_path, tape))})
 
     assert player.with_structured_output(Port).invoke("Which port?") == said == Port(port=8443)
 
@@ -156,7 +165,7 @@ def test_a_damaged_file(tmp_path: Path, text: str) -> None:
 
 def test_a_tape_is_not_cleared() -> None:
     """LangChain's call to clear its caches does not touch a tape."""
-    tape = Tape()
+    tape = RecordedModel()
     taped(tape, AIMessage("One.", usage_metadata=USED)).invoke("a")
     tape.clear()
 

@@ -12,7 +12,7 @@ from ebbtide.evaluation.matching import lexical
 from ebbtide.evaluation.probes import Probes
 from ebbtide.evaluation.results import Job, TrialResult
 from ebbtide.evaluation.strategy import Context, as_messages
-from ebbtide.evaluation.tape import Tape
+from ebbtide.evaluation.tape import RecordedModel
 from ebbtide.evaluation.template import Template, TemplateTurn
 from ebbtide.evaluation.trial import Trial, digest
 from tests.doubles import ScriptedModel
@@ -70,7 +70,7 @@ def tried(
     judging = Judge("j", ScriptedModel(answers=judge), tmp_path)
     judging.begin()
     probes = Probes(model, judging, "You paint.")
-    return Trial(JOB, template or shed(), strategy, Tape(), probes, lexical).run(), model
+    return Trial(JOB, template or shed(), strategy, RecordedModel(), probes, lexical).run(), model
 
 
 def test_a_strategy_is_told_in_order(tmp_path: Any) -> None:
@@ -144,7 +144,7 @@ def test_a_strategy_that_fails_ends_its_trial(tmp_path: Any) -> None:
 
 def test_without_a_judge_nothing_is_asked() -> None:
     """Without a judge there are the scores that need no model."""
-    result = Trial(JOB, shed(), Last(), Tape(), None, lexical).run()
+    result = Trial(JOB, shed(), Last(), RecordedModel(), None, lexical).run()
 
     assert result.points[0].goal_coherence is None
     assert result.points[0].compression_ratio < 1
@@ -153,7 +153,7 @@ def test_without_a_judge_nothing_is_asked() -> None:
 
 def test_a_tape_that_missed_a_call_is_an_error() -> None:
     """A strategy that hides a missing recorded answer does not hide it from the result."""
-    tape = Tape(())
+    tape = RecordedModel(())
     tape.missing = 2
     result = Trial(JOB, shed(), Last(), tape, None, lexical).run()
 
@@ -171,7 +171,7 @@ def test_a_template_is_known_by_its_digest() -> None:
 @pytest.mark.parametrize("field", ["drift", "cost"])
 def test_results_are_numbers(field: str) -> None:
     """A result that is not a number cannot be kept."""
-    result = Trial(JOB, shed(), Last(), Tape(), None, lexical).run()
+    result = Trial(JOB, shed(), Last(), RecordedModel(), None, lexical).run()
 
     with pytest.raises(ValueError, match=field):
         type(result.points[0])(**{**result.points[0].model_dump(), field: float("nan")})

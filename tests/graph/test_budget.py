@@ -11,7 +11,7 @@ from ebbtide import Settings, create_memory_agent
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.transcript import rendered
-from ebbtide.nodes.turn.messages import plain
+from ebbtide.nodes.turn.messages import to_dicts
 from tests.agents import Talk, talk
 from tests.doubles import ScriptedModel, Sent, call, together
 
@@ -26,7 +26,9 @@ def look_up(key: str) -> str:
 
 def tokens(sent: Sent) -> int:
     """Count a request as it was sent: tool schemas and messages."""
-    return REPLY_OVERHEAD + count_tools(sent.tools) + sum(map(count_message, plain(sent.messages)))
+    return (
+        REPLY_OVERHEAD + count_tools(sent.tools) + sum(map(count_message, to_dicts(sent.messages)))
+    )
 
 
 def largest(here: Talk) -> int:

@@ -13,7 +13,7 @@ from ebbtide import Settings
 from ebbtide.memory.messages import Message, text
 from ebbtide.memory.names import numbers
 from ebbtide.memory.tokens import count_messages, count_tools
-from ebbtide.nodes.turn.messages import plain
+from ebbtide.nodes.turn.messages import to_dicts
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 
@@ -28,7 +28,7 @@ def look_up() -> str:
 
 def shared(before: Sequence[BaseMessage], now: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     """Return the messages that two requests begin with alike, byte for byte."""
-    pairs = zip(plain(before), plain(now), strict=False)
+    pairs = zip(to_dicts(before), to_dicts(now), strict=False)
     alike = next((at for at, (one, other) in enumerate(pairs) if one != other), len(before))
     return now[:alike]
 
@@ -54,7 +54,7 @@ def calls(here: Talk, words: str, **options: Any) -> list[Call]:
     found = [step["assemble_context"]["memory"] for step in steps if "assemble_context" in step]
     sent = here.model.sent[begin:]
     return [
-        Call(plain(one.messages), one.tools, memory["context_report"])
+        Call(to_dicts(one.messages), one.tools, memory["context_report"])
         for one, memory in zip(sent, found, strict=True)
     ]
 
@@ -91,7 +91,7 @@ def test_the_prefix_is_what_the_request_before_began_with(tmp_path: Path) -> Non
         before = sent[-2].messages if len(sent) > 1 else []
         alike = shared(before, sent[-1].messages)
         tools = count_tools(sent[-1].tools) if alike else 0
-        found.append(said == tools + count_messages(plain(alike)))
+        found.append(said == tools + count_messages(to_dicts(alike)))
         begin += len(alike)
 
     assert found == [True] * 6

@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field
 from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
-from ebbtide.nodes.turn.messages import plain
+from ebbtide.nodes.turn.messages import to_dicts
 from tests.agents import THREAD
 from tests.draws import examples
 from tests.openai_bill import billed, billed_messages, billed_tools
@@ -101,7 +101,7 @@ def png(width: int, height: int) -> str:
 
 def counted(messages: list[BaseMessage]) -> int:
     """Return our count of a request without tools."""
-    return REPLY_OVERHEAD + sum(count_message(message) for message in plain(messages))
+    return REPLY_OVERHEAD + sum(count_message(message) for message in to_dicts(messages))
 
 
 @st.composite
@@ -194,7 +194,7 @@ def test_flat_tools_count_what_is_billed() -> None:
     """For what the published arithmetic covers, the count is the bill."""
     size = {"type": "string", "description": "One of three.", "enum": ["S", "M", "XL"]}
     parameters = {"type": "object", "properties": {"size": size, "unit": size}}
-    function = {"name": "order", "description": "Order it.", "parameters": parameters}
+    function = {"name": "order", "description": "ToolCommand it.", "parameters": parameters}
     tools = [{"type": "function", "function": function}] * 3
 
     assert count_tools(tools) == billed_tools(tools)

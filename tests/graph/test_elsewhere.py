@@ -14,7 +14,7 @@ from ebbtide.prompts.loader import text as prompt
 from tests.agents import SUMMARY, Talk, talk
 from tests.doubles import call, together
 from tests.graph.journeys import quoted, using
-from tests.memory.desks import LONG_ENOUGH
+from tests.memory.conversations import LONG_ENOUGH
 from tests.zipped import revealed
 
 AUTH = "a/auth-bug"

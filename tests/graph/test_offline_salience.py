@@ -11,7 +11,7 @@ from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.nodes.llm.structured import ask
-from tests.memory.desks import ai, call, human, tool
+from tests.memory.conversations import ai, call, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
 TURNS = [

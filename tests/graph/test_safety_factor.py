@@ -13,7 +13,7 @@ from ebbtide import DiskArchive, Settings, create_memory_agent, restore
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
-from ebbtide.nodes.turn.messages import plain
+from ebbtide.nodes.turn.messages import to_dicts
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -25,7 +25,7 @@ def reporting(share: float, text: str = "Fine.") -> Callable[[Any], AIMessage]:
 
     def answer(messages: Any) -> AIMessage:
         size = REPLY_OVERHEAD + count_tools(schemas())
-        read = round(share * (size + sum(map(count_message, plain(messages)))))
+        read = round(share * (size + sum(map(count_message, to_dicts(messages)))))
         usage: Any = {"input_tokens": read, "output_tokens": 1, "total_tokens": read + 1}
         return AIMessage(text, usage_metadata=usage, response_metadata={"model_name": "greedy-1"})
 

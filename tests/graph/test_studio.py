@@ -18,7 +18,7 @@ from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.settings import Settings
-from ebbtide.nodes.turn.parts import Collaborators
+from ebbtide.nodes.turn.parts import AgentParts
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 
@@ -39,10 +39,10 @@ def strict() -> Iterator[BlockBuster]:
         yield blocking
 
 
-def parts(agent: CompiledStateGraph[Any, Any, Any, Any]) -> Collaborators:
+def parts(agent: CompiledStateGraph[Any, Any, Any, Any]) -> AgentParts:
     """Return what an agent works with."""
     assert isinstance(agent.builder, MemoryGraph)
-    return agent.builder.collaborators
+    return agent.builder.parts
 
 
 @pytest.mark.usefixtures("strict")

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from ebbtide import Settings
-from ebbtide.nodes.turn.messages import plain
+from ebbtide.nodes.turn.messages import to_dicts
 from ebbtide.nodes.turn.state import unpacked
 from tests.agents import talk
 from tests.doubles import call
@@ -39,7 +39,7 @@ def test_a_smaller_room_changes_nothing_before_the_next_rebuild(tmp_path: Path) 
     here.say("Hello.")
     here.say("Now.", context={"ambient_window": 5})
     here.say("And now?", context={"ambient_window": 5})
-    sent = [plain(one.messages) for one in here.model.sent[2:]]
+    sent = [to_dicts(one.messages) for one in here.model.sent[2:]]
 
     assert here.model.sent[2].text.count("a long goal") > 50
     assert all(after[: len(before)] == before for before, after in pairwise(sent))

@@ -9,7 +9,7 @@ from ebbtide import Settings
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
-from ebbtide.nodes.turn.messages import plain
+from ebbtide.nodes.turn.messages import to_dicts
 from tests.agents import THREAD, talk
 from tests.doubles import call, words
 
@@ -42,7 +42,7 @@ def test_the_counter_of_the_application_counts_everything(tmp_path: Path) -> Non
 
     report = here.say("how are you")["memory"]["context_report"]
 
-    sent = sum(count_message(message, words) for message in plain(here.last))
+    sent = sum(count_message(message, words) for message in to_dicts(here.last))
     assert report["total"] == 3 + sent + count_tools(schemas(), words)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.memory.desks import Conversation, conversation
+from tests.memory.conversations import Conversation, conversation
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ebbtide.memory.context.timeline import Timeline, WorkingContext, with_ancho
 from ebbtide.memory.context.turns import whole_tokens
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
-from tests.memory.desks import Conversation, call, human, tool
+from tests.memory.conversations import Conversation, call, human, tool
 
 TOOLS: Mapping[str, tuple[str, str]] = {
     "open": ("open_effort", "name"),
@@ -74,7 +74,7 @@ def has_last_turns(context: WorkingContext, talk: Conversation) -> bool:
 
     Beside them the running turn may have half of the room, if it is so large that it is shortened.
     """
-    view, line = talk.desk.view, context.timeline
+    view, line = talk.work.view, context.timeline
     last = view.turns(range(max(1, talk.tip.turn - LAST_TURNS + 1), talk.tip.turn + 1))
     there = [one.turn for one in last if one.status != "erased"]
     sizes = Counter[int | None]()  # with their markers
@@ -85,7 +85,7 @@ def has_last_turns(context: WorkingContext, talk: Conversation) -> bool:
     now = view.running.turn
     half = int(TURN_SHARE * talk.room) if now in line.short else 0
     said = max(sizes[now], half, count_messages(talk.messages, talk.count))
-    said += sum(max(sizes[one.turn], whole_tokens(talk.desk, one)) for one in last)
+    said += sum(max(sizes[one.turn], whole_tokens(talk.work, one)) for one in last)
     return said + sizes[None] - talk.fixed > high_water(talk.room, 0)
 
 

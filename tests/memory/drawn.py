@@ -19,7 +19,7 @@ from ebbtide.memory.salience import Compression, Item, Kind
 from ebbtide.memory.tokens import count
 from ebbtide.memory.view import past
 from tests.memory.contexts import layout, take
-from tests.memory.desks import OWNER, Conversation, call, count_words
+from tests.memory.conversations import OWNER, Conversation, call, count_words
 
 Step: TypeAlias = tuple[str, Any]
 Turns: TypeAlias = list[tuple[dict[str, Any], list[Step]]]
@@ -111,7 +111,7 @@ def compress(
     stored = talk.archive.commit_compression(OWNER, talk.tip, made)
     event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
     talk.space = happened(talk.space, event)
-    talk.line = rebuilt(talk.desk, "compressed", talk.line)
+    talk.line = rebuilt(talk.work, "compressed", talk.line)
 
 
 def in_a_row(

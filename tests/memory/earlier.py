@@ -1,7 +1,7 @@
 """Earlier sessions for tests: another thread of the same user that concluded an effort."""
 
 from ebbtide.memory.tools.summary import EffortSummary
-from tests.memory.desks import Conversation
+from tests.memory.conversations import Conversation
 
 FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
 LOG = ("The login fails with error 401 all the time.", "The interceptor belongs in api.ts now.")

@@ -27,7 +27,7 @@ from tests.memory.contexts import (
     tokens,
     well_formed,
 )
-from tests.memory.desks import Conversation, conversation, count_words
+from tests.memory.conversations import Conversation, conversation, count_words
 
 VIOLATIONS = ("over", "miscounted", "torn", "moved", "shuffled", "lost")
 SCRIPTS = (

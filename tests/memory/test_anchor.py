@@ -13,7 +13,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.state_blocks import END, FIELDS, START
 from ebbtide.prompts.loader import names
-from tests.memory.desks import Conversation, ai, call, count_words, human, tool
+from tests.memory.conversations import Conversation, ai, call, count_words, human, tool
 
 GOAL = {"Goal": "ship 1.2"}
 

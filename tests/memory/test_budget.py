@@ -18,7 +18,7 @@ from tests.memory.contexts import (
     tokens,
     well_formed,
 )
-from tests.memory.desks import Conversation, call, conversation
+from tests.memory.conversations import Conversation, call, conversation
 from tests.memory.drawn import ABOVE_THE_FLOOR, COUNTERS, TURNS, Turns, accepted, held, in_a_row
 
 
@@ -73,8 +73,8 @@ def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> 
     with conversation() as talk:
         said = accepted(talk, turns, above)
         talk.ask("Read it.")
-        records = talk.desk.view.turns(range(1, talk.tip.turn + 1))
-        kept = [talk.desk.view.messages(record) for record in records]
+        records = talk.work.view.turns(range(1, talk.tip.turn + 1))
+        kept = [talk.work.view.messages(record) for record in records]
         talk.free = free
         read = [everything(talk, record.turn) for record in records[-1:]]
 

@@ -3,16 +3,16 @@
 import pytest
 
 from ebbtide.memory.decay import decayed
-from ebbtide.memory.efforts import Workspace
+from ebbtide.memory.efforts import EffortState
 from ebbtide.memory.settings import Settings
 
 SETTINGS = Settings(decay_threshold=3, summary_eviction_threshold=20)
 
 
-def at(turn: int, expanded: int | None = None, **summaries: int) -> Workspace:
+def at(turn: int, expanded: int | None = None, **summaries: int) -> EffortState:
     """Return a workspace with one open effort, summaries, and `a` expanded or not."""
     entry = {"expanded_turn": 1, "last_referenced_turn": expanded, "turns": [1]}
-    return Workspace(
+    return EffortState(
         turn=turn,
         active="o",
         open={"o": {"opened_turn": 1, "last_active_turn": 1, "last_referenced_turn": 1}},

@@ -4,7 +4,7 @@ import pytest
 
 from ebbtide.memory.banners import surfaced
 from ebbtide.memory.references import own_words, qualified_words
-from tests.memory.desks import LONG_ENOUGH, Conversation, call
+from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import conclude, earlier
 
 AUTH = "t1/auth-bug"

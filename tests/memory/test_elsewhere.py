@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.memory.names import qualified, session_name
 from ebbtide.memory.record import DEFAULT_USER, Owner
-from tests.memory.desks import LONG_ENOUGH, Conversation, call
+from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
 AUTH = "t1/auth-bug"
@@ -15,14 +15,14 @@ AUTH = "t1/auth-bug"
 def test_a_concluded_effort_is_seen_by_its_qualified_id(talk: Conversation) -> None:
     """The effort comes with that id, and with its log as the other session has it."""
     before = earlier(talk)
-    view = talk.desk.view
+    view = talk.work.view
     effort = view.effort(AUTH, ())
 
     assert effort is not None
     assert (effort.id, effort.status, effort.summary, effort.turn) == (AUTH, "concluded", FIX, 3)
     assert view.efforts_named([AUTH], ()) == (effort,)
     assert view.log_turns(AUTH) == (2, 3)
-    assert view.log(AUTH) == before.desk.view.turns([2, 3])
+    assert view.log(AUTH) == before.work.view.turns([2, 3])
     assert view.compression(AUTH) is None
 
 
@@ -30,7 +30,7 @@ def test_efforts_come_in_the_order_of_their_ids(talk: Conversation) -> None:
     """Those of this session and of others are named in one call, unknown ones left out."""
     earlier(talk)
     talk.effort("css", LONG_ENOUGH)
-    named = talk.desk.view.efforts_named(["t9/x", AUTH, "y", "css", "t1/y"], ())
+    named = talk.work.view.efforts_named(["t9/x", AUTH, "y", "css", "t1/y"], ())
 
     assert [effort.id for effort in named] == [AUTH, "css"]
 
@@ -39,20 +39,20 @@ def test_this_session_is_named_too(talk: Conversation) -> None:
     """An id that names the running session itself is the effort as this session knows it."""
     talk.effort("css", LONG_ENOUGH)
     talk.ask("And now?")
-    view = talk.desk.view
+    view = talk.work.view
 
     assert view.effort("thread/css", talk.space.events) == view.effort("css", talk.space.events)
     assert view.session("thread") is view
-    assert talk.desk.find("thread/CSS").id == "css"
+    assert talk.work.find("thread/CSS").id == "css"
     assert talk.call("reopen_effort", effort_id="thread/css")["status"] == "reopened"
-    assert talk.desk.find("thread/css").status == "open"
+    assert talk.work.find("thread/css").status == "open"
 
 
 def test_what_is_open_elsewhere_is_not_seen(talk: Conversation) -> None:
     """An effort is seen as long as it is concluded: before, and reopened, it is not there."""
     before = earlier(talk)
     before.turn("Next.", call("open_effort", name="css"))
-    view = talk.desk.view
+    view = talk.work.view
     assert view.effort("t1/css", ()) is None
 
     before.turn("Once more.", call("reopen_effort", effort_id="auth-bug"))
@@ -67,7 +67,7 @@ def test_another_user_sees_nothing(talk: Conversation, user: str) -> None:
     earlier(talk)
     other = talk.beside("t2", user)
     other.ask("What do you know?")
-    view = other.desk.view
+    view = other.work.view
 
     assert view.session("t1") is None
     assert view.effort(AUTH, ()) is None
@@ -80,7 +80,7 @@ def test_each_user_sees_their_own(talk: Conversation) -> None:
     """Two users with threads of the same name see each their own effort."""
     earlier(talk)
     earlier(talk, summary="Bob's own work.", user="bob")
-    view = talk.beside("t2", "bob").desk.view
+    view = talk.beside("t2", "bob").work.view
     effort = view.effort(AUTH, ())
 
     assert effort is not None
@@ -93,8 +93,8 @@ def test_who_is_anonymous_has_no_other_sessions(talk: Conversation) -> None:
     nobody = talk.beside("t2", DEFAULT_USER)
     nobody.effort("css", LONG_ENOUGH)
 
-    assert nobody.desk.view.effort(AUTH, ()) is None
-    assert nobody.desk.view.effort("t2/css", ()) is not None
+    assert nobody.work.view.effort(AUTH, ()) is None
+    assert nobody.work.view.effort("t2/css", ()) is not None
 
 
 def test_the_newest_branch_counts(talk: Conversation) -> None:
@@ -102,15 +102,15 @@ def test_the_newest_branch_counts(talk: Conversation) -> None:
     before = earlier(talk)
     after_auth, after_auth_space = before.tip, before.space
     conclude(before, "css", "The grid is fixed.")
-    assert talk.desk.view.effort("t1/css", ()) is not None
+    assert talk.work.view.effort("t1/css", ()) is not None
 
     fork = replace(before, tip=after_auth, space=after_auth_space, day=22)
     fork.turn("Something else entirely.")
-    view = talk.desk.view
+    view = talk.work.view
 
     assert view.effort("t1/css", ()) is None
     assert view.effort(AUTH, ()) is not None
-    assert view.log(AUTH) == before.desk.view.turns([2, 3])
+    assert view.log(AUTH) == before.work.view.turns([2, 3])
 
 
 def test_only_turns_of_the_effort_are_shown_after_a_fork(talk: Conversation) -> None:
@@ -120,12 +120,12 @@ def test_only_turns_of_the_effort_are_shown_after_a_fork(talk: Conversation) -> 
     opened = replace(before, day=22)
     before.turn(*LOG[:1])
     before.turn(LONG_ENOUGH, call("close_effort"))
-    assert [one.turn for one in talk.desk.view.turns_of(AUTH, [1, 2, 3])] == [1, 2, 3]
+    assert [one.turn for one in talk.work.view.turns_of(AUTH, [1, 2, 3])] == [1, 2, 3]
 
     opened.turn("Done at once. " + LONG_ENOUGH, call("close_effort"))
     opened.turn("A secret that belongs to nothing.")
 
-    assert [one.turn for one in talk.desk.view.turns_of(AUTH, [1, 2, 3])] == [1, 2]
+    assert [one.turn for one in talk.work.view.turns_of(AUTH, [1, 2, 3])] == [1, 2]
 
 
 @pytest.mark.parametrize("thread", ["Büro 2/a", "x" * 300, "a@b~c", "", "..", "日本語", "t:1.2"])
@@ -133,12 +133,12 @@ def test_a_session_of_any_name_is_found(talk: Conversation, thread: str) -> None
     """Odd names are quoted, long ones hashed and looked for among the user's sessions."""
     earlier(talk, thread)
     owner = Owner("ada", thread)
-    view = talk.desk.view
+    view = talk.work.view
     effort = view.effort(qualified(owner, "auth-bug"), ())
 
     assert effort is not None
     assert effort.id == qualified(owner, "auth-bug")
-    assert talk.desk.find(effort.id) == effort
+    assert talk.work.find(effort.id) == effort
     assert talk.archive.session_named("ada", session_name(owner)) == owner
     assert talk.archive.session_named("bob", session_name(owner)) is None
 
@@ -157,7 +157,7 @@ def test_a_name_of_nothing_is_not_there(talk: Conversation, name: str) -> None:
     talk.ask("Show it.")
     result = talk.call("expand_effort", effort_id=name)
 
-    assert talk.desk.view.effort(name, ()) is None
+    assert talk.work.view.effort(name, ()) is None
     assert len(result["error"]) < 500
     assert "error" in talk.call("read_log", turns=1, session=name or "-")
 
@@ -170,8 +170,8 @@ def test_a_session_that_is_gone_is_not_there(talk: Conversation) -> None:
     talk.call("expand_effort", effort_id=AUTH)
     assert talk.archive.delete_session(before.owner).sessions
 
-    assert talk.desk.view.effort(AUTH, ()) is None
-    assert talk.desk.known([AUTH]) == ()
+    assert talk.work.view.effort(AUTH, ()) is None
+    assert talk.work.known([AUTH]) == ()
     assert all(FIX not in str(message) for message in talk.context.messages)
     assert "error" in talk.call("expand_effort", effort_id=AUTH)
     assert before.owner not in talk.archive.sessions("ada")

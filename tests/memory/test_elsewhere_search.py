@@ -12,7 +12,7 @@ from ebbtide.memory.transcript import Recalled, recalled, restored, stored
 from ebbtide.memory.view import past
 from ebbtide.prompts.loader import text as prompt
 from tests.draws import examples
-from tests.memory.desks import LONG_ENOUGH, OWNER, Conversation, call, conversation
+from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, conversation
 from tests.memory.earlier import FIX, LOG, archived, conclude, earlier
 
 AUTH = "t1/auth-bug"
@@ -129,7 +129,7 @@ def test_it_comes_back_as_it_was_sent(talk: Conversation) -> None:
     seen = talk.messages
     record = talk.answer()
 
-    assert talk.desk.view.messages(record)[:-1] == seen
+    assert talk.work.view.messages(record)[:-1] == seen
     assert FIX in str(seen)
     assert FIX not in str(record.messages)
 
@@ -159,7 +159,7 @@ def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
     talk.archive.erase(before.owner, before.tip, 3)
     found, read = [
         message["data"]["content"]
-        for message in talk.desk.view.messages(record)
+        for message in talk.work.view.messages(record)
         if message["type"] == "tool"
     ]
 
@@ -175,8 +175,8 @@ def test_who_lost_the_session_reads_nothing(talk: Conversation) -> None:
     nobody = Recalled(2, 0, 9, "t9", "main", "auth-bug")
     earlier(talk)
 
-    assert [talk.desk.view.recall(one) for one in (gone, nobody)] == ["", ""]
-    assert talk.desk.view.recall(Recalled(2, 0, 9, "t1", "main", "no-such")) == ""
+    assert [talk.work.view.recall(one) for one in (gone, nobody)] == ["", ""]
+    assert talk.work.view.recall(Recalled(2, 0, 9, "t1", "main", "no-such")) == ""
 
 
 def test_a_reference_names_nobody_else(talk: Conversation) -> None:
@@ -184,8 +184,8 @@ def test_a_reference_names_nobody_else(talk: Conversation) -> None:
     earlier(talk)
     found = Recalled(3, 0, len(FIX), "t1", "main", "auth-bug")
 
-    assert talk.desk.view.recall(found) == FIX
-    assert talk.beside("t2", "bob").desk.view.recall(found) == ""
+    assert talk.work.view.recall(found) == FIX
+    assert talk.beside("t2", "bob").work.view.recall(found) == ""
 
 
 @settings(max_examples=examples(12))
@@ -205,7 +205,7 @@ def test_any_text_comes_back_byte_for_byte(said: str, data: st.DataObject) -> No
         seen = talk.messages
         record = talk.answer()
 
-        assert talk.desk.view.messages(record)[:-1] == seen
+        assert talk.work.view.messages(record)[:-1] == seen
 
 
 WHERE = [

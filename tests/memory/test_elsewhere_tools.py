@@ -7,7 +7,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.transcript import Recalled, recalled, stored
 from ebbtide.memory.wellformed import NAME
 from ebbtide.prompts.loader import text as prompt
-from tests.memory.desks import LONG_ENOUGH, Conversation, call
+from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
 AUTH = "t1/auth-bug"
@@ -64,7 +64,7 @@ def test_a_turn_that_is_too_long_points_into_its_session(here: Conversation) -> 
     read = here.call("read_log", turns=1, offset=offset, session="t2")
 
     assert 'session="t2") reads on]' in tail
-    assert here.desk.view.recall(recalled(here.messages[-1])[0]) == read["turns"][0]["text"] != ""
+    assert here.work.view.recall(recalled(here.messages[-1])[0]) == read["turns"][0]["text"] != ""
 
 
 def test_turns_that_it_has_not_are_refused(here: Conversation) -> None:
@@ -156,7 +156,7 @@ def test_it_is_read_on(here: Conversation) -> None:
         how = result["next"]
 
     assert len(parts) > 1
-    assert "".join(parts) == here.desk.view.recall(Recalled(2, 0, 9_999, "t1", "main"))
+    assert "".join(parts) == here.work.view.recall(Recalled(2, 0, 9_999, "t1", "main"))
 
 
 def test_without_a_session_it_is_this_one(here: Conversation) -> None:
@@ -231,7 +231,7 @@ def test_nothing_of_it_is_extracted(here: Conversation) -> None:
     here.call("read_log", turns=2, session="t1")
     here.call("search_efforts", query="interceptor")
     here.answer(LONG_ENOUGH)
-    log = here.desk.view.log("mine")
+    log = here.work.view.log("mine")
     read = "".join(parts(log, 1_000, here.count))
 
     assert LONG_ENOUGH in read

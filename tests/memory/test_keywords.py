@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.references import KeywordCache, Keywords, counted, keywords, keywords_of
-from tests.memory.desks import Conversation, conversation
+from tests.memory.conversations import Conversation, conversation
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def talk() -> Iterator[Conversation]:
 
 def of(talk: Conversation, name: str) -> frozenset[str]:
     """Return the keywords of an effort."""
-    (effort,) = talk.desk.known([name])
-    return frozenset(keywords_of(talk.desk, effort, talk.keywords))
+    (effort,) = talk.work.known([name])
+    return frozenset(keywords_of(talk.work, effort, talk.keywords))
 
 
 def test_heading_comes_before_what_the_log_repeats() -> None:
@@ -72,7 +72,7 @@ def test_the_newest_turns_are_read(talk: Conversation) -> None:
 def test_the_cache_holds_those_used_last(talk: Conversation) -> None:
     """Over its limit the cache drops what was used longest ago, and makes it again."""
     cache, made = KeywordCache(limit=2), list[str]()
-    keys = {name: (talk.desk.view.owner, "main", Effort(name, "open"), 1, (1, 1)) for name in "abc"}
+    keys = {name: (talk.work.view.owner, "main", Effort(name, "open"), 1, (1, 1)) for name in "abc"}
 
     def get(name: str) -> None:
         def make() -> Keywords:

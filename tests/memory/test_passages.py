@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.messages import Message
 from ebbtide.memory.search import LONGEST, passages, placed, spans
 from ebbtide.memory.transcript import offsets, rendered
-from tests.memory.desks import ai, call, human, tool
+from tests.memory.conversations import ai, call, human, tool
 
 SENTENCE = "This sentence is one of very many that are all the same. "
 PARAGRAPH = SENTENCE * 9

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from ebbtide.memory.messages import Message, calls, text
 from tests.draws import examples
 from tests.memory.contexts import take
-from tests.memory.desks import Conversation, conversation
+from tests.memory.conversations import Conversation, conversation
 from tests.memory.drawn import ABOVE_THE_FLOOR, TURNS, Turns, held
 
 READS_ON = re.compile(
@@ -33,7 +33,7 @@ def written(messages: tuple[Message, ...]) -> Iterator[str]:
 
 def misleading(talk: Conversation) -> list[str]:
     """Return the pointers of the context that do not read what is missing where they stand."""
-    log = talk.desk.view.render
+    log = talk.work.view.render
     said = "\n\0\n".join(written(talk.context.messages))
     wrong = []
     for found in READS_ON.finditer(said):

@@ -11,7 +11,7 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.transcript import Recalled, compact, recalled, rendered, restored, stored
 from ebbtide.memory.view import past
-from tests.memory.desks import OWNER, Conversation, ai, call, human, tool
+from tests.memory.conversations import OWNER, Conversation, ai, call, human, tool
 
 LOG = 'user: "q" \\ é 中 🙂\n\ttool: {"text":"x"}\x00\x85'
 RANGE = {"turn": 2, "offset": 3, "end": 20}
@@ -145,7 +145,7 @@ def test_what_was_read_comes_back_from_the_archive(talk: Conversation) -> None:
     seen = talk.messages
     record = talk.answer()
 
-    assert talk.desk.view.messages(record)[:-1] == seen
+    assert talk.work.view.messages(record)[:-1] == seen
     assert record.messages[:-1] == tuple(stored(message) for message in seen)
 
 

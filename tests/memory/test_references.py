@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Event
-from tests.memory.desks import Conversation, call, conversation, human
+from tests.memory.conversations import Conversation, call, conversation, human
 
 AUTH = "The gateway answers 401 since the certificate was rotated."
 CSS = "The header is teal, and the sidebar overlaps the footer."
@@ -257,4 +257,4 @@ def test_what_the_archive_lost_still_counts(talk: Conversation) -> None:
     talk.space = type(talk.space)(5, None, {}, {}, {"lost": 2})
 
     assert referenced(talk, "What was lost?") == ["lost"]
-    assert Effort("lost", "concluded") in talk.desk.known(["lost"])
+    assert Effort("lost", "concluded") in talk.work.known(["lost"])

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.efforts import EMPTY, Workspace, applied, replay
+from ebbtide.memory.efforts import EMPTY, EffortState, applied, replay
 from ebbtide.memory.messages import Message
 from tests.draws import examples
-from tests.memory.desks import OWNER, Conversation, call, conversation
+from tests.memory.conversations import OWNER, Conversation, call, conversation
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 CALLS = st.one_of(
@@ -31,7 +31,7 @@ CALLS = st.one_of(
 SCRIPTS = st.lists(st.lists(CALLS, max_size=6), min_size=1, max_size=8)
 
 
-def ordered(space: Workspace) -> dict[str, Any]:
+def ordered(space: EffortState) -> dict[str, Any]:
     """Return a workspace with its mappings as lists, so that their order counts."""
     return {
         "turn": space.turn,

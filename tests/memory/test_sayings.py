@@ -7,7 +7,7 @@ import pytest
 from ebbtide.memory.messages import Message
 from ebbtide.memory.tools.toolbox import NAMES
 from ebbtide.memory.transcript import OWN_TOOLS, sayings
-from tests.memory.desks import ai, call, human, tool
+from tests.memory.conversations import ai, call, human, tool
 
 
 @pytest.mark.parametrize(

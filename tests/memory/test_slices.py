@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.tokens import count, fit, fit_end, slices
-from tests.memory.desks import count_words
+from tests.memory.conversations import count_words
 
 TEXTS = st.text(alphabet=st.sampled_from("ab \n中é🙂"), max_size=400)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.memory.tokens import TokenCounter, count
-from tests.memory.desks import count_words
+from tests.memory.conversations import count_words
 from tests.memory.soaking import VIOLATIONS, soak
 
 NONE = dict.fromkeys(VIOLATIONS, 0)

@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.memory.terms import content, terms, words
-from tests.memory.desks import Conversation
+from tests.memory.conversations import Conversation
 
 
 @pytest.mark.parametrize(

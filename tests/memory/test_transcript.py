@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Group
 from ebbtide.memory.transcript import rendered, transcript
-from tests.memory.desks import ai, call, human, tool
+from tests.memory.conversations import ai, call, human, tool
 
 RECALLED = {"recalled": [{"turn": 2, "offset": 5, "end": 90}]}
 TWO = {"recalled": [*RECALLED["recalled"], {"turn": 4, "offset": 0, "end": 7}]}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ebbtide.memory.record import Tip
 from ebbtide.memory.view import View, past
-from tests.memory.desks import OWNER, Conversation, call
+from tests.memory.conversations import OWNER, Conversation, call
 
 
 def test_committed_turns_are_seen(talk: Conversation) -> None:
@@ -12,7 +12,7 @@ def test_committed_turns_are_seen(talk: Conversation) -> None:
     talk.turn("one")
     talk.turn("two")
     talk.ask("three")
-    view = talk.desk.view
+    view = talk.work.view
 
     assert [record.turn for record in view.turns([2, 1, 3, 99])] == [1, 2]
     assert view.turns([]) == ()
@@ -22,7 +22,7 @@ def test_the_running_turn_is_rendered_from_its_messages(talk: Conversation) -> N
     """A turn that is not committed can be read so far."""
     talk.turn("one", answer="first")
     talk.ask("two")
-    view = talk.desk.view
+    view = talk.work.view
 
     assert view.render(1) == "user: one\nassistant: first"
     assert view.render(2) == "user: two"
@@ -33,15 +33,15 @@ def test_an_effort_is_as_the_running_turn_left_it(talk: Conversation) -> None:
     """Events of the running turn come before what the archive knows."""
     talk.turn("go", call("open_effort", name="a"))
     talk.ask("done")
-    before = talk.desk.view.effort("a", talk.space.events)
+    before = talk.work.view.effort("a", talk.space.events)
     talk.call("close_effort")
-    after = talk.desk.view.effort("a", talk.space.events)
+    after = talk.work.view.effort("a", talk.space.events)
 
     assert before is not None
     assert before.status == "open"
     assert after is not None
     assert (after.status, after.turn) == ("concluded", 2)
-    assert talk.desk.view.effort("b", talk.space.events) is None
+    assert talk.work.view.effort("b", talk.space.events) is None
 
 
 def test_a_log_ends_in_the_running_turn_if_asked(talk: Conversation) -> None:
@@ -49,7 +49,7 @@ def test_a_log_ends_in_the_running_turn_if_asked(talk: Conversation) -> None:
     talk.turn("small talk")
     talk.turn("go", call("open_effort", name="a"))
     talk.ask("on")
-    view = talk.desk.view
+    view = talk.work.view
 
     assert view.log_turns("a") == (2,)
     assert [turn.turn for turn in view.log("a")] == [2]
@@ -63,7 +63,7 @@ def test_ambient_turns_are_those_without_an_effort(talk: Conversation) -> None:
     talk.effort("a", "two", "three")
     talk.turn("four")
     talk.turn("five")
-    view = talk.desk.view
+    view = talk.work.view
 
     assert view.ambient_turns(2) == (4, 5)
     assert view.ambient_turns(9) == (1, 4, 5)
@@ -75,7 +75,7 @@ def test_the_newest_efforts_come_first(talk: Conversation) -> None:
     talk.effort("a", "one")
     talk.effort("b", "two")
     talk.effort("c", "three")
-    listed = talk.desk.view.efforts(2)
+    listed = talk.work.view.efforts(2)
 
     assert [effort.id for effort in listed.efforts] == ["c", "b"]
     assert listed.total == 3
@@ -86,7 +86,7 @@ def test_an_older_state_sees_its_own_past_only(talk: Conversation) -> None:
     talk.turn("one")
     first = talk.tip
     talk.effort("a", "two")
-    view = replace(talk.desk.view, tip=first)
+    view = replace(talk.work.view, tip=first)
 
     assert view.turns([1, 2]) == talk.archive.turns(OWNER, first, [1])
     assert view.effort("a", ()) is None
@@ -104,7 +104,7 @@ def test_without_a_running_turn_nothing_is_on_top(talk: Conversation) -> None:
 
 def test_before_the_first_turn_there_is_nothing(talk: Conversation) -> None:
     """A session that was never written to is empty, not an error."""
-    view = View(talk.archive, OWNER, Tip(), talk.desk.view.running)
+    view = View(talk.archive, OWNER, Tip(), talk.work.view.running)
 
     assert (view.turns([1]), view.ambient_turns(5), view.ambient_count()) == ((), (), 0)
     assert view.efforts(5).total == 0

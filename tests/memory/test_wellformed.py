@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.messages import Message, calls, fenced, speaks, text
 from ebbtide.memory.wellformed import NAME, no_result, note, wellformed
 from ebbtide.prompts.loader import text as prompt
-from tests.memory.desks import ai, call, human, tool
+from tests.memory.conversations import ai, call, human, tool
 
 ONE, TWO = call("look_up", call_id="1", key="a"), call("look_up", call_id="2", key="b")
 SYSTEM: Message = {"type": "system", "data": {"content": "Be brief."}}

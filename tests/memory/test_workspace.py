@@ -5,9 +5,9 @@ from functools import reduce
 
 import pytest
 
-from ebbtide.memory.efforts import EMPTY, Workspace, applied, evicted, within_limit, without
+from ebbtide.memory.efforts import EMPTY, EffortState, applied, evicted, within_limit, without
 
-BUSY = Workspace(
+BUSY = EffortState(
     turn=9,
     active="c",
     open={
@@ -45,7 +45,7 @@ def test_an_open_effort_keeps_when_it_was_opened_and_referenced() -> None:
 )
 def test_no_effort_takes_over(closed: list[str], active: str | None) -> None:
     """With the active effort closed none is active; closing others leaves it active."""
-    space = reduce(Workspace.closed, closed, BUSY)
+    space = reduce(EffortState.closed, closed, BUSY)
 
     assert space.active == active
 

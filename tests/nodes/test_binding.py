@@ -13,8 +13,8 @@ from tests.doubles import ScriptedModel, Sent
 def sent(root: Path, kind: str, *, last: bool) -> Sent:
     """Return what a model of this kind is sent."""
     model = ScriptedModel(answers=["ok"], kind=kind)
-    collaborators = build_memory_graph(model, archive=DiskArchive(root)).collaborators
-    bound(collaborators, last=last).invoke("hi")
+    parts = build_memory_graph(model, archive=DiskArchive(root)).parts
+    bound(parts, last=last).invoke("hi")
     return model.sent[0]
 
 

@@ -57,7 +57,14 @@ def test_what_the_functions_return_can_be_named() -> None:
     ours = {one.__name__ for one in types if one.__module__.startswith("ebbtide")}
 
     assert "Explanation" in ours
-    assert {"Commanded", "ErasureReport", "Rebuilt", "Report", "ShownContext", "TurnPage"} <= ours
+    assert {
+        "CommandResult",
+        "ErasureReport",
+        "Rebuilt",
+        "Report",
+        "ShownContext",
+        "TurnPage",
+    } <= ours
     assert ours <= {*commands.__all__}
 
 

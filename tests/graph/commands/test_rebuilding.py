@@ -11,7 +11,7 @@ from ebbtide.graph.erase.checkpoints import last_node
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
-from ebbtide.nodes.turn.messages import plain
+from ebbtide.nodes.turn.messages import to_dicts
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -94,7 +94,7 @@ def test_the_model_is_asked_within_the_budget(tmp_path: Path) -> None:
 
     commands.rebuild_anchor(here.agent, THREAD, model=True)
 
-    assert 3_900 < REPLY_OVERHEAD + count_messages(plain(here.last)) <= 4_000
+    assert 3_900 < REPLY_OVERHEAD + count_messages(to_dicts(here.last)) <= 4_000
 
 
 @pytest.mark.parametrize("answer", [ConnectionError("gone"), "no block"])

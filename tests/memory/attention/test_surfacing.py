@@ -7,7 +7,7 @@ import pytest
 from ebbtide.memory.attention.surfacing import Attended
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
-from tests.memory.desks import Conversation
+from tests.memory.conversations import Conversation
 from tests.memory.earlier import FIX, LOG
 
 AUTH = "t1/auth-bug"
@@ -19,7 +19,7 @@ def attended(talk: Conversation, *keywords: str) -> Attended:
     there, attention = talk.beside("t1"), talk.archive.attention(40, 200)
     there.replies.append(EffortSummary(summary=FIX, keywords=[*keywords], importance=80))
     there.effort("auth-bug", *LOG)
-    return Attended(attention, talk.desk.view, Settings(), NOW)
+    return Attended(attention, talk.work.view, Settings(), NOW)
 
 
 @pytest.mark.parametrize(

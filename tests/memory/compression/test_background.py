@@ -13,7 +13,7 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.settings import Settings
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.asking import answered
-from tests.memory.desks import ai, call, count_words, human, tool
+from tests.memory.conversations import ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
 OLD = Known("It began well.", ("Port 8443.",), ("Port 8080.",))

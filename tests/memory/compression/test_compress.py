@@ -13,7 +13,7 @@ from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.salience import Compression, Item, Kind, without_turn
 from tests.memory.asking import answered
-from tests.memory.desks import Conversation, call
+from tests.memory.conversations import Conversation, call
 
 RULE = "Orders must never be deleted."
 OLD, NEW = "The limit is 10 MB.", "The limit is now 25 MB."
@@ -39,11 +39,11 @@ def passed(
     talk: Conversation, replies: Sequence[Any], old: Compression | None = None
 ) -> tuple[list[Question], Compressed]:
     """Compress all turns after those of an old compression; return what was asked and made."""
-    view = talk.desk.view
+    view = talk.work.view
     numbers = [turn for turn in view.log_turns("shop") if old is None or turn > old.through]
-    (effort,) = talk.desk.known(["shop"])
+    (effort,) = talk.work.known(["shop"])
     due = Due(effort, old or None, view.turns(numbers), live=900, kept=0)
-    asked, made = answered(compress(talk.desk, due, lexical), replies)
+    asked, made = answered(compress(talk.work, due, lexical), replies)
     assert made is not None
     return asked, made
 
@@ -193,7 +193,7 @@ def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
     _, many = passed(shop, [found(*quotes), "They began."])
     _, long = passed(shop, [found(said), "They began."])
 
-    limit = item_limit(shop.desk)
+    limit = item_limit(shop.work)
     assert many.made is not None
     assert long.made is not None
     assert 0 < sum(shop.count(item.quote) for item in many.made.items) <= limit

@@ -6,7 +6,7 @@ from ebbtide.memory.compression.core import MOST, Goals, core, kind_of
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
-from tests.memory.desks import ai, human, tool
+from tests.memory.conversations import ai, human, tool
 
 GOALS = Goals(
     "Log in again",

@@ -20,7 +20,7 @@ from ebbtide.memory.compression.due import (
 from ebbtide.memory.compression.extract import readable_at_once
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.salience import Compression, Item, Kind
-from tests.memory.desks import OWNER, Conversation, call
+from tests.memory.conversations import OWNER, Conversation, call
 
 LONG, HUGE = "word " * 60, "word " * 600
 SIZES = st.lists(st.integers(1, 1_000), max_size=30)
@@ -52,7 +52,7 @@ def compressed(talk: Conversation, through: int, **chosen: Any) -> Compression:
 
 def overdue(talk: Conversation) -> Due | None:
     """Return what is to be compressed now."""
-    return due(talk.desk, stored(talk.desk))
+    return due(talk.work, stored(talk.work))
 
 
 def test_an_effort_in_its_share_is_not_due(shop: Conversation) -> None:
@@ -71,7 +71,7 @@ def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation
     assert found.effort.id == "shop"
     assert [record.turn for record in found.leaving] == [*range(1, found.through + 1)]
     assert found.through <= talk.tip.turn - talk.settings.recent_turns
-    assert found.live > share_of(talk.desk)
+    assert found.live > share_of(talk.work)
 
 
 def test_what_the_next_turn_would_cut_is_compressed_before(shop: Conversation) -> None:
@@ -79,16 +79,16 @@ def test_what_the_next_turn_would_cut_is_compressed_before(shop: Conversation) -
 
     That is in a full context, and if the effort alone has more than is left of it.
     """
-    desk = grown(shop, 14).desk
-    full = replace(desk, used=desk.room * 9 // 10, line=Timeline(desk.view.tip.turn))
-    empty, small = replace(full, used=desk.room // 2), replace(full, room=2 * desk.room)
+    work = grown(shop, 14).work
+    full = replace(work, used=work.room * 9 // 10, line=Timeline(work.view.tip.turn))
+    empty, small = replace(full, used=work.room // 2), replace(full, room=2 * work.room)
 
     found = due(full, stored(full))
 
     assert found is not None
     assert found.through == shop.tip.turn - shop.settings.recent_turns
     assert found.live <= share_of(full)
-    assert [due(one, {}) for one in (desk, empty, replace(small, used=small.room))] == [None] * 3
+    assert [due(one, {}) for one in (work, empty, replace(small, used=small.room))] == [None] * 3
 
 
 def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
@@ -101,7 +101,7 @@ def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
 
     found = overdue(talk)
 
-    limit = readable_at_once(talk.desk.settings)
+    limit = readable_at_once(talk.work.settings)
     assert found is not None
     assert (limit, [record.turn for record in found.leaving]) == (4_000, [1, 2, 3, 4, 5, 6, 7])
 
@@ -163,16 +163,16 @@ def test_one_that_the_state_does_not_name_is_adopted(shop: Conversation) -> None
     """It was stored before the run was cut off, or the state was rebuilt."""
     made = compressed(shop, 2)
 
-    assert adoptable(shop.desk, stored(shop.desk)) == made
+    assert adoptable(shop.work, stored(shop.work)) == made
 
 
 def test_items_have_half_of_low_water_at_most(shop: Conversation) -> None:
     """And never more than the setting says."""
-    low = LOW * share_of(shop.desk)
+    low = LOW * share_of(shop.work)
 
-    assert item_limit(shop.desk) == int(low / 2) < shop.settings.salience_max_tokens
+    assert item_limit(shop.work) == int(low / 2) < shop.settings.salience_max_tokens
     shop.set(salience_max_tokens=100)
-    assert item_limit(shop.desk) == 100
+    assert item_limit(shop.work) == 100
 
 
 @given(SIZES, st.integers(1, 5), st.integers(0, 2_000), st.integers(0, 1_000))

@@ -15,7 +15,7 @@ from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.asking import answered
-from tests.memory.desks import ai, call, count_words, human, tool
+from tests.memory.conversations import ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downtime", "keep v1"))
 TURNS = [Group(n, (human(f"Step {n}: open port {n}."), ai("Done.")), "") for n in (4, 5)]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.compression.sources import Source, legible, parts, sources
 from ebbtide.memory.record import Group
 from ebbtide.memory.state_blocks import END, START
-from tests.memory.desks import ai, call, count_words, human, tool
+from tests.memory.conversations import ai, call, count_words, human, tool
 
 READ = '{"turn":1,"text":"The port is 8443.","next_offset":null}'
 ARTIFACT = {"recalled": [{"turn": 1, "offset": 0, "end": 17}]}

@@ -12,7 +12,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
 from tests.draws import examples
-from tests.memory.desks import ai, call, count_words, human, tool
+from tests.memory.conversations import ai, call, count_words, human, tool
 
 OUTPUT = "\n".join(f"row {n:04} | host-{n} | {n * 37 % 9973} ms" for n in range(3_000))
 RECALLED = '{"turn":1,"text":"The vault opens at nine.","next_offset":null}'

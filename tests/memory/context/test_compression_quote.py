@@ -8,7 +8,7 @@ from ebbtide.memory.context.front import quote
 from ebbtide.memory.messages import text
 from ebbtide.memory.salience import Compression, Item, Kind
 from ebbtide.memory.tokens import count_message
-from tests.memory.desks import count_words
+from tests.memory.conversations import count_words
 
 RULE = Item(Kind.CONSTRAINT, "Never delete an order.", 2)
 OLD = Item(Kind.FACT, "The limit is 10 MB.", 3, superseded_by="aaaaaaaaaaaa")

@@ -10,7 +10,7 @@ from ebbtide.memory.messages import text, unquoted
 from ebbtide.memory.metrics import report
 from ebbtide.memory.view import every_turn
 from tests.memory.contexts import begins, tokens, well_formed
-from tests.memory.desks import LONG_ENOUGH, OWNER, Conversation, call
+from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
 AUTH, CSS = "t1/auth-bug", "t2/css"
@@ -149,8 +149,8 @@ def test_the_longest_unreferenced_are_cut_first(here: Conversation) -> None:
     here.answer()
     conclude(here, "mine", "Ours is done.")
     here.turn(f"About {CSS}.")
-    desks = (replace(here.desk, room=room) for room in range(2_000, 100, -10))
-    kept = dict.fromkeys(summaries_within(desk, here.tip.turn, 1) for desk in desks)
+    works = (replace(here.work, room=room) for room in range(2_000, 100, -10))
+    kept = dict.fromkeys(summaries_within(work, here.tip.turn, 1) for work in works)
 
     assert [*kept] == [(AUTH, CSS, "mine"), (CSS, "mine"), (CSS,), ()]
 

@@ -7,7 +7,7 @@ from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.messages import text
 from ebbtide.memory.tools.summary import EffortSummary
 from tests.memory.contexts import begins
-from tests.memory.desks import LONG_ENOUGH, Conversation
+from tests.memory.conversations import LONG_ENOUGH, Conversation
 
 FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
 QUESTION = "Which interceptor calls refresh tokens in axios?"
@@ -27,7 +27,7 @@ def stored(talk: Conversation) -> None:
 def lines(talk: Conversation) -> list[str]:
     """Return the lines of the hints that the running turn began with."""
     given = [e["hints"] for e in talk.space.events if e["type"] == "hinted"]
-    return [line for one in given for line in hint_lines(talk.desk.view, one)]
+    return [line for one in given for line in hint_lines(talk.work.view, one)]
 
 
 def hinted(talk: Conversation, question: str) -> list[str]:
@@ -79,9 +79,9 @@ def test_what_is_in_the_context_needs_no_hint(talk: Conversation) -> None:
 
     assert hinted(talk, QUESTION) == hinted(talk, "What about the auth bug?") == []
     talk.ask("How is the grey cat called that hunts?")
-    assert hints(talk.desk, Timeline(2, (1, 2))) == []
-    assert hints(talk.desk, Timeline(1, (1,))) == []
-    assert len(hints(talk.desk, Timeline(2))) == 1
+    assert hints(talk.work, Timeline(2, (1, 2))) == []
+    assert hints(talk.work, Timeline(1, (1,))) == []
+    assert len(hints(talk.work, Timeline(2))) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_an_effort_without_room_for_its_line_is_hinted_at(
     talk.turn("Right.")
     talk.ask("What about the auth bug?")
 
-    assert bool(hints(talk.desk, line)) == there
+    assert bool(hints(talk.work, line)) == there
 
 
 @pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (3, 2)])
@@ -165,7 +165,7 @@ def test_a_record_holds_no_text_of_a_hint(talk: Conversation) -> None:
     gone = {"effort": "gone", "offset": 0}
 
     assert record.events == ({"type": "hinted", "hints": [{"effort": "auth-bug", "offset": 0}]},)
-    assert hint_lines(talk.desk.view, [gone, {"turn": 99, "offset": 0}]) == []
+    assert hint_lines(talk.work.view, [gone, {"turn": 99, "offset": 0}]) == []
 
 
 def test_a_hint_is_no_reference(talk: Conversation) -> None:

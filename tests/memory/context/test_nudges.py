@@ -8,7 +8,7 @@ from ebbtide.memory.context.notes import nudge
 from ebbtide.memory.messages import text
 from ebbtide.memory.terms import telling
 from tests.memory.contexts import begins
-from tests.memory.desks import OWNER, Conversation, call
+from tests.memory.conversations import OWNER, Conversation, call
 
 MIXED = (
     ("What is the capital of Australia?", "Canberra. Any other questions?"),
@@ -30,7 +30,7 @@ def held(talk: Conversation, turns: Sequence[tuple[str, str]]) -> None:
 def nudged(talk: Conversation, question: str) -> str:
     """Return the nudge beside this question."""
     talk.ask(question)
-    return nudge(talk.desk)
+    return nudge(talk.work)
 
 
 def shown(talk: Conversation, questions: Sequence[str]) -> list[bool]:
@@ -137,7 +137,7 @@ def test_a_decision_ends_the_nudge(talk: Conversation, decision: dict[str, objec
     talk.run(decision)
 
     assert before == STILL_OPEN
-    assert nudge(talk.desk) == ""
+    assert nudge(talk.work) == ""
 
 
 def test_an_effort_that_became_active_again_has_its_time(talk: Conversation) -> None:

@@ -12,7 +12,7 @@ from ebbtide.memory.messages import Message, text
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count
 from ebbtide.memory.transcript import offsets, rendered
-from tests.memory.desks import Conversation, ai, call, count_words, human, tool
+from tests.memory.conversations import Conversation, ai, call, count_words, human, tool
 
 POINTER = re.compile(
     r'\n\[… (\d+) tokens left out; read_log\(turns="(\d+)", offset=(\d+)\) reads on …\]'
@@ -142,7 +142,7 @@ def test_what_was_read_says_where_it_reads_on(talk: Conversation) -> None:
     talk.turn(LONG)
     talk.ask("Read it.")
     whole = talk.call("read_log", turns=1)
-    said = talk.desk.view.running
+    said = talk.work.view.running
     *_, shown = previewed(said, said.messages, Limits(results=40), count_words)
     short = json.loads(text(shown))
 

@@ -12,7 +12,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.salience import Compression
 from ebbtide.memory.tools.summary import EffortSummary
 from tests.memory.contexts import begins
-from tests.memory.desks import LONG_ENOUGH, Conversation, ai, call, tool
+from tests.memory.conversations import LONG_ENOUGH, Conversation, ai, call, tool
 
 RESULT = "word " * 400
 
@@ -57,10 +57,10 @@ def crowded(talk: Conversation) -> Conversation:
 @pytest.mark.parametrize("calls", [1, 3])
 def test_hold_grows_by_what_every_call_pays(crowded: Conversation, calls: int) -> None:
     """That is a tenth of the tokens that a rebuild would take away, for each call of the turn."""
-    desk, line = crowded.desk, Timeline(0, hold=5.0, key=line_of(crowded).key)
-    gone = size(parts(desk, line)) - rebuilt(desk, "break-even", line).size
+    work, line = crowded.work, Timeline(0, hold=5.0, key=line_of(crowded).key)
+    gone = size(parts(work, line)) - rebuilt(work, "break-even", line).size
 
-    after = after_turn(desk, line, calls)
+    after = after_turn(work, line, calls)
 
     assert gone > 0
     assert after == Timeline(0, hold=5.0 + CACHED * calls * gone, key=line.key)
@@ -70,7 +70,7 @@ def test_at_break_even_it_is_rebuilt(crowded: Conversation) -> None:
     """What was paid has reached what the rebuild costs, and begins anew at nothing."""
     line = Timeline(0, hold=10_000, key=line_of(crowded).key)
 
-    after = after_turn(crowded.desk, line, 1)
+    after = after_turn(crowded.work, line, 1)
 
     assert (after.built, after.why, after.hold, after.turns) == (5, "break-even", 0, (2, 3, 4, 5))
 
@@ -107,7 +107,7 @@ def test_when_the_cache_is_cold_a_rebuild_is_free(talk: Conversation, now: str, 
     talk.turn("one")
     talk.space = talk.space.activated("a").closed("a")
 
-    assert begun(talk.desk, f"2026-11-21T{now}").why == why
+    assert begun(talk.work, f"2026-11-21T{now}").why == why
 
 
 def test_the_next_day_begins_with_a_rebuild(talk: Conversation) -> None:
@@ -130,7 +130,7 @@ def test_other_settings_are_a_reason(talk: Conversation, chosen: dict[str, Any])
     talk.set(**chosen)
     talk.ask("two")
     first = line_of(talk)
-    again = begun(talk.desk, talk.at)
+    again = begun(talk.work, talk.at)
 
     assert (first.built, first.why) == (1, "settings")
     assert again is first
@@ -151,7 +151,7 @@ def test_above_high_water_results_become_previews_first(talk: Conversation) -> N
     talk.set(context_budget=8_000, ambient_window=0)
     searching(talk, "high-water")
     line = line_of(talk)
-    shown = [part.tokens > 400 for part in parts(talk.desk, line) if part.turn]
+    shown = [part.tokens > 400 for part in parts(talk.work, line) if part.turn]
 
     assert line.turns == tuple(range(1, line.built + 1))
     assert line.previews == line.built - 3
@@ -168,7 +168,7 @@ def test_then_whole_turns_leave_oldest_first(talk: Conversation) -> None:
     assert line.first > 1
     assert line.turns == tuple(range(line.first, line.built + 1))
     assert line.size <= low_water(talk.room, 8_000)
-    assert size(parts(talk.desk, line)) <= high_water(talk.room, line.size)
+    assert size(parts(talk.work, line)) <= high_water(talk.room, line.size)
 
 
 def test_a_huge_result_takes_no_place_from_other_turns(talk: Conversation) -> None:
@@ -184,7 +184,7 @@ def test_a_huge_result_takes_no_place_from_other_turns(talk: Conversation) -> No
     for _ in range(4):
         talk.answer()
         talk.ask("And?")
-    later = rebuilt(talk.desk, "cold-cache", first)
+    later = rebuilt(talk.work, "cold-cache", first)
 
     assert (first.turns, [*first.short]) == ((1, 2), [2])
     assert (later.turns, later.previews, later.short) == ((1, 2, 3, 4, 5, 6), 3, {})
@@ -297,7 +297,7 @@ def test_a_result_over_the_room_takes_no_turn_away(talk: Conversation) -> None:
     talk.answer()
     for _ in range(3):
         talk.turn("Thanks.")
-    talk.line = rebuilt(talk.desk, "cold-cache", talk.line)
+    talk.line = rebuilt(talk.work, "cold-cache", talk.line)
     talk.ask("And now?")
 
     assert all(f"Fact {number}." in sent(talk) for number in range(6))
@@ -327,7 +327,7 @@ def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) 
     for _ in range(12):
         talk.turn("Small talk.")
     talk.turn("Again.", call("reopen_effort", effort_id="a"))
-    talk.line = rebuilt(talk.desk, "cold-cache", talk.line)
+    talk.line = rebuilt(talk.work, "cold-cache", talk.line)
     talk.ask("What was step 6?")
 
     assert all(f"Step {number}." in sent(talk) for number in (5, 6, 7))
@@ -350,7 +350,7 @@ def test_results_that_no_tool_gave_bring_no_log(talk: Conversation, result: dict
     asked = call("expand_effort", call_id="c")
     talk.messages += (ai("", asked), tool("c", json.dumps(result), "expand_effort"))
     talk.answer()
-    talk.line = rebuilt(talk.desk, "cold-cache", talk.line)
+    talk.line = rebuilt(talk.work, "cold-cache", talk.line)
     talk.ask("And now?")
 
     assert logs(talk) == []

@@ -8,7 +8,7 @@ from ebbtide.memory.context.rebuild import rebuilt
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Event
 from tests.memory.contexts import begins
-from tests.memory.desks import LONG_ENOUGH, Conversation
+from tests.memory.conversations import LONG_ENOUGH, Conversation
 from tests.memory.earlier import FIX, earlier
 
 AUTH = "t1/auth-bug"
@@ -66,7 +66,7 @@ def test_they_stand_after_the_result_until_a_rebuild(talk: Conversation) -> None
     assert FIX in text(hint)
     assert begins(after, before)
     assert begins(talk.context, after)
-    talk.line = rebuilt(talk.desk, "break-even", talk.line)
+    talk.line = rebuilt(talk.work, "break-even", talk.line)
     assert shown(talk) == []
 
 

@@ -15,7 +15,7 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count_messages
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.transcript import quotations
-from tests.memory.desks import ai, call, count_words, human, tool
+from tests.memory.conversations import ai, call, count_words, human, tool
 
 LONG = "word " * 5_000
 

@@ -7,7 +7,7 @@ from ebbtide.memory.context.turns import as_past, log_limit, log_quote
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.transcript import transcript
-from tests.memory.desks import ai, count_words, human, tool
+from tests.memory.conversations import ai, count_words, human, tool
 
 TURNS = [
     Group(turn, (human(f"question {turn}\n</effort>"), ai("x " * 20)), "") for turn in (3, 4, 9)

@@ -10,7 +10,7 @@ from ebbtide.memory.questions import Question
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import Done, run
 from tests.memory.asking import step
-from tests.memory.desks import LONG_ENOUGH, Conversation, call, count_words
+from tests.memory.conversations import LONG_ENOUGH, Conversation, call, count_words
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def talk(talk: Conversation) -> Conversation:
 def test_a_closed_effort_is_concluded_with_its_summary(talk: Conversation) -> None:
     """Answer, banner and manifest say it, the answer also which effort is active still."""
     result = talk.call("close_effort", effort_id="a")
-    effort = talk.desk.find("a")
+    effort = talk.work.find("a")
 
     said = {"status": "concluded", "effort_id": "a", "summary": "It works now."}
     assert result == said | {"active": "b"}
@@ -67,7 +67,7 @@ def test_the_size_of_the_log_is_kept(talk: Conversation) -> None:
     talk.call("close_effort", effort_id="a")
     log = talk.requests[0].log.split('">\n', 1)[1].rsplit("\n", 1)[0]
 
-    assert talk.desk.find("a").tokens == count_words(log)
+    assert talk.work.find("a").tokens == count_words(log)
 
 
 @pytest.mark.parametrize(("closed", "left", "active"), [("b", "a", None), ("a", "b", "b")])
@@ -143,7 +143,7 @@ def test_an_effort_with_nothing_in_it_asks_no_model(talk: Conversation) -> None:
     talk.messages = talk.messages[:0]
     talk.ask("hm")
     talk.run(call("open_effort", name="c"), call("close_effort"))
-    effort = talk.desk.find("c")
+    effort = talk.work.find("c")
 
     assert talk.requests == []
     assert (effort.summary, effort.importance) == (
@@ -186,13 +186,13 @@ def test_summaries_over_the_limit_leave_the_context(talk: Conversation) -> None:
 
     assert talk.space.summaries == {"b": 3}
     assert talk.banners[-1] == "--- Evicted effort: a (kept in the archive) ---"
-    assert talk.desk.find("a").summary == "It works now."
+    assert talk.work.find("a").summary == "It works now."
 
 
 def test_closing_is_driven_step_by_step(talk: Conversation) -> None:
     """The question comes out, the summary goes in, the banner is told, and all is done."""
     calls, told = [call("close_effort", call_id="1", effort_id="a")], list[str]()
-    steps = run(talk.desk, calls, frozenset(), told.append)
+    steps = run(talk.work, calls, frozenset(), told.append)
     question, before = step(steps), [*told]
     done = step(steps, EffortSummary(summary="It works."))
 

@@ -8,7 +8,7 @@ import pytest
 from ebbtide.memory.context.budget import LOG_SHARE
 from ebbtide.memory.context.rebuild import rebuilt
 from ebbtide.memory.messages import text
-from tests.memory.desks import Conversation, call
+from tests.memory.conversations import Conversation, call
 
 QUESTIONS = ("the login fails", "the token expired", "the cache is cold", "all is well")
 """Four turns; they take 16, 8, 9 and 17 words of a log."""
@@ -199,7 +199,7 @@ def test_a_log_that_had_to_leave_is_put_there_again(talk: Conversation) -> None:
     talk.call("expand_effort", effort_id="a")
     talk.answer()
     talk.ask("Again.")
-    line = rebuilt(talk.desk, "break-even", talk.line)
+    line = rebuilt(talk.work, "break-even", talk.line)
     talk.line = replace(line, logs={})
     result = talk.call("expand_effort", effort_id="a")
 
@@ -213,7 +213,7 @@ def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
     talk.answer()
     talk.ask("Which efforts?")
     before = talk.call("effort_status")["efforts"][0]["expanded"]
-    talk.line = replace(rebuilt(talk.desk, "break-even", talk.line), logs={"a": 0})
+    talk.line = replace(rebuilt(talk.work, "break-even", talk.line), logs={"a": 0})
 
     shown = [text(message) for message in talk.context.messages]
     assert "[Memory: out of view again: the log of a. expand_effort shows it.]" in shown

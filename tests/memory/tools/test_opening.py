@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.memory.desks import LONG_ENOUGH, Conversation, call
+from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 
 INACTIVE = (
     "no effort is active, so there is no goal to update; use switch_effort or open_effort first;"
@@ -177,7 +177,7 @@ def test_a_paused_effort_goes_on_when_it_is_switched_to(talk: Conversation) -> N
     talk.turn("How is the weather?")
     talk.turn("Back to it.", call("switch_effort", effort_id="a"))
 
-    assert [turn.turn for turn in talk.desk.view.log("a")] == [1, 4]
+    assert [turn.turn for turn in talk.work.view.log("a")] == [1, 4]
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_a_reopened_effort_may_have_a_new_goal(talk: Conversation, goal: str, ho
     changes = [event["goal"] for event in talk.space.events if event["type"] == "goal_updated"]
 
     assert (result["goal"], result["constraints"]) == (holds, ["no downtime"])
-    assert talk.desk.find("a").goal == holds
+    assert talk.work.find("a").goal == holds
     assert changes == [goal] * bool(goal)
 
 
@@ -300,7 +300,7 @@ def test_the_goal_of_the_active_effort_is_updated(talk: Conversation) -> None:
     talk.ask("Actually, log out.")
     result = talk.call("update_goal", goal="Log out", rationale="changed mind")
     talk.answer()
-    effort = talk.desk.find("a")
+    effort = talk.work.find("a")
 
     holds = {"goal": "Log out", "constraints": ["no downtime"]}
     assert result == {"status": "updated", "effort_id": "a", **holds}
@@ -319,7 +319,7 @@ def test_constraints_are_added_and_lifted(talk: Conversation) -> None:
         drop_constraints=["no downtime"],
     )
     talk.answer()
-    effort = talk.desk.find("a")
+    effort = talk.work.find("a")
 
     assert result["constraints"] == ["in May", "Keep the API!", "log  it"]
     assert (effort.goal, effort.turn) == ("Log in", 2)

@@ -10,7 +10,7 @@ from ebbtide.memory.transcript import recalled, rendered
 from ebbtide.memory.view import past
 from tests.draws import examples
 from tests.memory.contexts import everything
-from tests.memory.desks import (
+from tests.memory.conversations import (
     LONG_ENOUGH,
     Conversation,
     call,
@@ -24,7 +24,7 @@ def test_a_short_turn_is_read_at_once(talk: Conversation) -> None:
     talk.effort("a", LONG_ENOUGH)
     talk.ask("What was that?")
     result = talk.call("read_log", turns="1")
-    record = talk.desk.view.turns([1])[0]
+    record = talk.work.view.turns([1])[0]
 
     assert result == {
         "turns": [
@@ -145,7 +145,7 @@ def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> No
     """The parts that the offsets give are together the turn, whatever is in it."""
     with conversation() as talk:
         talk.turn(question)
-        record = talk.desk.view.turns([1])[0]
+        record = talk.work.view.turns([1])[0]
         talk.free = free
         talk.ask("Read it.")
         read = everything(talk, 1)

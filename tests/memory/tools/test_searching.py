@@ -12,7 +12,7 @@ from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.transcript import Recalled, recalled, stored
 from ebbtide.prompts.loader import text as prompt
 from tests.doubles import Concepts
-from tests.memory.desks import LONG_ENOUGH, OWNER, Conversation, call, count_words
+from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, count_words
 
 FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
 
@@ -142,8 +142,8 @@ def test_what_was_found_before_is_given_again_in_a_turn_that_is_cut(talk: Conver
     concluded(talk)
     talk.ask("Which interceptor, and what cat?")
     first = talk.call("search_efforts", query="cat interceptor")
-    now = talk.desk.view.running.turn
-    talk.line = replace(rebuilt(talk.desk, "new", None), short={now: (2, 9)})
+    now = talk.work.view.running.turn
+    talk.line = replace(rebuilt(talk.work, "new", None), short={now: (2, 9)})
     again = talk.call("search_efforts", query="cat interceptor")
 
     assert again["results"] == first["results"]
@@ -168,7 +168,7 @@ def test_results_that_repeat_are_restored(talk: Conversation) -> None:
     record = talk.answer()
 
     assert "Minka" not in record.messages[3]["data"]["content"]
-    assert talk.desk.view.messages(record)[:-1] == seen
+    assert talk.work.view.messages(record)[:-1] == seen
 
 
 @pytest.mark.parametrize(("asked", "given"), [(1, 1), (3, 3), (0, 5), (None, 5), (99, 20), (-1, 5)])
@@ -294,7 +294,7 @@ def test_excerpts_are_stored_as_references(talk: Conversation) -> None:
 
     assert {one.turn for one in found} == {2, 3}
     assert "Minka" not in record.messages[2]["data"]["content"]
-    assert talk.desk.view.messages(record)[:-1] == seen
+    assert talk.work.view.messages(record)[:-1] == seen
 
 
 def test_a_log_shows_where_excerpts_stand(talk: Conversation) -> None:

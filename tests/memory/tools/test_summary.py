@@ -20,7 +20,7 @@ from ebbtide.memory.tools.summary import EffortSummary, said, summarise
 from ebbtide.memory.transcript import transcript
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.asking import answered
-from tests.memory.desks import LONG_ENOUGH, ai, call, count_words, human, tool
+from tests.memory.conversations import LONG_ENOUGH, ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downtime", "keep v1"))
 OWN = [

@@ -14,7 +14,7 @@ from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import NAMES, Done, result_message, run, schemas
 from ebbtide.prompts.loader import text as prompt
 from tests.memory.asking import step
-from tests.memory.desks import LONG_ENOUGH, Conversation, call
+from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 
 PARAMETERS = {
     "open_effort": (["name", "goal", "constraints"], ["name"]),
@@ -230,9 +230,9 @@ def test_64_parallel_calls_have_64_results(talk: Conversation) -> None:
 
 def test_no_calls_have_no_results(talk: Conversation) -> None:
     """Nothing asked, nothing changed."""
-    desk = talk.desk
+    work = talk.work
 
-    assert step(run(desk, [], frozenset())) == Done(desk, ())
+    assert step(run(work, [], frozenset())) == Done(work, ())
 
 
 def test_banners_come_as_things_happen(talk: Conversation) -> None:
@@ -243,7 +243,7 @@ def test_banners_come_as_things_happen(talk: Conversation) -> None:
         call("close_effort", call_id="3"),
     ]
     told: list[str] = []
-    steps = run(talk.desk, calls, frozenset(), told.append)
+    steps = run(talk.work, calls, frozenset(), told.append)
     asking, before = step(steps), [*told]
     done = step(steps, EffortSummary(summary="It works."))
 
@@ -251,13 +251,13 @@ def test_banners_come_as_things_happen(talk: Conversation) -> None:
     assert isinstance(asking, Question)
     assert told == [*before, "--- Concluded effort: a ---\nIt works."]
     assert isinstance(done, Done)
-    assert done.desk.space.banners == tuple(told)
+    assert done.work.space.banners == tuple(told)
 
 
-def test_running_leaves_the_desk_it_began_with(talk: Conversation) -> None:
-    """The desk that came in is a value, and stays as it is."""
-    desk = talk.desk
+def test_running_leaves_the_turn_it_began_with(talk: Conversation) -> None:
+    """The turn that came in is a value, and stays as it is."""
+    work = talk.work
     talk.run(call("open_effort", name="a"))
 
-    assert desk.space.open == {}
+    assert work.space.open == {}
     assert talk.space.open != {}

@@ -3,7 +3,7 @@
 from langchain_core.messages import AIMessage, ToolMessage
 
 from ebbtide.memory.messages import unanswered
-from ebbtide.nodes.turn.messages import accepted, cut_short, plain
+from ebbtide.nodes.turn.messages import accepted, cut_short, to_dicts
 from tests.doubles import call, malformed, together
 
 
@@ -75,5 +75,5 @@ def test_calls_beyond_the_limit_get_errors_and_words_follow() -> None:
     assert [result.status for result in results] == ["error", "error"]
     assert "limit of 1 for rounds" in results[0].text
     assert "limit of 1 for rounds" in messages[-1].text
-    assert unanswered(plain(messages)) == ()
+    assert unanswered(to_dicts(messages)) == ()
     assert len({message.id for message in messages}) == 4

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from ebbtide import DiskArchive
 from ebbtide.memory.record import Group, Owner, Tip
-from ebbtide.nodes.turn.messages import cleaned, plain, real
+from ebbtide.nodes.turn.messages import cleaned, from_dicts, to_dicts
 from tests.draws import examples
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -75,14 +75,14 @@ results = st.builds(
 @given(st.lists(humans | assistants | results, min_size=1, max_size=4))
 def test_messages_come_back_equal(messages: list[BaseMessage]) -> None:
     """Content, calls, ids, usage and metadata are the same after the archive."""
-    group = Group(1, plain(messages), at="2026-01-01T00:00:00.000Z")
+    group = Group(1, to_dicts(messages), at="2026-01-01T00:00:00.000Z")
     owner = Owner("u", "t")
 
     with TemporaryDirectory() as folder:
         written = DiskArchive(Path(folder), durable=False).commit(owner, Tip(), group)
         (record,) = DiskArchive(Path(folder), durable=False).turns(owner, written.tip, [1])
 
-    assert real(record.messages) == messages
+    assert from_dicts(record.messages) == messages
 
 
 class Point(BaseModel):
@@ -111,7 +111,7 @@ LOOP.append(LOOP)
 )
 def test_artifacts(artifact: Any, kept: Any) -> None:
     """Whatever a tool leaves as its artifact is kept as JSON holds it, without raising."""
-    (stored,) = plain([ToolMessage("x", tool_call_id="1", artifact=artifact)])
+    (stored,) = to_dicts([ToolMessage("x", tool_call_id="1", artifact=artifact)])
 
     assert stored["data"]["artifact"] == kept
 
@@ -124,12 +124,12 @@ def test_document_artifact_survives_a_checkpoint() -> None:
 
     after = serde.loads_typed(serde.dumps_typed(message))
 
-    assert plain([after]) == plain([message])
+    assert to_dicts([after]) == to_dicts([message])
 
 
 def test_what_json_cannot_hold_is_marked() -> None:
     """An artifact that cannot be stored becomes a marker that names its type."""
-    (kept,) = plain([ToolMessage("x", tool_call_id="1", artifact={"handle": object()})])
+    (kept,) = to_dicts([ToolMessage("x", tool_call_id="1", artifact={"handle": object()})])
 
     assert kept["data"]["artifact"] == {"handle": {"ebbtide_unserialisable": "builtins.object"}}
 
@@ -157,7 +157,7 @@ def test_what_is_at_its_default_is_left_out(times: int) -> None:
     message = AIMessage("hi", id="1", additional_kwargs={"a": 1})
     data = {"content": "hi", "id": "1", "additional_kwargs": {"a": 1}}
 
-    assert plain([message] * times) == ({"type": "ai", "data": data},) * times
-    assert plain([AIMessage("hi", id="1", additional_kwargs={})]) == (
+    assert to_dicts([message] * times) == ({"type": "ai", "data": data},) * times
+    assert to_dicts([AIMessage("hi", id="1", additional_kwargs={})]) == (
         {"type": "ai", "data": {"content": "hi", "id": "1"}},
     )

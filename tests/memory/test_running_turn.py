@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.desk import banners_since
 from ebbtide.memory.errors import ToolError
-from tests.memory.desks import Conversation, call
+from ebbtide.memory.running_turn import banners_since
+from tests.memory.conversations import Conversation, call
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def busy(talk: Conversation) -> Conversation:
 @pytest.mark.parametrize("written", ["auth-bug", "Auth Bug", "  AUTH_BUG!", "auth  bug"])
 def test_an_effort_is_found_however_it_is_written(busy: Conversation, written: str) -> None:
     """The name is made a slug before it is looked up."""
-    assert busy.desk.find(written).id == "auth-bug"
+    assert busy.work.find(written).id == "auth-bug"
 
 
 def test_an_unknown_effort_is_an_error_that_lists_what_there_is(busy: Conversation) -> None:
     """The error quotes the name and lists the efforts in the context."""
     with pytest.raises(ToolError) as raised:
-        busy.desk.find("database")
+        busy.work.find("database")
 
     assert str(raised.value) == (
         "no effort 'database'. In the context: trip-plan, auth-bug. effort_status lists them"
@@ -37,7 +37,7 @@ def test_an_unknown_effort_is_an_error_that_lists_what_there_is(busy: Conversati
 def test_a_misspelt_effort_is_guessed(busy: Conversation) -> None:
     """A name that is nearly right gets the right one suggested."""
     with pytest.raises(ToolError, match=r"^no effort 'auth-bugs'\. Did you mean 'auth-bug'"):
-        busy.desk.find("auth bugs")
+        busy.work.find("auth bugs")
 
 
 def test_without_efforts_the_error_says_so(talk: Conversation) -> None:
@@ -45,7 +45,7 @@ def test_without_efforts_the_error_says_so(talk: Conversation) -> None:
     talk.ask("one")
 
     with pytest.raises(ToolError, match="In the context: none"):
-        talk.desk.find("auth")
+        talk.work.find("auth")
 
 
 def test_the_error_lists_ten_efforts_at_most(talk: Conversation) -> None:
@@ -54,43 +54,43 @@ def test_the_error_lists_ten_efforts_at_most(talk: Conversation) -> None:
     talk.run(*(call("open_effort", name=f"effort {number}") for number in range(30)))
 
     with pytest.raises(ToolError, match=r"In the context: effort-20, .*, effort-29\."):
-        talk.desk.find("database")
+        talk.work.find("database")
 
 
 @pytest.mark.parametrize("name", ["", "   ", "../../etc", "a/b", "🙂", "x" * 10_000])
 def test_what_is_no_name_is_refused(busy: Conversation, name: str) -> None:
     """A name that no effort can have is an error of at most a few lines."""
     with pytest.raises(ToolError) as raised:
-        busy.desk.find(name)
+        busy.work.find(name)
 
     assert len(str(raised.value)) < 300
 
 
 def test_only_an_open_effort_is_found_open(busy: Conversation) -> None:
     """A concluded effort is refused with the tool that opens it again."""
-    found = busy.desk.find_open("trip-plan")
+    found = busy.work.find_open("trip-plan")
 
     assert found.id == "trip-plan"
     with pytest.raises(ToolError, match="'auth-bug' is concluded; use reopen_effort"):
-        busy.desk.find_open("auth-bug")
+        busy.work.find_open("auth-bug")
 
 
 def test_only_a_concluded_effort_is_found_concluded(busy: Conversation) -> None:
     """An open effort is refused with the tools that make sense of it."""
-    found = busy.desk.find_concluded("auth-bug")
+    found = busy.work.find_concluded("auth-bug")
 
     assert found.id == "auth-bug"
     with pytest.raises(ToolError, match=r"'trip-plan' is open, .* switch_effort .* close_effort"):
-        busy.desk.find_concluded("trip-plan")
+        busy.work.find_concluded("trip-plan")
 
 
 def test_an_effort_that_the_archive_lost_is_known_from_the_state(talk: Conversation) -> None:
     """After an older backup of the archive was put back, the state's efforts can still be used."""
     talk.ask("one")
     space = replace(talk.space, summaries={"old": 1}).activated("lost")
-    desk = talk.desk.put(space)
+    work = talk.work.put(space)
 
-    assert (desk.find("lost").status, desk.find("old").status) == ("open", "concluded")
+    assert (work.find("lost").status, work.find("old").status) == ("open", "concluded")
     assert talk.space.active is None
 
 

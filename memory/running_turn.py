@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from .context.timeline import Part, Timeline
-from .efforts import Effort, Workspace
+from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
 from .lately import Lately
@@ -24,7 +24,7 @@ LAID_OUT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class RunningTurn:
     """The workspace as the tool before left it, and what is around it.
 
     `room` is what the budget leaves beside instructions and tool schemas, `free` what it leaves for
@@ -35,7 +35,7 @@ class Desk:
     the calls before it in the same message. `laid_out` are committed turns as the context has them.
     """
 
-    space: Workspace
+    space: EffortState
     view: View
     settings: Settings
     count: TokenCounter
@@ -48,8 +48,8 @@ class Desk:
     results: tuple[Message, ...] = ()
     laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
 
-    def put(self, space: Workspace) -> "Desk":
-        """Return the desk with another workspace."""
+    def put(self, space: EffortState) -> "RunningTurn":
+        """Return the turn with another workspace."""
         return replace(self, space=space)
 
     def known(self, ids: Sequence[str]) -> tuple[Effort, ...]:
@@ -118,8 +118,8 @@ class Desk:
         return f"{hint}In the context: {listed}. effort_status lists them"
 
 
-Outcome: TypeAlias = tuple[Desk, Mapping[str, Any]]
-"""What a tool leaves: the changed desk, and its result for the model."""
+Outcome: TypeAlias = tuple[RunningTurn, Mapping[str, Any]]
+"""What a tool leaves: the changed turn, and its result for the model."""
 
 
 def _written(effort_id: str) -> str:
@@ -135,6 +135,6 @@ def _short(name: str) -> str:
     return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
 
 
-def banners_since(before: Workspace, after: Workspace) -> Iterator[str]:
+def banners_since(before: EffortState, after: EffortState) -> Iterator[str]:
     """Yield the banners that a tool added."""
     yield from after.banners[len(before.banners) :]

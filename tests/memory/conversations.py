@@ -1,4 +1,4 @@
-"""Desks for tests: a conversation over a real archive, driven turn by turn as the nodes do it."""
+"""A conversation over a real archive, for tests, driven turn by turn as the nodes do it."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +15,7 @@ from ebbtide.memory.context.notes import hints, nudge
 from ebbtide.memory.context.rebuild import after_turn, begun
 from ebbtide.memory.context.timeline import Part, Timeline, WorkingContext
 from ebbtide.memory.decay import decayed
-from ebbtide.memory.desk import LAID_OUT, Desk
-from ebbtide.memory.efforts import EMPTY, Workspace, happened
+from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.lately import Lately
@@ -24,6 +23,7 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
 from ebbtide.memory.references import KeywordCache, referenced
+from ebbtide.memory.running_turn import LAID_OUT, RunningTurn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary
@@ -86,7 +86,7 @@ class Conversation:
     archive: Archive
     settings: Settings = field(default_factory=Settings)
     free: int = 1_000
-    space: Workspace = EMPTY
+    space: EffortState = EMPTY
     tip: Tip = field(default_factory=Tip)
     messages: tuple[Message, ...] = ()
     replies: list[EffortSummary | AnswerError] = field(default_factory=list)
@@ -102,12 +102,12 @@ class Conversation:
     laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
 
     @property
-    def desk(self) -> Desk:
-        """The desk of the running turn."""
+    def work(self) -> RunningTurn:
+        """What tools work on in the running turn."""
         efforts = memberships(self.space.active, self.space.events)
         running = Group(self.space.turn, self.messages, at="", efforts=efforts)
         view = View(self.archive, self.owner, self.tip, running)
-        return Desk(
+        return RunningTurn(
             self.space,
             view,
             self.settings,
@@ -140,7 +140,7 @@ class Conversation:
     def context(self) -> WorkingContext:
         """The working context of this moment; the timeline is kept as the node keeps it."""
         tools = count_tools(SCHEMAS, self.count)
-        context = assemble(self.desk, fixed_parts(SYSTEM, tools, self.count))
+        context = assemble(self.work, fixed_parts(SYSTEM, tools, self.count))
         self.line = context.timeline
         return context
 
@@ -154,8 +154,8 @@ class Conversation:
         if self.space.active is not None:
             self.space = self.space.activated(self.space.active)
         self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)
-        self.line = begun(self.desk, self.at)
-        given, said = hints(self.desk, self.line), nudge(self.desk)
+        self.line = begun(self.work, self.at)
+        given, said = hints(self.work, self.line), nudge(self.work)
         told = [{"type": "hinted", "hints": given}] if given else []
         told += [{"type": "nudged", "said": said}] if said else []
         self.space = replace(self.space, events=(*self.space.events, *told))
@@ -164,12 +164,12 @@ class Conversation:
         """Let the assistant call memory tools in one message, and return what they answer."""
         asked = identified(calls)
         self.messages += (ai("", *asked),)
-        steps = run(self.desk, asked, frozenset({"look_up"}), self.banners.append)
+        steps = run(self.work, asked, frozenset({"look_up"}), self.banners.append)
         found = step(steps)
         while isinstance(found, Question):
             self.requests.append(found)
             found = step(steps, self.replies.pop(0) if self.replies else DONE)
-        self.space = found.desk.space
+        self.space = found.work.space
         self.messages += found.results
         return [json.loads(result["data"]["content"]) for result in found.results]
 
@@ -186,7 +186,7 @@ class Conversation:
     def answer(self, content: str = "Done.") -> Record:
         """End the turn with an answer, note what it mentions, let decay what faded, commit it."""
         self.messages += (ai(content),)
-        self.space = decayed(referenced(self.desk, self.keywords), self.settings)
+        self.space = decayed(referenced(self.work, self.keywords), self.settings)
         group = Group(
             turn=self.space.turn,
             messages=tuple(stored(message) for message in self.messages),
@@ -199,7 +199,7 @@ class Conversation:
         self.tip, self.messages = record.tip, ()
         self.space = replace(self.space, events=())
         if self.line is not None:
-            self.line = after_turn(self.desk, self.line, calls)
+            self.line = after_turn(self.work, self.line, calls)
         return record
 
     def turn(self, question: str, *calls: Message, answer: str = "Done.") -> list[dict[str, Any]]:
