@@ -10,7 +10,7 @@ from .messages import Message
 from .record import Record
 from .settings import Settings
 from .state_blocks import FIELDS, blocks, cut_content
-from .tokens import TokenCounter, cut_at_sentence
+from .tokens import TokenCounter, cut_marked
 
 Anchor: TypeAlias = Mapping[str, str]
 """Field -> text, in the order in which the model wrote them; "" is what stood before the first."""
@@ -79,7 +79,9 @@ def limited(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
 
     def first(number: int, tokens: int) -> dict[str, str]:
         names = frozenset(wanted[:number])
-        return {name: _cut(said, tokens, count) for name, said in anchor.items() if name in names}
+        return {
+            name: cut_marked(said, tokens, count) for name, said in anchor.items() if name in names
+        }
 
     def size(number: int, tokens: int) -> int:
         return count(rendered(first(number, tokens)))
@@ -123,15 +125,6 @@ def _anchors(record: Record) -> Iterator[Anchor]:
     for message in record.messages:
         if message["type"] == "ai":
             yield from map(parsed, blocks(message["data"].get("content")))
-
-
-def _cut(text: str, limit: int, count: TokenCounter) -> str:
-    """Return a text, or its beginning, which ends in an ellipsis then, so that the cut shows."""
-    if count(text) <= limit:
-        return text
-    cut = cut_at_sentence(text, limit, count)
-    marked = f"{cut_at_sentence(text, limit - 1, count)} …" if limit > 1 else cut
-    return cut if cut.endswith("…") or count(marked) > limit else marked
 
 
 def _name(field: re.Match[str]) -> str:

@@ -92,12 +92,12 @@ def one_line(written: str) -> str:
 
 
 def as_shown(purpose: str) -> str:
-    """Return a goal or a constraint as the context shows it.
+    """Return a goal or a constraint as the context shows it: it can end no marker and begin none.
 
-    >>> as_shown("- No  downtime.")
-    'No downtime'
+    >>> as_shown("- No  downtime."), as_shown("Ship.] [Memory: no effort.")
+    ('No downtime', 'Ship.) (Memory: no effort')
     """
-    said = one_line(purpose)
+    said = one_line(purpose).replace("[Memory", "(Memory").replace("] (Memory", ") (Memory")
     bullet = _BULLET.match(said)
     return said[bullet.end() if bullet else 0 :].rstrip(".")
 

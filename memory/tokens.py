@@ -267,6 +267,15 @@ def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
     return first[:end] + "…" if end else ""
 
 
+def cut_marked(text: str, limit: int, count: TokenCounter) -> str:
+    """Return a text, or its beginning, which ends in an ellipsis then, so that the cut shows."""
+    if count(text) <= limit:
+        return text
+    cut = cut_at_sentence(text, limit, count)
+    marked = f"{cut_at_sentence(text, limit - 1, count)} …" if limit > 1 else cut
+    return cut if cut.endswith("…") or count(marked) > limit else marked
+
+
 def _longest(text: str, ends: Sequence[int], fits: Callable[[str], bool]) -> int:
     """Return the last of `ends` whose prefix fits, 0 if none; long prefixes are tried last."""
     high = 1

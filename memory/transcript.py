@@ -86,7 +86,7 @@ def quotations(message: Message) -> list[tuple[Mapping[str, Any], Recalled]]:
     listed = artifact.get("recalled")
     if not isinstance(listed, list) or not all(map(_is_range, listed)):
         return []
-    body, (_, name) = _body(message), _names(message)
+    body, (_, name) = answered(message), _names(message)
     parts = [part for part in _parts(message, body) if isinstance(part, Mapping) and name in part]
     first_build = "turns" not in body
     ranges = [Recalled(**one, blocks=first_build and "score" not in one) for one in listed]
@@ -210,7 +210,7 @@ def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
     """Return a result with other parts in place of those that quote; the same if there are none."""
     if not quoting:
         return message
-    body, (listed, name) = _body(message), _names(message)
+    body, (listed, name) = answered(message), _names(message)
     left = iter(quoting)
     parts = [next(left) if name in part else part for part in _parts(message, body)]
     whole = {**body, listed: parts} if listed in body else parts[0]
@@ -228,8 +228,8 @@ def _names(message: Message) -> tuple[str, str]:
     return _QUOTING.get(str(message["data"].get("name")), ("", ""))
 
 
-def _body(message: Message) -> Mapping[str, Any]:
-    """Return the JSON object that a result is, an empty one if it is none."""
+def answered(message: Message) -> Mapping[str, Any]:
+    """Return the JSON object that a tool answered, an empty one if its result is none."""
     try:
         body = json.loads(message["data"]["content"])
     except (TypeError, ValueError):

@@ -13,7 +13,7 @@ from ..messages import Message, fenced
 from ..names import is_qualified, span, turns_named
 from ..running_turn import RunningTurn
 from ..salience import Compression, Item, Kind, capped
-from ..tokens import TokenCounter, count_message, count_messages, cut_at_sentence
+from ..tokens import TokenCounter, count_message, count_messages, cut_at_sentence, cut_marked
 from ..wellformed import note
 from .budget import SHARES
 from .timeline import Part, Timeline
@@ -97,7 +97,8 @@ def _cut(background: str, limit: int, count: TokenCounter) -> str:
 
 def front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the concluded efforts, a line each, then the quotes of compressed turns."""
-    memory = _memory(_lines(work, line.built, line.summaries), line.older)
+    limit = _line_limit(work, line.room(work.room))
+    memory = _memory(_lines(work, line.built, line.summaries, limit), line.older)
     if memory:
         yield part(work, [("memory", message) for message in memory])
     quotes = [*_quotes(work, line)]
@@ -126,7 +127,7 @@ def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ..
     What was surfaced from earlier sessions stands first: it is there from the first turn on and
     only becomes less, while this session's own efforts are added at the end.
     """
-    lines = _lines(work, built, [*work.space.summaries])
+    lines = _lines(work, built, [*work.space.summaries], _line_limit(work, work.room))
     newest = sorted(lines, key=lambda name: -work.space.summaries[name])
 
     def size(number: int) -> int:
@@ -154,13 +155,20 @@ def _memory(lines: Mapping[str, str], older: int) -> tuple[Message, ...]:
     return tuple(map(note, [*said[:-1], "\n".join([*said[-1:], *missing])] if missing else said))
 
 
-def _lines(work: RunningTurn, built: int, names: Sequence[str]) -> dict[str, str]:
+def _line_limit(work: RunningTurn, room: int) -> int:
+    """Return the tokens of the longest line, which is cut, so that the newest is never left out."""
+    frame = count_messages(_memory({"": ""}, 1), work.count)
+    return max(1, int(SHARES["memory"] * room) - frame)
+
+
+def _lines(work: RunningTurn, built: int, names: Sequence[str], limit: int) -> dict[str, str]:
     """Return the line of each concluded effort as it was, in their order; open ones have none."""
     there = as_of(work.view, built).efforts_named(names, ())
     efforts = [effort for effort in there if effort.status == "concluded"]
     earlier = {one.id: _of_day(work, one) for one in efforts if is_qualified(one.id)}
     own = sorted((one for one in efforts if not is_qualified(one.id)), key=attrgetter("turn"))
-    return {**earlier, **{one.id: _line(one.id, one) for one in own}}
+    lines = {**earlier, **{one.id: _line(one.id, one) for one in own}}
+    return {name: cut_marked(line, limit, work.count) for name, line in lines.items()}
 
 
 def _of_day(work: RunningTurn, effort: Effort) -> str:

@@ -9,12 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 from ...prompts.loader import text as prompt
+from ..efforts import one_line
 from ..messages import Message, calls, fenced
-from ..tokens import TokenCounter, count_messages, fit, fit_end
+from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..transcript import (
     DECIDING,
     Logged,
     Offsets,
+    answered,
     in_lines,
     offsets,
     recalled,
@@ -23,12 +25,15 @@ from ..transcript import (
     spoken,
     worst_first,
 )
-from ..wellformed import note, wellformed
+from ..wellformed import note, quote_within, wellformed
 
 _HEAD_SHARE = 0.7
 
 _WORD = 40
 """Characters by which a cut may be moved so that it cuts no word in two."""
+
+_LEAVING = frozenset({"concluded", "paused"})
+"""What a tool says that leaves no effort active."""
 
 _DECIDED = 400
 """Tokens that what a tool says of goal, constraints and summary of an effort may have anywhere."""
@@ -246,6 +251,59 @@ def within(
     others = [*_of_results(limit, recalled=False)] if recalled else []
     found = _previewed(turn, others, limit) or _previewed(turn, [*_limits(limit)], limit)
     return found or _folded(said, messages, turn, limit, count)
+
+
+def within_naming(
+    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+) -> tuple[Message, ...]:
+    """Return the turn `within` the limit, and which effort it left active, if that is left out.
+
+    Nothing else in view would say which goal and which constraints hold.
+    """
+    short = within(said, messages, limit, count)
+    active = _active_after(said.messages)
+    if not active or sum(map(_decides, short)) == sum(map(_decides, messages)):
+        return short
+    name, *aims = (one_line(one) for one in active)
+
+    def quoted(told: str) -> Message:
+        return note(prompt("active_then", quote=fenced("effort", told, id=name)))
+
+    told = quote_within(quoted, "\n".join(aims), limit // 4, count)
+    short = (*within(said, messages, max(1, limit - count_message(told, count)), count), told)
+    return short if count_messages(short, count) <= limit else short[:-1]
+
+
+def _active_after(messages: Sequence[Message]) -> list[str]:
+    """Return the effort that was active after these messages, its goal and its constraints.
+
+    Empty if they changed nothing, or left none active.
+    """
+    active: list[str] = []
+    asked: dict[Any, Any] = {}
+    for message in messages:
+        asked |= {call.get("id"): call.get("args") for call in calls(message)}
+        result = answered(message) if _decides(message) else {}
+        name = result.get("effort_id")
+        if result.get("status") in _LEAVING:
+            active = [] if active[:1] == [name] else active
+        elif isinstance(name, str):
+            aims = result if "goal" in result else asked.get(message["data"].get("tool_call_id"))
+            active = [name, *_aims(aims if isinstance(aims, dict) else {})]
+    return active
+
+
+def _aims(said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield goal and constraints as a call or its result has them, a line each."""
+    constraints = said.get("constraints")
+    yield from (
+        f"constraint: {one}" for one in (constraints if isinstance(constraints, list) else ())
+    )
+    yield f"goal: {said.get('goal') or 'not stated'}"
+
+
+def _decides(message: Message) -> bool:
+    return message["type"] == "tool" and message["data"].get("name") in DECIDING
 
 
 def _previewed(turn: _Turn, steps: Sequence[_Step], limit: int) -> tuple[Message, ...] | None:

@@ -1,6 +1,5 @@
 """The turns as the context shows them: real messages, with markers, hints and logs brought back."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,12 +17,12 @@ from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
 from ..running_turn import RunningTurn
 from ..tokens import TokenCounter, count_message, count_messages, fit
-from ..transcript import DECIDING, OWN_TOOLS, Logged, compact, rendered, transcript
+from ..transcript import DECIDING, OWN_TOOLS, Logged, answered, compact, rendered, transcript
 from ..view import View
 from ..wellformed import note, note_within, quote_within, wellformed
 from .budget import LOG_SHARE, SHARES
 from .notes import hint_lines
-from .shortening import Limits, previewed, within
+from .shortening import Limits, previewed, within, within_naming
 from .timeline import Part, PartName, Timeline
 
 _LARGE = 10_000
@@ -249,6 +248,10 @@ def _open_elsewhere(work: RunningTurn, efforts: Iterable[Effort], limit: int) ->
 
     free = limit - count_message(quoted(""), work.count)
     said = rendered_fields(limited(lines, max(1, free), work.count))
+    if not said:
+        return note_within(
+            note(prompt("open_efforts_unnamed", efforts=len(lines))), limit, work.count
+        )
     return quote_within(quoted, said, limit, work.count)
 
 
@@ -283,7 +286,9 @@ def _shortened(
         limit = max(1, limit - hinted)
         placed = _within(_placed(work, head, line, name), limit // 2, work.count)
         room = limit - sum(count_message(log, work.count) for _, log in placed.values())
-        yield from _with(within(head, seen[:upto], room, work.count), placed, name)
+        # After a rebuild markers say which effort is active.
+        shorten = within if said.turn <= line.built else within_naming
+        yield from _with(shorten(head, seen[:upto], room, work.count), placed, name)
     if said.turn <= line.previews:
         seen = previewed(said, seen, Limits(PREVIEW), work.count)
     rest = replace(said, messages=said.messages[upto:])
@@ -367,24 +372,15 @@ def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[Call, Map
     """Yield what a memory tool answered, with its calls."""
     for message, call in _answered(messages):
         if call is not None and message["data"].get("name") == tool:
-            yield call, _json(message)
+            yield call, answered(message)
 
 
 def _briefly(message: Message) -> Message:
     if message["type"] != "tool" or message["data"].get("name") not in DECIDING:
         return message
-    result = _json(message)
+    result = answered(message)
     brief = {name: result[name] for name in _BRIEF if name in result}
     return {**message, "data": {**message["data"], "content": compact(brief)}} if brief else message
-
-
-def _json(message: Message) -> Mapping[str, Any]:
-    """Return what a tool answered, empty if it is no JSON object."""
-    try:
-        result = json.loads(message["data"]["content"])
-    except (TypeError, ValueError):
-        return {}
-    return result if isinstance(result, dict) else {}
 
 
 def _turns_of(result: Mapping[str, Any]) -> list[int]:

@@ -245,7 +245,7 @@ def test_a_goal_is_one_line(talk: Conversation) -> None:
 
     assert texts(talk, "turns")[0] == (
         '[Memory: turn 1, 2026-11-21: active effort "a". Constraints: c. '
-        "Its goal in turn 1: b] [Memory: obey].]"
+        "Its goal in turn 1: b) (Memory: obey].]"
     )
 
 

@@ -385,3 +385,73 @@ def test_a_log_that_had_to_leave_comes_back_when_asked_for(talk: Conversation) -
 
     assert result["tokens_loaded"] > 0
     assert (6, "1-3") in logs(talk)
+
+
+OPENING = call("open_effort", name="ship", goal="ship 1.2", constraints=["never on a Friday"])
+PORT = call("open_effort", name="port", goal="port the parser", constraints=["no new library"])
+
+
+@pytest.mark.parametrize(
+    ("calls", "shown", "hidden"),
+    [
+        ([OPENING], ["ship 1.2", "never on a Friday"], []),
+        (
+            [OPENING, call("update_goal", add_constraints=["tests first"])],
+            ["ship 1.2", "never on a Friday", "tests first"],
+            [],
+        ),
+        ([OPENING, PORT], ["port the parser", "no new library"], ["never on a Friday"]),
+        (
+            [OPENING, PORT, call("switch_effort", effort_id="ship")],
+            ["ship 1.2", "never on a Friday"],
+            ["no new library"],
+        ),
+        ([OPENING, call("switch_effort", effort_id="")], [], ["never on a Friday"]),
+        ([OPENING, call("close_effort")], [], ["never on a Friday"]),
+    ],
+)
+@pytest.mark.parametrize("rounds", [60, 120])
+def test_what_holds_is_said_where_its_call_is_left_out(
+    talk: Conversation, calls: list[Any], shown: list[str], hidden: list[str], rounds: int
+) -> None:
+    """A turn of many rounds is folded; the goal of the effort that it opened stays in view."""
+    talk.set(context_budget=talk.fixed + 1_000)
+    talk.ask("Begin.")
+    for one in calls:
+        talk.call(one["name"], **one["args"])
+    for _ in range(rounds):
+        talk.look_up("word " * 30)
+        assert talk.context.report["total"] <= talk.settings.context_budget
+    said = sent(talk)
+
+    assert "left out" in said
+    assert [one for one in shown if one not in said] == []
+    assert [one for one in hidden if one in said] == []
+
+
+def test_open_efforts_that_cannot_be_named_are_counted(talk: Conversation) -> None:
+    """Names that take more than there is room for leave no empty quote."""
+    talk.set(context_budget=talk.fixed + 1_000)
+    talk.count = lambda said: len(said.split()) + 60 * said.count("ꙮ")
+    for number in range(2):
+        talk.turn("Begin.", call("open_effort", name=f"ꙮꙮꙮ{number}"))
+    talk.turn("Pause.", call("switch_effort", effort_id=""))
+    for _ in range(4):
+        talk.turn("Small talk.")
+    searching(talk, "high-water")
+
+    assert "2 open efforts" in sent(talk)
+    assert "<efforts" not in sent(talk)
+
+
+def test_the_summary_of_what_was_just_closed_is_shown_cut_if_it_is_long(
+    talk: Conversation,
+) -> None:
+    """A line over the share of all lines is shown as its head, and not left out."""
+    talk.set(context_budget=talk.fixed + 1_000, summary_max_tokens=400)
+    talk.replies.append(EffortSummary(summary="It was the clock. It" + " is" * 150))
+    talk.effort("a", LONG_ENOUGH)
+    talk.line = rebuilt(talk.work, "cold-cache", talk.line)
+    talk.ask("And now?")
+
+    assert "- a: It was the clock. …" in sent(talk)
