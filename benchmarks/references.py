@@ -114,7 +114,6 @@ class Distinctive:
     """The rule of the memory. Its score leaves out that two keywords must be distinctive."""
 
     name: str = "distinctive keywords"
-    settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
     cache: KeywordCache = field(default_factory=KeywordCache)
 
     def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
@@ -127,7 +126,7 @@ class Distinctive:
             weighed = weights(having(spoken, known), len(known), turns)
             sums = evidence(weighed, known)
             scores = {name: share(weight, spoken) for name, weight in sums.items()}
-            return Heard(scores, about(spoken, known, known, self.settings, turns))
+            return Heard(scores, about(spoken, known, known, turns))
 
         return read
 

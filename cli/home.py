@@ -108,7 +108,7 @@ class Setup:
         if self.home.user == DEFAULT_USER:
             raise nobody()
         archive, settings = self.home.archive(), self.settings
-        table = archive.attention(settings.attention_threshold, settings.attention_capacity)
+        table = archive.attention(settings.attention_threshold)
         return self.redis(archive) or table
 
 

@@ -9,7 +9,7 @@ from langchain_core.messages import message_to_dict
 
 from ..memory.compression.compress import Chosen, choose, over
 from ..memory.compression.core import Goals, core
-from ..memory.compression.extract import Known
+from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
 from ..memory.compression.extract import background as describe
 from ..memory.compression.merge import by_meaning, lexical, merged
 from ..memory.context.front import line_tokens, quote
@@ -39,6 +39,7 @@ class ProtectedCore:
         """Have no items yet."""
         self._models: Models = {"extraction": means.model, "background": means.model}
         self._settings = means.settings
+        self._sizes = Sizes(means.settings.context_budget)
         embedder = means.embedder
         self._alike = by_meaning(embedder) if embedder else lexical
         self._goals = Goals("", "")
@@ -68,7 +69,7 @@ class ProtectedCore:
         threshold, chosen = self._settings.similarity_threshold, self._chosen(new)
         found = merged(self._items, chosen.items, self._alike, threshold, chosen.gone)
         size = partial(line_tokens, count)
-        items = capped(found.items, self._settings.salience_max_tokens, size)
+        items = capped(found.items, MOST_QUOTED, size)
         older = turns[: len(turns) - len(recent(turns))]
         try:
             self._background = self._written(exchanges(after(older, self._described)), items)
@@ -118,9 +119,8 @@ class SelectiveSalience(ProtectedCore):
     name = "selective-salience"
 
     def _chosen(self, new: Sequence[Group]) -> Chosen:
-        settings = self._settings
         try:
-            steps = choose(self._effort(), new, self._items, settings, count)
+            steps = choose(self._effort(), new, self._items, self._sizes, count)
             chosen = drive(steps, self._models, self._calls.append)
         except AnswerError:
             return self._by_rules(new)
@@ -134,7 +134,7 @@ class SelectiveSalience(ProtectedCore):
     def _written(self, leaving: Sequence[Group], items: Sequence[Item]) -> str:
         quoted = tuple(item.quote for item in items if not item.superseded_by)
         old = Known(self._background, quoted, over(self._items, items))
-        steps = describe(self._effort(), leaving, old, self._settings, count)
+        steps = describe(self._effort(), leaving, old, self._sizes, count)
         return drive(steps, self._models, self._calls.append)
 
 

@@ -29,7 +29,7 @@ def redis_attention(
         raise SettingsError(
             f"{VARIABLE} needs an extra: pip install 'ebbtide[redis]' ({error})"
         ) from error
-    table = archive.attention(settings.attention_threshold, settings.attention_capacity)
+    table = archive.attention(settings.attention_threshold)
     try:
         kept: Attention = module.RedisAttention.from_url(url, table)
     except ValueError:

@@ -23,6 +23,9 @@ _FIELD = re.compile(
     rf"\**(?:(?P<own>(?i:{'|'.join(FIELDS)}))\**[:：]|"
     r"(?P<name>[^\W\d][\w -]{0,39}?)\**(?::(?=[\s*]|$)|：))\**\s*(?P<text>.*)"
 )
+ANCHOR_TOKENS = 400
+"""Length of the state block: a fortieth of the default budget."""
+
 _CHARACTERS = 2.5
 """By which the model is told how long a block may be: it counts characters better than tokens.
 
@@ -97,7 +100,7 @@ def keeping(settings: Settings) -> str:
     if settings.anchor == "off":
         return ""
     when = prompt("anchor_always" if settings.anchor == "always" else "anchor_on_change")
-    return prompt("anchor", when=when, characters=int(settings.anchor_max_tokens * _CHARACTERS))
+    return prompt("anchor", when=when, characters=int(ANCHOR_TOKENS * _CHARACTERS))
 
 
 def shown(messages: Sequence[Message]) -> tuple[Message, ...]:

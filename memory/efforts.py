@@ -161,12 +161,16 @@ def evicted(space: EffortState, effort_id: str) -> EffortState:
     return happened(space, {"type": "evicted", "effort": effort_id}, banners.evicted(effort_id))
 
 
-def within_limit(space: EffortState, limit: int) -> EffortState:
-    """Return the workspace with `limit` summaries at most; the longest unreferenced leave.
+MOST_SUMMARIES = 200
+"""Each is a line of some 30 tokens: 6,000 of a context before the budget cuts them."""
+
+
+def within_limit(space: EffortState) -> EffortState:
+    """Return the state with `MOST_SUMMARIES` at most; the longest unreferenced leave.
 
     Expanded efforts keep theirs as long as another one can leave.
     """
-    while len(space.summaries) > limit:
+    while len(space.summaries) > MOST_SUMMARIES:
         space = evicted(space, min(space.summaries, key=partial(_place, space)))
     return space
 

@@ -19,6 +19,9 @@ Vectors: TypeAlias = NDArray[np.float32]
 LONGEST = 4_000
 """The characters of a text that are embedded; what is longer is cut."""
 
+EMBEDDED_TURNS = 200
+"""Turns that one turn embeds at its end, so that a long adopted history delays none by much."""
+
 _PROBE = "The quick brown fox jumps over the lazy dog."
 
 

@@ -12,6 +12,10 @@ What: TypeAlias = Literal["summary", "extraction", "background", "anchor"]
 """What is asked for; it chooses the model, and logs and traces call the question by it."""
 
 
+LOG_TOKENS = 12_000
+"""Tokens of a log that one question reads at most; less if the context budget is less."""
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """One call to a model: its instructions, always the same, and the log that it reads.

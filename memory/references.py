@@ -18,9 +18,8 @@ from .messages import Message, answered, text, unquoted
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .record import Owner, Record
 from .running_turn import RunningTurn
-from .settings import Settings
 from .terms import CJK, content
-from .tools.summary import spoken
+from .transcript import countable
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
 _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
@@ -138,6 +137,22 @@ Vocabulary: TypeAlias = Mapping[str, Keywords]
 
 Name = TypeVar("Name", bound=Hashable)
 
+KEYWORD_OVERLAP = 2
+"""Distinctive keywords that make a message a reference. With the weight and the bounds below it is
+one operating point, measured together: changing one of them voids the figure of all."""
+
+_REFERENCE_SHARE = 0.2
+"""Weight that they must have in the message, a fraction of its terms."""
+
+MOST_KEYWORDS = 200
+"""Keywords of one effort."""
+
+KEYWORD_TURNS = 50
+"""Newest turns of an effort that keywords are taken from, so that none costs more than that."""
+
+_WEIGHED = 200
+"""Newest efforts among which a keyword's rarity is counted: those whose summaries may stand."""
+
 _FEW = 0.5
 """The share of the efforts that may have a distinctive keyword; one effort always may."""
 
@@ -148,17 +163,16 @@ def about(
     said: Iterable[str],
     vocabulary: Vocabulary,
     shown: Iterable[str],
-    settings: Settings,
     recent: Sequence[Collection[str]] = (),
 ) -> frozenset[str]:
     """Return which of the efforts `shown` a text with these terms is about.
 
-    It shares `min_keyword_overlap` distinctive keywords with them, and their weight has the share
-    `reference_share` of the text. `recent` are the terms of recent turns: words that the talk uses
+    It shares `KEYWORD_OVERLAP` distinctive keywords with them, and their weight has the share
+    `_REFERENCE_SHARE` of the text. `recent` are the terms of recent turns: words that the talk uses
     all the time weigh little.
 
     >>> known = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
-    >>> sorted(about(["grid", "colour", "login"], known, ["css", "auth"], Settings()))
+    >>> sorted(about(["grid", "colour", "login"], known, ["css", "auth"]))
     ['css']
     """
     spoken = frozenset(said)
@@ -169,8 +183,8 @@ def about(
     return frozenset(
         name
         for name, weight in sums.items()
-        if share(weight, spoken) >= settings.reference_share - _ROUNDING
-        and len(rare & vocabulary[name].keys()) >= settings.min_keyword_overlap
+        if share(weight, spoken) >= _REFERENCE_SHARE - _ROUNDING
+        and len(rare & vocabulary[name].keys()) >= KEYWORD_OVERLAP
     )
 
 
@@ -243,8 +257,8 @@ def evidence(weighed: Mapping[str, float], vocabulary: Vocabulary) -> dict[str, 
     }
 
 
-Key: TypeAlias = tuple[Owner, str, Effort | None, int, tuple[int, int]]
-"""Owner, branch, effort as it changed last, last turn of its log, the settings that bound it.
+Key: TypeAlias = tuple[Owner, str, Effort | None, int]
+"""Owner, branch, effort as it changed last, last turn of its log.
 
 A turn has no effort.
 """
@@ -313,19 +327,17 @@ def counted(texts: Iterable[str]) -> Terms:
 
 def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     """Return the keywords of an effort without the running turn, at a bounded cost."""
-    view, settings = work.view, work.settings
-    last = effort.turn
+    view, last = work.view, effort.turn
     # Until its last turn is committed, and while it is open, the log still grows.
     if effort.status == "open" or effort.turn > view.tip.turn:
         last = next(reversed(view.log_turns(effort.id)), 0)
-    bounds = (settings.keywords_limit, settings.keyword_turns)
-    key = (view.owner, view.tip.branch, effort, last, bounds)
+    key = (view.owner, view.tip.branch, effort, last)
     return cache.once(key, partial(_made, work, effort, cache))
 
 
 def _made(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     session, name = parted(effort.id)
-    turns = work.view.log_turns(effort.id)[-work.settings.keyword_turns :]
+    turns = work.view.log_turns(effort.id)[-KEYWORD_TURNS:]
     records = work.view.turns_of(effort.id, turns)
     keys = ((work.view.owner, session, record.branch, record.turn) for record in records)
     log = [
@@ -333,12 +345,12 @@ def _made(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     ]
     heading = (name, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary: its log is what it is about.
-    limit = work.settings.keywords_limit
-    return keywords(heading, log, limit, limit if effort.status == "open" else _FULL)
+    full = MOST_KEYWORDS if effort.status == "open" else _FULL
+    return keywords(heading, log, MOST_KEYWORDS, full)
 
 
 def _logged(record: Record) -> Terms:
-    return counted(said[:_READ] for message in record.messages for said in spoken(message))
+    return counted(said[:_READ] for message in record.messages for said in countable(message))
 
 
 _USING = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})
@@ -369,7 +381,7 @@ def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     for name in (*space.open, *space.summaries):
         if name in found and not _noted(space, name):
             space = happened(space, {"type": "referenced", "effort": name})
-    return within_limit(space, work.settings.summaries_limit)
+    return within_limit(space)
 
 
 def statements(messages: Sequence[Message]) -> list[str]:
@@ -397,12 +409,12 @@ def _by_keywords(work: RunningTurn, texts: Iterable[str], cache: KeywordCache) -
     near = work.known(list(dict.fromkeys([*work.space.open, *work.space.summaries])))
     if not near:
         return frozenset()
-    newest = work.view.efforts(work.settings.weighed_efforts).efforts
+    newest = work.view.efforts(_WEIGHED).efforts
     efforts = {effort.id: effort for effort in (*newest, *near)}
     known = {name: keywords_of(work, effort, cache) for name, effort in efforts.items()}
     ids = [effort.id for effort in near]
     turns = recent(work, cache)
-    found = (about(content(said), known, ids, work.settings, turns) for said in texts)
+    found = (about(content(said), known, ids, turns) for said in texts)
     return frozenset[str]().union(*found)
 
 
@@ -412,17 +424,17 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
     Turns that mention another effort are empty: else one that is talked of for long would be
     mentioned by ever fewer of its words.
     """
-    view, bounds = work.view, (work.settings.keywords_limit, 0)
+    view = work.view
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
     turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in work.space.open))
-    keys = {turn: (view.owner, view.tip.branch, None, turn, bounds) for turn in sorted(turns)}
+    keys = {turn: (view.owner, view.tip.branch, None, turn) for turn in sorted(turns)}
     return [cache.once(key, partial(_said, work, turn)) for turn, key in keys.items()]
 
 
 def _said(work: RunningTurn, turn: int) -> Keywords:
     records = (record for record in work.view.turns([turn]) if not _mentions(record))
     texts = (own_words(said) for record in records for said in statements(record.messages))
-    return keywords(texts, (), work.settings.keywords_limit)
+    return keywords(texts, (), MOST_KEYWORDS)
 
 
 def _mentions(record: Record) -> bool:

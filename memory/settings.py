@@ -1,7 +1,7 @@
-"""What a user can choose, as one frozen model: the graph's context schema; and the constants."""
+"""What a user can choose, as one frozen model: the graph's context schema."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -71,42 +71,6 @@ class Settings(BaseModel):
         coerce_numbers_to_str=True,
         description="Whose memory this is; only a run may set it, never the agent",
     )
-
-    # What nobody could say why he chooses: constants of the rules that read them.
-
-    max_open_efforts: ClassVar[int] = 32
-    """A bound against a model that opens one for every message; nobody keeps as many apart."""
-    summaries_limit: ClassVar[int] = 200
-    """Each is a line of some 30 tokens: 6,000 of a context before the budget cuts them."""
-    min_keyword_overlap: ClassVar[int] = 2
-    """Distinctive keywords that make a message a reference. With the weight and the bounds below
-    it is one operating point, measured together: changing one of them voids the figure of all."""
-    reference_share: ClassVar[float] = 0.2
-    """Weight that they must have in the message, a fraction of its terms."""
-    keywords_limit: ClassVar[int] = 200
-    """Keywords of one effort."""
-    keyword_turns: ClassVar[int] = 50
-    """Newest turns of an effort that keywords are taken from, so that none costs more than that."""
-    weighed_efforts: ClassVar[int] = 200
-    """Newest efforts among which a keyword's rarity is counted: those whose summaries may stand."""
-    status_limit: ClassVar[int] = 20
-    """Further efforts that `effort_status` lists: a screenful; the others are searched for."""
-    embedded_turns: ClassVar[int] = 200
-    """Turns that one turn embeds at its end, so that a long adopted history delays none by much."""
-    summary_input_tokens: ClassVar[int] = 12_000
-    """Log that one call for a summary reads; never more than the context budget."""
-    anchor_max_tokens: ClassVar[int] = 400
-    """Length of the state block: a fortieth of the default budget."""
-    recent_turns: ClassVar[int] = 3
-    """Newest turns of an effort that are never compressed, since they are still talked about."""
-    salience_max_tokens: ClassVar[int] = 1_500
-    """Quotes of one effort; never more than their share of the context budget."""
-    extraction_max_tokens: ClassVar[int] = 2_000
-    """Answer of a call that extracts: all the quotes above and their JSON fit."""
-    background_max_tokens: ClassVar[int] = 500
-    """Answer of a call for the background: about a page."""
-    attention_capacity: ClassVar[int] = 200
-    """Memories in a user's attention; the weakest leave. A session is shown ten of them."""
 
 
 def settings(**values: Any) -> Settings:

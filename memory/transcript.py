@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from ..prompts.loader import names
 from ..prompts.loader import text as prompt
 from .messages import Message, calls, text
 from .record import Status
@@ -329,6 +330,17 @@ def spoken(message: Message) -> str:
     if message["type"] != "ai" or not content:
         return text(message)
     return text({"data": {"content": cut_content(content)}})
+
+
+def countable(message: Message) -> Iterator[str]:
+    """Yield what a message says, with its calls, leaving out the memory's own tools."""
+    if message["type"] != "tool" or not _is_own(message["data"].get("name")):
+        yield spoken(message)
+    yield from (str(call.get("args")) for call in calls(message) if not _is_own(call.get("name")))
+
+
+def _is_own(tool: str | None) -> bool:
+    return f"tools/{tool}" in names()
 
 
 def _shown(turn: Logged) -> str:

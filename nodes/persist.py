@@ -13,7 +13,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
 from ..memory.compression.due import is_due
 from ..memory.context.assemble import fixed_parts
-from ..memory.embeddings import Embedder
+from ..memory.embeddings import EMBEDDED_TURNS, Embedder
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.messages import Message
 from ..memory.metrics import cost, without_calls
@@ -49,7 +49,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         else:
             record = commit_again(parts.archive, owner, tip, turn)
         if parts.embedder is not None:
-            _embed(parts.archive, owner, parts.embedder, settings.embedded_turns)
+            _embed(parts.archive, owner, parts.embedder, EMBEDDED_TURNS)
         if left_by(record) or accessed(record.events) or record.origin is not None:
             changed(owner, parts)
         after = committed(record, str(messages[-1].id))

@@ -14,6 +14,7 @@ from ebbtide import DiskArchive, Settings, create_memory_agent, erase
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
+from tests.constants import constants
 from tests.doubles import call, together
 from tests.faults.disks import FullDisk
 from tests.openai_bill import billed, size
@@ -150,11 +151,11 @@ def test_whole_log_is_summarised(tmp_path: Path) -> None:
     here = talk(
         tmp_path,
         [call("open_effort", name="a"), *["ok"] * 30, call("close_effort"), "done"],
-        settings=Settings().model_copy(update={"summary_input_tokens": 500}),
     )
     questions = [f"fact {number}: " + "word " * 60 for number in range(30)]
 
-    [here.say(words) for words in [*questions, "done"]]
+    with constants(LOG_TOKENS=500):
+        [here.say(words) for words in [*questions, "done"]]
 
     asked = "".join(sent.text for sent in here.model.asked)
     assert all(f"fact {number}:" in asked for number in range(30))

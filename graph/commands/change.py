@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import StateSnapshot
 
-from ...memory.anchor import limited, newest
+from ...memory.anchor import ANCHOR_TOKENS, limited, newest
 from ...memory.context.timeline import Part
 from ...memory.errors import CommandError
 from ...memory.messages import fenced
@@ -167,7 +167,7 @@ arebuild_anchor = on_a_thread(rebuild_anchor)
 
 def _question(thread: Thread, records: tuple[Record, ...]) -> Question:
     settings, count = thread.settings, thread.parts.count
-    told = prompt("rebuild_anchor", limit=settings.anchor_max_tokens)
+    told = prompt("rebuild_anchor", limit=ANCHOR_TOKENS)
     log = quoted(records, readable(settings, around(told, quoted((), 0, count), count)), count)
     return Question("anchor", told, log)
 
@@ -180,6 +180,5 @@ def _rebuilt(
     fields = said or newest_block(records)
     if fields is None:
         return {}, Rebuilt(thread.state.get("anchor", {}), "none")
-    limit, count = thread.settings.anchor_max_tokens, thread.parts.count
-    anchor = limited(fields, limit, count)
+    anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
     return repacked({"anchor": anchor, "view": None}), Rebuilt(anchor, "model" if said else "block")

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, or_, select, update
 
 from ..attention.law import (
     BOOST,
+    CAPACITY,
     DAY,
     DECAYING,
     LEAST_DECAY,
@@ -50,7 +51,9 @@ class SqlAttention:
     judged by the next reading, which knows `threshold` and `capacity`.
     """
 
-    def __init__(self, database: Database, *, threshold: float = 40.0, capacity: int = 200) -> None:
+    def __init__(
+        self, database: Database, *, threshold: float = 40.0, capacity: int = CAPACITY
+    ) -> None:
         """Read what is at `threshold` (0-100) or above; up to `capacity` memories of a user."""
         self.database = database
         self.threshold, self.capacity = threshold, capacity

@@ -117,7 +117,7 @@ class Archive(Protocol):
     def holds(self, owner: Owner, tip: Tip) -> bool:
         """Tell whether the archive holds the very turn that a tip names."""
 
-    def attention(self, threshold: float, capacity: int) -> Attention:
+    def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, kept in the transactions of their turns."""
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:

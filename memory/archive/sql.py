@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, insert, select, update
 
+from ..attention.law import CAPACITY
 from ..efforts import Effort
 from ..embeddings import Embedder, Meaning
 from ..erasing import Deleted, Erased
@@ -81,7 +82,7 @@ class SqlArchive:
         self._sessions.forget()
         self.database.close()
 
-    def attention(self, threshold: float = 40.0, capacity: int = 200) -> SqlAttention:
+    def attention(self, threshold: float = 40.0, capacity: int = CAPACITY) -> SqlAttention:
         """Return the attention of the archive's users; see `Attention`."""
         return SqlAttention(self.database, threshold=threshold, capacity=capacity)
 

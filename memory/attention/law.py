@@ -19,6 +19,9 @@ from ..terms import terms
 
 Level: TypeAlias = Literal["high", "medium", "low"]
 
+CAPACITY = 200
+"""Memories in a user's attention; the weakest leave. A session is shown ten of them."""
+
 CEILING = 100.0
 """The most that a memory can hold of attention."""
 

@@ -8,12 +8,13 @@ from itertools import islice
 from .. import banners
 from ..efforts import Effort, EffortState, happened, within_limit
 from ..names import parted, session_name
+from ..references import KEYWORD_OVERLAP
 from ..settings import Settings
 from ..view import View
-from .law import Attention, Ranked, relevance
+from .law import CAPACITY, Attention, Ranked, relevance
 
 RELATED = 0.5
-"""The share of a memory's keywords that what is related to it says, or `min_keyword_overlap`."""
+"""The share of a memory's keywords that what is related to it says, or `KEYWORD_OVERLAP`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Attended:
             return space
         event = {"type": "surfaced", "efforts": [*chosen]}
         space = happened(space, event, banners.surfaced(chosen))
-        return within_limit(space, self.settings.summaries_limit)
+        return within_limit(space)
 
     def related(self, said: str) -> Sequence[str]:
         """Return the memories that a text is about, best first, at most `recall_hints`.
@@ -50,16 +51,14 @@ class Attended:
 
     def _is_about(self, effort: Effort, said: str) -> bool:
         share = relevance(effort.keywords, said)
-        enough = self.settings.min_keyword_overlap
-        return share >= RELATED or round(share * len(effort.keywords)) >= enough
+        return share >= RELATED or round(share * len(effort.keywords)) >= KEYWORD_OVERLAP
 
     @property
     def _user(self) -> str:
         return self.view.owner.user
 
     def _beside(self, said: str) -> tuple[Ranked, ...]:
-        most = self.settings.attention_capacity
-        return self.attention.refresh_for_context(self._user, said, most, now=self.now)
+        return self.attention.refresh_for_context(self._user, said, CAPACITY, now=self.now)
 
     def _visible(self, found: Iterable[Ranked]) -> Iterator[Effort]:
         """Yield what other sessions concluded on their newest branch, and what is there still."""

@@ -15,12 +15,11 @@ from ..questions import Asks
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..salience import Compression, Item, Kind, Method, capped, done_in
-from ..settings import Settings
 from ..tokens import TokenCounter, cut_at_sentence
 from ..transcript import Logged
 from .core import Goals, core
 from .due import Due, item_limit
-from .extract import Known, Selection, background, extract
+from .extract import BACKGROUND, Known, Selection, Sizes, background, extract
 from .merge import Likeness, Merge, merged, same
 from .verify import Verdict, cut_quote, verify
 
@@ -99,15 +98,15 @@ def choose(
     effort: Effort,
     turns: Sequence[Logged],
     old: Sequence[Item],
-    settings: Settings,
+    sizes: Sizes,
     count: TokenCounter,
 ) -> Asks[Chosen]:
     """Ask what matters in the new turns, and hold it against them; that may well be nothing.
 
     Of an answer that quotes only what is not there nothing is believed: its `fallback` says so.
     """
-    chosen = yield from extract(effort, turns, old, settings, count)
-    longest = int(_LONGEST * settings.salience_max_tokens)
+    chosen = yield from extract(effort, turns, old, sizes, count)
+    longest = int(_LONGEST * sizes.quotes)
     verdicts = verify(chosen.new, turns, longest=longest, count=count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if verdicts and not items:
@@ -134,10 +133,9 @@ def _gone(
 
 def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
     """Let a model choose; where it cannot, rules look through the turns."""
-    limit = {"salience_max_tokens": item_limit(work)}
-    settings = work.settings.model_copy(update=limit)
+    sizes = Sizes(work.settings.context_budget, item_limit(work))
     try:
-        chosen = yield from choose(due.effort, due.leaving, old.items, settings, work.count)
+        chosen = yield from choose(due.effort, due.leaving, old.items, sizes, work.count)
     except AnswerError as error:
         return _core(work, due, str(error))
     if chosen.fallback:
@@ -184,13 +182,14 @@ def _background(work: RunningTurn, due: Due, made: Compression, items: Sequence[
         for item in items
         if item not in made.items and not item.superseded_by
     )
-    dropped = cut_at_sentence(dropped, work.settings.background_max_tokens, work.count)
+    dropped = cut_at_sentence(dropped, BACKGROUND, work.count)
     known = Known(
         background=" ".join(filter(None, (made.background, dropped))),
         quoted=tuple(item.quote for item in made.current),
         gone=over(before, items),
     )
-    return (yield from background(due.effort, turns, known, work.settings, work.count))
+    sizes = Sizes(work.settings.context_budget)
+    return (yield from background(due.effort, turns, known, sizes, work.count))
 
 
 def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from ..record import Record
 from ..running_turn import RunningTurn
 from ..salience import Compression
 from ..tokens import count_message
-from .extract import readable_at_once
+from .extract import MOST_QUOTED, readable_at_once
 
 LOW = 0.35
 """What an effort is compressed to, a fraction of its share; found by simulation."""
@@ -36,6 +36,9 @@ LEAST_PRESSING = 0.5
 
 There 0.3, 0.5, 0.65 and 0.75 cost 2,864, 2,818, 2,789 and 2,794 a turn.
 """
+
+RECENT_TURNS = 3
+"""Newest turns of an effort that are never compressed, since they are still talked about."""
 
 QUOTED_SHARE = 0.5
 """What the salient items of an effort may have of what it is compressed to, a fraction."""
@@ -108,7 +111,7 @@ def due(work: RunningTurn, kept: Mapping[str, Compression]) -> Due | None:
 
 def item_limit(work: RunningTurn) -> int:
     """Return how many tokens the salient items of one effort may have."""
-    return min(work.settings.salience_max_tokens, int(QUOTED_SHARE * LOW * share_of(work)))
+    return min(MOST_QUOTED, int(QUOTED_SHARE * LOW * share_of(work)))
 
 
 def share_of(work: RunningTurn) -> float:
@@ -160,7 +163,7 @@ def _coming(work: RunningTurn) -> int:
 
 def _due(work: RunningTurn, effort: Effort, old: Compression | None, coming: int) -> Due | None:
     log = work.view.log_turns(effort.id)
-    settings, stands = work.settings, standing(work, old)
+    stands = standing(work, old)
     share = share_of(work) if effort.id == work.space.active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
     records, sizes = _oldest(work, turns, _LOOKED_AT * share)
@@ -170,8 +173,8 @@ def _due(work: RunningTurn, effort: Effort, old: Compression | None, coming: int
     if live > share or hidden or pressing:
         low = 0 if more or hidden or pressing else LOW * share - max(stands, item_limit(work))
         least = (LEAST_HIDDEN if hidden else LEAST_PRESSING if pressing else LEAST) * share
-        gone = leaving(sizes, max(0, settings.recent_turns - more), low, least)
-        gone = within(sizes[:gone], readable_at_once(settings))
+        gone = leaving(sizes, max(0, RECENT_TURNS - more), low, least)
+        gone = within(sizes[:gone], readable_at_once(work.settings.context_budget))
     if not gone and not (old and old.stale):
         return None
     return Due(effort, old, records[:gone], live, sum(sizes[gone:]))

@@ -12,10 +12,9 @@ from ..context.shortening import Limits, previewed
 from ..efforts import Effort
 from ..errors import AnswerError
 from ..messages import fenced
-from ..questions import Asks, Question
+from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
 from ..salience import Item, Kind
-from ..settings import Settings
 from ..tokens import TokenCounter, cut_at_sentence
 from ..transcript import Logged
 from .sources import legible, parts
@@ -28,6 +27,15 @@ The truth of our templates has 3 to 9 at a point; asked for 37, models collected
 
 _QUOTE_TOKENS = 40
 """Tokens of a quote in the context as it is expected, by which that number is chosen."""
+
+MOST_QUOTED = 1_500
+"""Tokens of the quotes of one effort; never more than their share of the context budget."""
+
+_EXTRACTION = 2_000
+"""Tokens of an answer that extracts: all the quotes above and their JSON fit."""
+
+BACKGROUND = 500
+"""Tokens of a background, about a page."""
 
 LEAST_READ = 500
 """Tokens of log that one call reads at least, however small the context budget is."""
@@ -103,6 +111,14 @@ def _empty(given: Mapping[str, Any] | Extracted) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Sizes:
+    """Tokens at most: of the context, which a call must fit as well, and of an effort's quotes."""
+
+    budget: int
+    quotes: int = MOST_QUOTED
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """What was chosen in all parts of a log, each quote once.
 
@@ -118,7 +134,7 @@ def extract(
     effort: Effort,
     turns: Sequence[Logged],
     quoted: Sequence[Item],
-    settings: Settings,
+    sizes: Sizes,
     count: TokenCounter,
 ) -> Asks[Selection]:
     """Ask what of `turns` must stay, in parts if they are long, and what of `quoted` need not.
@@ -129,8 +145,8 @@ def extract(
     """
     kept = tuple(item for item in quoted if not item.superseded_by)
     known = [item.quote for item in kept]
-    logs = _logs(turns, known, settings, count)
-    limit = settings.salience_max_tokens
+    logs = _logs(turns, known, sizes, count)
+    limit = sizes.quotes
     new: dict[tuple[str, int | None], Extracted] = {}
     done: list[int] = []
     for number, log in enumerate(logs, start=1):
@@ -144,7 +160,7 @@ def extract(
             log=fenced("log", log, part=part),
             most=_most(limit - sum(map(count, shown))),
         )
-        answer: Extraction = yield _question(named, settings)
+        answer: Extraction = yield _question(named)
         numbers = range(1, len(shown) + 1)
         for one in answer.new:
             replaces = [number for number in one.replaces if number in numbers]
@@ -153,28 +169,28 @@ def extract(
     return Selection(kept, tuple(new.values()), tuple(done))
 
 
-def _question(log: str, settings: Settings) -> Question:
+def _question(log: str) -> Question:
     return Question(
         what="extraction",
         instructions=prompt("extract"),
         log=log,
         answer=Extraction,
         as_text="extraction_as_text",
-        limit=settings.extraction_max_tokens,
+        limit=_EXTRACTION,
     )
 
 
 def _logs(
-    turns: Sequence[Logged], known: Sequence[str], settings: Settings, count: TokenCounter
+    turns: Sequence[Logged], known: Sequence[str], sizes: Sizes, count: TokenCounter
 ) -> list[str]:
     """Return the parts of a log that are asked about, so that each call fits the budget.
 
     Later parts are shown what was picked from earlier ones, too, up to the limit of all quotes.
     """
-    limit, logs = settings.salience_max_tokens, [""]
-    taken = count(prompt("extract")) + settings.extraction_max_tokens
+    limit, logs = sizes.quotes, [""]
+    taken = count(prompt("extract")) + _EXTRACTION
     for quotes in (count(fenced_quotes(known, limit, count, numbered=True)), limit):
-        logs = parts(turns, readable(settings, taken + quotes), count)
+        logs = parts(turns, readable(sizes.budget, taken + quotes), count)
         if len(logs) <= 1:
             return logs
     if len(logs) > MOST_PARTS:
@@ -220,28 +236,26 @@ def fenced_quotes(
     return fenced("quoted", "\n".join(reversed(lines)) or "nothing")
 
 
-def readable_at_once(settings: Settings) -> int:
+def readable_at_once(budget: int) -> int:
     """Return how many tokens of log a pass takes on at most, so that they have few enough parts.
 
     Parts may be half empty, so it is half of what `MOST_PARTS` of them hold.
 
-    >>> readable_at_once(Settings())
+    >>> readable_at_once(16_000)
     96000
     """
-    taken = settings.salience_max_tokens + settings.extraction_max_tokens
-    return MOST_PARTS // 2 * readable(settings, taken)
+    return MOST_PARTS // 2 * readable(budget, MOST_QUOTED + _EXTRACTION)
 
 
-def readable(settings: Settings, taken: int) -> int:
+def readable(budget: int, taken: int) -> int:
     """Return how many tokens of log one call reads: what a call sends and gets fits the budget.
 
-    >>> readable(Settings(), taken=4_000)
+    >>> readable(16_000, taken=4_000)
     12000
-    >>> readable(Settings(context_budget=8_000), taken=4_000)
+    >>> readable(8_000, taken=4_000)
     4000
     """
-    room = settings.context_budget - taken
-    return min(settings.summary_input_tokens, max(LEAST_READ, room))
+    return min(LOG_TOKENS, max(LEAST_READ, budget - taken))
 
 
 WORDS = 90
@@ -265,7 +279,7 @@ def background(
     effort: Effort,
     turns: Sequence[Logged],
     old: Known,
-    settings: Settings,
+    sizes: Sizes,
     count: TokenCounter,
 ) -> Asks[str]:
     """Ask for a background that goes on from the old one, and tells as past what is gone.
@@ -275,11 +289,10 @@ def background(
     are previews, and the newest parts are read. Raises `AnswerError` if an answer is empty.
     """
     instructions = prompt("background", words=WORDS)
-    limit, longest = settings.salience_max_tokens, settings.background_max_tokens
-    known = fenced_quotes(old.quoted, limit, count)
-    gone = fenced_quotes(old.gone, limit, count) if old.gone else "nothing"
-    taken = count(instructions) + count(known) + count(gone) + 2 * longest
-    logs = _in_parts(turns, readable(settings, taken), count)
+    known = fenced_quotes(old.quoted, sizes.quotes, count)
+    gone = fenced_quotes(old.gone, sizes.quotes, count) if old.gone else "nothing"
+    taken = count(instructions) + count(known) + count(gone) + 2 * BACKGROUND
+    logs = _in_parts(turns, readable(sizes.budget, taken), count)
     made = old.background
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
@@ -292,8 +305,8 @@ def background(
             part=part,
             log=fenced("log", log, part=part),
         )
-        answer = yield Question("background", instructions, named, limit=longest)
-        made = cut_at_sentence(answer, longest, count)
+        answer = yield Question("background", instructions, named, limit=BACKGROUND)
+        made = cut_at_sentence(answer, BACKGROUND, count)
         if not made:
             raise AnswerError("the background that the model wrote is empty")
     return made

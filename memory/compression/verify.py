@@ -178,7 +178,7 @@ def parted(text: str, position: int) -> bool:
 
 
 LONGEST_QUOTE = 375
-"""Tokens of a quote at most where no other limit is given: a quarter of `salience_max_tokens`."""
+"""Tokens of a quote at most where no other limit is given: a quarter of `MOST_QUOTED`."""
 
 LEAST_ALIKE = 90.0
 """How alike a quote and its source are at least, as rapidfuzz's ratio, 0-100."""

@@ -199,7 +199,7 @@ def nudge(work: RunningTurn) -> str:
     words = own_words(said)
     known = {effort.id: keywords_of(work, effort, KeywordCache())}
     named = effort.id in mentionable(words)
-    if named or about(content(words), known, [effort.id], work.settings):
+    if named or about(content(words), known, [effort.id]):
         return ""
     return prompt("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
 

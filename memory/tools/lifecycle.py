@@ -15,6 +15,9 @@ from .arguments import Active, Open, Reopen, UpdateGoal
 from .recall import brought_back, fitting
 from .summary import summarise
 
+MOST_OPEN = 32
+"""A bound against a model that opens one for every message; nobody keeps as many apart."""
+
 
 def open_effort(work: RunningTurn, args: Open) -> Outcome:
     """Begin an effort and make it active."""
@@ -148,10 +151,10 @@ def _refuse_taken(work: RunningTurn, name: str) -> None:
 
 def _refuse_crowd(work: RunningTurn) -> None:
     efforts = work.space.open
-    if len(efforts) >= work.settings.max_open_efforts:
+    if len(efforts) >= MOST_OPEN:
         idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
         raise ToolError(
-            f"{len(efforts)} efforts are open, and no more than {work.settings.max_open_efforts} "
+            f"{len(efforts)} efforts are open, and no more than {MOST_OPEN} "
             f"may be; close one first, for example {idle!r}, which was idle longest"
         )
 
@@ -191,4 +194,4 @@ def _to_close(work: RunningTurn, args: Active) -> Effort:
 def _concluded(work: RunningTurn, effort: Effort) -> EffortState:
     event = {"type": "concluded", **snapshot(effort)}
     space = happened(work.space, event, banners.concluded(effort.id, effort.summary))
-    return within_limit(space, work.settings.summaries_limit)
+    return within_limit(space)

@@ -21,6 +21,9 @@ from .arguments import Collapse, Expand, Nothing, ReadLog
 
 _SHOWN_TURNS = 80
 
+STATUS_LISTED = 20
+"""Further efforts that `effort_status` lists: a screenful; the others are searched for."""
+
 
 def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
     """Show the raw log of a concluded effort in the context; again only renews it."""
@@ -41,7 +44,7 @@ def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
         returned = {"type": "returned", "effort": effort.id}
         space = happened(space, returned, banners.returned(effort.id))
     space = happened(space, event, banners.expanded(effort.id, tokens))
-    space = within_limit(space, work.settings.summaries_limit)
+    space = within_limit(space)
     loaded |= {"tokens_loaded": 0} if again else {}
     return work.put(space), {"status": "expanded", "effort_id": effort.id, **loaded}
 
@@ -140,9 +143,9 @@ _EARLIER = 20
 def effort_status(work: RunningTurn, _args: Nothing) -> Outcome:
     """List the open and in-context efforts in full, then the newest others, then how many more."""
     near = [*work.space.open, *work.space.summaries]
-    newest = work.view.efforts(len(near) + work.settings.status_limit)
+    newest = work.view.efforts(len(near) + STATUS_LISTED)
     others = [effort.id for effort in newest.efforts if effort.id not in near]
-    others = others[: work.settings.status_limit]
+    others = others[:STATUS_LISTED]
     own = [name for name in near if not is_qualified(name)]
     stored = work.view.efforts_named(own, ())
     more = max(0, newest.total - len(stored) - len(others))

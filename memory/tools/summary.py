@@ -1,21 +1,21 @@
 """Summaries of efforts: what is asked of a model, what it answers, in parts if need be."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints
 
-from ...prompts.loader import names
 from ...prompts.loader import text as prompt
 from ..anchor import shown
 from ..efforts import Effort
 from ..errors import AnswerError
-from ..messages import Message, calls, fenced, text
-from ..questions import Asks, Question
+from ..messages import Message, fenced
+from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
+from ..references import MOST_KEYWORDS
 from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages, cut_at_sentence, slices
-from ..transcript import Logged, compact, transcript
+from ..transcript import Logged, compact, countable, transcript
 
 CANNED_BELOW = 50
 _PART_SHARE = 4
@@ -55,7 +55,7 @@ def summarise(
     parts = slices(transcript(map(_seen, log)), _limit(effort, settings, count), count)
     answer = yield from _in_parts(effort, parts, settings, count)
     summary = cut_at_sentence(answer.summary, settings.summary_max_tokens, count)
-    keywords = [*dict.fromkeys(answer.keywords)][: settings.keywords_limit]
+    keywords = [*dict.fromkeys(answer.keywords)][:MOST_KEYWORDS]
     return answer.model_copy(update={"summary": summary, "keywords": keywords})
 
 
@@ -65,7 +65,7 @@ def readable(settings: Settings, around: int) -> int:
     >>> readable(Settings(context_budget=4_000), 500), readable(Settings(), 500)
     (3500, 12000)
     """
-    return max(_LEAST, min(settings.summary_input_tokens, settings.context_budget - around))
+    return max(_LEAST, min(LOG_TOKENS, settings.context_budget - around))
 
 
 def around(instructions: str, data: str, count: TokenCounter) -> int:
@@ -78,23 +78,12 @@ def around(instructions: str, data: str, count: TokenCounter) -> int:
 def said(log: Sequence[Logged]) -> int:
     """Count the characters of a log, without white space at the ends and the memory's own tools."""
     messages = (message for turn in log for message in turn.messages)
-    return sum(len(part.strip()) for message in messages for part in spoken(message))
-
-
-def spoken(message: Message) -> Iterator[str]:
-    """Yield what a message says, with its calls, leaving out the memory's own tools."""
-    if message["type"] != "tool" or not _own(message["data"].get("name")):
-        yield from map(text, shown([message]))
-    yield from (str(call.get("args")) for call in calls(message) if not _own(call.get("name")))
+    return sum(len(part.strip()) for message in messages for part in countable(message))
 
 
 def _seen(turn: Logged) -> Logged:
     """Return a turn without the state blocks of the model, which tell of other work too."""
     return Group(turn.turn, shown(turn.messages), "")
-
-
-def _own(tool: str | None) -> bool:
-    return f"tools/{tool}" in names()
 
 
 def _in_parts(

@@ -18,7 +18,7 @@ from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
 from ...memory import banners
-from ...memory.anchor import limited, newest, rendered
+from ...memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
 from ...memory.context.timeline import packed as packed_line
 from ...memory.context.timeline import unpacked, with_anchor
 from ...memory.efforts import EffortState, happened
@@ -51,7 +51,7 @@ def anchored(
     raw = {**state.get("raw_answers", {}), str(answer.id): said}
     update: dict[str, Any] = {"raw_answers": raw}
     before = workspace(state)
-    space = _with_anchor(before, said, settings, parts)
+    space = _with_anchor(before, said, parts)
     if not (speaks(seen) or answer.tool_calls or answer.invalid_tool_calls):
         space = replace(space, banners=(*space.banners, banners.wordless()))
     for banner in space.banners[len(before.banners) :]:
@@ -64,20 +64,17 @@ def anchored(
     return answer.model_copy(update={"content": seen}), update
 
 
-def _with_anchor(
-    space: EffortState, said: Any, settings: Settings, parts: AgentParts
-) -> EffortState:
+def _with_anchor(space: EffortState, said: Any, parts: AgentParts) -> EffortState:
     """Return the workspace after the block that a model wrote, the same one if it says nothing."""
     fields = newest(said)
     if fields is None:
         return space
-    limit = settings.anchor_max_tokens
-    anchor = limited(fields, limit, parts.count)
+    anchor = limited(fields, ANCHOR_TOKENS, parts.count)
     if list(anchor.items()) == list(space.anchor.items()):
         return space
     banner = ""
     if anchor != fields:
-        banner = banners.anchor_cut(parts.count(rendered(fields)), limit)
+        banner = banners.anchor_cut(parts.count(rendered(fields)), ANCHOR_TOKENS)
     return happened(space, {"type": "anchored", "anchor": anchor}, banner)
 
 

@@ -22,7 +22,7 @@ def attention_of(owner: Owner, parts: AgentParts, settings: Settings) -> Attenti
     """Return the attention of an owner, the agent's or the archive's; None for nobody."""
     if owner.anonymous:
         return None
-    kept = parts.archive.attention(settings.attention_threshold, settings.attention_capacity)
+    kept = parts.archive.attention(settings.attention_threshold)
     return parts.attention or kept
 
 

@@ -12,6 +12,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.state_blocks import END, START
 from tests.agents import THREAD, Talk, talk
+from tests.constants import constants
 from tests.doubles import call, malformed, together
 from tests.graph.journeys import EXACT
 
@@ -153,13 +154,10 @@ def test_a_block_beside_a_call_has_no_banner(tmp_path: Path) -> None:
 def test_a_long_block_is_cut_and_told(tmp_path: Path) -> None:
     """The state keeps what fits, with a banner; the archive has the whole block."""
     long = {"Goal": "to ship it " * 100}
-    here = talk(
-        tmp_path,
-        [saying("Yes.", long)],
-        settings=Settings().model_copy(update={"anchor_max_tokens": 40}),
-    )
+    here = talk(tmp_path, [saying("Yes.", long)])
 
-    state = here.say("one")
+    with constants(ANCHOR_TOKENS=40):
+        state = here.say("one")
 
     assert state["memory"]["anchor"]["Goal"].startswith("to ship it to ship it")
     assert len(state["memory"]["anchor"]["Goal"]) < 200

@@ -13,6 +13,7 @@ from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase, resto
 from ebbtide.memory.record import Owner
 from ebbtide.memory.salience import ExtractionEntry
 from tests.agents import THREAD
+from tests.constants import constants
 from tests.doubles import call
 from tests.graph.long_effort import (
     FILLER,
@@ -197,10 +198,10 @@ def test_a_long_quote_stands_in_the_context_cut(tmp_path: Path) -> None:
     """One quote has a quarter of what all may have at most, so that others stand beside it."""
     short = "Orders must never be deleted."
     extraction = quoting(LONG_QUOTE, short)
-    settings = SMALL.model_copy(update={"salience_max_tokens": 10_000})
 
     said = f"{LONG_QUOTE} {short}"
-    here, _ = passed(tmp_path, said, extraction=extraction, settings=settings)
+    with constants(MOST_QUOTED=10_000):
+        here, _ = passed(tmp_path, said, extraction=extraction)
 
     context = shown(here)
     long = next(

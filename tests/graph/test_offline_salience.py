@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.memory.compression.extract import Extraction, Known, background, extract
+from ebbtide.memory.compression.extract import Extraction, Known, Sizes, background, extract
 from ebbtide.memory.compression.verify import verify
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
-from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.nodes.llm.structured import ask
 from tests.memory.conversations import ai, call, human, tool
@@ -31,7 +30,7 @@ TURNS = [
 
 def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]:
     """Return the verified items that the offline model picks."""
-    steps = extract(EFFORT, turns, quoted, Settings(), count)
+    steps = extract(EFFORT, turns, quoted, Sizes(16_000), count)
     answer = ask(OfflineModel(), next(steps))
     assert isinstance(answer, Extraction)
     return [one.item for one in verify(answer.new, turns) if one.item]
@@ -39,7 +38,7 @@ def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]
 
 def described(turns: Sequence[Group], old: str) -> str:
     """Return the background that the offline model writes."""
-    steps = background(EFFORT, turns, Known(old), Settings(), count)
+    steps = background(EFFORT, turns, Known(old), Sizes(16_000), count)
     return str(ask(OfflineModel(), next(steps)))
 
 

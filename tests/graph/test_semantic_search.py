@@ -10,8 +10,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, SettingsError, create_memory_agent
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.memory.settings import Settings
 from tests.agents import THREAD, Talk, talk
+from tests.constants import change
 from tests.doubles import Concepts, ScriptedModel, call
 
 PROBE = 1
@@ -90,7 +90,7 @@ def test_an_old_session_catches_up_by_and_by(
     before = talk(tmp_path, ["Yes."] * 5, archive=archive, checkpointer=saver)
     for number in range(5):
         before.say(f"This is {number}.")
-    monkeypatch.setattr(Settings, "embedded_turns", 3)
+    change(monkeypatch, EMBEDDED_TURNS=3)
     model = Concepts()
     after = talk(tmp_path, ["Yes."] * 3, archive=archive, checkpointer=saver, embeddings=model)
     counts = []

@@ -17,6 +17,7 @@ from langgraph.types import Command, interrupt
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.errors import InputError, SessionNotFoundError, SettingsError
 from ebbtide.memory.record import Owner
+from ebbtide.memory.tools.lifecycle import MOST_OPEN
 from tests.agents import ENTRIES, SUMMARY, THREAD, talk
 from tests.doubles import ScriptedModel, call, malformed, together
 from tests.graph.journeys import EXACT
@@ -169,7 +170,7 @@ def test_sixty_four_parallel_calls(tmp_path: Path) -> None:
 
     results = [m for m in state["messages"] if isinstance(m, ToolMessage)]
     assert len(results) == 64
-    assert len(state["memory"]["open_efforts"]) == Settings().max_open_efforts
+    assert len(state["memory"]["open_efforts"]) == MOST_OPEN
 
 
 def test_application_and_memory_calls_together(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
+
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.banners import surfaced
@@ -30,6 +32,7 @@ from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import run
 from ebbtide.memory.transcript import stored
 from ebbtide.memory.view import View
+from tests.constants import change
 from tests.memory.asking import step
 
 OWNER = Owner("ada", "thread")
@@ -85,6 +88,7 @@ class Conversation:
 
     archive: Archive
     settings: Settings = field(default_factory=Settings)
+    patch: pytest.MonkeyPatch = field(default_factory=pytest.MonkeyPatch)
     free: int = 1_000
     space: EffortState = EMPTY
     tip: Tip = field(default_factory=Tip)
@@ -145,8 +149,8 @@ class Conversation:
         return context
 
     def set(self, **chosen: Any) -> None:
-        """Change settings."""
-        self.settings = self.settings.model_copy(update=chosen)
+        """Change settings, and constants of the rules."""
+        self.settings = self.settings.model_copy(update=change(self.patch, **chosen))
 
     def ask(self, *messages: Message | str) -> None:
         """Begin a turn with these messages of the user."""
@@ -226,7 +230,7 @@ class Conversation:
     def beside(self, thread: str, user: str = OWNER.user) -> "Conversation":
         """Begin another session over the same archive, of the same user if no other is named."""
         owner = Owner(user, thread)
-        return Conversation(self.archive, self.settings, owner=owner, count=self.count)
+        return Conversation(self.archive, self.settings, self.patch, owner=owner, count=self.count)
 
     def surface(self, *ids: str) -> None:
         """Surface efforts of other sessions in the running turn."""
@@ -237,5 +241,11 @@ class Conversation:
 @contextmanager
 def conversation(**chosen: Any) -> Iterator[Conversation]:
     """Begin a conversation with these settings over an archive of its own."""
-    with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-        yield Conversation(archive, Settings().model_copy(update=chosen))
+    with (
+        TemporaryDirectory() as folder,
+        DiskArchive(folder, durable=False) as archive,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        talk = Conversation(archive, patch=patch)
+        talk.set(**chosen)
+        yield talk

@@ -57,7 +57,7 @@ CHANGED: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"ambient_window": 0},
         {"ambient_window": 2},
         {"decay_threshold": 1, "summary_eviction_threshold": 2},
-        {"summaries_limit": 1},
+        {"MOST_SUMMARIES": 1},
         {"anchor": "off"},
         {"rebuild": "every-turn"},
     ]

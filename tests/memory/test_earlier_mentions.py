@@ -64,11 +64,11 @@ def test_a_tool_that_names_it_counts(here: Conversation, tool: str) -> None:
 def test_the_own_effort_wins_for_the_name(here: Conversation) -> None:
     """An effort of this session that has the name is meant by it, in the context or not."""
     conclude(here, "auth-bug", "Ours is a typo.", "typo")
-    here.set(summaries_limit=1)
+    here.set(MOST_SUMMARIES=1)
     here.turn("What of the auth bug?")
 
     assert here.space.summaries == {"auth-bug": 4}
-    here.set(summaries_limit=9)
+    here.set(MOST_SUMMARIES=9)
     here.turn(f"What of {AUTH}?")
     assert here.space.summaries == {"auth-bug": 4, AUTH: 5}
 

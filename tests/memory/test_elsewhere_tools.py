@@ -210,7 +210,7 @@ def test_the_status_lists_it_without_its_summary(here: Conversation) -> None:
 def test_the_status_counts_own_efforts_alone(here: Conversation) -> None:
     """However many are surfaced, nothing of this session is counted as listed for them."""
     here.answer()
-    here.set(status_limit=1, summaries_limit=1)
+    here.set(STATUS_LISTED=1, MOST_SUMMARIES=1)
     for name in ("one", "two", "three"):
         here.effort(name, LONG_ENOUGH)
     here.ask("What is there?")

@@ -63,7 +63,7 @@ def test_an_open_effort_has_those_of_its_log_so_far(talk: Conversation) -> None:
 
 def test_the_newest_turns_are_read(talk: Conversation) -> None:
     """Of a long log as many turns count as the setting says."""
-    talk.set(keyword_turns=1)
+    talk.set(KEYWORD_TURNS=1)
 
     assert "certif" in of(talk, "auth-bug")
     assert "gateway" not in of(talk, "auth-bug")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.references import about
-from ebbtide.memory.settings import Settings
+from tests.constants import constants
 
 KNOWN = {
     "auth": dict.fromkeys(["token", "login", "refresh", "code"], 1.0),
@@ -20,9 +20,9 @@ OTHER = " w1 w2 w3 w4 w5 w6 w7 w8"
 
 def found(text: str, recent: Sequence[str] = (), **chosen: float) -> set[str]:
     """Return what a text is about after recent turns."""
-    settings = Settings().model_copy(update=chosen)
     turns = [turn.split() for turn in recent]
-    return set(about(text.split(), KNOWN, KNOWN, settings, turns))
+    with constants(**chosen):
+        return set(about(text.split(), KNOWN, KNOWN, turns))
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_a_keyword_counts_as_much_as_it_says() -> None:
     """Keywords that only a log has count less, and make a reference in a shorter text."""
     logged = {"auth": {"token": 0.5, "refresh": 0.5}}
 
-    assert about(["token", "refresh", "w1", "w2"], logged, logged, Settings()) == {"auth"}
-    assert about(["token", "refresh", *OTHER.split()], logged, logged, Settings()) == frozenset()
+    assert about(["token", "refresh", "w1", "w2"], logged, logged) == {"auth"}
+    assert about(["token", "refresh", *OTHER.split()], logged, logged) == frozenset()
 
 
 def test_a_shared_word_goes_to_the_effort_that_matches_better() -> None:
@@ -67,17 +67,17 @@ def test_a_shared_word_goes_to_the_effort_that_matches_better() -> None:
 @pytest.mark.parametrize(("overlap", "expected"), [(1, {"auth"}), (2, {"auth"}), (3, set())])
 def test_the_overlap_is_a_setting(overlap: int, expected: set[str]) -> None:
     """As many distinctive keywords as the setting says are needed."""
-    assert found("token refresh", min_keyword_overlap=overlap) == expected
+    assert found("token refresh", KEYWORD_OVERLAP=overlap) == expected
 
 
 def test_only_what_is_shown_is_found() -> None:
     """Efforts that only weigh the words are not returned."""
-    assert about(["refresh", "token"], KNOWN, ["css"], Settings()) == frozenset()
+    assert about(["refresh", "token"], KNOWN, ["css"]) == frozenset()
 
 
 def test_without_efforts_nothing_is_found() -> None:
     """The first turn of a session is about no effort."""
-    assert about(["refresh", "token"], {}, [], Settings()) == frozenset()
+    assert about(["refresh", "token"], {}, []) == frozenset()
 
 
 @given(
@@ -96,6 +96,6 @@ def test_with_different_efforts_the_rule_is_the_plain_one(
     text = [*spoken, *(f"noise{n}" for n in range(noise))]
     enough = max(2, (len(text) + 1) / 5)
 
-    assert about(text, known, known, Settings()) == {
+    assert about(text, known, known) == {
         name for name, words in known.items() if len(words.keys() & spoken) >= enough
     }

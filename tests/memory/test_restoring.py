@@ -46,7 +46,7 @@ def ordered(space: EffortState) -> dict[str, Any]:
 @given(SCRIPTS)
 def test_replaying_the_events_gives_what_the_tools_left(script: list[list[Message]]) -> None:
     """Whatever the tools did in whatever order, the archived events tell all of it."""
-    with conversation(summaries_limit=2, max_open_efforts=2) as talk:
+    with conversation(MOST_SUMMARIES=2, MOST_OPEN=2) as talk:
         talk.follow(script)
         space = replay(talk.archive.turns(OWNER, talk.tip, range(1, len(script) + 1)))
 

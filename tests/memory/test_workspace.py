@@ -6,6 +6,7 @@ from functools import reduce
 import pytest
 
 from ebbtide.memory.efforts import EMPTY, EffortState, applied, evicted, within_limit, without
+from tests.constants import constants
 
 BUSY = EffortState(
     turn=9,
@@ -75,7 +76,8 @@ def test_the_longest_unreferenced_summaries_leave(
     limit: int, left: list[str], evicted: list[str]
 ) -> None:
     """Over the limit the longest unreferenced summary leaves, of equals the one that came first."""
-    space = within_limit(BUSY, limit)
+    with constants(MOST_SUMMARIES=limit):
+        space = within_limit(BUSY)
 
     assert list(space.summaries) == left
     assert [event["effort"] for event in space.events] == evicted
@@ -91,7 +93,8 @@ def test_an_evicted_effort_is_no_longer_expanded() -> None:
 
 def test_an_expanded_effort_keeps_its_summary_if_another_can_leave() -> None:
     """Over the limit, summaries without an expanded log leave first."""
-    space = within_limit(replace(BUSY, summaries={"x": 1, "y": 2}), 1)
+    with constants(MOST_SUMMARIES=1):
+        space = within_limit(replace(BUSY, summaries={"x": 1, "y": 2}))
 
     assert [*space.summaries] == ["x"]
 

@@ -13,6 +13,7 @@ from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
 from ebbtide.nodes.turn.messages import to_dicts
 from tests.agents import THREAD, Talk, talk
+from tests.constants import constants
 from tests.doubles import call
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -110,11 +111,10 @@ def test_a_model_that_gives_none_is_no_failure(tmp_path: Path, answer: Any) -> N
 def test_a_long_block_is_cut(tmp_path: Path) -> None:
     """The anchor is never longer than the setting says."""
     long = "many words about one thing, " * 100
-    here = lived(
-        tmp_path, said(long), settings=Settings().model_copy(update={"anchor_max_tokens": 40})
-    )
+    here = lived(tmp_path, said(long))
 
-    done = commands.rebuild_anchor(here.agent, THREAD)
+    with constants(ANCHOR_TOKENS=40):
+        done = commands.rebuild_anchor(here.agent, THREAD)
 
     assert 0 < len(done.anchor["Goal"]) < 400
 

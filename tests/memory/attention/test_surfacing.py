@@ -16,7 +16,7 @@ NOW = datetime(2026, 12, 1, tzinfo=UTC)
 
 def attended(talk: Conversation, *keywords: str) -> Attended:
     """Return the attention of a user whose earlier session concluded an effort."""
-    there, attention = talk.beside("t1"), talk.archive.attention(40, 200)
+    there, attention = talk.beside("t1"), talk.archive.attention(40)
     there.replies.append(EffortSummary(summary=FIX, keywords=[*keywords], importance=80))
     there.effort("auth-bug", *LOG)
     return Attended(attention, talk.work.view, Settings(), NOW)

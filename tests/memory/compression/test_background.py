@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.compression.extract import MOST_PARTS, Known, background
+from ebbtide.memory.compression.extract import MOST_PARTS, Known, Sizes, background
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
-from ebbtide.memory.settings import Settings
 from ebbtide.prompts.loader import text as prompt
+from tests.constants import constants
 from tests.memory.asking import answered
 from tests.memory.conversations import ai, call, count_words, human, tool
 
@@ -24,9 +24,8 @@ def asked(
     turns: Sequence[Group], answers: Sequence[str], old: Known = OLD, **chosen: Any
 ) -> tuple[list[Question], str | None]:
     """Return what is asked about turns, and the background if the answers were enough."""
-    return answered(
-        background(EFFORT, turns, old, Settings().model_copy(update=chosen), count_words), answers
-    )
+    with constants(**chosen):
+        return answered(background(EFFORT, turns, old, Sizes(16_000), count_words), answers)
 
 
 def test_the_request_holds_the_old_background_and_the_quotes() -> None:
@@ -55,8 +54,8 @@ def test_a_huge_log_is_described_in_bounded_parts() -> None:
     huge = [Group(1, (human("word " * 40_000),), "")]
     many = [Group(n, (human(f"{n} " * 400),), "") for n in range(1, 101)]
 
-    requests, made = asked(huge, ["Short."], summary_input_tokens=500)
-    newest, _ = asked(many, ["So far."] * 50, summary_input_tokens=500)
+    requests, made = asked(huge, ["Short."], LOG_TOKENS=500)
+    newest, _ = asked(many, ["So far."] * 50, LOG_TOKENS=500)
 
     assert (len(requests), made) == (1, "Short.")
     assert 'read_log(turns="1", offset=' in requests[0].log
@@ -68,7 +67,7 @@ def test_a_long_log_is_described_part_by_part() -> None:
     """Each part goes on from the answer before; the last answer is the background."""
     turns = [Group(n, (human("word " * 400),), "") for n in (1, 2)]
 
-    requests, made = asked(turns, ["First.", "Both."], summary_input_tokens=500)
+    requests, made = asked(turns, ["First.", "Both."], LOG_TOKENS=500)
 
     assert [">\nFirst.\n</background " in request.log for request in requests] == [False, True]
     assert made == "Both."
@@ -79,7 +78,7 @@ def test_outputs_of_tools_are_shown_in_short() -> None:
     said = "word " * 300
     log = (human(said), ai("", call("query", call_id="1")), tool("1", "row " * 9_000, "query"))
 
-    (request,), _ = asked([Group(4, log, "")], [], summary_input_tokens=1_000)
+    (request,), _ = asked([Group(4, log, "")], [], LOG_TOKENS=1_000)
 
     assert request.log.count("word ") == 300
     assert 0 < request.log.count("row ") <= 150
@@ -98,7 +97,7 @@ def test_what_is_shown_in_short_is_cut_between_words() -> None:
 
 def test_a_long_background_is_cut_at_a_sentence_end() -> None:
     """Of an answer over the limit the whole sentences within it are kept."""
-    _, made = asked(TURNS, [f"{'one ' * 30}end. {'two ' * 30}end."], background_max_tokens=50)
+    _, made = asked(TURNS, [f"{'one ' * 30}end. {'two ' * 30}end."], BACKGROUND=50)
 
     assert made == f"{'one ' * 30}end."
 

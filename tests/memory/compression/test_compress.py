@@ -186,7 +186,7 @@ def test_a_goal_of_reopening_is_a_change_and_a_constraint_is_none(shop: Conversa
 
 def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
     """However much is quoted; one quote has a quarter of it at most."""
-    shop.set(context_budget=12_000, salience_max_tokens=200)
+    shop.set(context_budget=12_000, MOST_QUOTED=200)
     said = " ".join(f"Rule {number} is to wait." for number in range(500))
     shop.turn(said)
     quotes = [f"Rule {number} is to wait." for number in range(500)]

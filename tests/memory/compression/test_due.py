@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.compression.due import (
     LOW,
+    RECENT_TURNS,
     Due,
     adoptable,
     due,
@@ -17,7 +18,7 @@ from ebbtide.memory.compression.due import (
     share_of,
     stored,
 )
-from ebbtide.memory.compression.extract import readable_at_once
+from ebbtide.memory.compression.extract import MOST_QUOTED, readable_at_once
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.conversations import OWNER, Conversation, call
@@ -70,7 +71,7 @@ def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation
     assert found is not None
     assert found.effort.id == "shop"
     assert [record.turn for record in found.leaving] == [*range(1, found.through + 1)]
-    assert found.through <= talk.tip.turn - talk.settings.recent_turns
+    assert found.through <= talk.tip.turn - RECENT_TURNS
     assert found.live > share_of(talk.work)
 
 
@@ -86,7 +87,7 @@ def test_what_the_next_turn_would_cut_is_compressed_before(shop: Conversation) -
     found = due(full, stored(full))
 
     assert found is not None
-    assert found.through == shop.tip.turn - shop.settings.recent_turns
+    assert found.through == shop.tip.turn - RECENT_TURNS
     assert found.live <= share_of(full)
     assert [due(one, {}) for one in (work, empty, replace(small, used=small.room))] == [None] * 3
 
@@ -101,7 +102,7 @@ def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
 
     found = overdue(talk)
 
-    limit = readable_at_once(talk.work.settings)
+    limit = readable_at_once(2_000)
     assert found is not None
     assert (limit, [record.turn for record in found.leaving]) == (4_000, [1, 2, 3, 4, 5, 6, 7])
 
@@ -170,8 +171,8 @@ def test_items_have_half_of_low_water_at_most(shop: Conversation) -> None:
     """And never more than the setting says."""
     low = LOW * share_of(shop.work)
 
-    assert item_limit(shop.work) == int(low / 2) < shop.settings.salience_max_tokens
-    shop.set(salience_max_tokens=100)
+    assert item_limit(shop.work) == int(low / 2) < MOST_QUOTED
+    shop.set(MOST_QUOTED=100)
     assert item_limit(shop.work) == 100
 
 

@@ -6,14 +6,21 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ebbtide.memory.compression.extract import MOST_PARTS, Extracted, Extraction, Selection, extract
+from ebbtide.memory.compression.extract import (
+    MOST_PARTS,
+    Extracted,
+    Extraction,
+    Selection,
+    Sizes,
+    extract,
+)
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
-from ebbtide.memory.settings import Settings
 from ebbtide.prompts.loader import text as prompt
+from tests.constants import constants
 from tests.memory.asking import answered
 from tests.memory.conversations import ai, call, count_words, human, tool
 
@@ -21,16 +28,19 @@ EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downti
 TURNS = [Group(n, (human(f"Step {n}: open port {n}."), ai("Done.")), "") for n in (4, 5)]
 
 
+SIZES = Sizes(16_000)
+
+
 def asked(
     turns: Sequence[Group],
     answers: Sequence[Extraction],
     quoted: Sequence[Item] = (),
+    sizes: Sizes = SIZES,
     **chosen: Any,
 ) -> tuple[list[Question], Selection | None]:
     """Return what is asked about turns, and what came of the answers if they were enough."""
-    return answered(
-        extract(EFFORT, turns, quoted, Settings().model_copy(update=chosen), count_words), answers
-    )
+    with constants(**chosen):
+        return answered(extract(EFFORT, turns, quoted, sizes, count_words), answers)
 
 
 def found(*quotes: str, done: Sequence[int] = ()) -> Extraction:
@@ -78,10 +88,10 @@ def test_what_is_quoted_already_is_told() -> None:
 
 
 def test_the_newest_quotes_are_told_within_the_limit() -> None:
-    """The list of quotes is no longer than `salience_max_tokens`; the others keep their numbers."""
+    """The list of quotes is no longer than what quotes may have; the others keep their numbers."""
     old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in range(60)]
 
-    (request,), _ = asked(TURNS, [], old, salience_max_tokens=100)
+    (request,), _ = asked(TURNS, [], old, sizes=Sizes(16_000, quotes=100))
 
     assert "\n60. Port 59 is open.\n" in request.log
     assert request.log.count("is open.") == 20
@@ -105,7 +115,7 @@ def test_a_long_log_is_asked_about_in_parts() -> None:
     turns = [Group(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2, 3)]
     answers = [found("end 1."), found("end 2.", "end 1."), found("end 3.")]
 
-    requests, selection = asked(turns, answers, summary_input_tokens=500)
+    requests, selection = asked(turns, answers, LOG_TOKENS=500)
 
     assert ["part 2 of 3" in request.log for request in requests] == [False, True, False]
     assert {request.instructions for request in requests} == {prompt("extract")}
@@ -119,14 +129,14 @@ def test_a_huge_log_is_not_asked_about() -> None:
     turns = [Group(1, (human("word " * 500 * (MOST_PARTS + 1)),), "")]
 
     with pytest.raises(AnswerError, match=f"parts, more than {MOST_PARTS}"):
-        asked(turns, [], summary_input_tokens=500)
+        asked(turns, [], LOG_TOKENS=500)
 
 
 def test_a_call_fits_the_context_budget() -> None:
     """With a small budget the parts are smaller, but never so small that nothing is read."""
     turns = [Group(n, (human("word " * 400),), "") for n in range(10)]
 
-    counts = [len(asked(turns, [found()] * 20, context_budget=n)[0]) for n in (2_000, 16_000)]
+    counts = [len(asked(turns, [found()] * 20, sizes=Sizes(n))[0]) for n in (2_000, 16_000)]
 
     assert counts == [10, 1]
 
@@ -142,7 +152,9 @@ def test_more_is_asked_for_where_there_is_room() -> None:
     """A model is told a number that fits into what the kept quotes leave of their tokens."""
     old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in range(8)]
 
-    logs = [asked(TURNS, [], old, salience_max_tokens=n)[0][0].log for n in (100, 300, 3_000)]
+    logs = [
+        asked(TURNS, [], old, sizes=Sizes(16_000, quotes=n))[0][0].log for n in (100, 300, 3_000)
+    ]
 
     assert [log.split("At most ")[1] for log in logs] == [
         f"{most} new items, rather fewer." for most in (3, 6, 12)
@@ -175,7 +187,7 @@ def test_a_later_part_revises_an_earlier_one() -> None:
     turns = [Group(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2)]
     second = Extraction(new=[Extracted(quote="end 2.", replaces=[1])])
 
-    selection = chosen([found("end 1."), second], turns, summary_input_tokens=500)
+    selection = chosen([found("end 1."), second], turns, LOG_TOKENS=500)
 
     assert [one.replaces for one in selection.new] == [[], [1]]
 

@@ -182,7 +182,7 @@ def test_of_many_open_efforts_those_that_were_active_last_are_named(talk: Conver
 
 def test_what_is_out_of_view_is_said(talk: Conversation) -> None:
     """The memory part ends with the number of older efforts; then which turns are not shown."""
-    talk.set(rebuild="every-turn", summaries_limit=1)
+    talk.set(rebuild="every-turn", MOST_SUMMARIES=1)
     talk.effort("a", LONG_ENOUGH)
     talk.effort("b", LONG_ENOUGH)
     talk.turn("Hello.")
@@ -351,7 +351,7 @@ def test_the_application_speaks_after_the_instructions(application: str) -> None
 
 def test_the_state_block_is_explained_between_them() -> None:
     """A model that keeps a state block is told so, before the application speaks."""
-    settings = Settings(anchor="always").model_copy(update={"anchor_max_tokens": 77})
+    settings = Settings(anchor="always")
 
     system = instructions("Be brief.", settings)
 
@@ -449,10 +449,10 @@ def test_a_summary_that_returns_stands_in_its_old_place(talk: Conversation) -> N
     talk.set(rebuild="every-turn")
     talk.effort("a", "one")
     talk.effort("b", "two")
-    talk.set(summaries_limit=2)
+    talk.set(MOST_SUMMARIES=2)
     talk.effort("c", "three")
     talk.ask("What was the first?")
-    talk.set(summaries_limit=3)
+    talk.set(MOST_SUMMARIES=3)
     talk.call("expand_effort", effort_id="a")
     talk.answer()
     talk.ask("Go on.")

@@ -64,7 +64,7 @@ def test_they_stand_in_a_message_of_their_own(here: Conversation) -> None:
     assert FIX not in text(here.context.messages[0])
 
 
-def test_they_are_counted_in_the_summaries_limit(here: Conversation) -> None:
+def test_they_are_counted_among_the_most_summaries(here: Conversation) -> None:
     """They come in the order in which they were surfaced; surfaced again, they are renewed."""
     here.answer()
     here.turn("Next.")

@@ -15,7 +15,7 @@ QUESTION = "Which interceptor calls refresh tokens in axios?"
 
 def stored(talk: Conversation) -> None:
     """Store an effort and an ambient turn that have left the context."""
-    talk.set(summaries_limit=1, ambient_window=1, rebuild="every-turn")
+    talk.set(MOST_SUMMARIES=1, ambient_window=1, rebuild="every-turn")
     talk.replies.append(EffortSummary(summary=FIX, keywords=["auth"], importance=80))
     talk.effort("auth-bug", LONG_ENOUGH)
     talk.effort("other", LONG_ENOUGH)
@@ -64,7 +64,7 @@ def test_what_is_hinted_at(talk: Conversation, question: str, names: list[str]) 
 @pytest.mark.parametrize("name", ["continue", "yes", "go-on", "next"])
 def test_a_word_that_only_goes_on_is_no_id(talk: Conversation, name: str) -> None:
     """Even if an effort has such a name, "continue" is no hint at it."""
-    talk.set(summaries_limit=1)
+    talk.set(MOST_SUMMARIES=1)
     talk.effort(name, LONG_ENOUGH)
     talk.effort("other", LONG_ENOUGH)
 
@@ -107,7 +107,7 @@ def test_an_effort_without_room_for_its_line_is_hinted_at(
 @pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (3, 2)])
 def test_the_number_of_hints_is_a_setting(talk: Conversation, limit: int, count: int) -> None:
     """At most `recall_hints` lines are shown, and none if it is 0."""
-    talk.set(summaries_limit=1, recall_hints=limit)
+    talk.set(MOST_SUMMARIES=1, recall_hints=limit)
     talk.effort("auth-bug", LONG_ENOUGH)
     talk.effort("css", LONG_ENOUGH)
     talk.effort("other", LONG_ENOUGH)
@@ -117,7 +117,7 @@ def test_the_number_of_hints_is_a_setting(talk: Conversation, limit: int, count:
 
 def test_a_hint_is_one_short_line(talk: Conversation) -> None:
     """Line breaks of what is stored do not make lines of ours, and long text is cut."""
-    talk.set(summaries_limit=1)
+    talk.set(MOST_SUMMARIES=1)
     talk.replies.append(EffortSummary(summary="First.\n- forged: line. " + "x" * 300))
     talk.effort("auth-bug", LONG_ENOUGH)
     talk.effort("other", LONG_ENOUGH)

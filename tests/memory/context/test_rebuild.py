@@ -360,7 +360,7 @@ def test_results_that_no_tool_gave_bring_no_log(talk: Conversation, result: dict
 def test_hints_fit_into_a_full_turn(talk: Conversation) -> None:
     """However many there are, and however long, the context stays within the budget."""
     names = [f"{'matter-' * 7}{number}" for number in range(20)]
-    talk.set(recall_hints=20, summaries_limit=1, context_budget=talk.fixed + 1_000)
+    talk.set(recall_hints=20, MOST_SUMMARIES=1, context_budget=talk.fixed + 1_000)
     for name in names:
         talk.replies.append(EffortSummary(summary="word " * 100))
         talk.effort(name, LONG_ENOUGH)

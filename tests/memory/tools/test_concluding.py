@@ -127,7 +127,7 @@ def test_after_a_failed_summary_the_next_call_works(talk: Conversation) -> None:
 
 def test_a_part_that_fails_fails_the_whole(talk: Conversation) -> None:
     """If the third of many parts fails, nothing is concluded."""
-    talk.set(summary_input_tokens=500)
+    talk.set(LOG_TOKENS=500)
     talk.look_up("word " * 3_000)
     done = EffortSummary(summary="Part.")
     talk.replies = [done, done, AnswerError("down")]
@@ -181,7 +181,7 @@ def test_without_an_active_effort_one_must_be_named(talk: Conversation) -> None:
 
 def test_summaries_over_the_limit_leave_the_context(talk: Conversation) -> None:
     """One more concluded effort than may be in the context evicts the longest unreferenced."""
-    talk.set(summaries_limit=1)
+    talk.set(MOST_SUMMARIES=1)
     talk.run(call("close_effort", effort_id="a"), call("close_effort", effort_id="b"))
 
     assert talk.space.summaries == {"b": 3}

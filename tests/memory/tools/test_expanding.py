@@ -259,7 +259,7 @@ def test_an_effort_of_this_turn_only_is_in_view_already(talk: Conversation) -> N
 
 def test_an_evicted_summary_returns_with_the_log(talk: Conversation) -> None:
     """Expanding brings the summary back into the context, with a banner of its own."""
-    talk.set(summaries_limit=1)
+    talk.set(MOST_SUMMARIES=1)
     talk.run(call("open_effort", name="b"), call("close_effort"))
     talk.call("expand_effort", effort_id="a")
 
@@ -273,7 +273,7 @@ def test_an_evicted_summary_returns_with_the_log(talk: Conversation) -> None:
 
 def test_what_returns_does_not_exceed_the_limit(talk: Conversation) -> None:
     """For a summary that comes back, the longest unreferenced one leaves."""
-    talk.set(summaries_limit=1)
+    talk.set(MOST_SUMMARIES=1)
     talk.run(call("open_effort", name="b"), call("close_effort"))
     talk.answer()
     talk.ask("And the first one?")

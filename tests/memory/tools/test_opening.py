@@ -82,7 +82,7 @@ def test_an_open_name_is_taken(talk: Conversation) -> None:
 
 def test_a_concluded_name_is_taken(talk: Conversation) -> None:
     """A name that was used before, evicted or not, says that it is concluded and what to do."""
-    talk.set(summaries_limit=1)
+    talk.set(MOST_SUMMARIES=1)
     talk.answer()
     talk.effort("a", "one")
     talk.effort("b", "two")
@@ -100,7 +100,7 @@ def test_no_more_efforts_are_open_than_may_be(talk: Conversation, tool_name: str
     """One more is refused, naming the one that was idle longest."""
     talk.run(call("open_effort", name="c"), call("close_effort"))
     talk.answer()
-    talk.set(max_open_efforts=2)
+    talk.set(MOST_OPEN=2)
     talk.turn("one", call("open_effort", name="a"))
     talk.turn("two", call("open_effort", name="b"))
     talk.turn("three", call("switch_effort", effort_id="a"))

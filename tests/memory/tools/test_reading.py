@@ -294,7 +294,7 @@ def test_without_efforts_the_list_is_empty(talk: Conversation) -> None:
 
 def test_further_efforts_are_listed_up_to_the_limit(talk: Conversation) -> None:
     """Of evicted efforts the newest are listed, then how many more there are."""
-    talk.set(summaries_limit=1, status_limit=2)
+    talk.set(MOST_SUMMARIES=1, STATUS_LISTED=2)
     talk.effort("a", "one")
     talk.effort("b", "two")
     talk.effort("c", "three")
@@ -310,7 +310,7 @@ def test_further_efforts_are_listed_up_to_the_limit(talk: Conversation) -> None:
 
 def test_an_effort_of_this_turn_is_not_counted_twice(talk: Conversation) -> None:
     """What only the running turn knows does not hide what the archive has."""
-    talk.set(summaries_limit=1, status_limit=1)
+    talk.set(MOST_SUMMARIES=1, STATUS_LISTED=1)
     talk.effort("a", "one")
     talk.effort("b", "two")
     talk.effort("c", "three")
@@ -326,7 +326,7 @@ def test_an_effort_evicted_in_the_turn_that_concluded_it_is_listed_as_concluded(
     talk: Conversation,
 ) -> None:
     """The list says what the running turn did, not what the archive last heard."""
-    talk.set(summaries_limit=1)
+    talk.set(MOST_SUMMARIES=1)
     talk.turn("one", call("open_effort", name="a"), call("open_effort", name="b"))
     talk.ask("two")
     talk.run(call("close_effort", effort_id="a"), call("close_effort", effort_id="b"))

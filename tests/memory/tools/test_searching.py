@@ -252,7 +252,7 @@ def test_a_query_without_content_is_not_embedded(talk: Conversation) -> None:
 
 def test_an_evicted_effort_is_found(talk: Conversation) -> None:
     """An effort whose summary has left the context comes with its summary."""
-    talk.set(summaries_limit=1)
+    talk.set(MOST_SUMMARIES=1)
     concluded(talk)
     talk.effort("other", LONG_ENOUGH)
     talk.ask("auth fix?")

@@ -19,6 +19,7 @@ from ebbtide.memory.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, count
 from ebbtide.memory.tools.summary import EffortSummary, said, summarise
 from ebbtide.memory.transcript import transcript
 from ebbtide.prompts.loader import text as prompt
+from tests.constants import constants
 from tests.memory.asking import answered
 from tests.memory.conversations import LONG_ENOUGH, ai, call, count_words, human, tool
 
@@ -40,9 +41,8 @@ def asked(
     turns: Sequence[Group], answers: Sequence[EffortSummary], **chosen: Any
 ) -> tuple[list[Question], EffortSummary | None]:
     """Return what is asked about a log, and the summary if there are answers enough for one."""
-    return answered(
-        summarise(EFFORT, turns, Settings().model_copy(update=chosen), count_words), answers
-    )
+    with constants(**chosen) as more:
+        return answered(summarise(EFFORT, turns, Settings(**more), count_words), answers)
 
 
 def quoted(request: Question) -> str:
@@ -129,9 +129,7 @@ def test_every_part_of_a_long_log_is_read(turns: int, words: int) -> None:
     """Complaint row 9: the parts are together the whole log, and no part is over the limit."""
     raw = log(*([human(f"question {turn} " + "word " * words)] for turn in range(turns)))
     answer = EffortSummary(summary="Part.")
-    requests, summary = asked(
-        [*raw, *log([human(LONG_ENOUGH)])], [answer] * 20, summary_input_tokens=500
-    )
+    requests, summary = asked([*raw, *log([human(LONG_ENOUGH)])], [answer] * 20, LOG_TOKENS=500)
     parts = [quoted(request) for request in requests]
     whole = transcript([*raw, *log([human(LONG_ENOUGH)])])
 
@@ -144,9 +142,7 @@ def test_a_long_log_is_read_in_parts_and_then_once_more() -> None:
     """The summaries of the parts are summarised together; requests say which part they hold."""
     answers = [EffortSummary(summary=f"Part {number}.") for number in (1, 2, 3)]
     last = EffortSummary(summary="All of it.", keywords=["all"], importance=9)
-    requests, summary = asked(
-        log([human("word " * 1_200)]), [*answers, last], summary_input_tokens=500
-    )
+    requests, summary = asked(log([human("word " * 1_200)]), [*answers, last], LOG_TOKENS=500)
 
     assert ["part 2 of 3" in request.log for request in requests] == [
         False,
@@ -161,9 +157,7 @@ def test_a_long_log_is_read_in_parts_and_then_once_more() -> None:
 def test_summaries_that_are_too_long_together_are_summarised_again() -> None:
     """Many parts take several passes, each of fewer parts; every pass reads all summaries."""
     answer = EffortSummary(summary="word " * 99 + "end.")
-    requests, summary = asked(
-        log([human("word " * 5_000)]), [answer] * 20, summary_input_tokens=500
-    )
+    requests, summary = asked(log([human("word " * 5_000)]), [answer] * 20, LOG_TOKENS=500)
 
     assert ['part="part 1 of' in request.log for request in requests].count(True) == 1
     assert ['part="records of its parts, 1 of' in one.log for one in requests].count(True) == 2
@@ -173,9 +167,7 @@ def test_summaries_that_are_too_long_together_are_summarised_again() -> None:
 def test_a_summariser_that_repeats_the_log_comes_to_an_end() -> None:
     """Complaint row 6: summaries as long as their parts are cut before they are read again."""
     answer = EffortSummary(summary="word " * 490)
-    requests, summary = asked(
-        log([human("word " * 3_000)]), [answer] * 40, summary_input_tokens=500
-    )
+    requests, summary = asked(log([human("word " * 3_000)]), [answer] * 40, LOG_TOKENS=500)
 
     assert len(requests) < 12
     assert summary is not None
@@ -207,9 +199,9 @@ def test_a_call_is_within_the_budget(script: str, goal: str) -> None:
 
 
 def test_keywords_are_bounded() -> None:
-    """Of all that the summariser names `keywords_limit` are kept, each once, the first ones."""
+    """Of all that the summariser names `MOST_KEYWORDS` are kept, each once, the first ones."""
     answer = EffortSummary(summary="Done.", keywords=["a", "b", "a", *map(str, range(999))])
-    _, summary = asked(log([human(LONG_ENOUGH)]), [answer], keywords_limit=3)
+    _, summary = asked(log([human(LONG_ENOUGH)]), [answer], MOST_KEYWORDS=3)
 
     assert summary is not None
     assert summary.keywords == ["a", "b", "0"]
@@ -220,7 +212,7 @@ def test_summaries_that_do_not_get_shorter_are_an_error() -> None:
     answer = EffortSummary(summary="x" * 7_000)
 
     with pytest.raises(AnswerError, match="as long as the parts"):
-        asked(log([human("word " * 900)]), [answer] * 40, summary_input_tokens=500)
+        asked(log([human("word " * 900)]), [answer] * 40, LOG_TOKENS=500)
 
 
 @pytest.mark.parametrize(

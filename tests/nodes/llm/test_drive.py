@@ -9,7 +9,7 @@ import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
-from ebbtide.memory.compression.extract import Extracted, Known, background, extract
+from ebbtide.memory.compression.extract import Extracted, Known, Sizes, background, extract
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Asks, Question
@@ -52,12 +52,12 @@ def summarising(_: Settings = DEFAULTS) -> Asks[EffortSummary]:
 
 def selecting(settings: Settings = DEFAULTS) -> Asks[Any]:
     """Ask what of a log must stay."""
-    return extract(EFFORT, TURNS, [], settings, count)
+    return extract(EFFORT, TURNS, [], Sizes(settings.context_budget), count)
 
 
 def describing(settings: Settings = DEFAULTS) -> Asks[str]:
     """Ask for a background."""
-    return background(EFFORT, TURNS, Known(), settings, count)
+    return background(EFFORT, TURNS, Known(), Sizes(settings.context_budget), count)
 
 
 def models(model: BaseChatModel) -> Models:

@@ -1,0 +1,38 @@
+"""Constants of the rules made small, so that a test needs little to reach them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+RULES = {
+    "ANCHOR_TOKENS": ("memory.anchor", "nodes.turn.anchor", "graph.commands.change"),
+    "BACKGROUND": ("memory.compression.extract",),
+    "EMBEDDED_TURNS": ("nodes.persist",),
+    "KEYWORD_OVERLAP": ("memory.references",),
+    "KEYWORD_TURNS": ("memory.references",),
+    "LOG_TOKENS": ("memory.tools.summary", "memory.compression.extract"),
+    "MOST_KEYWORDS": ("memory.tools.summary",),
+    "MOST_OPEN": ("memory.tools.lifecycle",),
+    "MOST_QUOTED": ("memory.compression.extract", "memory.compression.due"),
+    "MOST_SUMMARIES": ("memory.efforts",),
+    "STATUS_LISTED": ("memory.tools.recall",),
+}
+"""The modules that read each constant."""
+
+
+def change(patch: pytest.MonkeyPatch, **chosen: Any) -> dict[str, Any]:
+    """Give the constants among `chosen` these values, and return what is left: settings."""
+    for name in RULES.keys() & chosen.keys():
+        for module in RULES[name]:
+            patch.setattr(import_module(f"ebbtide.{module}"), name, chosen[name])
+    return {name: value for name, value in chosen.items() if name not in RULES}
+
+
+@contextmanager
+def constants(**chosen: Any) -> Iterator[Mapping[str, Any]]:
+    """Give constants other values for as long as the context lasts."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield change(patch, **chosen)
