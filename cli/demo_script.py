@@ -64,6 +64,7 @@ was sent to the old address, which still takes letters and which nobody has read
 )
 _DAYS = ("monday", "tuesday", "wednesday", "thursday")
 _A_DAY = 18
+"""Letters of a day: an effort of that many turns, four of which make a long talk."""
 
 
 def _letters() -> Iterator[Line]:

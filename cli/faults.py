@@ -18,7 +18,10 @@ _SECRET = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
 _IN_URL = re.compile(r"(?<=://)([^\s:/@]*):\S*@")
 _IN_QUERY = re.compile(r"(?i)(password=)[^\s&'\"]*")
 _SHORTEST = 6
+"""Characters of a secret that is hidden in errors: shorter ones stand in other words."""
+
 _LONGEST = 500
+"""Characters of an error that are shown."""
 
 
 class Logged(logging.Formatter):

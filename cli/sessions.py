@@ -14,6 +14,8 @@ from .printable import in_line
 from .screen import fitted
 
 _ROWS = 20
+"""Turns that are listed: a screenful."""
+
 _SERIES = "turns"
 _SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_history"})
 """The metrics that are shown in percent."""

@@ -13,8 +13,13 @@ from .summary import Row, rows
 from .tables import page
 
 _INCHES = (4.5, 2.6)
+"""Width and height of a panel."""
+
 _PANELS = 3
+"""Panels in a row."""
+
 _WIDTH = 0.8
+"""What the bars of a template have of its place; the rest parts them from the next ones."""
 
 
 def plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:

@@ -10,6 +10,7 @@ from .template import Template
 
 FOLDER = Path(__file__).parent / "templates"
 _LONGEST = 160
+"""Characters of a fault that an error shows."""
 
 
 def shipped() -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from .tape import RecordedModel, Usage
 from .template import Point, Template, TemplateTurn, folded, stands_in
 
 _MILLION = 1_000_000
+"""Prices are for a million tokens."""
 
 
 def sizes(turns: Sequence[TemplateTurn], context: Context) -> dict[str, Any]:
@@ -82,6 +83,7 @@ def kept(template: Template, point: Point, context: Context) -> float | None:
 
 
 _LONGEST = 300
+"""Characters of an error that the results keep."""
 
 
 @dataclass(slots=True)

@@ -7,7 +7,10 @@ BANNER = re.compile(r"^--- (?:[A-Z][a-z -]* effort|From earlier sessions): .* --
 """The line that every banner of an effort begins with."""
 
 _LISTED = 10
+"""Efforts that a banner names: as many as `attention_limit` surfaces by default."""
+
 _NAMED = 60
+"""Characters of a name in a banner, which is one line."""
 
 
 def adopted(turns: int) -> str:

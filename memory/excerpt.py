@@ -11,6 +11,7 @@ from .transcript import offsets, rendered, speaker
 
 _BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")
 _LONGEST = 400
+"""Characters of an excerpt, about 100 tokens."""
 
 
 @dataclass(frozen=True, slots=True)

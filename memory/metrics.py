@@ -14,6 +14,7 @@ PAGE = 20
 """Turns on one page."""
 
 _SHOWN = 60
+"""Characters of a message in a list of turns: one line."""
 
 
 @dataclass(frozen=True, slots=True)

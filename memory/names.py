@@ -14,6 +14,7 @@ from .record import Owner
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 _LIMIT = 100_000
+"""Numbers that a list of ranges may name, lest `1-999999999` fills the memory."""
 
 
 def numbers(written: str) -> frozenset[int]:
@@ -77,7 +78,10 @@ def span(first: int, last: int) -> str:
 
 
 SLUG_LENGTH = 64
+"""Characters of an effort's name: what a column of a table shows."""
+
 NAME_BYTES = 200
+"""Bytes of a file name; file systems take 255, and endings are added."""
 
 _SELECTORS = re.compile("[\ufe00-\ufe0f\u20e3\U000e0100-\U000e01ef]")
 _ASCII = re.compile("[A-Za-z0-9]+")
@@ -203,7 +207,11 @@ def _hashed(text: str, pieces: list[str], limit: int) -> str:
 
 _PLAIN = re.compile(r"[\w.:-]")
 _LONGEST = 80
+"""Characters of a session's name in a qualified id; a longer one ends with its digest."""
+
 _KEY = 12
+"""Hexadecimal digits of that digest: 48 bits."""
+
 _NAMESPACE, _EFFORT = "@", "/"
 
 

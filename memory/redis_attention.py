@@ -31,6 +31,7 @@ from .attention.law import Kept, Memory
 T = TypeVar("T")
 
 _DAY_SECONDS = 24 * 60 * 60
+"""After a day without use a user's attention is read from the table again."""
 
 _TIMEOUT = 1.0
 """Seconds that `from_url` waits for an answer, twice: turns must not wait for one that hangs."""

@@ -24,8 +24,13 @@ from .transcript import countable
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
 _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
 _LONGEST = 16
+"""Tokens of a name that is looked for in a text."""
+
 _SOUGHT = 8
+"""Qualified ids of one text that are looked up."""
+
 _READ = 4_000
+"""Characters at both ends of a text that are read: the middle of a longer one is pasted."""
 
 
 def mentionable(text: str) -> frozenset[str]:
@@ -157,6 +162,7 @@ _FEW = 0.5
 """The share of the efforts that may have a distinctive keyword; one effort always may."""
 
 _ROUNDING = 1e-9
+"""Lest a sum in another order falls below a bound."""
 
 
 def about(

@@ -18,6 +18,7 @@ from .tokens import TokenCounter
 from .view import View
 
 _SHOWN = 160
+"""Characters of a name in an error: a model may write anything for one."""
 
 LAID_OUT = 500
 """Turns that are held as the context has them: as many as the archive holds records."""

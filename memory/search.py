@@ -182,10 +182,13 @@ def _days(found: re.Match[str], years: Iterable[int]) -> list[str]:
 
 
 _SATURATION = 1.2
+"""BM25's k1, as Lucene has it."""
+
 _SATURATION_OF_EFFORTS = 1.8
 """An effort says a term more often than a passage: 91.2 / 87.5, with 1.2 90.9 / 87.3."""
 
 _LENGTH_SHARE = 0.75
+"""BM25's b, as Lucene has it."""
 
 _REACH = 2
 """Passages before and after one that are its window: 91.2 / 87.5, with 1 90.9 / 85.2."""
@@ -373,7 +376,10 @@ def _all_of(says: Says) -> Flags:
 
 
 _WEIGHT = 0.5
+"""What meaning counts beside words; see `blend`."""
+
 _SPAN = 1.0
+"""The least span of sums that is stretched to 0..1; see `blend`."""
 
 
 def likeness(passages: Passages, cosines: Numbers, heads: Numbers) -> Scores:

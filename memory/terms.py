@@ -12,6 +12,7 @@ CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
 _IDEOGRAPH = re.compile(f"[{CJK}]")
 _SHORTEST = 3
+"""Characters of a term that says what a text is about; CJK pairs aside."""
 
 STOP_PHRASES = ("carry on", "go ahead", "go on", "keep going", "the thing")
 """What says only that the talk goes on; taken out of a query before its words are looked at."""

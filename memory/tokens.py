@@ -153,9 +153,15 @@ _PATTERN = "|".join(
     )
 )
 _SLICE = 200_000
+"""Characters that are encoded at once, so that no call of the encoder is long."""
+
 _SEAM = re.compile(r"(?<=[^\W_])(?=[\s,.;:!?()，。、；：！？])")
 _HARD_CUT = 8
+"""Tokens that a cut within a word can add, both sides taken together."""
+
 _CACHED = 16_384
+"""Texts whose counts are kept: those of some hundred turns."""
+
 _IMAGES = frozenset({"image", "image_url", "input_image"})
 _SENTENCE = re.compile(
     r"(?m:^[ \t]*\d+\.(?=\s))|"

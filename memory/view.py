@@ -13,6 +13,7 @@ from .salience import Compression
 from .transcript import Logged, Recalled, rendered, restored
 
 _CHUNK = 500
+"""Turns that are read at once, so that a long session is not held as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from .tokens import TokenCounter, count_message, fit
 NAME = "ebbtide"
 
 _LONGEST_NAME = 64
+"""Characters of a tool's name that OpenAI and Anthropic accept."""
+
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 """OpenAI answers 400 to calls and results whose names are not `^[a-zA-Z0-9_-]{1,64}$`.
 

@@ -11,3 +11,10 @@ def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
     kept = (ROOT / page).read_text(encoding="utf-8")
 
     assert kept == pages()[page], "run `make docs`"
+
+
+def test_every_constant_has_its_reason() -> None:
+    """A number of the code says beside it what it bounds, or what was measured with it."""
+    rows = pages()["docs/numbers.md"].splitlines()
+
+    assert [row for row in rows if row.endswith("|  |")] == []

@@ -16,6 +16,7 @@ _MOST = 10_000
 """More than any capacity."""
 
 _ALIKE = 0.5
+"""How like an unknown id a known one is that an error suggests, by `difflib`'s ratio."""
 
 
 def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:

@@ -27,10 +27,14 @@ _CONSTANTS = FIELDS[-1]
 _KEPT = 20
 """The newest constants that the block holds."""
 _LABEL_WEIGHT = 0.6
+"""What a word counts that only the label of a sentence has, not the sentence."""
+
 _ENOUGH, _ENOUGH_CJK = 0.4, 0.15  # a pair of CJK characters says less than a word
 _ASKING = frozenset(terms("decide recall remember"))
 """What is said of remembering, not of what is remembered."""
 _QUOTED = 400
+"""Characters of a quotation: a sentence or two."""
+
 _NOTHING_OPEN = "; open: none"
 _ASKED_FOR = 0.5
 """What a sentence that asks for work is worth beside one that tells of it."""

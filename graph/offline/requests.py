@@ -129,8 +129,13 @@ _GOAL = re.compile(r"\s*:\s+|\s+[-–—]\s+")
 _BREAK = re.compile(r"\s*[,;(]|\s+(?:because|since|so that|which|but)\s")
 _THANKS = re.compile(r"\s*[,–—-]\s*(?:thanks|thank you|cheers)\b[^,.]*$", re.IGNORECASE)
 _LONGEST = 400
+"""Characters of a sentence that may be a request; a longer one is pasted text."""
+
 _FIRST, _LAST = 20, 10
+"""Sentences at the ends of a message in which requests are looked for."""
+
 _NAME_WORDS = 6
+"""Words of a name that is made from what was asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ _KEPT = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
 _VALUE = re.compile(r"\d[\d.,:]*|\bnow\b")
 _NOTHING = "nothing"
 _PICKED = 40
+"""Quotes that are picked from a log; `MOST_QUOTED` tokens hold about as many."""
+
 _OUTPUTS = 10
 """Lines of tools' outputs among the sentences that are picked, the newest."""
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
@@ -37,8 +39,14 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "number": (int, float),
 }
 _SALIENT = 4
+"""Sentences of a summary."""
+
 _KEYWORDS = 8
+"""Keywords of a summary."""
+
 _LONGEST = 240
+"""Characters of a sentence that is quoted."""
+
 _IMPORTANCE = 50
 """That of a log without numbers and decisions; a memory of that fades after 20 days."""
 

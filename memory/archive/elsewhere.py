@@ -28,8 +28,14 @@ from .schema import (
 )
 
 _EVERYWHERE = (0, 2**63 - 1)
+"""All turns of all sessions, as a range of ids."""
+
 _ROWS = 5_000
+"""Passages of one term that are read, fewer than in a session: it is rare there or says little."""
+
 _CANDIDATES = 100
+"""Turns, or changes of efforts, that are looked at closely in one query."""
+
 _MOST = 2_000
 """Headings that are looked at, the strongest first, until enough of them are still concluded."""
 

@@ -51,6 +51,8 @@ from .schema import (
 from .vectors import there
 
 _CHUNK = 500
+"""Records that are read at once, so that a long session is not held as a whole."""
+
 _STATE = (*RECORD, turns.c.state, turns.c.content)
 
 

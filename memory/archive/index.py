@@ -41,6 +41,7 @@ Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
 """Ids with the terms that stand there."""
 
 _LONGEST = (1 << 14) - 1
+"""The length of a passage that is stored, in 14 bits; a longer one counts as this long."""
 
 # All terms at once, and of each its ids in one value: a row for each id would cost far more.
 _IN_FTS5 = """

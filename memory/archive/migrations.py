@@ -16,6 +16,8 @@ from .schema import changes, headed, said, sessions, turns, vectors
 Migrations: TypeAlias = Mapping[int, Callable[[Connection], None]]
 
 _AT_ONCE = 500
+"""Turns that are read and written at once, so that a large archive is not held as a whole."""
+
 _LAID_OUT = update(turns).where(turns.c.id == bindparam("of")).values(passages=bindparam("layout"))
 
 

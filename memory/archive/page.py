@@ -24,6 +24,7 @@ _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Turn the direction of what follows, so a name could seem to be another."""
 _TICKS = re.compile("`+")
 _AT_ONCE = 200
+"""Turns that are read at once, so that a page of a long session is written as it is read."""
 
 
 def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.PathLike[str]) -> None:

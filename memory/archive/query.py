@@ -42,6 +42,7 @@ Of 100,000 efforts 95 % are found first, as with all rows; with 10,000 it is 87 
 """
 
 _HEADINGS_READ = 2_000
+"""Headings that are read of one term, the newest: five for each of those that are looked up."""
 
 _HEADINGS = 400
 """Headings whose efforts are looked up, those that say most: eight for each effort that counts."""

@@ -36,8 +36,14 @@ from .schema import PASSAGE_BITS, members, turn_of, turns
 from .vectors import cosines_of
 
 _CANDIDATES = 100
+"""Turns by their words that are ranked with windows and headings: twenty for each result."""
+
 _HEADINGS = 50
+"""Efforts by their headings that are ranked too: ten for each result."""
+
 _NEAR = 100
+"""Turns by their meaning that are ranked too, as many as by words."""
+
 _DATED = 2.0
 """What a date weighs among candidates, as a term that 13 % of the turns say."""
 

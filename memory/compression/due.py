@@ -50,6 +50,7 @@ _LAST = 3
 """Turns by whose mean the size of the next one is guessed."""
 
 _CHUNK = 50
+"""Turns that are read at once; a pass seldom looks at more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from .timeline import Part, Timeline, WorkingContext
 from .turns import has_long_results
 
 _LENGTH = 6
+"""Characters of the digest of a message: 24 bits tell neighbours of a context apart."""
 
 
 def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:

@@ -28,10 +28,19 @@ from ..view import View
 from .timeline import Timeline
 
 OVERLAP = 3
+"""Telling words that a hint needs: two are often chance."""
+
 SHARE = 0.6
+"""The weight that they have in the message at least: it is about that more than about else."""
+
 LEAD = 1.0
+"""By which the best leads the next: one word that only one of two things has."""
+
 _DISTINCT_SHARE = 0.5
+"""The share of the things that may have a distinctive word."""
+
 _ROUNDING = 1e-9
+"""Lest a sum in another order falls below a bound."""
 
 
 def pointed_at(
@@ -78,9 +87,16 @@ CANDIDATES = 250
 """How much of what a search finds is compared."""
 
 _READ = 2_000
+"""Characters of a message in which hints are looked for: a longer one is pasted text."""
+
 _WEIGHED = 200
+"""Things among which a word is weighed at least, so that few results make no word rare."""
+
 _SHORTEST = 3
+"""Characters of a telling word at least; CJK pairs aside."""
+
 _SHOWN = 160
+"""Characters of a hint: one line."""
 
 
 def hints(work: RunningTurn, line: Timeline) -> list[Hint]:
@@ -181,7 +197,11 @@ def _short(name: str, told: str, begin: int) -> str:
 
 
 _READ_FOR_TOPIC = 1_000
+"""Characters of a message's own words that are asked for a topic."""
+
 _LONGEST = 8_000
+"""Characters of a message in which those words are looked for."""
+
 _PATIENCE = 10
 """Turns for which the nudge waits for a message with a topic."""
 

@@ -46,6 +46,7 @@ _USEFUL = 128
 """Tokens of the shortest turn that says more than the line which names it as out of view."""
 
 _CHUNK = 50
+"""Turns that are read at once; with few tokens no more are needed."""
 
 
 def parts(work: RunningTurn, line: Timeline) -> Parts:

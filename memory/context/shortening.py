@@ -28,6 +28,7 @@ from ..transcript import (
 from ..wellformed import note, quote_within, wellformed
 
 _HEAD_SHARE = 0.7
+"""What the head of a preview has: most texts say first what they are about."""
 
 _WORD = 40
 """Characters by which a cut may be moved so that it cuts no word in two."""
@@ -180,6 +181,7 @@ LEAST = 32
 """The shortest preview, in tokens of its head and tail."""
 
 _NAMED = 80
+"""Characters of the list of tools whose rounds are left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from ..view import View
 from .arguments import Collapse, Expand, Nothing, ReadLog
 
 _SHOWN_TURNS = 80
+"""Characters of a list of turns in an error."""
 
 STATUS_LISTED = 20
 """Further efforts that `effort_status` lists: a screenful; the others are searched for."""
@@ -129,6 +130,7 @@ def _rest(effort: Effort, log: Sequence[Logged], shown: Sequence[int]) -> dict[s
 
 
 _SHOWN = 160
+"""Characters of a name, or of a list of turns, in an error."""
 
 _AT_ONCE = 50
 """Turns that one call reads at most; the result says how to go on."""

@@ -35,6 +35,7 @@ Result: TypeAlias = Found | Elsewhere
 _log = logging.getLogger("ebbtide.embeddings")
 
 _ECHOED = 500
+"""Characters of the query that the result repeats."""
 
 _MOST = 20
 """Results that the model can ask for."""

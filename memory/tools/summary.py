@@ -18,7 +18,11 @@ from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages, cut_at_senten
 from ..transcript import Logged, compact, countable, transcript
 
 CANNED_BELOW = 50
+"""Characters of a log below which no model is asked: there is nothing to sum up."""
+
 _PART_SHARE = 4
+"""Each part's summary may have a fourth of a request, so that each pass has fewer parts."""
+
 _LEAST = 200
 """Tokens of the log that a call reads at least."""
 
@@ -29,6 +33,7 @@ _SEAMS = 16
 """Tokens that a text may have beyond those of its parts, where a log stands between fences."""
 
 _WORDS_IN_TEN_TOKENS = 5
+"""Words that are asked for; English has seven or eight, other languages fewer."""
 
 
 def _clamped(value: Any) -> int:

@@ -58,6 +58,7 @@ Watch: TypeAlias = Callable[[Mapping[str, Any]], Callable[[Message], object]]
 """Is told of a call when it begins, and returns what is told its result."""
 
 _SHOWN = 80
+"""Characters of the arguments in a log line."""
 
 
 def schemas() -> list[dict[str, Any]]:

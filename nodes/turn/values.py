@@ -30,6 +30,7 @@ from .parts import AgentParts, sizes
 from .state import TurnState, repacked
 
 _LEAST_FREE = 256
+"""Tokens that a tool's result may have however full the context is: it says something."""
 
 _SAVED = frozenset(
     {
