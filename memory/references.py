@@ -1,22 +1,18 @@
 """Which efforts the running turn mentions: by id, by their keywords, by a tool that names them."""
 
 import re
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from math import log
 from operator import attrgetter
-from typing import TypeAlias, TypeVar
 
 from . import banners
 from .anchor import shown
 from .efforts import Effort, EffortState, happened, within_limit
-from .lately import Lately
+from .keywords import FULL, MOST_KEYWORDS, KeywordCache, Keywords, Terms, about, counted, keywords
 from .messages import Message, answered, text, unquoted
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
-from .record import Owner, Record
+from .record import Record
 from .running_turn import RunningTurn
 from .terms import CJK, content
 from .transcript import countable
@@ -134,201 +130,11 @@ def _pattern(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!{_WORD})(?<![@%~/-]){re.escape(word)}(?!{_WORD})", re.IGNORECASE)
 
 
-Keywords: TypeAlias = Mapping[str, float]
-"""Keywords, and how much each of them counts: 1 or less."""
-
-Vocabulary: TypeAlias = Mapping[str, Keywords]
-"""The keywords of efforts, by id."""
-
-Name = TypeVar("Name", bound=Hashable)
-
-KEYWORD_OVERLAP = 2
-"""Distinctive keywords that make a message a reference. With the weight and the bounds below it is
-one operating point, measured together: changing one of them voids the figure of all."""
-
-_REFERENCE_SHARE = 0.2
-"""Weight that they must have in the message, a fraction of its terms."""
-
-MOST_KEYWORDS = 200
-"""Keywords of one effort."""
-
 KEYWORD_TURNS = 50
 """Newest turns of an effort that keywords are taken from, so that none costs more than that."""
 
 _WEIGHED = 200
 """Newest efforts among which a keyword's rarity is counted: those whose summaries may stand."""
-
-_FEW = 0.5
-"""The share of the efforts that may have a distinctive keyword; one effort always may."""
-
-_ROUNDING = 1e-9
-"""Lest a sum in another order falls below a bound."""
-
-
-def about(
-    said: Iterable[str],
-    vocabulary: Vocabulary,
-    shown: Iterable[str],
-    recent: Sequence[Collection[str]] = (),
-) -> frozenset[str]:
-    """Return which of the efforts `shown` a text with these terms is about.
-
-    It shares `KEYWORD_OVERLAP` distinctive keywords with them, and their weight has the share
-    `_REFERENCE_SHARE` of the text. `recent` are the terms of recent turns: words that the talk uses
-    all the time weigh little.
-
-    >>> known = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
-    >>> sorted(about(["grid", "colour", "login"], known, ["css", "auth"]))
-    ['css']
-    """
-    spoken = frozenset(said)
-    among = having(spoken, vocabulary)
-    rare = {term for term, count in among.items() if count <= max(1, _FEW * len(vocabulary))}
-    weighed = weights(among, len(vocabulary), recent)
-    sums = evidence(weighed, {name: vocabulary[name] for name in shown})
-    return frozenset(
-        name
-        for name, weight in sums.items()
-        if share(weight, spoken) >= _REFERENCE_SHARE - _ROUNDING
-        and len(rare & vocabulary[name].keys()) >= KEYWORD_OVERLAP
-    )
-
-
-def share(weight: float, said: Collection[str]) -> float:
-    """Return the share that keywords of a weight have in a text, which counts one term more.
-
-    The fewer terms a text has, the more of them are keywords by chance.
-
-    >>> share(2.0, ["refresh", "token", "expired"])
-    0.5
-    """
-    return weight / (len(said) + 1)
-
-
-def distinctiveness(efforts: int, having: float) -> float:
-    """Weigh a keyword that `having` of `efforts` have: 1 if one has it, towards 0 if all do.
-
-    >>> [round(distinctiveness(5, having), 2) for having in (1, 2, 5)]
-    [1.0, 0.61, 0.1]
-    """
-    return 1 - log(having) / log(efforts + 1)
-
-
-def having(said: Collection[str], vocabulary: Mapping[Name, Collection[str]]) -> Counter[str]:
-    """Count for each term of a text how many have it as a keyword.
-
-    >>> sorted(having(["a", "b", "c"], {"x": "ab", "y": "b"}).items())
-    [('a', 1), ('b', 2)]
-    """
-    wanted = frozenset(said)
-    return Counter(term for known in vocabulary.values() for term in wanted if term in known)
-
-
-def weights(
-    among: Mapping[str, int], efforts: int, recent: Sequence[Collection[str]] = ()
-) -> dict[str, float]:
-    """Weigh terms that so many of the efforts have by how few of them and of recent turns do.
-
-    >>> {term: round(weight, 2) for term, weight in weights({"a": 1, "b": 1}, 1, [["b"]]).items()}
-    {'a': 1.0, 'b': 0.37}
-    """
-    heard = having(among, dict(enumerate(recent)))
-    known = efforts + len(recent)
-    return {term: distinctiveness(known, count + heard[term]) for term, count in among.items()}
-
-
-def evidence(weighed: Mapping[str, float], vocabulary: Vocabulary) -> dict[str, float]:
-    """Sum the weights of the keywords each effort shares with a text.
-
-    A keyword that a better matching effort has too counts by how much worse this one matches,
-    squared: on LoCoMo that is better than the plain ratio (AUC 0.913 and 0.910).
-
-    >>> evidence({"a": 1.0, "b": 1.0}, {"x": {"a": 1.0, "b": 1.0}, "y": {"b": 1.0}})
-    {'x': 2.0, 'y': 0.25}
-    """
-    shared = {
-        name: {term: weighed[term] * known[term] for term in sorted(weighed.keys() & known.keys())}
-        for name, known in vocabulary.items()
-    }
-    plain = {name: sum(both.values()) for name, both in shared.items()}
-    best: dict[str, float] = {}
-    for name, both in shared.items():
-        for term in both:
-            best[term] = max(best.get(term, 0.0), plain[name])
-    return {
-        name: sum(
-            weight * (plain[name] / (best[term] or 1.0)) ** 2 for term, weight in both.items()
-        )
-        for name, both in shared.items()
-    }
-
-
-Key: TypeAlias = tuple[Owner, str, Effort | None, int]
-"""Owner, branch, effort as it changed last, last turn of its log.
-
-A turn has no effort.
-"""
-
-Terms: TypeAlias = Counter[str]
-"""Terms, and in how many texts each of them stands."""
-
-_LOGGED = 0.4
-"""What a keyword counts that only the log has.
-
-On the work dialogues 1 lets through 11 % of false references in place of 1 %; 0 finds 53 % of the
-mentions in place of 88 %, and LoCoMo's AUC falls from 0.913 to 0.856.
-"""
-
-_FULL = 25
-"""Keywords that count fully wherever they are from, should the summary say little.
-
-Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
-"""
-
-
-class KeywordCache(Lately[Keywords]):
-    """Keywords of efforts with a given log, and of turns, which never change; those used last.
-
-    `turns` are the terms of turns, since an open effort has another log after each.
-    """
-
-    def __init__(self, limit: int = 4_000) -> None:
-        """Hold the keywords of up to `limit` efforts and turns, of any session, in any thread."""
-        super().__init__(limit)
-        self.turns: Lately[Terms] = Lately(limit)
-
-    def clear(self) -> None:
-        """Hold nothing any more."""
-        super().clear()
-        self.turns.clear()
-
-
-def keywords(
-    heading: Iterable[str], log: Iterable[Terms], limit: int, full: int = _FULL
-) -> dict[str, float]:
-    """Return up to `limit` keywords: those of the heading, then of the log the most repeated.
-
-    Those of the log, which are given turn by turn, count less than 1 if there are `full` others.
-
-    >>> keywords(["auth-bug", "401"], [counted(["axios fails", "the axios code"])], 4)
-    {'auth': 1.0, 'bug': 1.0, '401': 1.0, 'axio': 1.0}
-    """
-    said = Counter[str]()
-    for turn in log:
-        said.update(turn)
-    known = dict.fromkeys((term for text in heading for term in content(text)), 1.0)
-    for term, _ in said.most_common():
-        known.setdefault(term, 1.0 if len(known) < full else _LOGGED)
-    return dict(islice(known.items(), limit))
-
-
-def counted(texts: Iterable[str]) -> Terms:
-    """Count in how many of these texts each term stands.
-
-    >>> counted(["axios fails", "the axios code"])
-    Counter({'axio': 2, 'fail': 1, 'code': 1})
-    """
-    return Counter(term for text in texts for term in dict.fromkeys(content(text)))
 
 
 def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
@@ -351,7 +157,7 @@ def _made(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     ]
     heading = (name, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary: its log is what it is about.
-    full = MOST_KEYWORDS if effort.status == "open" else _FULL
+    full = MOST_KEYWORDS if effort.status == "open" else FULL
     return keywords(heading, log, MOST_KEYWORDS, full)
 
 

@@ -7,8 +7,8 @@ from itertools import islice
 
 from .. import banners
 from ..efforts import Effort, EffortState, happened, within_limit
+from ..keywords import KEYWORD_OVERLAP
 from ..names import parted, session_name
-from ..references import KEYWORD_OVERLAP
 from ..settings import Settings
 from ..view import View
 from .law import CAPACITY, Attention, Ranked, relevance

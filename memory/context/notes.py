@@ -8,20 +8,10 @@ from typing import Any, TypeAlias
 from ...prompts.loader import text as prompt
 from ..archive.protocol import Found
 from ..excerpt import best_piece
+from ..keywords import KeywordCache, Name, about, distinctiveness, having
 from ..messages import text
 from ..record import Record
-from ..references import (
-    KeywordCache,
-    Name,
-    about,
-    distinctiveness,
-    having,
-    keywords_of,
-    mentionable,
-    mentions,
-    own_words,
-    statements,
-)
+from ..references import keywords_of, mentionable, mentions, own_words, statements
 from ..running_turn import RunningTurn
 from ..terms import asked, content, is_pair, telling
 from ..view import View

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.references import KeywordCache, Keywords, counted, keywords, keywords_of
+from ebbtide.memory.keywords import KeywordCache, Keywords, counted, keywords
+from ebbtide.memory.references import keywords_of
 from tests.memory.conversations import Conversation, conversation
 
 
