@@ -15,8 +15,6 @@ from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import acall_model, call_model
 from ..nodes.compress import acompress, compress
-from ..nodes.decay import decay
-from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.parts import AgentParts
@@ -24,7 +22,7 @@ from ..nodes.turn.state import AgentState, MemoryState, repacked, unpacked
 from .compiled import MemoryAgent
 
 AfterPersist = Literal["compress", "__end__"]
-Route = Literal["run_tools", "detect_references"]
+Route = Literal["run_tools", "persist"]
 Router = Callable[[AgentState], list[Send | Route]]
 
 
@@ -40,7 +38,7 @@ def route_calls(application: Collection[str]) -> Router:
         if not isinstance(answer, AIMessage) or not (
             answer.tool_calls or answer.invalid_tool_calls
         ):
-            return ["detect_references"]
+            return ["persist"]
         theirs = [call for call in answer.tool_calls if call["name"] in application]
         ours = len(answer.tool_calls) + len(answer.invalid_tool_calls) - len(theirs)
         sends: list[Send | Route] = [Send("application_tools", [call]) for call in theirs]
@@ -88,23 +86,19 @@ def build(parts: AgentParts) -> MemoryGraph:
     graph.add_node("assemble_context", one(assemble_context, parts))
     graph.add_node("call_model", both(call_model, acall_model, parts))
     graph.add_node("run_tools", both(run_tools, arun_tools, parts))
-    graph.add_node("detect_references", one(detect_references, parts))
-    graph.add_node("decay", one(decay, parts))
     graph.add_node("persist", one(persist, parts))
     graph.add_node("compress", both(compress, acompress, parts))
 
     graph.add_edge(START, "begin_turn")
     graph.add_edge("begin_turn", "assemble_context")
     graph.add_edge("assemble_context", "call_model")
-    targets = ["run_tools", "detect_references"]
+    targets = ["run_tools", "persist"]
     if tools:
         graph.add_node("application_tools", application_tools([*tools.values()]))
         graph.add_edge("application_tools", "assemble_context")
         targets.append("application_tools")
     graph.add_conditional_edges("call_model", route_calls(tools), targets)
     graph.add_edge("run_tools", "assemble_context")
-    graph.add_edge("detect_references", "decay")
-    graph.add_edge("decay", "persist")
     graph.add_conditional_edges("persist", route_pass, ["compress", END])
     graph.add_edge("compress", END)
     return graph

@@ -46,8 +46,6 @@ from ..nodes.application_tools import afit_call, fit_call
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import Call, no_calls, prepared, taken, taking_tools
 from ..nodes.compress import acompress, compress
-from ..nodes.decay import decay
-from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools, waiting
 from ..nodes.turn.arrivals import told_apart
@@ -261,10 +259,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if not begun and told_apart(known).new:
             update = begin_turn(known, runtime, parts=parts)
             known = cast("TurnState", {**known, **update, "messages": update["messages"].value})
-        for node in (detect_references, decay, persist):
-            changed = node(known, runtime, parts=parts)
-            known, update = cast("TurnState", {**known, **changed}), update | changed
-        return known, update
+        update |= persist(known, runtime, parts=parts)
+        return cast("TurnState", {**known, **update}), update
 
 
 def middleware_of(agent: CompiledStateGraph[Any, Any, Any, Any]) -> EbbtideMiddleware | None:

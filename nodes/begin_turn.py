@@ -24,10 +24,10 @@ from .turn.arrivals import arrivals, kept_turns
 from .turn.attention import surface
 from .turn.messages import to_dicts
 from .turn.parts import AgentParts, sizes
-from .turn.recovery import recovered
+from .turn.recovery import memory_at, recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
-from .turn.values import owner_of, packed, running_turn, sealed, workspace
+from .turn.values import owner_of, packed, running_turn, sealed, tip_of, workspace
 
 
 def begin_turn(
@@ -58,6 +58,9 @@ def _begun(
     known = recovered(state, archive, owner, settings.messages_window + 1)
     arrived = arrivals(known, owner, archive)
     settled = settle(known, owner, arrived, archive)
+    if arrived.left:  # its end may be in the archive and not in the checkpoint
+        tip = tip_of(cast("TurnState", settled))
+        known = cast("TurnState", {**known, **memory_at(archive, owner, tip)})
     turns = [*kept_turns(arrived, settings.messages_window), arrived.new]
     turn, events = settled["persisted"] + 1, tuple(settled["events"])
     space = _told(replace(workspace(known), turn=turn, events=events, banners=()), known, runtime)

@@ -1,10 +1,11 @@
-"""Commit the turn and its events to the archive, once."""
+"""End the turn: what it mentioned, what faded, and its commit to the archive, once."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
 from ..memory.anchor import shown
@@ -13,59 +14,76 @@ from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
 from ..memory.compression.due import is_due
 from ..memory.context.assemble import fixed_parts
+from ..memory.decay import decayed
 from ..memory.embeddings import EMBEDDED_TURNS, Embedder
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.messages import Message
 from ..memory.metrics import cost, without_calls
-from ..memory.record import Event, Owner
-from ..memory.settings import Settings, resolve
+from ..memory.record import Event, Owner, Record
+from ..memory.references import referenced
+from ..memory.running_turn import RunningTurn, banners_since
+from ..memory.settings import Settings
 from ..memory.tools.toolbox import NAMES
+from ..memory.view import past
 from .turn.attention import changed
 from .turn.parts import AgentParts
 from .turn.settling import by_hand, commit, commit_again
 from .turn.state import TurnState
-from .turn.values import committed, group, owner_of, running, tip_of, turn_at_rest, view_after
+from .turn.values import committed, group, packed, running, running_turn, tip_of, view_after
 
 _log = logging.getLogger("ebbtide.embeddings")
 _context_log = logging.getLogger("ebbtide.context")
 
 
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
-    """Commit the running turn; a failed archive raises after retries and nothing changes.
+    """Mark what the turn mentioned, take out of the context what faded, and commit the turn.
 
-    With an embedder the turn's vectors are stored with it, then a bounded number that is missing.
+    All in one step: each step of the graph is a checkpoint of its own. A failed archive raises
+    after retries and nothing changes. With an embedder the turn's vectors are stored with it, then
+    a bounded number that is missing.
     """
-    settings = resolve(runtime.context, parts.settings)
+    here = running_turn(state, runtime, parts)
+    with parts.archive.together():
+        space = decayed(referenced(here, parts.keywords), here.settings)
+        left = packed(space)
+        ended = cast("TurnState", {**state, **left})
+        record, messages = _committed(ended, here.view.owner, parts), running(state)
+        for banner in banners_since(here.space, space):
+            runtime.stream_writer({"banner": banner})
+        view = past(parts.archive, here.view.owner, record.tip)
+        rest = replace(here, space=replace(space, events=()), view=view)
+        after = committed(record, str(messages[-1].id))
+        return {**left, **after, **_view(rest, messages)}
+
+
+def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
+    """Commit the running turn, with what it cost, and what follows from it."""
     messages = running(state)
-    owner = owner_of(state, runtime, settings, parts.archive)
     # A tool that answers directly and structured output end a turn with a result.
     turn, tip = replace(group(state, messages), status="done"), tip_of(state)
     if "context_report" in state and not by_hand(messages):
         spent = _spent(state["context_report"]["tokens"], turn.messages, parts)
         turn = replace(turn, events=(*turn.events, spent))
-    with parts.archive.together():
-        if turn.turn > tip.turn:
-            record = commit(parts.archive, owner, tip, turn, parts.embedder)
-        else:
-            record = commit_again(parts.archive, owner, tip, turn)
-        if parts.embedder is not None:
-            _embed(parts.archive, owner, parts.embedder, EMBEDDED_TURNS)
-        if left_by(record) or accessed(record.events) or record.origin is not None:
-            changed(owner, parts)
-        after = committed(record, str(messages[-1].id))
-        return {**after, **_view(cast("TurnState", {**state, **after}), runtime, parts)}
+    if turn.turn > tip.turn:
+        record = commit(parts.archive, owner, tip, turn, parts.embedder)
+    else:
+        record = commit_again(parts.archive, owner, tip, turn)
+    if parts.embedder is not None:
+        _embed(parts.archive, owner, parts.embedder, EMBEDDED_TURNS)
+    if left_by(record) or accessed(record.events) or record.origin is not None:
+        changed(owner, parts)
+    return record
 
 
-def _view(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
+def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
     """Return what the context shows from now on, or that an effort is to be compressed first.
 
     The turn is committed by now, so what the archive raises is logged, and nothing changes.
     """
     try:
-        work = turn_at_rest(state, runtime, parts)
-        if not by_hand(running(state)) and is_due(work):
+        if not by_hand(messages) and is_due(work):
             return {"due": True}
-        return view_after(work, running(state))
+        return view_after(work, messages)
     except (OSError, ArchiveError) as error:
         _context_log.warning("it stays as it is: %s: %s", type(error).__name__, error)
         return {}

@@ -204,7 +204,6 @@ def test_updates_show_what_changed_and_the_working_context(client: SyncLangGraph
     }
     prompt = updates["assemble_context"]["context"]["messages"]
     assert (prompt[0]["type"], prompt[-1]["content"]) == ("system", "And?")
-    assert (updates["detect_references"], updates["decay"]) == (None, None)
     assert all("context" not in data for event, data in streamed if event == "values")
 
 

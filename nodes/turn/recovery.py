@@ -42,7 +42,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     turns = [_identified(from_dicts(shown(view.messages(record)))) for record in records]
     gone = not records or digest(records[-1].messages) != records[-1].digest
     state = {
-        **_memory(archive, owner, tip),
+        **memory_at(archive, owner, tip),
         **marks([turn for turn in turns if turn], gone=gone),
         **_place(archive, owner, tip),
     }
@@ -93,7 +93,7 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     at, tip = known
     starts = [turn[0].id or "" for turn in _turns(messages[: at + 1])]
     kept = {
-        **_memory(archive, owner, tip),
+        **memory_at(archive, owner, tip),
         **_place(archive, owner, tip),
         "messages": messages,
         # The messages were compared already: what clients leave out of a turn is no edit of it.
@@ -277,7 +277,7 @@ def _answer(messages: Sequence[BaseMessage]) -> int:
     return max(said, default=-1) + 1
 
 
-def _memory(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
+def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     """Return the saved state of a turn; of a turn that has none it is told by its events."""
     found = archive.saved(owner, tip)
     if found is None:

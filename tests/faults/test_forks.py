@@ -19,8 +19,7 @@ from tests.faults.places import Place
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 NODES = [
-    *("begin_turn", "assemble_context", "call_model", "run_tools"),
-    *("detect_references", "decay", "persist", "compress"),
+    *("begin_turn", "assemble_context", "call_model", "run_tools", "persist", "compress"),
 ]
 
 

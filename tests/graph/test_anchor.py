@@ -18,7 +18,7 @@ from tests.graph.journeys import EXACT
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-NODES = ["run_tools", "assemble_context", "detect_references", "decay", "persist", "compress"]
+NODES = ["run_tools", "assemble_context", "persist", "compress"]
 FIRST, SECOND = {"Goal": "ship 1.2"}, {"Goal": "ship 1.2", "Technical Anchors": "port 8443"}
 
 
@@ -293,7 +293,7 @@ def test_a_turn_that_is_resumed_keeps_its_block(tmp_path: Path, node: str) -> No
     assert answers(here, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
 
 
-@pytest.mark.parametrize("node", ["detect_references", "decay", "persist", "compress"])
+@pytest.mark.parametrize("node", ["persist", "compress"])
 def test_an_answer_that_was_not_archived_keeps_its_block(tmp_path: Path, node: str) -> None:
     """A new message after an answer that was not committed yet commits it as it was said."""
     here = talk(tmp_path, [saying("Seen.", FIRST), "Next."])

@@ -11,14 +11,15 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, TurnRunningError, aerase, commands, erase
+from ebbtide import DiskArchive, Settings, TurnRunningError, aerase, commands, erase
 from ebbtide.cli.conversation import Conversation
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
 
 OWNER = Owner("default", "t")
-NODES = ["begin_turn", "assemble_context", "call_model", "detect_references", "decay", "persist"]
+NODES = ["begin_turn", "assemble_context", "call_model", "persist"]
 
 
 class Killed(Exception):  # noqa: N818 (what happens to a process)
@@ -121,6 +122,26 @@ def test_undo_keeps_what_was_said(tmp_path: Path, after: str, turns: int) -> Non
     assert f"number {turns}" in stored(here.archive)
     state = here.say("instead")
     assert here.said(state) == [*["number 1"] * (turns - 1), "instead"]
+
+
+def test_what_faded_in_a_turn_that_the_archive_has_stays_gone(tmp_path: Path) -> None:
+    """A new message goes on with the memory that was stored with the turn, not the one before."""
+    saver = KilledSaver()
+    answers = [call("open_effort", name="a"), "opened", call("close_effort"), "closed"]
+    answers += [call("expand_effort", effort_id="a"), "shown", "yes", "yes"]
+    here = talk(tmp_path, answers, checkpointer=saver, settings=Settings(decay_threshold=1))
+    for words in ("open it", "close it", "show it"):
+        here.say(words)
+    saver.after, saver.last = "persist", ""
+    with pytest.raises(Killed):
+        here.say("and now?", durability="sync")
+    saver.after = ""
+
+    state = here.say("next")
+
+    collapsed = [e for r in here.records(state) for e in r.events if e["type"] == "collapsed"]
+    assert (state["memory"]["expanded"], len(collapsed)) == ({}, 1)
+    assert here.said(state)[-2:] == ["and now?", "next"]
 
 
 @pytest.mark.parametrize("command", ["open", "window", "rebuild", "show"])

@@ -232,7 +232,5 @@ def test_updates_say_what_changed(tmp_path: Path) -> None:
         "begin_turn": ["turn", "position"],
         "assemble_context": ["context_report", "position"],
         "call_model": [],
-        "detect_references": [],
-        "decay": [],
         "persist": ["position"],
     }
