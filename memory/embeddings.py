@@ -22,6 +22,9 @@ LONGEST = 4_000
 EMBEDDED_TURNS = 200
 """Turns that one turn embeds at its end, so that a long adopted history delays none by much."""
 
+_SMALLER = 8
+"""A part of vectors is joined to the one before it once it has an eighth of its size."""
+
 _PROBE = "The quick brown fox jumps over the lazy dog."
 
 
@@ -46,6 +49,60 @@ class Meaning:
     vector: Vector
     model: str
     floor: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrix:
+    """Vectors by row under ascending ids, in parts, so that to add one copies few others."""
+
+    parts: tuple[tuple[NDArray[np.int64], Vectors], ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The highest id, 0 if there is none."""
+        return int(self.parts[-1][0][-1]) if self.parts else 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes the vectors take up."""
+        return sum(rows.nbytes for _, rows in self.parts)
+
+    def followed(self, ids: Sequence[int], rows: Vectors) -> "Matrix":
+        """Return these vectors with further ones, whose ids are higher."""
+        parts = [*self.parts, (np.array(ids, np.int64), rows)]
+        while len(parts) > 1 and len(parts[-2][0]) < _SMALLER * len(parts[-1][0]):
+            (first, former), (second, last) = parts.pop(-2), parts.pop()
+            parts.append((np.concatenate([first, second]), np.concatenate([former, last])))
+        return Matrix(tuple(parts))
+
+    def cosines(self, meant: Vector) -> "Cosines":
+        """Return the cosine of each with a vector."""
+        found = [np.zeros(0, np.float32), *(cosines(rows, meant) for _, rows in self.parts)]
+        ids = [np.zeros(0, np.int64), *(ids for ids, _ in self.parts)]
+        return Cosines(np.concatenate(ids), np.concatenate(found))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cosines:
+    """Cosines with a vector, by ascending ids."""
+
+    ids: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+    def best(self, most: int, above: float = -2.0) -> list[int]:
+        """Return the ids of the highest cosines, in their order."""
+        rows = np.flatnonzero(self.values > above)
+        if len(rows) > most:
+            rows = rows[np.argpartition(-self.values[rows], most)[:most]]
+        found: list[int] = self.ids[rows[np.lexsort((rows, -self.values[rows]))]].tolist()
+        return found
+
+    def of(self, wanted: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the cosine of each of these, NaN of one that has none."""
+        if not len(self.ids):
+            return np.full(len(wanted), np.nan)
+        at = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
+        return np.where(self.ids[at] == wanted, self.values[at], np.nan)
 
 
 class Embedder:

@@ -1,4 +1,4 @@
-"""What was used last, by its key, up to a number: for any thread."""
+"""What was used last, by its key, up to a number or a size: for any thread."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -11,10 +11,11 @@ T = TypeVar("T")
 class Lately(Generic[T]):
     """Values by their keys, of which those that were used longest ago leave."""
 
-    def __init__(self, most: int) -> None:
-        """Hold nothing yet, and never more than `most`."""
-        self._most, self._lock = most, Lock()
+    def __init__(self, most: int, size: Callable[[T], int] = lambda _: 1) -> None:
+        """Hold nothing yet, and never more than `most`: so many, or so much by their `size`."""
+        self._most, self._size, self._lock = most, size, Lock()
         self._held: OrderedDict[Hashable, T] = OrderedDict()
+        self._sum = 0
 
     def get(self, key: Hashable) -> T | None:
         """Return what is held under a key, None if nothing is."""
@@ -26,9 +27,12 @@ class Lately(Generic[T]):
     def put(self, key: Hashable, value: T) -> T:
         """Hold a value, and return it."""
         with self._lock:
+            if key in self._held:
+                self._sum -= self._size(self._held.pop(key))
             self._held[key] = value
-            if len(self._held) > self._most:
-                self._held.popitem(last=False)
+            self._sum += self._size(value)
+            while self._sum > self._most:
+                self._sum -= self._size(self._held.popitem(last=False)[1])
         return value
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -40,3 +44,4 @@ class Lately(Generic[T]):
         """Hold nothing any more."""
         with self._lock:
             self._held.clear()
+            self._sum = 0

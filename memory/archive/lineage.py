@@ -9,11 +9,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sqlalchemy import BindParameter, Connection, CursorResult, Row, Select, bindparam, select
 
 from ..efforts import Effort, changed
+from ..embeddings import Matrix
 from ..lately import Lately
 from ..record import Record, Tip
 from ..salience import Compression, from_data
@@ -41,6 +43,9 @@ RECORDS = 500
 
 LARGE = 50_000
 """Characters from which on a record is read again instead."""
+
+VECTORS = 256 << 20
+"""Bytes of vectors that are held, of all sessions together: three sessions of 10,000 efforts."""
 
 _SPARE = 8
 """Further changes that are read at once: an effort seldom changes its status more than twice."""
@@ -170,7 +175,8 @@ class Lineage:
     """What one tip of a session sees, newest branch first; `firsts`: the first turn of each.
 
     What was asked of it is kept in `known`, and its records are `held` for all lineages of the same
-    `edition` of a session, which is another one when a record loses something.
+    `edition` of a session, which is another one when a record loses something, or an older one got
+    a vector; so are its `vectors`.
     """
 
     connect: Callable[[], Connection]
@@ -179,6 +185,7 @@ class Lineage:
     firsts: Mapping[str, int]
     known: Known = field(default_factory=Known)
     held: Lately[Record] = field(default_factory=lambda: Lately(RECORDS))
+    vectors: Lately[Matrix] = field(default_factory=lambda: Lately(0, attrgetter("size")))
     edition: tuple[int, ...] = ()
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import bindparam, select
 
-from ..embeddings import Meaning
+from ..embeddings import Cosines, Meaning
 from ..search import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
 from ..terms import asked
 from .index import Postings, any_of, laid_out, spoken_by
@@ -18,7 +18,6 @@ from .lineage import Lineage
 from .schema import (
     PASSAGE_BITS,
     changes,
-    first_passage,
     first_turn,
     headed,
     heading_vectors,
@@ -62,13 +61,13 @@ Ids: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """What is near to a query's meaning: passages by id, efforts by name, with their cosines.
+    """What is near to a query's meaning: passages, and efforts by name, with their cosines.
 
     `headings` has the turn of each effort's newest heading.
     """
 
     meaning: Meaning
-    passages: Mapping[int, float]
+    passages: Cosines
     efforts: Mapping[str, float]
     headings: Mapping[str, int]
 
@@ -177,7 +176,7 @@ def spread(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, Rows, Ids]:
     `rows` has the number and the layout of each turn.
     """
     counts = np.array([len(layout) // 2 for _, layout in rows], np.int64)
-    first = np.array([first_passage(turn) for turn, _ in rows], np.int64)
+    first = np.array([turn for turn, _ in rows], np.int64) << PASSAGE_BITS
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     at = np.repeat(np.arange(len(rows)), counts)
     return first[at] + place, at, laid_out(layout for _, layout in rows)
@@ -237,16 +236,16 @@ def _changes(seen: Lineage, ids: Iterable[int]) -> list[Any]:
 def _nearness(seen: Lineage, meaning: Meaning) -> Nearness | None:
     if not there(seen.connection):
         return None
-    connection, session = seen.connection, seen.session
-    heads = near(connection, heading_vectors, session, meaning)
-    said_near = near(connection, vectors, session, meaning)
-    if not heads and not said_near:
+    heads, said_near = (near(seen, table, meaning) for table in (heading_vectors, vectors))
+    if not len(heads.ids) and not len(said_near.ids):
         return None
-    rows = sorted(_changes(seen, heads), key=lambda row: (row.turn, row.id)) if heads else []
+    best = heads.best(_HEADINGS)
+    cosines = dict(zip(best, heads.of(np.array(best, np.int64)).tolist(), strict=True))
+    rows = sorted(_changes(seen, best), key=lambda row: (row.turn, row.id)) if best else []
     return Nearness(
         meaning,
         said_near,
-        {row.effort: heads[row.id] for row in rows},
+        {row.effort: cosines[row.id] for row in rows},
         {row.effort: row.turn for row in rows},
     )
 

@@ -156,8 +156,8 @@ users = Table(
 
 # `name` is what other sessions call it by; `turns` counts its records, of all branches; `branch`
 # is the one that was committed to last. `reseed` is set from when an erasure took the checkpoints
-# of the thread until they are written anew. `rewritten` counts how often records lost something:
-# while it stays, a record that was read is as it was.
+# of the thread until they are written anew. `rewritten` counts how often records lost something,
+# or older ones got vectors: while it stays, what was read of one is as it was.
 sessions = Table(
     "ebbtide_sessions",
     METADATA,

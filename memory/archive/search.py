@@ -33,7 +33,7 @@ from .lineage import AMBIENT, Lineage
 from .protocol import Found
 from .query import Ids, Nearness, Query, looked_up, spread, strengths, strongest
 from .schema import PASSAGE_BITS, members, turn_of, turns
-from .vectors import cosines_of
+from .vectors import MOST, cosines_of
 
 _CANDIDATES = 100
 """Turns by their words that are ranked with windows and headings: twenty for each result."""
@@ -146,9 +146,8 @@ def _candidates(asking: Query) -> list[Any]:
     order = strongest(np.concatenate([saying, dated]), weights).tolist()
     best = _visible(asking.seen, order, _CANDIDATES)
     if asking.near:
-        near = {number: at for number, at in asking.near.passages.items() if at > 0}
         known = {row.id for row in best}
-        nearest = dict.fromkeys(map(turn_of, nlargest(len(near), near, key=near.__getitem__)))
+        nearest = dict.fromkeys(map(turn_of, asking.near.passages.best(MOST, 0.0)))
         best += [row for row in _visible(asking.seen, [*nearest], _NEAR) if row.id not in known]
     return best
 
@@ -230,8 +229,7 @@ def _joined(
     """
     passages, topics, words = found
     floor = near.meaning.floor
-    held = cosines_of(asking.seen.connection, near.meaning, dict.fromkeys(ids.tolist()))
-    known = np.array([held.get(number, np.nan) for number in ids.tolist()], np.float64)
+    known = cosines_of(asking.seen, near.meaning, near.passages, ids)
     heads = np.array([near.efforts.get(name, 0.0) for name in topics.names])
     both = blended(words, likeness(passages, known, heads))
     reached = np.nan_to_num(known, nan=-1.0) >= floor
@@ -253,13 +251,7 @@ def _found(asking: Query, ranking: Ranking) -> tuple[Found, ...]:
     order = np.lexsort((ranking.ids, -passages.turns, -scores.passages))[:_MOST]
     order = order[scores.passages[order] > 0]
     ambient = _said_by(asking, passages, order)
-    terms: dict[int, frozenset[str]] = {}
-
-    def said_by(topic: int) -> frozenset[str]:
-        if topic not in terms:
-            (terms[topic],) = asking.saying(topics.says[topic : topic + 1])
-        return terms[topic]
-
+    terms = asking.saying(topics.says)
     left = {row: topics.names[row] for row in _best(scores.topics)}
     found: list[Found] = []
     for row in order.tolist():
@@ -268,11 +260,11 @@ def _found(asking: Query, ranking: Ranking) -> tuple[Found, ...]:
         told = place, bool(passages.user[row]), not (ranking.near[row] or passages.says[row].any())
         if topic >= 0:
             at = scores.topics[topic] if left.pop(topic, None) else at
-            found.append(Found(topics.names[topic], turn, float(at), said_by(topic), *told))
+            found.append(Found(topics.names[topic], turn, float(at), terms[topic], *told))
         elif ambient[turn] or ranking.near[row]:
             found.append(Found(None, turn, float(at), ambient[turn], *told))
     found += [
-        Found(name, turn, float(scores.topics[row]), said_by(row))
+        Found(name, turn, float(scores.topics[row]), terms[row])
         for row, name in left.items()
         if (turn := _heading_turn(asking, name))
     ]

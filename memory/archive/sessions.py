@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from threading import local
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, bindparam, select
 
+from ..embeddings import Matrix
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
 from ..lately import Lately
 from ..messages import text
@@ -16,7 +18,7 @@ from ..record import Owner, Record, Tip
 from .commit import SESSION, Session
 from .database import Database
 from .erase import Scope, scope_of
-from .lineage import LARGE, RECORDS, Branch, Known, Lineage, branch_of, lineage
+from .lineage import LARGE, RECORDS, VECTORS, Branch, Known, Lineage, branch_of, lineage
 from .schema import sessions, users
 
 T = TypeVar("T")
@@ -64,6 +66,7 @@ class Sessions:
         self._branches: Lately[Branch] = Lately(_KNOWN)
         self._asked_of: Lately[Known] = Lately(_LINEAGES)
         self._held: Lately[Record] = Lately(RECORDS)
+        self._vectors: Lately[Matrix] = Lately(VECTORS, attrgetter("size"))
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -86,6 +89,7 @@ class Sessions:
         """Let go of what was read: some of it was erased."""
         self._asked_of.clear()
         self._held.clear()
+        self._vectors.clear()
 
     def known(self, session: Session, tip: Tip) -> Known:
         """Return what is remembered of what a tip sees.
@@ -211,7 +215,7 @@ class Sessions:
     def _seen(self, moment: Moment, session: Session, tip: Tip) -> Lineage:
         """Return what a tip of a session sees."""
         branch = self._branch(moment, session, tip.branch)
-        kept = {"known": self.known(session, tip), "held": self._held}
+        kept = {"known": self.known(session, tip), "held": self._held, "vectors": self._vectors}
         edition = self._edition(session)
         return lineage(moment.connection, session.id, tip, branch, **kept, edition=edition)
 

@@ -1,15 +1,15 @@
 """The vectors of a session: of its passages, and of what its efforts were known by.
 
-PostgreSQL computes cosines itself, by pgvector. On SQLite numpy does: loading an extension such as
-sqlite-vec is compiled out of many a Python. Of 40,000 vectors it takes 47 ms of processor time, its
-own tables 85, numpy 60.
+PostgreSQL computes cosines itself, by pgvector. On SQLite numpy does, and a session's vectors are
+held once they were read: to compare 40,000 then takes 3 ms of processor time. To read them each
+time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,18 @@ from sqlalchemy import (
     inspect,
     literal_column,
     select,
+    update,
 )
 from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort
-from ..embeddings import Embedder, Meaning, Vector, cosines
+from ..embeddings import Cosines, Embedder, Matrix, Meaning, Vector
 from ..errors import ArchiveError
 from ..record import Group, Record
-from ..search import passages
+from ..search import Numbers, passages
 from .database import Database, upsert
 from .index import among, is_sqlite
+from .lineage import Lineage
 from .records import left_by, record_of
 from .schema import (
     PASSAGE_BITS,
@@ -40,6 +42,7 @@ from .schema import (
     first_passage,
     first_turn,
     heading_vectors,
+    sessions,
     turns,
     vectors,
 )
@@ -47,11 +50,20 @@ from .schema import Vector as VectorType
 
 _log = logging.getLogger("ebbtide.embeddings")
 
-_CHUNK = 500
-"""Vectors that are read at once: of 40,000 in 60 ms of processor time, by 2,000 in 85."""
-
-MOST = 1_000
+MOST = 400
 """The nearest vectors that are found."""
+
+Ids: TypeAlias = NDArray[np.int64]
+
+# Untyped, as SQLite holds vectors: to copy each would take most of the time.
+_AFTER = {
+    table.name: select(table.c.id, literal_column(f"{table.name}.vector"))
+    .where(table.c.session == bindparam("session"), table.c.model == bindparam("model"))
+    .where(table.c.id > bindparam("last"))
+    .order_by(table.c.id)
+    for table in (vectors, heading_vectors)
+}
+"""By table, the query for the vectors of a session after one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,12 @@ def keep(
     read: Mapping[int, Record],
     made: Mapping[int, Embedded],
 ) -> int:
-    """Keep vectors of turns that were read, as far as these are still the same; return how many."""
+    """Keep vectors of turns that were read, as far as these are still the same; return how many.
+
+    Who holds vectors of the session reads them again: what is new is looked for after the last one.
+    """
+    own = update(sessions).where(sessions.c.id == session)
+    connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
     query = select(turns).where(among(turns.c.id, read)).with_for_update()
     same = [row.id for row in connection.execute(query) if record_of(row) == read[row.id]]
     for number in same:
@@ -131,51 +148,48 @@ def missing(connection: Connection, session: int, model: str, limit: int) -> lis
     return list(connection.execute(query).scalars())
 
 
-def near(connection: Connection, table: Table, session: int, meaning: Meaning) -> dict[int, float]:
-    """Return the cosines of the vectors of a session with a meaning, by id, of the nearest ones."""
-    where = (table.c.session == session, table.c.model == meaning.model)
-    if not is_sqlite(connection):
-        away = _away(table, meaning)
-        rows = connection.execute(select(table.c.id, away).where(*where).order_by(away).limit(MOST))
-        return {number: 1.0 - float(far) for number, far in rows if not isnan(far)}
-    ids: list[int] = []
-    found: list[NDArray[np.float32]] = [np.zeros(0, np.float32)]
-    read = connection.execute(select(table.c.id, _bytes(table)).where(*where))
-    for part in read.partitions(_CHUNK):
-        numbers, held = zip(*part, strict=True)
-        ids += numbers
-        found.append(_cosines(held, meaning))
-    alike = np.concatenate(found)
-    best = np.argsort(-alike, kind="stable")[:MOST].tolist()
-    return {ids[at]: float(alike[at]) for at in best}
+def near(seen: Lineage, table: Table, meaning: Meaning) -> Cosines:
+    """Return the cosines of the vectors of a session with a meaning, or of the nearest ones."""
+    if is_sqlite(seen.connection):
+        return _matrix(seen, table, meaning).cosines(meaning.vector)
+    return _computed(seen, table, meaning, table.c.session == seen.session, MOST)
 
 
-def cosines_of(connection: Connection, meaning: Meaning, ids: Iterable[int]) -> dict[int, float]:
-    """Return the cosines of these passages with a meaning, by id, of those with a vector."""
-    where = (among(vectors.c.id, ids), vectors.c.model == meaning.model)
-    if not is_sqlite(connection):
-        rows = connection.execute(select(vectors.c.id, _away(vectors, meaning)).where(*where))
-        return {number: 1.0 - float(far) for number, far in rows if not isnan(far)}
-    found = connection.execute(select(vectors.c.id, _bytes(vectors)).where(*where)).all()
-    alike = _cosines([held for _, held in found], meaning).tolist()
-    return {number: cosine for (number, _), cosine in zip(found, alike, strict=True)}
+def cosines_of(seen: Lineage, meaning: Meaning, known: Cosines, wanted: Ids) -> Numbers:
+    """Return the cosines of passages, beyond those `known`, NaN of one without a vector."""
+    if not is_sqlite(seen.connection):
+        those = among(vectors.c.id, wanted.tolist())
+        known = _computed(seen, vectors, meaning, those, len(wanted))
+    return known.of(wanted)
 
 
-def _bytes(table: Table) -> ColumnElement[Any]:
-    """Return the column of vectors as SQLite holds them: to copy each takes most of the time."""
-    untyped: ColumnElement[Any] = literal_column(f"{table.name}.vector")
-    return untyped
-
-
-def _cosines(held: Sequence[bytes], meaning: Meaning) -> NDArray[np.float32]:
-    rows = np.frombuffer(b"".join(held), np.float32).reshape(len(held), len(meaning.vector))
-    return cosines(rows, meaning.vector)
-
-
-def _away(table: Table, meaning: Meaning) -> ColumnElement[float]:
-    """Return the distance of vectors from a meaning, as pgvector computes it."""
+def _computed(
+    seen: Lineage, table: Table, meaning: Meaning, where: ColumnElement[bool], most: int
+) -> Cosines:
+    """Return the highest cosines as pgvector computes them."""
     asked = bindparam("asked", meaning.vector.tobytes(), VectorType)
-    return table.c.vector.op("<=>", return_type=Float)(asked)
+    away = table.c.vector.op("<=>", return_type=Float)(asked)
+    query = select(table.c.id, away).where(where, table.c.model == meaning.model)
+    rows = sorted(seen.connection.execute(query.order_by(away).limit(most)).all())
+    kept = [(number, 1.0 - float(far)) for number, far in rows if not isnan(far)]
+    ids, values = zip(*kept, strict=True) if kept else ((), ())
+    return Cosines(np.array(ids, np.int64), np.array(values, np.float32))
+
+
+def _matrix(seen: Lineage, table: Table, meaning: Meaning) -> Matrix:
+    """Return the vectors of a session, of which only new ones are read.
+
+    Ids ascend as they are committed; what older turns get later makes another edition.
+    """
+    key = (seen.edition, table.name, meaning.model)
+    held = seen.vectors.get(key) or Matrix()
+    asked = {"session": seen.session, "model": meaning.model, "last": held.last}
+    rows = seen.connection.execute(_AFTER[table.name], asked).all()
+    if not rows:
+        return held
+    ids, read = zip(*rows, strict=True)
+    new = np.frombuffer(b"".join(read), np.float32).reshape(len(ids), len(meaning.vector))
+    return seen.vectors.put(key, held.followed(ids, new))
 
 
 def prepare(database: Database) -> None:

@@ -267,3 +267,40 @@ def test_another_owner_finds_nothing(archive: Archive, owner: Owner) -> None:
     embedded(archive)
 
     assert found(archive, tip, "ashen kitten", owner=owner) == ()
+
+
+def test_what_is_committed_after_a_search_is_found(archive: Archive) -> None:
+    """Vectors that were read for a search are joined by those of the turns that follow it."""
+    embedder = Embedder(Concepts(*SYNONYMS))
+    tip = archive.commit(OWNER, START, short(1, "train to Rome"), embedder).tip
+    before = found(archive, tip, "kitten")
+    counts = []
+    for number in range(2, 5):
+        tip = archive.commit(OWNER, tip, short(number, "cat"), embedder).tip
+        counts.append(len(found(archive, tip, "kitten")))
+
+    assert before == ()
+    assert counts == [1, 2, 3]
+
+
+def test_older_turns_that_get_vectors_after_a_search_are_found(archive: Archive) -> None:
+    """A turn whose vector is added last is found, although newer ones were read before it."""
+    embedder = Embedder(Concepts(*SYNONYMS))
+    tip = archive.commit(OWNER, START, short(1, "cat")).tip
+    tip = archive.commit(OWNER, tip, short(2, "train to Rome"), embedder).tip
+    before = found(archive, tip, "kitten")
+    embedded(archive)
+
+    assert before == ()
+    assert [one.turn for one in found(archive, tip, "kitten")] == [1]
+
+
+def test_an_erased_turn_is_not_found_by_what_it_meant(archive: Archive) -> None:
+    """Nor by vectors that were read before it was erased."""
+    tip = populate(archive)
+    embedded(archive)
+    before = found(archive, tip, "kitten")
+    archive.erase(OWNER, tip, 2)
+
+    assert [one.turn for one in before] == [2]
+    assert found(archive, tip, "kitten") == ()
