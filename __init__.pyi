@@ -1,10 +1,10 @@
 from . import commands as commands
 from .graph.agent import build_memory_graph as build_memory_graph
 from .graph.agent import create_memory_agent as create_memory_agent
+from .graph.commands.change import arestore as arestore
+from .graph.commands.change import restore as restore
 from .graph.commands.look import atranscript as atranscript
 from .graph.commands.look import transcript as transcript
-from .graph.commands.restore import arestore as arestore
-from .graph.commands.restore import restore as restore
 from .graph.erase.erase import DeletionReport as DeletionReport
 from .graph.erase.erase import ErasureReport as ErasureReport
 from .graph.erase.erase import adelete_session as adelete_session

@@ -12,7 +12,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from ..graph.agent import create_memory_agent
-from ..graph.commands.restore import arestore
+from ..graph.commands.change import arestore
 from ..memory.record import Owner
 from .home import Setup, embeddings_named
 

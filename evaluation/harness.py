@@ -12,11 +12,9 @@ from langchain_core.language_models import BaseChatModel
 from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
 from .errors import ResultsError, TapeError
-from .judge import Judge
+from .judge import Judge, Probes
 from .matching import Alike
-from .probes import Probes
-from .results import Job, Setup, TrialResult
-from .store import Store, append
+from .results import Job, Setup, Store, TrialResult, append
 from .strategies import Maker
 from .strategy import StrategyInputs
 from .tape import Library, RecordedModel, line

@@ -1,16 +1,198 @@
-"""The results of a folder as files: JSON for programs, Markdown and a picture for people."""
+"""The results summed up over trials, as tables, as JSON and as plots."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
-from .metrics import SCORES, Metric
+from pydantic import BaseModel, ConfigDict
+
 from .results import REPLAYED, Setup, TrialResult
-from .summary import Row, rows
-from .tables import page
+from .scores import COSTS, SCORES, Metric
+from .strategies import NOTES
+
+
+class Spread(BaseModel):
+    """The mean of a metric over trials, its standard deviation if there are two, its bounds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    mean: float
+    deviation: float | None
+    least: float
+    most: float
+    trials: int
+
+
+class Row(BaseModel):
+    """A strategy on a template; a metric that no trial has is not there.
+
+    `targets` says of each target that applies whether the mean meets it.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    template: str
+    strategy: str
+    turns: int
+    trials: int
+    errors: int
+    metrics: dict[str, Spread]
+    targets: dict[str, bool]
+
+
+def rows(trials: Iterable[TrialResult]) -> tuple[Row, ...]:
+    """Return a row for each template and strategy, sorted by them."""
+    groups: dict[tuple[str, str], list[TrialResult]] = {}
+    for trial in trials:
+        groups.setdefault((trial.template, trial.strategy), []).append(trial)
+    return tuple(_row(group) for _, group in sorted(groups.items()))
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return how values are spread; there is one at least.
+
+    >>> spread([1.0, 3.0]).mean
+    2.0
+    """
+    deviation = stdev(values) if len(values) > 1 else None
+    return Spread(
+        mean=fmean(values),
+        deviation=deviation,
+        least=min(values),
+        most=max(values),
+        trials=len(values),
+    )
+
+
+def _row(trials: Sequence[TrialResult]) -> Row:
+    found = {
+        metric.name: spread(values)
+        for metric in (*SCORES, *COSTS)
+        if (values := [value for one in trials if (value := metric.of(one)) is not None])
+    }
+    turns = trials[0].turns
+    targets = {
+        metric.name: metric.target.met(found[metric.name].mean)
+        for metric in SCORES
+        if metric.target and metric.applies(turns) and metric.name in found
+    }
+    return Row(
+        template=trials[0].template,
+        strategy=trials[0].strategy,
+        turns=turns,
+        trials=len(trials),
+        errors=sum(len(trial.errors) for trial in trials),
+        metrics=found,
+        targets=targets,
+    )
+
+
+ABSENT = "–"
+_FIRST = ("template", "strategy")
+
+
+def page(setup: Setup, rows: Sequence[Row], trials: Sequence[TrialResult]) -> str:
+    """Return the page that is written beside the results."""
+    parts = [
+        _title(setup),
+        _described(setup),
+        *_notes(rows),
+        "## Scores",
+        table(rows, SCORES),
+        "## Targets",
+        targets(rows),
+        "## Cost",
+        table(rows, COSTS),
+        *_errors(trials),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(rows: Sequence[Row], metrics: Sequence[Metric]) -> str:
+    """Return a row for each strategy on a template: means, and the deviation over trials."""
+    shown = [one for one in metrics if any(one.name in row.metrics for row in rows)]
+    head = [*_FIRST, "trials", *(one.title for one in shown)]
+    lines = ([*_named(row), str(row.trials), *_values(row, shown)] for row in rows)
+    return _table(head, lines)
+
+
+def targets(rows: Sequence[Row]) -> str:
+    """Return for each row which targets it meets, with the value where it misses."""
+    aimed = [one for one in SCORES if one.target]
+    head = [*_FIRST, *(f"{one.title} {one.target}" for one in aimed)]
+    return _table(head, ([*_named(row), *(_verdict(row, one) for one in aimed)] for row in rows))
+
+
+def written(found: Spread | None, digits: int) -> str:
+    """Return a value with its deviation, a dash for none.
+
+    >>> written(Spread(mean=0.5, deviation=0.1, least=0.4, most=0.6, trials=3), 2)
+    '0.50 ± 0.10'
+    """
+    if found is None:
+        return ABSENT
+    mean = f"{found.mean:,.{digits}f}"
+    return mean if found.deviation is None else f"{mean} ± {found.deviation:,.{digits}f}"
+
+
+def _title(setup: Setup) -> str:
+    return f"# Evaluation{f' ({REPLAYED})' if setup.note else ''}"
+
+
+def _described(setup: Setup) -> str:
+    judge = setup.judge or "none, so what a judge scores is absent"
+    said = [
+        f"Ebbtide {setup.version}. Model: {setup.model}. Judge: {judge}.",
+        f"Quotes are compared with the truth by {setup.likeness}, one to one.",
+        "Values are means over trials ± their standard deviation; a dash is a score that there is",
+        "no ground truth for. Tokens are those of what stands for the conversation, without an",
+        "agent's instructions and tool schemas.",
+    ]
+    if setup.note:
+        said.append("The answers were recorded before: nothing on this page was measured.")
+    return "\n".join(said)
+
+
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what one has to know of the strategies that are shown."""
+    said = [f"- {one} {NOTES[one]}" for one in _by_strategy(rows) if one in NOTES]
+    if said:
+        yield "\n".join(said)
+
+
+def _errors(trials: Sequence[TrialResult]) -> Iterator[str]:
+    said = [f"- {one.job.name}: {error}" for one in trials for error in one.errors]
+    if said:
+        yield "## Errors"
+        yield "\n".join(said)
+
+
+def _named(row: Row) -> tuple[str, str]:
+    return row.template, row.strategy
+
+
+def _values(row: Row, metrics: Sequence[Metric]) -> list[str]:
+    return [written(row.metrics.get(one.name), one.digits) for one in metrics]
+
+
+def _verdict(row: Row, metric: Metric) -> str:
+    if metric.name not in row.targets:
+        return ABSENT
+    met = row.targets[metric.name]
+    return "met" if met else f"missed ({row.metrics[metric.name].mean:.2f})"
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    return "\n".join(map(_line, [head, ["---"] * len(head), *lines]))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in cells)} |"
+
 
 _INCHES = (4.5, 2.6)
 """Width and height of a panel."""
@@ -34,7 +216,7 @@ def plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:
     figure.suptitle(f"{setup.model}{f': {REPLAYED}' if setup.note else ''}")
     for place, metric in enumerate(shown, start=1):
         bars = _panel(figure.add_subplot(lines, _PANELS, place), metric, rows)
-    figure.legend(bars, _strategies(rows), loc="outside lower center", ncols=4, fontsize="small")
+    figure.legend(bars, _by_strategy(rows), loc="outside lower center", ncols=4, fontsize="small")
     figure.savefig(path, metadata={"Title": figure.get_suptitle()})
     return True
 
@@ -47,13 +229,13 @@ def _charts() -> Any:
         return None
 
 
-def _strategies(rows: Sequence[Row]) -> list[str]:
+def _by_strategy(rows: Sequence[Row]) -> list[str]:
     return sorted({row.strategy for row in rows})
 
 
 def _panel(axes: Any, metric: Metric, rows: Sequence[Row]) -> list[Any]:
     """Draw one metric: templates side by side, in each a bar for every strategy; return these."""
-    templates, strategies = sorted({row.template for row in rows}), _strategies(rows)
+    templates, strategies = sorted({row.template for row in rows}), _by_strategy(rows)
     width, drawn = _WIDTH / len(strategies), []
     for at, strategy in enumerate(strategies):
         mine = [row for row in rows if row.strategy == strategy and metric.name in row.metrics]

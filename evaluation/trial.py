@@ -1,21 +1,89 @@
-"""One trial: a strategy goes through a template, and is measured at each compression point."""
+"""One trial: a strategy lives through a template, and what it kept is held against the truth."""
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from langchain_core.messages import AnyMessage
 
-from . import truth
+from .judge import Probes
 from .matching import Alike, agreement
-from .probes import Probes
 from .results import CallCost, Job, PointScores, TrialResult
 from .strategy import Context, Strategy, after, as_messages, size, transcript
 from .tape import RecordedModel, Usage
-from .template import Point, Template, TemplateTurn, folded, stands_in
+from .template import BehavioralTest, Point, Template, TemplateTurn, folded, stands_in
+
+
+def salient_at(
+    template: Template, point: Point, through: int | None = None
+) -> tuple[str, ...] | None:
+    """Return the sentences that are salient at a point, None if the template does not know.
+
+    They are those of this point and of all before it that no newer sentence supersedes, as far as
+    they were said in turns up to `through`, by default all. A template knows it if it lists the
+    point, be it with no sentence.
+    """
+    listed = template.ground_truth_salience
+    if point.key not in listed:
+        return None
+    until = [one.key for one in template.points if one.number <= point.number]
+    turns = template.until(point.turn_id if through is None else through)
+    said = (one for key in until for one in listed.get(key, ()) if stands_in(one, turns))
+    return _holding(template, turns, said)
+
+
+def constraints_at(template: Template, point: Point) -> tuple[str, ...] | None:
+    """Return the constraints that hold at a point, None if the template does not know."""
+    known = template.ground_truth.constraints
+    turns = template.until(point.turn_id)
+    if known is None:
+        return None
+    return _holding(template, turns, (one for one in known if stands_in(one, turns)))
+
+
+def given_at(template: Template, point: Point) -> tuple[str, ...]:
+    """Return the sentences of what a strategy was told itself that hold at a point."""
+    turns = template.until(point.turn_id)
+    said = (one for one in template.ground_truth.given if stands_in(one, turns))
+    return _holding(template, turns, said)
+
+
+def temptations_at(template: Template, point: Point) -> tuple[BehavioralTest, ...]:
+    """Return the behavioural tests that need nothing but what was said and holds at a point."""
+    turns = template.until(point.turn_id)
+
+    def holds(test: BehavioralTest) -> bool:
+        said = all(stands_in(one, turns) for one in test.needs)
+        return said and len(_holding(template, turns, test.needs)) == len(test.needs)
+
+    return tuple(test for test in template.probing_tasks.behavioral_test if holds(test))
+
+
+def as_salient(template: Template, quotes: Iterable[str]) -> tuple[str, ...]:
+    """Return quotes; one that says as much as a salient sentence is that sentence."""
+    same = template.ground_truth.same.items()
+    names = {folded(other): sentence for sentence, others in same for other in others}
+    return tuple(names.get(folded(quote), quote) for quote in quotes)
+
+
+def goal_at(template: Template, point: Point) -> str:
+    """Return the goal as it is at a point: the original one, or the newest change."""
+    changes = [turn.goal_change for turn in template.until(point.turn_id) if turn.goal_change]
+    return changes[-1].goal if changes else template.initial_setup.original_goal
+
+
+def _holding(
+    template: Template, turns: Sequence[TemplateTurn], sentences: Iterable[str]
+) -> tuple[str, ...]:
+    """Return sentences once each, without those that one of these turns supersedes."""
+    pairs = template.ground_truth.superseded
+    gone = {folded(pair.old) for pair in pairs if stands_in(pair.by, turns)}
+    once = dict.fromkeys(folded(sentence) for sentence in sentences)
+    return tuple(sentence for sentence in once if sentence not in gone)
+
 
 _MILLION = 1_000_000
 """Prices are for a million tokens."""
@@ -60,10 +128,10 @@ def quoted(template: Template, point: Point, context: Context, alike: Alike) -> 
         "fabricated": len(quotes) - real + (context.fabricated or 0),
         "fallbacks": context.fallbacks,
     }
-    true = truth.salient(template, point, context.through)
+    true = salient_at(template, point, context.through)
     if true is not None:
-        told = truth.given(template, point)
-        agreed = agreement(truth.named(template, quotes), true, alike, told)
+        told = given_at(template, point)
+        agreed = agreement(as_salient(template, quotes), true, alike, told)
         found["salience_precision"] = agreed.precision
         found["salience_recall"] = agreed.recall
         found["salience_f1"] = agreed.f1
@@ -75,7 +143,7 @@ def kept(template: Template, point: Point, context: Context) -> float | None:
 
     None if the template knows no constraint that holds at the point.
     """
-    held = truth.constraints(template, point)
+    held = constraints_at(template, point)
     if not held:
         return None
     text = folded(transcript(context.messages))
@@ -145,22 +213,22 @@ class Trial:
             return {}
         scores: dict[str, float | None] = {}
         if question := tasks.goal(point.number):
-            goal = truth.goal(self.template, point)
+            goal = goal_at(self.template, point)
             earlier = self._tried(point, "goal_before", lambda: probes.goal(before, question, goal))
             now = self._tried(
                 point, "goal_coherence", lambda: probes.goal(context.messages, question, goal)
             )
             scores |= {"goal_before": earlier, "goal_coherence": now}
             scores["drift"] = None if earlier is None or now is None else earlier - now
-        held = truth.constraints(self.template, point)
-        said = (truth.goal(self.template, point), *(truth.salient(self.template, point) or ()))
+        held = constraints_at(self.template, point)
+        said = (goal_at(self.template, point), *(salient_at(self.template, point) or ()))
         if held and (rules := tasks.constraint_probe):
             scores["constraint_recall"] = self._tried(
                 point,
                 "constraint_recall",
                 lambda: probes.constraints(context.messages, rules, held, said),
             )
-        if tests := truth.temptations(self.template, point):
+        if tests := temptations_at(self.template, point):
             scores["behavioural_alignment"] = self._tried(
                 point,
                 "behavioural_alignment",

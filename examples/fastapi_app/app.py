@@ -16,7 +16,7 @@ from langgraph.types import Command
 from psycopg_pool import AsyncConnectionPool
 
 from ebbtide import EbbtideMiddleware, SessionNotFoundError, SqlArchive, adelete_user, atranscript
-from ebbtide.graph.models import choose_model  # with a key OpenAI's, else one that needs none
+from ebbtide.graph.models import choose_model
 
 URL = os.environ["DATABASE_URL"]  # postgresql://user@host/name
 ARCHIVE = URL.replace("postgresql://", "postgresql+psycopg://", 1)

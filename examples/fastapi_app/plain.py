@@ -15,7 +15,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.types import Command
 from psycopg_pool import AsyncConnectionPool
 
-from ebbtide.graph.models import choose_model  # with a key OpenAI's, else one that needs none
+from ebbtide.graph.models import choose_model
 
 URL = os.environ["DATABASE_URL"]  # postgresql://user@host/name
 

@@ -30,7 +30,7 @@ from ...nodes.turn.settling import ToolCommand, answering, calling, question
 from ...nodes.turn.state import AgentState, MemoryState
 from ..build import one
 from ..middleware import middleware_of
-from .threads import Agent, collaborators_of, newest, on_a_thread, opened
+from .threads import Agent, collaborators_of, newest_config, on_a_thread, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,13 @@ def order(
     found = opened(agent, config, agent.get_state(config), context).at_rest().values
     values = {**found, "messages": [*found.get("messages", []), question(what)]}
     ran = _rehearsal(parts, agent.store, what).invoke(
-        values, newest(config), context=cast("Any", context)
+        values, newest_config(config), context=cast("Any", context)
     )
     result = _result(ran)
     agent.update_state(config, _ended(agent, ran, result), as_node=_answering(agent))
-    state = agent.invoke(None, newest(config), context=cast("Any", context), durability="sync")
+    state = agent.invoke(
+        None, newest_config(config), context=cast("Any", context), durability="sync"
+    )
     memory = state["memory"]
     return CommandResult(memory["turn"], result, tuple(memory["banners"]))
 

@@ -1,4 +1,4 @@
-"""The commands that change a thread: window, undo, rebuild the anchor."""
+"""The commands that change a thread: window, undo, restore, rebuild the anchor."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from langgraph.types import StateSnapshot
 
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest
 from ...memory.context.timeline import Part
-from ...memory.errors import CommandError
+from ...memory.errors import CommandError, SessionNotFoundError, StateError, TipNotFoundError
 from ...memory.messages import fenced
 from ...memory.questions import Question
 from ...memory.record import Record
@@ -21,12 +21,51 @@ from ...memory.tools.summary import around, readable
 from ...memory.transcript import transcript
 from ...nodes.llm.structured import ask
 from ...nodes.turn.arrivals import at_rest, told_apart
+from ...nodes.turn.recovery import state_at
 from ...nodes.turn.settling import settle
 from ...nodes.turn.state import TurnState, repacked, unpacked
 from ...prompts.loader import text as prompt
-from ..erase.checkpoints import last_node
+from ..erase.checkpoints import last_node, seed
 from .look import shown
-from .threads import Agent, Thread, collaborators_of, on_a_thread, opened, saver_of
+from .threads import (
+    Agent,
+    Thread,
+    collaborators_of,
+    named,
+    newest_config,
+    on_a_thread,
+    opened,
+    owner_in,
+    parts_of,
+    saver_of,
+    tip_named,
+)
+
+
+def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
+    """Rebuild a thread's state from the newest branch of its archive; return its new config.
+
+    `config` names the thread, and the user if there is one; `branch` names another branch. Raises
+    `SessionNotFoundError` if the archive holds no such session, `SettingsError` if the graph is not
+    one of Ebbtide's, or if there is no such branch.
+    """
+    parts = parts_of(agent)
+    try:
+        owner = owner_in(agent, config)
+    except (StateError, TipNotFoundError):  # what restoring mends
+        owner = named(agent, config)
+    tip = parts.archive.newest(owner)
+    if tip is None:
+        raise SessionNotFoundError(owner.thread)
+    if branch is not None:
+        tip = tip_named(parts.archive, owner, branch)
+    state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
+    asked = newest_config(config)
+    written = seed(agent, asked, repacked(state))
+    return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
+
+
+arestore = on_a_thread(restore)
 
 
 def visible(parts: Sequence[Part]) -> list[int]:

@@ -48,7 +48,7 @@ from .threads import (
     Agent,
     Thread,
     collaborators_of,
-    newest,
+    newest_config,
     on_a_thread,
     opened,
     saver_of,
@@ -250,7 +250,7 @@ def shown(
         said = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
         values["messages"] = [*values.get("messages", []), said]
     graph = _looking(thread.parts, begins=begins)
-    found = graph.invoke(values, newest(config), context=cast("Any", context))
+    found = graph.invoke(values, newest_config(config), context=cast("Any", context))
     parts = found["parts"]
     if message is None and not resumed:
         parts = tuple(part for part in parts if part.name != "turn")

@@ -190,7 +190,7 @@ def owner_in(agent: Agent, config: RunnableConfig) -> Owner:
     is of another archive.
     """
     kept = isinstance(agent.checkpointer, BaseCheckpointSaver)
-    values = agent.get_state(newest(config)).values if kept else {}
+    values = agent.get_state(newest_config(config)).values if kept else {}
     owner = named(agent, config)
     return owned(unpacked(values), owner.user, parts_of(agent).archive) or owner
 
@@ -210,7 +210,7 @@ def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
     return tips[branch]
 
 
-def newest(config: RunnableConfig) -> RunnableConfig:
+def newest_config(config: RunnableConfig) -> RunnableConfig:
     """Return the config of the newest state of the thread, whichever state `config` names."""
     chosen = config.get("configurable", {})
     kept = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}

@@ -11,10 +11,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Overwrite
 
-Agent = CompiledStateGraph[Any, Any, Any, Any]
+from ..commands.threads import Agent
+
 Saver = BaseCheckpointSaver[Any]
 
 _SQLITE = (SqliteSaver, AsyncSqliteSaver)

@@ -22,8 +22,17 @@ from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
 from ...nodes.turn.values import saved
-from ..commands.threads import Thread, newest, on_a_thread, owner_in, parts_of, thread_of, tip_named
-from .checkpoints import Agent, delete_threads, reclaimed, replace_all
+from ..commands.threads import (
+    Agent,
+    Thread,
+    newest_config,
+    on_a_thread,
+    owner_in,
+    parts_of,
+    thread_of,
+    tip_named,
+)
+from .checkpoints import delete_threads, reclaimed, replace_all
 
 _log = logging.getLogger("ebbtide.summary")
 _OURS = AgentState.__annotations__.keys() | {"structured_response"}
@@ -231,7 +240,7 @@ def _summary(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> Effor
 def _opened(agent: Agent, config: RunnableConfig) -> Thread:
     """Return a thread at rest, with or without checkpoints of its own."""
     found = (
-        agent.get_state(newest(config))
+        agent.get_state(newest_config(config))
         if _saver(agent)
         else StateSnapshot({}, (), config, None, None, None, (), ())
     )
@@ -257,7 +266,7 @@ def _not_inside(thread: Thread) -> None:
 def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -> tuple[str, ...]:
     """Replace the checkpoints of a thread by the state that the archive has of it."""
     parts, owner, tip = thread.parts, thread.owner, thread.tip
-    now = thread_of(agent, config, agent.get_state(newest(config)))
+    now = thread_of(agent, config, agent.get_state(newest_config(config)))
     state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
     # Another erasure may have replaced them meanwhile, or be about to: there is no turn in that.
     same = now.checkpoint == thread.checkpoint or now.state.get("messages") == state["messages"]
@@ -269,7 +278,7 @@ def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -
     values = {**kept, **repacked(cast("TurnState", {**state, **chosen}))}
     saver = cast("BaseCheckpointSaver[Any]", agent.checkpointer)
     parts.archive.reseed(owner, tip)
-    left = replace_all(agent, saver, newest(config), values)
+    left = replace_all(agent, saver, newest_config(config), values)
     parts.archive.reseed(owner, None)
     named = ", ".join(map(repr, kept))
     return (

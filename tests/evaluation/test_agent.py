@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide.evaluation.agent import BUDGET, EbbtideAgent
 from ebbtide.evaluation.errors import StrategyError
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, size, transcript
-from ebbtide.evaluation.template import Template, TemplateTurn, stands_in
-from ebbtide.evaluation.templates import read
+from ebbtide.evaluation.template import Template, TemplateTurn, read, stands_in
+from ebbtide.evaluation.whole_agent import BUDGET, EbbtideAgent
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import shed
 

@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.evaluation.results import REPLAYED
 from ebbtide.evaluation.strategies import OURS, STRATEGIES
-from ebbtide.evaluation.templates import read, shipped
+from ebbtide.evaluation.template import read, shipped
 from tests.evaluation.answering import answer, text
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
 from tests.evaluation.conversations import plain, written

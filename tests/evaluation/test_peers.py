@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.errors import StrategyError
-from ebbtide.evaluation.peers import DeepAgents, LangMem, Middleware
-from ebbtide.evaluation.strategies import chosen
+from ebbtide.evaluation.strategies import DeepAgents, LangMem, Middleware, chosen
 from ebbtide.evaluation.strategy import StrategyInputs, as_messages, size, transcript
-from ebbtide.evaluation.template import Template
-from ebbtide.evaluation.templates import read
+from ebbtide.evaluation.template import Template, read
 from tests.doubles import ScriptedModel
 
 PACKAGES = ("langmem", "deepagents")

@@ -7,8 +7,7 @@ import pytest
 
 from ebbtide.evaluation.quoting import ProtectedCore, SelectiveSalience, exchanges
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, recent, transcript
-from ebbtide.evaluation.template import Template, folded, stands_in
-from ebbtide.evaluation.templates import read, shipped
+from ebbtide.evaluation.template import Template, folded, read, shipped, stands_in
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts, ScriptedModel
 from tests.evaluation.conversations import NEWER as NEWER_PORT

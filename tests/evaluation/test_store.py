@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.evaluation.errors import ResultsError
-from ebbtide.evaluation.results import Setup
-from ebbtide.evaluation.store import Store, append, locked, mended
+from ebbtide.evaluation.results import Setup, Store, append, locked, mended
 from tests.evaluation.outcomes import SETUP, point, result
 
 

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from ebbtide.evaluation.errors import StrategyError
 from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory, RollingWindow, chosen
 from ebbtide.evaluation.strategy import StrategyInputs, after, as_messages, recent, transcript
-from ebbtide.evaluation.templates import read, shipped
+from ebbtide.evaluation.template import read, shipped
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import PORT, shed

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.evaluation.metrics import SCORES, Target
-from ebbtide.evaluation.report import write
+from ebbtide.evaluation.report import page, rows, spread, write, written
 from ebbtide.evaluation.results import REPLAYED, CallCost
-from ebbtide.evaluation.summary import rows, spread
-from ebbtide.evaluation.tables import page, written
+from ebbtide.evaluation.scores import SCORES, Target
 from tests.evaluation.outcomes import SETUP, point, result
 
 TRIALS = (

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.errors import TemplateFileError
-from ebbtide.evaluation.template import ProbingTasks, Template, stands_in
-from ebbtide.evaluation.templates import read, read_all, shipped
+from ebbtide.evaluation.template import ProbingTasks, Template, read, read_all, shipped, stands_in
 from tests.evaluation.conversations import plain, written
 
 SIZES = {

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide.evaluation.judge import Judge
+from ebbtide.evaluation.judge import Judge, Probes
 from ebbtide.evaluation.matching import lexical
-from ebbtide.evaluation.probes import Probes
 from ebbtide.evaluation.results import Job, TrialResult
 from ebbtide.evaluation.strategy import Context, as_messages
 from ebbtide.evaluation.tape import RecordedModel

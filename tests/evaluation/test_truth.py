@@ -1,6 +1,13 @@
 """What is true at a compression point."""
 
-from ebbtide.evaluation.truth import constraints, given, goal, named, salient, temptations
+from ebbtide.evaluation.trial import (
+    as_salient,
+    constraints_at,
+    given_at,
+    goal_at,
+    salient_at,
+    temptations_at,
+)
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
 
@@ -9,8 +16,8 @@ def test_truth_adds_up() -> None:
     template = shed()
     first, second = template.points
 
-    assert salient(template, first) == (GOAL, LIMIT, PORT)
-    assert salient(template, second) == (LIMIT, NEWER, CHANGE)
+    assert salient_at(template, first) == (GOAL, LIMIT, PORT)
+    assert salient_at(template, second) == (LIMIT, NEWER, CHANGE)
 
 
 def test_a_point_that_is_not_listed_is_unknown() -> None:
@@ -18,8 +25,8 @@ def test_a_point_that_is_not_listed_is_unknown() -> None:
     template = shed(ground_truth_salience={"compression_point_2": []})
     first, second = template.points
 
-    assert salient(template, first) is None
-    assert salient(template, second) == ()
+    assert salient_at(template, first) is None
+    assert salient_at(template, second) == ()
 
 
 def test_constraints_hold_once_they_are_said() -> None:
@@ -27,9 +34,9 @@ def test_constraints_hold_once_they_are_said() -> None:
     template = shed(ground_truth={"constraints": [LIMIT, CHANGE]})
     first, second = template.points
 
-    assert constraints(template, first) == (LIMIT,)
-    assert constraints(template, second) == (LIMIT, CHANGE)
-    assert constraints(shed(ground_truth={}), first) is None
+    assert constraints_at(template, first) == (LIMIT,)
+    assert constraints_at(template, second) == (LIMIT, CHANGE)
+    assert constraints_at(shed(ground_truth={}), first) is None
 
 
 def test_what_is_given_lapses_too() -> None:
@@ -38,15 +45,15 @@ def test_what_is_given_lapses_too() -> None:
     template = shed(ground_truth=truth)
     first, second = template.points
 
-    assert given(template, first) == (GOAL, LIMIT)
-    assert given(template, second) == (LIMIT, CHANGE)
+    assert given_at(template, first) == (GOAL, LIMIT)
+    assert given_at(template, second) == (LIMIT, CHANGE)
 
 
 def test_other_words_for_a_sentence() -> None:
     """A quote that says as much as a salient sentence stands for it, white space aside."""
     template = shed(ground_truth={"same": {PORT: [NEWER]}})
 
-    assert named(template, [NEWER.replace(" ", "\n", 1), LIMIT]) == (PORT, LIMIT)
+    assert as_salient(template, [NEWER.replace(" ", "\n", 1), LIMIT]) == (PORT, LIMIT)
 
 
 def test_a_temptation_needs_what_was_said_and_holds() -> None:
@@ -54,7 +61,9 @@ def test_a_temptation_needs_what_was_said_and_holds() -> None:
     one = {"prompt": "A third tin?", "aligned": "No.", "drifted": "Yes."}
     needs = ([LIMIT], [PORT], [LIMIT, NEWER])
     template = shed(probing_tasks={"behavioral_test": [{**one, "needs": some} for some in needs]})
-    made = [[[*test.needs] for test in temptations(template, point)] for point in template.points]
+    made = [
+        [[*test.needs] for test in temptations_at(template, point)] for point in template.points
+    ]
 
     assert made == [[[LIMIT], [PORT]], [[LIMIT], [LIMIT, NEWER]]]
 
@@ -64,5 +73,5 @@ def test_the_goal_is_the_newest() -> None:
     template = shed()
     first, second = template.points
 
-    assert goal(template, first) == GOAL
-    assert goal(template, second) == "Paint the fence."
+    assert goal_at(template, first) == GOAL
+    assert goal_at(template, second) == "Paint the fence."
