@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import ebbtide
+from ebbtide.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -25,9 +26,11 @@ LAYOUT = {
 }
 SCRIPTS = {"benchmarks", "examples"}
 MAY_PRINT = {"benchmarks", "cli", "examples"}
+ENTRIES = {"graph/studio.py"}
 VAGUE = {"utils", "helpers", "manager", "base", "common"}
 
 FILE_LINES = 450
+SMALL_LINES = 120
 EXAMPLE_LINES = 80
 FUNCTION_LINES = 40
 PARAMETERS = 5
@@ -142,6 +145,37 @@ def names(source: str) -> set[str]:
     return used | attributes | {node.name for node in nodes if isinstance(node, ast.alias)}
 
 
+def imported(source: str) -> set[str]:
+    """Return the source files that a source file, or a stub, imports by relative imports."""
+    found = set()
+    for node in ast.walk(tree(source)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            folder = (
+                (ROOT / source).parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            )
+            found |= {folder.with_suffix(".py"), *(folder / f"{one.name}.py" for one in node.names)}
+    return {path.relative_to(ROOT).as_posix() for path in found if path.is_file()}
+
+
+def lonely() -> Iterator[tuple[str, str]]:
+    """Yield the small modules that one other module of their folder alone imports, with that one.
+
+    A node is a module of its own, and so is what is imported by its name: commands, entry points.
+    """
+    importers: dict[str, list[str]] = {}
+    stubs = ["__init__.pyi", "graph/commands/__init__.pyi"]
+    for source in [*SOURCES, *stubs]:
+        for module in imported(source):
+            importers.setdefault(module, []).append(source)
+    named = {f"cli/{module.partition(':')[0]}.py" for module, _ in COMMANDS.values()}
+    for module, (first, *others) in importers.items():
+        lines = read(module).count("\n")
+        alone = not others and first.split("/")[0] == module.split("/")[0]
+        fits = lines < SMALL_LINES and lines + read(first).count("\n") <= FILE_LINES
+        if alone and fits and module not in named | ENTRIES and Path(module).parent.name != "nodes":
+            yield module, first
+
+
 def surface(package: ModuleType) -> list[str]:
     """Return the public names of a package, its modules aside; all are imported by then."""
     for name in package.__all__:
@@ -247,6 +281,11 @@ def test_a_file_is_named_by_what_it_holds() -> None:
 def test_a_file_stays_short() -> None:
     """No file is longer than 450 lines."""
     assert broken(lambda source: read(source).count("\n") > FILE_LINES) == {}
+
+
+def test_what_one_module_reads_is_in_it() -> None:
+    """A small module with one importer belongs to it, if both together are no long file."""
+    assert {*lonely()} == set()
 
 
 def test_examples_stay_under_80_lines() -> None:
