@@ -96,7 +96,7 @@ class Rule(Protocol):
         """Return what tells of a text which of these efforts it is about."""
 
     def noted(self, work: RunningTurn) -> EffortState:
-        """Return the workspace after the references of the running turn."""
+        """Return the state after the references of the running turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Distinctive:
         return read
 
     def noted(self, work: RunningTurn) -> EffortState:
-        """Return the workspace after the references of the running turn."""
+        """Return the state after the references of the running turn."""
         return referenced(work, self.cache)
 
 
@@ -149,7 +149,7 @@ class Plain:
         return read
 
     def noted(self, work: RunningTurn) -> EffortState:
-        """Return the workspace after the references of the running turn."""
+        """Return the state after the references of the running turn."""
         read, space = self.reader(work, work.known([*work.space.summaries])), work.space
         for said in statements(work.view.running.messages):
             for name in sorted(read(said).found):
@@ -191,7 +191,7 @@ def left(archive: DiskArchive, rule: Rule, talk: Conversation) -> int:
 def gone_through(
     archive: DiskArchive, rule: Rule, owner: Owner, groups: Iterable[Group]
 ) -> Iterator[EffortState]:
-    """Yield the workspace after each turn of a conversation."""
+    """Yield the state after each turn of a conversation."""
     tip, space = Tip(), EMPTY
     for turn in groups:
         space = replace(space, turn=turn.turn, events=(), banners=())

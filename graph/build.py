@@ -48,7 +48,7 @@ def route_calls(application: Collection[str]) -> Router:
 
 
 def route_pass(state: AgentState) -> AfterPersist:
-    """Return where a turn goes after it was committed: on only if an effort is to be compressed."""
+    """Return the step after `persist`: `compress` if an effort is due, else the end."""
     return "compress" if state["memory"]["position"].get("due") else "__end__"
 
 

@@ -108,7 +108,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     def _with_keys(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a run, whose `updates` show the prompt.
 
-        What a server gives as `output_keys` is what it would be without.
+        A server passes the default `output_keys`, which count as none.
         """
         found = self._inner_keys(kwargs)
         keys = found.get("output_keys")
@@ -124,7 +124,7 @@ def _both(kwargs: Mapping[str, Any]) -> bool:
 
 
 def _without_prompt(chunk: Any, kwargs: Mapping[str, Any]) -> Any:
-    """Return a piece of a stream; the prompt is not in the `values` of this graph."""
+    """Return a piece of a stream, without the prompt if it is one of this graph's `values`."""
     if not _both(kwargs):
         return chunk
     if kwargs.get("version") == "v2":

@@ -178,7 +178,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return repacked(update, unpacked(state))
 
     def parts(self, agent: CompiledStateGraph[Any, Any, Any, Any]) -> AgentParts:
-        """Return what an agent with this middleware works with, which it is asked if need be."""
+        """Return the parts of an agent with this middleware; if none are known, ask the agent."""
         if self._seen is None:
             graph = StateGraph[Any, Any, Any, Any](agent.builder.state_schema)
             graph.add_node("model", agent.builder.nodes["model"].runnable)
@@ -234,7 +234,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return _Asked(state, parts, call, sent)
 
     def _learned(self, request: ModelRequest[Any]) -> AgentParts:
-        """Return the parts with those that a request tells, and remember them."""
+        """Return the parts, updated and remembered from what a request shows."""
         told = (request.model, request.response_format, request.system_prompt, *request.tools)
         if self._seen is None or not self._seen.same(told):
             given = self._given
@@ -273,7 +273,7 @@ def middleware_of(agent: CompiledStateGraph[Any, Any, Any, Any]) -> EbbtideMiddl
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What requests told last, and the parts made of it."""
+    """What the last request to the model showed, and the parts that were made from it."""
 
     told: tuple[Any, ...]
     parts: AgentParts
@@ -287,7 +287,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A call of the model, and what it was made of."""
+    """A call of the model with the request that it was made from."""
 
     state: TurnState
     parts: AgentParts
@@ -306,7 +306,7 @@ class _Asked:
 
 
 class _Unknown(BaseChatModel):
-    """Stands for the agent's model until that is called for the first time."""
+    """Stands in for the agent's model until its first call shows which one it is."""
 
     @property
     def _llm_type(self) -> str:

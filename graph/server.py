@@ -88,7 +88,7 @@ class Asked:
 
 
 class _Served:
-    """An agent whose threads a server keeps, as the commands know agents; used on a thread."""
+    """An agent whose threads a server keeps, in the form that commands take; used on a thread."""
 
     def __init__(self, agent: Agent, client: LangGraphClient, metadata: Mapping[str, Any]) -> None:
         self._agent, self._client, self._metadata = agent, client, metadata
@@ -126,7 +126,7 @@ class _Served:
         self.wait(self._client.threads.delete(thread))
 
     def wait(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """Return what the server answers, on whose loop the call runs."""
+        """Run a call on the server's event loop, and return what it answers."""
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
 
@@ -139,7 +139,7 @@ class ServerCheckpoints(BaseCheckpointSaver[str]):
         self._served = served
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return None: what states do not show, a server shows nobody."""
+        """Return None: a server shows states, and no checkpoints."""
         del config
         return None
 
@@ -256,7 +256,7 @@ def _search(asked: Asked) -> Mapping[str, Any]:
 
 
 def _undo(asked: Asked) -> dict[str, Any]:
-    """Undo the last turn, which must be finished: of another the server does not show all."""
+    """Undo the last turn; it must be finished, since the server shows only part of another."""
     opened(asked.agent, asked.config, asked.agent.get_state(asked.config)).at_rest()
     return {"turn": undo(asked.agent, asked.config)}
 

@@ -8,7 +8,7 @@ from .settings import Settings
 
 
 def decayed(space: EffortState, settings: Settings) -> EffortState:
-    """Return the workspace at the end of its turn: faded logs collapsed, old summaries evicted.
+    """Return the state at the end of its turn: faded logs collapsed, old summaries evicted.
 
     Open efforts stay, and so does the summary of an effort that was expanded in this turn.
     """

@@ -1,4 +1,4 @@
-"""Efforts, the workspace that tools change, and what each event changes in it."""
+"""Efforts, their state in a turn, and what each event changes in it."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -123,12 +123,12 @@ class EffortState:
     banners: tuple[str, ...] = ()
 
     def told(self, event: Event, banner: str = "") -> "EffortState":
-        """Return the workspace with one more event, and its banner if it has one."""
+        """Return the state with one more event, and its banner if it has one."""
         banners = (*self.banners, banner) if banner else self.banners
         return replace(self, events=(*self.events, event), banners=banners)
 
     def activated(self, effort_id: str) -> "EffortState":
-        """Return the workspace with this effort open and active, its place in time renewed."""
+        """Return the state with this effort open and active, its place in time renewed."""
         fresh = {"opened_turn": self.turn, "last_referenced_turn": self.turn}
         entry = {**fresh, **self.open.get(effort_id, {}), "last_active_turn": self.turn}
         return replace(
@@ -136,7 +136,7 @@ class EffortState:
         )
 
     def closed(self, effort_id: str) -> "EffortState":
-        """Return the workspace without this open effort; if it was active, none is."""
+        """Return the state without this open effort; if it was active, none is."""
         active = None if self.active == effort_id else self.active
         return replace(self, open=without(self.open, effort_id), active=active)
 
@@ -147,17 +147,17 @@ def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def happened(space: EffortState, event: Event, banner: str = "") -> EffortState:
-    """Return the workspace after an event, which it tells with its banner."""
+    """Return the state after an event, which it tells with its banner."""
     return applied(space, event).told(event, banner)
 
 
 def applied(space: EffortState, event: Event) -> EffortState:
-    """Return the workspace after an event; events of other kinds change nothing in it."""
+    """Return the state after an event; events of other kinds change nothing in it."""
     return _TRANSITIONS.get(event["type"], _unchanged)(space, event)
 
 
 def evicted(space: EffortState, effort_id: str) -> EffortState:
-    """Return the workspace without the summary and the log of an effort."""
+    """Return the state without the summary and the log of an effort."""
     return happened(space, {"type": "evicted", "effort": effort_id}, banners.evicted(effort_id))
 
 
@@ -206,7 +206,7 @@ def _shortened(space: EffortState, event: Event) -> EffortState:
 
 
 def _compressed(space: EffortState, name: str, turn: int) -> EffortState:
-    """Return the workspace with the turn after which an effort was compressed last, 0 for none."""
+    """Return the state with the turn after which an effort was compressed last, 0 for none."""
     rest = without(space.compressed, name)
     return replace(space, compressed={**rest, name: turn} if turn else rest)
 
@@ -288,7 +288,7 @@ EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})
 
 
 def replay(records: Iterable[Record]) -> EffortState:
-    """Return the workspace after these records, oldest first, without events and banners."""
+    """Return the state after these records, oldest first, without events and banners."""
     space = EMPTY
     for record in records:
         space = replace(space, turn=record.turn)

@@ -202,7 +202,7 @@ def without(record: Record, target: Target) -> tuple[Record, frozenset[Told]]:
 
 
 def without_copies(record: Record, told: frozenset[Told]) -> Record:
-    """Return a record whose results of memory tools do not retell what is gone."""
+    """Return a record without erased text in its results of memory tools."""
     messages = tuple(_without_copies(message, told) for message in record.messages)
     return record if messages == record.messages else replace(record, messages=messages)
 
@@ -234,7 +234,7 @@ def text_fields(event: Event) -> frozenset[str]:
 
 
 def _goes(event: Event, key: str, target: Target) -> bool:
-    """Tell whether an event of the turn itself says it first; a summary made in it always goes."""
+    """Tell whether an erased turn's own event said a text first; its summaries always go."""
     made_here = event["type"] == "concluded" and key in _SUMMARY
     return made_here or target.is_new(event, key)
 

@@ -66,7 +66,7 @@ def about(
 
 
 def share(weight: float, said: Collection[str]) -> float:
-    """Return the share that keywords of a weight have in a text, which counts one term more.
+    """Return the share of a text that keywords with this weight make up; one term is added to it.
 
     The fewer terms a text has, the more of them are keywords by chance.
 
@@ -98,7 +98,7 @@ def having(said: Collection[str], vocabulary: Mapping[Name, Collection[str]]) ->
 def weights(
     among: Mapping[str, int], efforts: int, recent: Sequence[Collection[str]] = ()
 ) -> dict[str, float]:
-    """Weigh terms that so many of the efforts have by how few of them and of recent turns do.
+    """Weigh terms: the fewer efforts and recent turns have one, the more it counts.
 
     >>> {term: round(weight, 2) for term, weight in weights({"a": 1, "b": 1}, 1, [["b"]]).items()}
     {'a': 1.0, 'b': 0.37}

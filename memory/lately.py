@@ -1,4 +1,4 @@
-"""What was used last, by its key, up to a number or a size: for any thread."""
+"""A cache that keeps what was used last, up to a number or a size; safe for threads."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Lately(Generic[T]):
-    """Values by their keys, of which those that were used longest ago leave."""
+    """A cache that drops what was used longest ago."""
 
     def __init__(self, most: int, size: Callable[[T], int] = lambda _: 1) -> None:
         """Hold nothing yet, and never more than `most`: so many, or so much by their `size`."""

@@ -301,7 +301,7 @@ def _turns(events: Iterable[Happening]) -> Iterator[TurnTokens]:
 
 
 def _searches(events: Sequence[Happening]) -> Iterator[bool]:
-    """Yield for each search whether an effort that it found was expanded then or a turn later."""
+    """Yield for each search whether an effort it found was expanded in that turn or the next."""
     for at, (turn, event) in enumerate(events):
         if event["type"] == "searched":
             found = event.get("efforts", ())

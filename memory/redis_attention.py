@@ -128,7 +128,7 @@ class RedisAttention(SqlAttention):
         return [self.threshold, self.capacity, len(inside)]
 
     def _ask(self, ask: Callable[[], T]) -> T | None:
-        """Return what Redis is asked, after it was told what changed; None if it is not reached."""
+        """Ask Redis, after telling it of earlier changes; None if it cannot be reached."""
         if monotonic() < self._rested:
             return None
         try:

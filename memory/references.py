@@ -178,7 +178,7 @@ On the work dialogues 10 let through three times as many false references, 40 lo
 
 
 def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
-    """Return the workspace after the references of the running turn, which is at its end.
+    """Return the state after the references of the running turn, which is at its end.
 
     A mentioned effort whose summary was evicted returns. What is only listed is no reference.
     Efforts of other sessions are mentioned by their qualified ids, or by their names if they are

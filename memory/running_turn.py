@@ -1,4 +1,4 @@
-"""What a memory tool works on: the workspace it changes and the views it may read."""
+"""What a memory tool works on: the state of the efforts, the archive's view, the settings."""
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ LAID_OUT = 500
 
 @dataclass(frozen=True, slots=True)
 class RunningTurn:
-    """The workspace as the tool before left it, and what is around it.
+    """The state of the efforts as the tool before left it, and what is around it.
 
     `room` is what the budget leaves beside instructions and tool schemas, `free` what it leaves for
     recalled text, `used` what the last call had of it, all in tokens; `line` is what the context
@@ -50,7 +50,7 @@ class RunningTurn:
     laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
 
     def put(self, space: EffortState) -> "RunningTurn":
-        """Return the turn with another workspace."""
+        """Return the turn with another state of the efforts."""
         return replace(self, space=space)
 
     def known(self, ids: Sequence[str]) -> tuple[Effort, ...]:

@@ -117,7 +117,7 @@ def without_turn(made: Compression, turn: int) -> Compression:
 
 
 def done_in(first: int, last: int) -> str:
-    """Return by what an item is superseded that the turns from `first` to `last` showed to be done.
+    """Return the `superseded_by` of an item that turns `first` to `last` showed to be done.
 
     >>> done_in(12, 18)
     'done 12-18'
@@ -137,7 +137,7 @@ def _done(item: Item, turn: int) -> bool:
 
 
 def _heir(key: str, heirs: Mapping[str, str]) -> str:
-    """Return what stands for an item whose superseder, and perhaps that one's, was erased."""
+    """Return the newest item left in the chain of superseders, some of which were erased."""
     for _ in heirs:
         key = heirs.get(key, key)
     return key

@@ -149,7 +149,7 @@ _YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
 
 
 def dates(query: str, years: Iterable[int]) -> list[str]:
-    """Return how the days begin that a query names, in any of these years if it names none.
+    """Return the beginnings of ISO dates that a query names; without a year, one for each of these.
 
     >>> dates("What did James say in April?", [2025, 2026])
     ['2025-04', '2026-04']
@@ -162,7 +162,7 @@ def dates(query: str, years: Iterable[int]) -> list[str]:
 
 
 def undated(query: str) -> str:
-    """Return a query without its dates, which need not be said where they are meant.
+    """Return a query without its dates: a text of that day need not name it.
 
     >>> undated("What did James say in April?").split()
     ['What', 'did', 'James', 'say', '?']
@@ -353,7 +353,7 @@ def score(passages: Passages, topics: Topics, rare: Numbers, asked: int) -> Scor
 def reaches(
     passages: Passages, topics: Topics, scores: Scores, rare: Numbers, unknown: float
 ) -> bool:
-    """Tell whether anything says enough of a query; `unknown` is the weight of what nobody says."""
+    """Tell whether a text says enough of a query; `unknown` is the weight of terms in no text."""
     weight = rare.sum() + unknown
     best = max(one.max(initial=0.0) for one in (scores.passages, scores.topics))
     windows = passages.windows(passages.says)

@@ -106,7 +106,7 @@ def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
 
 
 def worst_first(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """Return which parts of which messages quote, in the order in which they may give way.
+    """Return the quoting parts, as (message, part), in the order in which they are shortened.
 
     What a search found comes before what was read, lower scores first, of equals the oldest.
     """
@@ -172,7 +172,7 @@ def _line(part: Mapping[str, Any], found: Recalled, count: TokenCounter) -> Mapp
 
 
 def _reads_on(found: Recalled, shown: int) -> dict[str, Any]:
-    """Return how the rest of a text is read of which so many characters are shown."""
+    """Return the arguments with which `read_log` reads the rest of a text shown so far."""
     place = {"session": found.session} if found.session else {}
     return {"left_out": {"turns": str(found.turn), "offset": found.offset + shown, **place}}
 

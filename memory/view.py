@@ -169,7 +169,7 @@ class View:
         return self.archive.ambient_count(self.owner, self.tip)
 
     def _elsewhere(self, effort_id: str) -> "tuple[View, Effort] | None":
-        """Return who sees an effort with a qualified id, and the effort; None if nobody does."""
+        """Return the view of the session that has a qualified effort, and the effort, or None."""
         session, name = parted(effort_id)
         there = self.session(session)
         effort = there.effort(name, ()) if there else None

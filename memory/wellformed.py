@@ -61,7 +61,7 @@ def wellformed(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def sendable(name: str | None) -> str:
-    """Return the name of a tool as every provider takes it, the same one if it is such.
+    """Return a tool's name in the form that every provider accepts.
 
     >>> sendable("functions.open_effort"), sendable("")
     ('functions_open_effort', 'unnamed')

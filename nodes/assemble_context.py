@@ -23,7 +23,7 @@ _log = logging.getLogger("ebbtide.tokens")
 def heeded(
     state: TurnState, report: Mapping[str, Any], answer: AIMessage, model: BaseChatModel
 ) -> dict[str, Any]:
-    """Return the update for a provider that read more tokens than `report` counts; else nothing."""
+    """Return the update of the safety factor if the provider counted more than `report`."""
     now = state.get("safety_factor", 1.0)
     counted, usage = report["total"], dict(answer.usage_metadata or {})
     reported = usage.get("input_tokens")
@@ -42,9 +42,9 @@ def heeded(
 def floored(
     state: TurnState, report: Mapping[str, Any], context_budget: int
 ) -> dict[str, dict[str, int]]:
-    """Return what the report says of a budget that the factor takes below the floor, if it does.
+    """Return a warning for the report if the safety factor takes the budget below the floor.
 
-    It is logged when it comes to be so, or the numbers change.
+    It is logged once, and again when the numbers change.
     """
     factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
     found = below_floor(context_budget, factor, tokens["system"] + tokens["tools"])
@@ -62,7 +62,7 @@ def floored(
 def assemble_context(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
-    """Return the working context of this moment, and its report; the same state, the same bytes."""
+    """Return the working context and its report; the same state gives the same bytes."""
     context = working_context(state, runtime, parts)
     now = sent(context.messages)
     cached = prefix_tokens(context, shared(state.get("sent", ""), now), parts.count)

@@ -84,7 +84,7 @@ def _begun(
 
 
 def _view(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
-    """Return the update of what the context shows, and of what is said beside the question."""
+    """Return the update of the timeline, and of the notes beside the question."""
     here = running_turn(state, runtime, parts)
     line = begun(here, stamp())
     given, said = hints(here, line), nudge(here)
@@ -95,7 +95,7 @@ def _view(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> di
 
 
 def _told(space: EffortState, known: TurnState, runtime: Runtime[Settings]) -> EffortState:
-    """Return the workspace with what is said of turns that were adopted, or are not seen."""
+    """Return the state with a banner about turns that were adopted or that it does not see."""
     adopted, unseen = known.get("adopted", 0), known.get("unseen")
     if adopted:
         space = space.told({"type": "adopted", "turns": adopted}, banners.adopted(adopted))
@@ -113,7 +113,7 @@ def _surfaced(
     runtime: Runtime[Settings],
     parts: AgentParts,
 ) -> EffortState:
-    """Return the workspace of a first turn with what is surfaced in it, and say so."""
+    """Return the state of a first turn with what is surfaced in it, and say so."""
     said = "\n".join(text(message) for message in to_dicts(new))
     view = past(parts.archive, owner, Tip())
     after = surface(space, view, said, runtime, parts)

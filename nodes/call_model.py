@@ -26,7 +26,7 @@ _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 
 
 def bound(parts: AgentParts, *, last: bool) -> Runnable[LanguageModelInput, AIMessage]:
-    """Return the model with all tools; for the `last` call of a turn told not to call them.
+    """Return the model with all tools; in the `last` call of a turn it may not call them.
 
     The tools stay bound then too: providers refuse a history with calls but without tools.
     """
@@ -86,7 +86,7 @@ async def acall_model(
 
 
 def prepared(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Call:
-    """Return the next call; its prompt is made here if the state does not have it."""
+    """Return the next call; after a resume its prompt is not in the state and is made here."""
     update: dict[str, Any] = {}
     if "context" not in state:
         update = assemble_context(state, runtime, parts=parts)

@@ -74,7 +74,7 @@ def _steps(
 def _compressed(
     work: RunningTurn, parts: AgentParts, calls: Sequence[Call]
 ) -> Asks[dict[str, Any]]:
-    """Take up what an earlier run left, or make what is due; return the update, empty if none."""
+    """Take up a compression that is stored already, or make the one that is due."""
     with parts.archive.together():
         found = to_do(work)
         if isinstance(found, Compression):

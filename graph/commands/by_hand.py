@@ -72,7 +72,7 @@ def _answering(agent: Agent) -> str:
 
 
 def _rehearsal(parts: AgentParts, store: BaseStore | None, what: ToolCommand) -> Any:
-    """Return the graph that runs the tool, and writes nothing."""
+    """Return a graph that only runs the tool on a copy of the state."""
     graph = StateGraph(AgentState, context_schema=Settings)
     graph.add_node("begin_turn", one(begin_turn, parts))
     graph.add_node("call_model", lambda _: {"messages": [calling(what)]})

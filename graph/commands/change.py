@@ -130,7 +130,7 @@ aundo = on_a_thread(undo)
 
 
 def _precedes(older: StateSnapshot, thread: Thread) -> bool:
-    """Tell whether a state is from before the last turn: at rest, or the very first of all."""
+    """Tell whether a checkpoint is from before the last turn: at rest, or the thread's first."""
     if older.next or not at_rest(unpacked(older.values)):
         return older.parent_config is None and not older.values.get("messages")
     return _turn(older) < thread.turn

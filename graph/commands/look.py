@@ -169,7 +169,7 @@ def _outer_thread(agent: Agent, config: RunnableConfig) -> Thread:
 
 
 def _holder(agent: Agent) -> tuple[str, Agent]:
-    """Return where in a graph the agent with the memory stands, and that agent."""
+    """Return the path of the memory's agent inside a graph, and that agent."""
     graphs = [] if _has_memory(agent) else [*agent.get_subgraphs(recurse=True)]
     found = ((path, one) for path, one in graphs if isinstance(one, CompiledStateGraph))
     return next(((path, one) for path, one in found if _has_memory(one)), ("", agent))
@@ -240,7 +240,7 @@ ashow_context = on_a_thread(show_context)
 def shown(
     thread: Thread, config: RunnableConfig, message: str | BaseMessage | None, context: object
 ) -> ShownContext:
-    """Run the nodes that a turn begins with on a copy of the state, without a checkpointer."""
+    """Run the first nodes of a turn on a copy of the state, so that nothing is saved."""
     resumed = thread.unfinished
     if message is not None or thread.following == (START,):
         thread.at_rest()

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread with what its agent works with.
+    """A thread as a command works on it: its state, its session and the parts of its agent.
 
     `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints,
     `checkpoint` is the id of the one that was found.
@@ -76,7 +76,7 @@ class Thread:
         return past(self.parts.archive, self.owner, self.tip)
 
     def whole(self, kept: CheckpointTuple | None) -> "Thread":
-        """Return the thread with what its checkpoint `kept` has and snapshots do not show.
+        """Return the thread with what is in its checkpoint `kept` but not in a snapshot.
 
         That is what the model said in an unfinished turn beside its answers.
         """
@@ -118,12 +118,12 @@ def last_turn(state: TurnState, following: tuple[str, ...]) -> int:
 
 
 def _begins(node: str) -> bool:
-    """Tell whether a turn that a node follows in has a message and no number yet."""
+    """Tell whether an unfinished turn has its message but was not counted yet."""
     return node in {START, "begin_turn"} or node.endswith(".before_agent")
 
 
 def collaborators_of(agent: Agent) -> AgentParts:
-    """Return what an agent works with; raises `SettingsError` if it keeps no memory of threads."""
+    """Return the parts of an agent; raises `SettingsError` if it has no checkpointer."""
     parts = parts_of(agent)
     if not agent.checkpointer:
         raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
@@ -131,7 +131,7 @@ def collaborators_of(agent: Agent) -> AgentParts:
 
 
 def parts_of(agent: Agent) -> AgentParts:
-    """Return the parts of an agent, which may keep no memory of threads.
+    """Return the parts of an agent, which may have no checkpointer.
 
     Raises `SettingsError` if it is neither a graph of Ebbtide's nor has its middleware.
     """

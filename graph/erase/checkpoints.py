@@ -21,7 +21,7 @@ _SQLITE = (SqliteSaver, AsyncSqliteSaver)
 
 
 def last_node(agent: Agent) -> str:
-    """Return the node after which a turn has ended, as which a whole state is written.
+    """Return the last node of a turn, in whose name a whole state is written.
 
     In an agent of `create_agent` it is that of its first middleware.
     """
@@ -41,7 +41,7 @@ def seed(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> Runnab
 def replace_all(
     agent: Agent, saver: Saver, config: RunnableConfig, values: dict[str, Any]
 ) -> tuple[str, ...]:
-    """Leave a state as the only one of a thread; say what may still hold what the others held."""
+    """Make a state the thread's only checkpoint; say what may still hold the text of the others."""
     thread, kind = str(config["configurable"]["thread_id"]), type(saver).__name__
     _overwriting(saver)
     if _has(saver, "delete_thread"):
@@ -76,7 +76,7 @@ def _overwriting(saver: Saver) -> None:
 
 
 def reclaimed(saver: Saver) -> tuple[str, ...]:
-    """Write a SQLite database anew, without the pages that deleted rows left; say what stays."""
+    """`VACUUM` a SQLite database, so that deleted rows leave no bytes; say what may remain."""
     if isinstance(saver, InMemorySaver):
         return ()
     if not isinstance(saver, _SQLITE):
@@ -103,5 +103,5 @@ async def _arun(saver: AsyncSqliteSaver, statement: str) -> list[Any]:
 
 
 def _has(saver: Saver, name: str) -> bool:
-    """Tell whether a checkpointer has an operation, which LangGraph's own class only names."""
+    """Tell whether a checkpointer has an operation that LangGraph's base class only declares."""
     return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)

@@ -160,7 +160,7 @@ adelete_user = on_a_thread(delete_user)
 
 
 def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
-    """Let what was read of a user be read again; say if something still holds it."""
+    """Drop what caches hold of a user; say so if one could not be reached."""
     parts.keywords.clear()
     parts.laid_out.clear()
     if changed(owner, parts):
@@ -169,7 +169,7 @@ def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
 
 
 def _threads_of(agent: Agent, user: str, threads: Iterable[str], unnamed: str | None) -> list[str]:
-    """Return which threads have checkpoints of a user; `unnamed`: whose those are that say none."""
+    """Return the threads with checkpoints of a user; `unnamed` owns those that name no user."""
     return [one for one in threads if _saver(agent) and _user(agent, one, unnamed) == user]
 
 
@@ -193,7 +193,7 @@ def _reclaimed(agent: Agent) -> tuple[str, ...]:
 
 
 def _user(agent: Agent, thread: str, unnamed: str | None) -> str | None:
-    """Return whose session the checkpoints of a thread are of: `unnamed` if they do not say."""
+    """Return the user whose session a thread's checkpoints hold, `unnamed` if they name none."""
     found = agent.get_state({"configurable": {"thread_id": thread}})
     if found.created_at is None:
         return None
@@ -251,7 +251,7 @@ def _opened(agent: Agent, config: RunnableConfig) -> Thread:
 
 
 def _not_inside(thread: Thread) -> None:
-    """Raise an error that says why there is no such session: it may be one of a larger graph."""
+    """Raise that there is no such session, and say so if it may belong to an outer graph."""
     archive, owner = thread.parts.archive, thread.owner
     if archive.newest(owner) is not None:
         return

@@ -175,7 +175,7 @@ def session_of(connection: Connection, owner: Owner) -> Session:
 
 
 def _user(connection: Connection, name: str) -> int:
-    """Return the number of a user, who is there until the transaction ends.
+    """Return the number of a user, added if need be, and lock the row.
 
     Whoever deletes the user is waited for, or waits: a session begun meanwhile is nobody's.
     """

@@ -124,7 +124,7 @@ class Database:
         return left
 
     def _reclaimed(self) -> tuple[str, ...]:
-        """Write what is free in the files anew, and empty SQLite's log, which has pages of before.
+        """`VACUUM` the file and truncate SQLite's write-ahead log, which has earlier pages.
 
         PostgreSQL only frees what was deleted from the archive's tables, if no older transaction
         is open: the bytes stay in its files until `VACUUM FULL`, in its log and replicas longer.
@@ -148,7 +148,7 @@ class Database:
             return self._key
 
     def take_key(self, key: bytes) -> None:
-        """Have the secret of another database, if there is no session that ours has sealed."""
+        """Take over the secret of another database, unless ours has sealed a session."""
         with self.writing() as connection:
             if connection.execute(select(schema.sessions.c.id).limit(1)).first() is None:
                 connection.execute(update(schema.version).values(key=key.decode()))

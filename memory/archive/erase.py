@@ -196,7 +196,7 @@ def _erased_again(scope: Scope, record: Record, erased: Erased) -> Erased:
 
 
 def _come_back(scope: Scope, target: Target) -> Written:
-    """Return the fields of anchors after a tombstone that no turn had written by then.
+    """Return fields that anchors after a tombstone have although no turn had written them.
 
     A run whose checkpoint the erasure had not reached yet carried them on. One that wrote them
     again itself cannot be told from one that wrote them first.

@@ -77,7 +77,7 @@ def laid_out(layouts: Iterable[bytes]) -> NDArray[np.int64]:
 
 
 def postings(turn: int, found: Sequence[Passage]) -> Rows:
-    """Return the terms of each passage of a turn, and by whom it is, under its id."""
+    """Return each passage's id with its terms and a term for its speaker."""
     first = first_passage(turn)
     rows = [
         (first + at, [*distinct(one.searched), *map(spoken_by, distinct(one.speaker))])

@@ -142,7 +142,7 @@ class Known:
     answers: dict[Any, Any] = field(default_factory=dict)
 
     def after(self, record: Record) -> "Known":
-        """Return what is known after one more turn, so that nothing of it is asked again."""
+        """Return what is known, brought up to date with one more turn."""
         left: dict[str, Effort] = {}
         for effort in reversed(left_by(record)):
             left.setdefault(effort.id, effort)
@@ -305,7 +305,7 @@ class Lineage:
         return None
 
     def _likely(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return which of these names any branch may know; a text has more than most sessions."""
+        """Return those of these names that the session may have; of few names, all."""
         there = self.once("names", "", self._names) if len(ids) > _FEW else None
         return ids if there is None else [name for name in ids if name in there]
 
@@ -337,7 +337,7 @@ class Lineage:
             yield from self._rows(query, segment, wanted)
 
     def _parted(self, numbers: Sequence[int]) -> Iterator[tuple[Segment, list[int]]]:
-        """Yield which of these turns each segment sees."""
+        """Yield each segment with those of these turns that it sees."""
         floors = [*(segment.upto for segment in self.segments[1:]), 0]
         for segment, floor in zip(self.segments, floors, strict=True):
             yield segment, [number for number in numbers if floor < number <= segment.upto]

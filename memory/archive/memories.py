@@ -1,7 +1,7 @@
 """Attention in the archive's own database: a row for each concluded effort of a user.
 
 A conclusion and its memory are in one transaction. How much a memory holds is computed when it is
-read, by the law in `fading`; `attended` only says that no reading has let it leave yet. Who writes
+read, by `law.effective`; `attended` only says that no reading has let it leave yet. Who writes
 locks the row of the user first, so that nothing is decided on what another is changing.
 """
 
@@ -168,7 +168,7 @@ class SqlAttention:
             self._settle(connection, owner, now)
 
     def _settled(self, user_id: str, now: datetime) -> tuple[tuple[Ranked, ...], int]:
-        """Return who is inside, and how many left because they have faded."""
+        """Return the memories in attention, and how many left because they faded."""
         kept = self.attended(user_id, now=now)
         inside = self._inside(kept, now)
         if len(inside) == len(kept):  # nobody leaves, so nobody has to wait for a lock
@@ -188,7 +188,7 @@ class SqlAttention:
         return inside, sum(self._has_faded(one, now) for one in leaving)
 
     def _has_faded(self, kept: Kept, now: datetime) -> bool:
-        """Tell whether time let it leave; a turn may have kept what never was at the threshold."""
+        """Tell whether a memory fell below the threshold; one that never reached it did not."""
         return kept.holds(now) < self.threshold <= kept.holds(kept.memory.created)
 
     @contextmanager

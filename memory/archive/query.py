@@ -171,7 +171,7 @@ def looked_up(seen: Lineage, owner: int, total: int, query: str, meaning: Meanin
 
 
 def spread(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, Rows, Ids]:
-    """Return ids of the passages of turns, the row of the turn of each, and its layout by row.
+    """Return the ids of all passages of some turns, and for each its turn's row and its layout.
 
     `rows` has the number and the layout of each turn.
     """

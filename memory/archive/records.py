@@ -77,7 +77,7 @@ def packed(value: Any) -> str:
 
 
 def zipped(text: str) -> bytes:
-    """Return text as zlib data that begin from what most rows say alike.
+    """Return text as zlib data, compressed with a dictionary of what most rows repeat.
 
     >>> data = zipped('[{"type":"human","data":{"content":"Which port?"}}]')
     >>> len(data), unzipped(data)
@@ -100,7 +100,7 @@ def unzipped(data: bytes) -> str:
 
 
 def mark(messages: Sequence[Message]) -> str:
-    """Return by what the last of some messages is known again; state blocks do not count.
+    """Return the mark by which the last of some messages is recognised, state blocks aside.
 
     Ids do not either: models repeat them, and clients invent them.
 

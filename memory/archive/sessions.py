@@ -80,7 +80,7 @@ class Sessions:
                 self.leave()
 
     def leave(self) -> None:
-        """Let go of the moment: who writes must see what is there now, over one connection."""
+        """End the moment: whoever writes must see the present, over one connection."""
         moment, self._here.moment = self._here.moment, None
         if moment is not None:
             moment.held.close()
@@ -225,5 +225,5 @@ class Sessions:
         return found and self._branches.put(key, found)
 
     def _edition(self, session: Session) -> tuple[int, int, int]:
-        """Return what is another one when a record of a session was changed."""
+        """Return a value that changes when a record of the session is rewritten."""
         return (self._database.opened, session.id, session.rewritten)

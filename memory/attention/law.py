@@ -4,10 +4,8 @@ effective = min(100, base * decay * boost)
     decay     = max(0.3, 1 - 0.01 * days)
     boost     = min(1.5, 1 + 0.02 * accesses)
 
-Computed whenever it is asked for, never stored and never by a scheduled job.
-
-A memory fades from attention, not from storage: how much it holds is computed by the law in
-`fading` whenever it is asked for.
+Computed whenever it is asked for, never stored and never by a scheduled job. A memory fades from
+attention, not from storage.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -86,7 +84,7 @@ def effective(base: int, days: float, accesses: int) -> float:
 
 
 def in_context(held: float, related: float) -> float:
-    """Return how much a memory holds beside a message, of which `related` is `relevance`.
+    """Return how much a memory holds beside a message; `related` is their `relevance`.
 
     >>> in_context(50, 1), in_context(90, 1)
     (60.0, 100.0)

@@ -27,7 +27,7 @@ class Attended:
     now: datetime
 
     def surfaced(self, space: EffortState, said: str) -> EffortState:
-        """Return the workspace of a first turn with what is in attention beside what was said.
+        """Return the state of a first turn with what is in attention beside what was said.
 
         Raises `AttentionError`.
         """

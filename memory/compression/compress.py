@@ -101,7 +101,7 @@ def choose(
     sizes: Sizes,
     count: TokenCounter,
 ) -> Asks[Chosen]:
-    """Ask what matters in the new turns, and hold it against them; that may well be nothing.
+    """Ask a model what matters in the new turns, and verify its quotes; there may be none.
 
     Of an answer that quotes only what is not there nothing is believed: its `fallback` says so.
     """
@@ -118,7 +118,7 @@ def choose(
 def _gone(
     chosen: Selection, verdicts: Sequence[Verdict], turns: Sequence[Logged]
 ) -> Mapping[str, str]:
-    """Return what is superseded by what, by keys: quotes that are done or that a new one revises.
+    """Return by key what supersedes each quote that is done or that a new one revises.
 
     What was made up revises nothing.
     """
@@ -151,7 +151,7 @@ def _core(work: RunningTurn, due: Due, why: str = "") -> Chosen:
 
 
 def _aims(work: RunningTurn, due: Due, found: Goals) -> tuple[Item, ...]:
-    """Return the first goal, once there is another, and each later one with why, as it was given.
+    """Return the former goals and the reasons of their changes, as they were given.
 
     No log is searched for them, since the model wrote them in calls of the memory's own tools.
     """

@@ -140,7 +140,7 @@ def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
 
 
 def within(sizes: Sequence[int], limit: float) -> int:
-    """Return how many of the oldest turns have `limit` tokens together, one at least if there are.
+    """Return how many of the oldest turns fit into `limit` tokens together, at least one.
 
     >>> within([300, 300, 300], 700), within([900, 300], 700), within([], 700)
     (2, 1, 0)

@@ -163,7 +163,7 @@ def plain(text: str) -> str:
 
 
 def parted(text: str, position: int) -> bool:
-    """Tell whether a word or a number ends or begins at a position, or nothing is there to part.
+    """Tell whether a cut at this position divides no word and no number.
 
     >>> [parted("v1.5 is out", at) for at in (0, 1, 2, 3, 4)]
     [True, False, False, False, True]
@@ -360,7 +360,7 @@ def _says(place: Place | None, words: str) -> bool:
 
 
 def _whole(place: Place) -> str:
-    """Return the words, with what they need to say what they say.
+    """Return the words, with the neighbouring sentence if they say nothing without it.
 
     After a colon it is the sentence or the list that follows; where they point at something and
     tell little else, the sentence before.

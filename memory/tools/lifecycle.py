@@ -117,7 +117,7 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
 
 
 def _updated(space: EffortState, before: Effort, after: Effort, why: str = "") -> EffortState:
-    """Return the workspace with what changed between two states of an effort, if anything did."""
+    """Return the state with what changed between two states of an effort, if anything did."""
     told = {**snapshot(after), "rationale": why}
     if after.goal != before.goal:
         event = {"type": "goal_updated", **told}

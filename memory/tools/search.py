@@ -79,7 +79,7 @@ def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
 
 
 def _of_turns(found: Sequence[Found]) -> list[Found]:
-    """Return the best passage of each turn; only the first of an effort may say nothing itself.
+    """Return the best passage of each turn; only an effort's first may have no term of the query.
 
     All turns that say something count, however much better another one is: with those at least 0.8
     as good as the best of their effort, five results held 69 % of the evidence in place of 77.

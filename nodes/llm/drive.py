@@ -97,7 +97,7 @@ def _failed(error: Exception) -> AnswerError:
 
 
 class _Cost:
-    """The seconds and tokens of a question from now on."""
+    """Measures the seconds and tokens of a question."""
 
     def __init__(self, what: What, model: BaseChatModel) -> None:
         name = getattr(model, "model_name", None) or getattr(model, "model", None)

@@ -1,4 +1,4 @@
-"""Calls to a model that wait out what passes: busy, overloaded and unreachable providers.
+"""Calls to a model, retried while a provider is busy, overloaded or unreachable.
 
 How long one attempt may take is the model's own `timeout`.
 """
@@ -120,7 +120,7 @@ def _tell(state: RetryCallState) -> None:
 
 
 def _error(state: RetryCallState) -> BaseException:
-    """Return what an attempt failed with; rules are asked about failures only."""
+    """Return the error of an attempt that failed."""
     failed = state.outcome.exception() if state.outcome else None
     return failed or RuntimeError("the attempt did not fail")
 

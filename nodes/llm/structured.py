@@ -106,7 +106,9 @@ def _config(question: Question, meter: Meter | None, about: Mapping[str, Any]) -
 
 
 def _forms(model: BaseChatModel, question: Question) -> Generator[Form, Exception, None]:
-    """Yield ways to put a question, is sent the error of each; raises one that no other mends.
+    """Yield the ways to put a question; each is sent back the error of its attempt.
+
+    Raises an error that no other way can mend.
 
     Without the limit it is put again only if a provider did not take it with it, or if the answer
     came to nothing because of it, as may be with models that think first.

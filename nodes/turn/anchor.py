@@ -65,7 +65,7 @@ def anchored(
 
 
 def _with_anchor(space: EffortState, said: Any, parts: AgentParts) -> EffortState:
-    """Return the workspace after the block that a model wrote, the same one if it says nothing."""
+    """Return the state after the block that a model wrote, the same one if it says nothing."""
     fields = newest(said)
     if fields is None:
         return space

@@ -122,7 +122,7 @@ def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
 
 
 def told_apart(state: TurnState) -> Arrivals:
-    """Tell the messages in state apart by their ids; there may be nothing new among them."""
+    """Divide the messages in state by their ids; there may be no new ones."""
     messages, parts = _parted(state)
     turns = _turns(messages[: parts.left], state.get("turn_starts", []))
     return Arrivals(
@@ -174,14 +174,14 @@ def closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def _turns(messages: Sequence[BaseMessage], starts: Sequence[str]) -> Iterator[list[BaseMessage]]:
-    """Yield the turns that begin with these ids; what is before is not ours."""
+    """Yield the turns that begin with these ids; messages before the first are not ours."""
     firsts = [at for at, message in enumerate(messages) if message.id in starts]
     for begin, end in pairwise([*firsts, len(messages)]):
         yield list(messages[begin:end])
 
 
 def _with_repeated(found: Arrivals, state: TurnState, view: View) -> Arrivals:
-    """Take as new what came in with the id of an archived message, and show that one again.
+    """Treat a message that repeats an archived id as new, and restore the archived one.
 
     With a new message beside it, another text in the last turn is an edit of that turn instead.
     """

@@ -33,7 +33,7 @@ def surface(
     runtime: Runtime[Settings],
     parts: AgentParts,
 ) -> EffortState:
-    """Return the workspace of a first turn with what is in its user's attention."""
+    """Return the state of a first turn with what is in its user's attention."""
     try:
         here = _attended(view, runtime, parts)
         return space if here is None else here.surfaced(space, said)
@@ -53,9 +53,9 @@ def related(view: View, said: str, runtime: Runtime[Settings], parts: AgentParts
 
 
 def changed(owner: Owner, parts: AgentParts) -> bool:
-    """Let the agent's attention know that the archive's table says something new of an owner.
+    """Tell the agent's own attention, a cache, that an owner's memories changed.
 
-    Tell whether it does.
+    Returns False if it could not be told.
     """
     if parts.attention is None or owner.anonymous:
         return True

@@ -55,7 +55,7 @@ def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
 
 
 def _differ(value: Any, default: Any) -> bool:
-    """Compare values of which one may be an array, whose comparison is no truth value."""
+    """Tell whether two values differ; an array differs from its default by its type."""
     return type(value) is not type(default) or bool(value != default)
 
 

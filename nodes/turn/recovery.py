@@ -50,7 +50,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
 
 
 def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
-    """Return the state of a run; of one that has none what the archive knows of its messages.
+    """Return the state of a run; if it has none, restore it from the archive by its messages.
 
     The newest message that ends an archived turn says where it goes on. History that the archive
     does not know is committed as turns first. Raises `TipNotFoundError` if the state was made with
@@ -79,7 +79,7 @@ def marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, An
 
 
 def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
-    """Return the state that the archive has for a thread that lost its own, else the same."""
+    """Return the state, restored from the archive if the thread lost it."""
     messages = [*state.get("messages", [])]
     known = _end(messages, archive, owner)
     noted = archive.reseeding(owner) if known is None else None
@@ -105,7 +105,7 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
 
 
 def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
-    """Return where the newest message stands that ends an archived turn, and that turn.
+    """Return the position of the newest message that ends an archived turn, and that turn.
 
     All messages up to it are in the past of that turn. What the user said last is never an end: a
     turn that failed may be asked again.
@@ -206,7 +206,7 @@ def _begin(history: Sequence[Message], end: int) -> int:
 
 
 def _known_by(message: Message) -> list[Any]:
-    """Return by what a message is known again; the memory's own results by their name alone."""
+    """Return the key by which a message is recognised; results of memory tools by name alone."""
     data = message["data"]
     name = data.get("name") if message["type"] == "tool" else None
     said = "" if name in OWN_TOOLS else mark([message])
@@ -214,7 +214,7 @@ def _known_by(message: Message) -> list[Any]:
 
 
 def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
-    """Commit what comes before the new messages and is known nowhere; return the state after it."""
+    """Commit history that the archive does not know as turns; return the state after it."""
     messages: list[Any] = [*state.get("messages", [])]
     ids = [message.id for message in messages]
     known = ids.index(state["archived"]) + 1 if state.get("archived") in ids else 0
@@ -278,7 +278,7 @@ def _answer(messages: Sequence[BaseMessage]) -> int:
 
 
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
-    """Return the saved state of a turn; of a turn that has none it is told by its events."""
+    """Return the saved state of a turn; without one, replay the events up to it."""
     found = archive.saved(owner, tip)
     if found is None:
         return packed(replay(every_turn(archive, owner, tip)))

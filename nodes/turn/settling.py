@@ -45,7 +45,7 @@ def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) 
 
 
 def _of_passes(state: TurnState) -> list[dict[str, Any]]:
-    """Return the events since the last commit that go with the next turn: of compressions."""
+    """Return the compression events since the last commit; they are stored with the next turn."""
     return [event for event in state.get("events", []) if event["type"] == "compressed"]
 
 

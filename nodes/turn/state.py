@@ -165,7 +165,7 @@ def checked(memory: object) -> Memory:
 
 
 def merged(old: Memory, new: Memory) -> Memory:
-    """Return the memory with what is new in it, in the order in which people read it.
+    """Merge an update into the memory, its keys in the order in which people read them.
 
     Raises `StateError`, so that an update of the state that is wrong changes nothing.
     """
@@ -244,7 +244,7 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
 
 
 def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the update of a node as the graph takes it: of the memory what is not as `before`.
+    """Return a node's update for the graph, with what changed of the memory since `before`.
 
     >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
     {'messages': [], 'memory': {'turn': 2, 'position': {'tip': 'ab'}}}
@@ -260,5 +260,5 @@ def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None)
 
 
 def _differ(new: Any, old: Any) -> bool:
-    """Compare values of which the order counts as well: that of an anchor is the one shown."""
+    """Tell whether two values differ, in the order of keys too: an anchor is shown in its order."""
     return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])

@@ -76,7 +76,7 @@ def claimed(state: TurnState, user: str) -> Owner | None:
 
 
 def sealed(owner: Owner, archive: Archive) -> dict[str, Any]:
-    """Return what says in a state whose session it is."""
+    """Return the entry of the state that names its session, with the archive's seal."""
     return {"session": asdict(owner), "seal": archive.seal(owner)}
 
 
@@ -100,13 +100,13 @@ def tip_of(state: TurnState) -> Tip:
 
 
 def before(state: TurnState) -> Tip:
-    """Return what the running turn sees: the tip, or the turn before it if it is run again."""
+    """Return the turn before the running one: the tip, or its parent if the tip is run again."""
     tip = tip_of(state)
     return replace(tip, turn=min(tip.turn, state["turn"] - 1))
 
 
 def workspace(state: TurnState) -> EffortState:
-    """Return what the memory tools change."""
+    """Return the efforts' part of the state, which the memory tools change."""
     return EffortState(
         turn=state.get("turn", 0),
         active=state.get("active_effort"),
@@ -131,7 +131,7 @@ def traced(state: TurnState) -> dict[str, Any]:
 
 
 def packed(space: EffortState) -> dict[str, Any]:
-    """Return the update that puts a workspace into the state."""
+    """Return the update that puts the efforts' state into the state."""
     return {
         "active_effort": space.active,
         "open_efforts": dict(space.open),
@@ -156,7 +156,7 @@ def saved(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def known_now(memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a saved memory without what only an earlier version knew.
+    """Return a saved memory without keys that only earlier versions wrote.
 
     >>> known_now({"turn": 2, "position": {"window": 3, "cuts": {"key": "ab"}}})
     {'turn': 2, 'position': {'window': 3}}
@@ -198,7 +198,7 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
 
 
 def said(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
-    """Return messages of the running turn as they were said, with what users do not see."""
+    """Return messages of the running turn with the state blocks that users do not see."""
     return with_blocks(to_dicts(messages), state.get("raw_answers", {}))
 
 
@@ -214,7 +214,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
-    """Return what the end of a turn works on: the state after the turn was committed."""
+    """Return the running turn as it is after its commit, for what follows at its end."""
     settings = run_settings(state, runtime, parts)
     owner = owner_of(state, runtime, settings, parts.archive)
     view = past(parts.archive, owner, tip_of(state))
