@@ -1,14 +1,18 @@
 """Messages as every provider accepts them: calls paired with results, nothing empty."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .messages import CALL_BLOCKS, Message, calls, fenced, speaks, text
+from .messages import CALL_BLOCKS, Message, calls, fenced, fingerprint, speaks, text
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+"""Anthropic takes no other characters in the id of a call, OpenAI no more of them."""
 
 _LONGEST_NAME = 64
 """Characters of a tool's name that OpenAI and Anthropic accept."""
@@ -67,6 +71,59 @@ def sendable(name: str | None) -> str:
     ('functions_open_effort', 'unnamed')
     """
     return _NOT_IN_NAMES.sub("_", name or "")[:_LONGEST_NAME] or "unnamed"
+
+
+def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages in which each call has an id of its own, one that every provider takes.
+
+    Some models begin anew in each answer (`call_0`): Anthropic answers 400 "`tool_use` ids must be
+    unique" then, and OpenAI and Anthropic do so for ids that the other made.
+    """
+    times: Counter[str] = Counter()
+    ids: dict[str, str] = {}
+    found: list[Message] = []
+    for message in messages:
+        if message["type"] == "ai":
+            asked = [str(call["id"]) for call in calls(message)]
+            times.update(asked)
+            ids = {one: _own_id(one, times[one]) for one in asked}
+        same = all(one == own for one, own in ids.items())
+        found.append(message if same else _with_ids(message, ids))
+    return tuple(found)
+
+
+def _own_id(given: str, time: int) -> str:
+    """Return the id of a call, another one where it was used before or is not taken."""
+    fits = time == 1 and _ID.fullmatch(given)
+    return given if fits else f"call_{fingerprint([given, time])}"
+
+
+def _with_ids(message: Message, ids: Mapping[str, str]) -> Message:
+    """Return a message with other ids of calls, wherever they stand in it."""
+    data = dict(message["data"])
+    if message["type"] == "tool":
+        data["tool_call_id"] = ids.get(data["tool_call_id"], data["tool_call_id"])
+    if message["type"] == "ai":
+        data["tool_calls"] = [_with_id(call, ids) for call in data.get("tool_calls", ())]
+        if isinstance(data.get("content"), list):
+            data["content"] = [_with_id(block, ids) for block in data["content"]]
+        extra = data.get("additional_kwargs") or {}
+        data["additional_kwargs"] = {key: _keyed(value, ids) for key, value in extra.items()}
+    return {**message, "data": data}
+
+
+def _with_id(item: Any, ids: Mapping[str, str]) -> Any:
+    known = isinstance(item, Mapping) and item.get("id") in ids
+    return {**item, "id": ids[item["id"]]} if known else item
+
+
+def _keyed(value: Any, ids: Mapping[str, str]) -> Any:
+    """Return what an adapter keeps of calls: a list of them, or something by their ids."""
+    if isinstance(value, list):
+        return [_with_id(item, ids) for item in value]
+    if isinstance(value, Mapping):
+        return {ids.get(key, key): item for key, item in value.items()}
+    return value
 
 
 def _named(message: Message) -> Message:
@@ -146,7 +203,10 @@ def no_result(call: Mapping[str, Any], why: str) -> Message:
 
 def _with_valid_calls(message: Message) -> Message:
     """Turn invalid calls into valid ones that quote what was sent: not all providers send them."""
-    data = message["data"]
+    data = dict(message["data"])
+    if isinstance(data.get("content"), str) and not data["content"].strip():
+        data["content"] = ""  # Anthropic: "text content blocks must contain non-whitespace text"
+        message = {**message, "data": data}
     if not data.get("invalid_tool_calls"):
         return message
     mended = [

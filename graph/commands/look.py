@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown as shown_messages
-from ...memory.context.timeline import Part
+from ...memory.context.timeline import Part, messages_of
 from ...memory.errors import CommandError
 from ...memory.metrics import (
     PAGE,
@@ -200,7 +200,7 @@ class ShownContext:
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, as the model is given them."""
-        return from_dicts([message for part in self.parts for message in part.messages])
+        return from_dicts(messages_of(self.parts))
 
     @property
     def total(self) -> int:

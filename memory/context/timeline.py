@@ -1,11 +1,12 @@
 """What the context shows between two rebuilds, as the state keeps it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..messages import Message
 from ..names import numbers, ranges
+from ..wellformed import with_own_ids
 
 Why: TypeAlias = Literal[
     "new", "break-even", "every-turn", "compressed", "high-water", "cold-cache", "settings"
@@ -72,6 +73,11 @@ class Part:
     turn: int | None = None
 
 
+def messages_of(parts: Iterable[Part]) -> tuple[Message, ...]:
+    """Return the messages of parts as they are sent together."""
+    return with_own_ids([message for part in parts for message in part.messages])
+
+
 @dataclass(frozen=True, slots=True)
 class WorkingContext:
     """What is sent, part by part in its order, and the timeline that it was made by."""
@@ -83,7 +89,7 @@ class WorkingContext:
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages of all parts, in order."""
-        return tuple(message for part in self.parts for message in part.messages)
+        return messages_of(self.parts)
 
     @property
     def report(self) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def turn_parts(
 ) -> list[Part]:
     """Return one turn in parts: what stands before it, its messages, the logs that it put there."""
     name: PartName = "turn" if said.turn == work.view.running.turn else "turns"
-    hinted = [*_hinted(work, said, line)]
+    hinted = [*_unasked(said), *_hinted(work, said, line)]
     pieces = [*before, *((name, message) for message in hinted)]
     pieces += _shortened(work, said, line, name, count_messages(hinted, work.count))
     grouped = groupby(pieces, key=lambda piece: piece[0])
@@ -253,6 +253,12 @@ def _open_elsewhere(work: RunningTurn, efforts: Iterable[Effort], limit: int) ->
             note(prompt("open_efforts_unnamed", efforts=len(lines))), limit, work.count
         )
     return quote_within(quoted, said, limit, work.count)
+
+
+def _unasked(said: Group) -> Iterator[Message]:
+    """Yield what stands before a turn that the assistant began: a prompt begins with a user."""
+    if said.messages and said.messages[0]["type"] == "ai":
+        yield note(prompt("unasked"))
 
 
 def _hinted(work: RunningTurn, said: Group, line: Timeline) -> Iterator[Message]:

@@ -1,0 +1,332 @@
+"""What the adapters of OpenAI, Anthropic and Gemini make of a context, and whether it is valid.
+
+The requests are built by the providers' own packages, without a network. The rules are those that
+the providers answer 400 for breaking.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_google_genai import ChatGoogleGenerativeAI
+from langchain_openai import ChatOpenAI
+from langgraph.types import Command, interrupt
+
+from ebbtide import Settings
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import Sent, call, malformed, together
+
+Complaints: TypeAlias = Iterator[str]
+Story: TypeAlias = Callable[[Path, str], Talk]
+
+PIXEL = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+KINDS = {"openai": "openai-chat", "anthropic": "anthropic-chat", "gemini": "google-generative-ai"}
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
+SMALL = Settings(context_budget=3_000)
+
+
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return {"long": "a long line of the log\n" * 2_000, "nothing": ""}.get(word, f"{word}: a word")
+
+
+def approve(what: str) -> str:
+    """Ask a person."""
+    return f"{what}: {interrupt(what)}"
+
+
+def begin(root: Path, provider: str, answers: Any, **options: Any) -> Talk:
+    """Return an agent on a model of the provider's kind."""
+    here = talk(root, answers, tools=[look_up, approve], **options)
+    here.model.kind = KINDS[provider]
+    return here
+
+
+def told(here: Talk, *words: Any) -> Talk:
+    """Say these things, a turn each."""
+    for one in words:
+        here.say(one)
+    return here
+
+
+def thinking(provider: str, answer: AIMessage) -> AIMessage:
+    """Return an answer with what the model thought before it, as the provider's adapter has it."""
+    if provider == "openai":
+        return answer
+    thought = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
+    said = [{"type": "text", "text": answer.text}] if answer.text else []
+    asked = [
+        {"type": "tool_use", "id": one["id"], "name": one["name"], "input": one["args"]}
+        for one in answer.tool_calls
+        if provider == "anthropic"
+    ]
+    return answer.model_copy(update={"content": [thought, *said, *asked]})
+
+
+def plain(root: Path, provider: str) -> Talk:
+    """Say words alone, twice."""
+    return told(begin(root, provider, ["one", "two"]), "first", "second")
+
+
+def one_tool(root: Path, provider: str) -> Talk:
+    """Call a tool, answer, and go on."""
+    script = [call("look_up", word="tide"), "A tide.", "Yes."]
+    return told(begin(root, provider, script), "What is a tide?", "Sure?")
+
+
+def parallel(root: Path, provider: str) -> Talk:
+    """Call tools of the application and of the memory in one answer, with words beside."""
+    both = together(
+        *(call("look_up", word="a"), call("open_effort", name="x"), call("look_up", word="b")),
+        text="I look.",
+    )
+    return told(begin(root, provider, [both, "Both.", "Yes."]), "Look up a and b", "Sure?")
+
+
+def efforts(root: Path, provider: str) -> Talk:
+    """Have markers, summaries, hints and a nudge beside the turns."""
+    script = [
+        *("hello", call("open_effort", name="auth bug"), "opened", "more", call("close_effort")),
+        *("closed", call("open_effort", name="auth fix"), "opened", "yes", "yes"),
+    ]
+    said = ("hi", LONG, "and more", "done", "Now the auth fix", "the refresh token", "That's done")
+    return told(begin(root, provider, script), *said)
+
+
+def expanded(root: Path, provider: str) -> Talk:
+    """Bring the log of a concluded effort back, and take it out again."""
+    script = [
+        *(call("open_effort", name="a"), "opened", call("close_effort"), "closed"),
+        *(call("expand_effort", effort_id="a"), "shown", "yes"),
+        *(call("collapse_effort", effort_id="a"), "gone", "yes"),
+    ]
+    return told(begin(root, provider, script), LONG, "done", "show it", "and?", "hide it", "so?")
+
+
+def shortened(root: Path, provider: str) -> Talk:
+    """Find and say what does not fit, in the running turn and in turns before it."""
+    rounds = [call("look_up", word="long")] * 3
+    here = begin(root, provider, [*rounds, "read", "yes", "yes"], settings=SMALL)
+    return told(here, "Read the log", "word " * 20_000, "and now?")
+
+
+def empty(root: Path, provider: str) -> Talk:
+    """Say nothing, find nothing, answer nothing, and have blanks beside a call."""
+    blank = call("look_up", word="nothing").model_copy(update={"content": "\n\n"})
+    return told(begin(root, provider, [blank, "", " ", "yes"]), "", "   ", "Hello?")
+
+
+def thoughts(root: Path, provider: str) -> Talk:
+    """Think before calls and before words, and once do nothing else."""
+    script = [
+        thinking(provider, call("look_up", word="tide")),
+        thinking(provider, AIMessage("A tide.")),
+        thinking(provider, AIMessage("")),
+        thinking(provider, call("effort_status")),
+        "yes",
+    ]
+    return told(begin(root, provider, script), "What is a tide?", "Sure?", "And now?")
+
+
+def images(root: Path, provider: str) -> Talk:
+    """Show a picture, with and without words."""
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/gif;base64,{PIXEL}"}}
+    words = {"type": "text", "text": "What is this?"}
+    return told(begin(root, provider, ["a dot", "a dot", "yes"]), [words, picture], [picture], "ok")
+
+
+def rebuilt(root: Path, provider: str) -> Talk:
+    """Have the context cut more than once, with tools in each turn."""
+    turns = [[call("look_up", word=f"w{n}"), f"It is word {n}."] for n in range(12)]
+    here = begin(root, provider, [one for turn in turns for one in turn], settings=SMALL)
+    return told(here, *(f"Number {n}: {LONG * 4}" for n in range(12)))
+
+
+def left(root: Path, provider: str) -> Talk:
+    """Wait for a person, who says something else."""
+    script = [together(call("approve", what="pay"), call("look_up", word="a")), "so be it", "yes"]
+    return told(begin(root, provider, script), "pay", "Forget it", "ok?")
+
+
+def resumed(root: Path, provider: str) -> Talk:
+    """Wait for a person, who answers."""
+    script = [together(call("approve", what="pay"), call("look_up", word="a")), "paid", "yes"]
+    here = told(begin(root, provider, script), "pay")
+    here.agent.invoke(Command(resume="yes"), THREAD)
+    return told(here, "ok?")
+
+
+def cut(root: Path, provider: str) -> Talk:
+    """Go on calling tools after the last round."""
+    script = [call("effort_status"), call("look_up", word="a"), "yes"]
+    return told(begin(root, provider, script, settings=Settings(max_tool_rounds=1)), "go", "ok?")
+
+
+def invalid(root: Path, provider: str) -> Talk:
+    """Call with arguments that are not JSON, and by names that nobody has."""
+    badly = together(malformed("read_log", "turn one"), call("functions.look up"), call(""))
+    return told(begin(root, provider, [badly, "sorry", "yes"]), "go", "ok?")
+
+
+def odd_ids(root: Path, provider: str) -> Talk:
+    """Have ids as other providers give them: the same in each round, with dots, or very long."""
+    ids = ("call_0", "call_0", "functions.look_up:0", "fc_" + "0" * 60, "call_0")
+    script: list[Any] = []
+    for one in ids:
+        asked = {"name": "look_up", "args": {"word": one}, "id": one, "type": "tool_call"}
+        script += [AIMessage("", tool_calls=[asked]), "yes"]
+    return told(begin(root, provider, script), *("Look it up" for _ in ids))
+
+
+def greeted(root: Path, provider: str) -> Talk:
+    """Adopt a history that begins with what the assistant said."""
+    here = begin(root, provider, ["yes", "yes"])
+    history = [AIMessage("Hello! How can I help?"), HumanMessage("hi"), AIMessage("hi")]
+    here.agent.invoke({"messages": [*history, HumanMessage("go on")]}, THREAD)
+    return told(here, "ok?")
+
+
+def remembered(root: Path, provider: str) -> Talk:
+    """Begin a second session, in whose context is what the first concluded."""
+    script = [call("open_effort", name="a"), "opened", call("close_effort"), "closed", "hi", "yes"]
+    here = begin(root, provider, script)
+    for thread, words in (("one", LONG), ("one", "done"), ("two", "hello"), ("two", "and?")):
+        here.say(words, {"configurable": {"thread_id": thread, "user_id": "ann"}})
+    return here
+
+
+STORIES: tuple[Story, ...] = (
+    *(plain, one_tool, parallel, efforts, expanded, shortened, empty, thoughts, images, rebuilt),
+    *(left, resumed, cut, invalid, odd_ids, greeted, remembered),
+)
+
+
+def openai(sent: Sent) -> Complaints:
+    """Yield what OpenAI would refuse in a request of its chat completions."""
+    model = ChatOpenAI(model="gpt-5-mini", api_key="x")
+    bound: Any = model.bind_tools(sent.tools, tool_choice=sent.tool_choice)
+    body = model._get_request_payload(sent.messages, **bound.kwargs)
+    messages: list[dict[str, Any]] = body["messages"]
+    yield from _system([message["role"] for message in messages])
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            yield from _expected(message["tool_call_id"], waiting)
+            continue
+        yield from (f"no result of {one}" for one in waiting)
+        asked = message.get("tool_calls") or []
+        waiting = [one["id"] for one in asked]
+        yield from (f"id {one!r}" for one in waiting if not 0 < len(one) <= 40)
+        yield from _names(one["function"]["name"] for one in asked)
+        if not (message["content"] or asked):
+            yield f"an empty message of {message['role']}"
+    yield from (f"no result of {one}" for one in waiting)
+
+
+def anthropic(sent: Sent) -> Complaints:
+    """Yield what Anthropic would refuse."""
+    model = ChatAnthropic(model="claude-sonnet-4-5", api_key="x")
+    bound: Any = model.bind_tools(sent.tools, tool_choice=sent.tool_choice)
+    body = model._get_request_payload(sent.messages, **bound.kwargs)
+    messages: list[dict[str, Any]] = body["messages"]
+    if not body["system"]:
+        yield "no system"
+    roles = [message["role"] for message in messages]
+    if roles != [("user", "assistant")[at % 2] for at in range(len(roles))] or roles[-1] != "user":
+        yield f"roles {roles}"
+    waiting: list[str] = []
+    known: list[str] = []
+    for message in messages:
+        blocks = _blocks(message["content"])
+        yield from _empty(blocks)
+        if message["role"] == "user":
+            results = [one["tool_use_id"] for one in blocks if one["type"] == "tool_result"]
+            if sorted(results) != sorted(waiting) or [
+                one["type"] for one in blocks[: len(results)]
+            ] != ["tool_result"] * len(results):
+                yield f"results {results} of {waiting}"
+            continue
+        waiting = [one["id"] for one in blocks if one["type"] == "tool_use"]
+        known += waiting
+        yield from _names(one["name"] for one in blocks if one["type"] == "tool_use")
+        if blocks[-1]["type"] == "thinking" or "thinking" in [one["type"] for one in blocks[1:]]:
+            yield "a thought that is not the first block, or alone"
+    yield from (f"id {one!r}" for one in known if not re.fullmatch("[a-zA-Z0-9_-]+", one))
+    yield from (f"id {one!r} twice" for one in {*known} if known.count(one) > 1)
+
+
+def gemini(sent: Sent) -> Complaints:
+    """Yield what Gemini would refuse."""
+    model = ChatGoogleGenerativeAI(model="gemini-2.5-flash", google_api_key="x")
+    bound: Any = model.bind_tools(sent.tools, tool_choice=sent.tool_choice)
+    body = model._prepare_request(sent.messages, **bound.kwargs)
+    if not body["config"].system_instruction:
+        yield "no system"
+    contents = body["contents"]
+    if contents[0].role != "user" or contents[-1].role != "user":
+        yield f"roles {[one.role for one in contents]}"
+    asked: list[str] = []
+    for at, content in enumerate(contents):
+        if not content.parts:
+            yield "an empty content"
+        answered = [one.function_response.name for one in content.parts if one.function_response]
+        if answered != asked:
+            yield f"results of {answered} for calls of {asked}"
+        asked = [one.function_call.name for one in content.parts if one.function_call]
+        yield from _names(asked)
+        if asked and contents[at - 1].role != "user":
+            yield "calls that do not follow a user's turn"
+        yield from (
+            "an empty text" for one in content.parts if one.text is not None and not one.text
+        )
+
+
+def _system(roles: list[str]) -> Complaints:
+    if roles[0] != "system" or roles.count("system") > 1:
+        yield f"system messages {roles}"
+
+
+def _expected(answered: str, waiting: list[str]) -> Complaints:
+    if answered in waiting:
+        waiting.remove(answered)
+    else:
+        yield f"a result of {answered!r}, which nobody called"
+
+
+def _names(names: Any) -> Complaints:
+    yield from (f"name {one!r}" for one in names if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", one))
+
+
+def _blocks(content: Any) -> list[Mapping[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _empty(blocks: list[Mapping[str, Any]]) -> Complaints:
+    if not blocks:
+        yield "an empty message"
+    yield from (
+        "a blank text" for one in blocks if one["type"] == "text" and not one["text"].strip()
+    )
+
+
+ADAPTERS: Mapping[str, Callable[[Sent], Complaints]] = {
+    "openai": openai,
+    "anthropic": anthropic,
+    "gemini": gemini,
+}
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("provider", ADAPTERS)
+@pytest.mark.parametrize("story", STORIES, ids=lambda one: one.__name__)
+def test_no_request_is_invalid(tmp_path: Path, story: Story, provider: str) -> None:
+    """Each request of a conversation is one that the provider takes."""
+    here = story(tmp_path, provider)
+
+    refused = [(at, *ADAPTERS[provider](sent)) for at, sent in enumerate(here.model.sent)]
+
+    assert [one for one in refused if len(one) > 1] == []
