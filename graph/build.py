@@ -1,5 +1,6 @@
 """The graph: nodes, edges and router, uncompiled."""
 
+import asyncio
 from collections.abc import Callable, Collection
 from typing import Any, Literal, cast
 
@@ -18,7 +19,8 @@ from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.parts import AgentParts
-from ..nodes.turn.state import AgentState, MemoryState, repacked, unpacked
+from ..nodes.turn.state import AgentState, MemoryState
+from ..nodes.turn.values import sealed, trusted
 from .compiled import MemoryAgent
 
 AfterPersist = Literal["compress", "__end__"]
@@ -108,8 +110,8 @@ def one(node: Any, parts: AgentParts) -> Any:
     """Return one node of a sync path alone, on the state as nodes know it."""
 
     def run(state: AgentState, runtime: Runtime[Settings]) -> dict[str, Any]:
-        known = unpacked(state)
-        return repacked(node(known, runtime, parts=parts), known)
+        known = trusted(state, parts.archive)
+        return sealed(node(known, runtime, parts=parts), known, parts.archive)
 
     run.__name__ = run.__qualname__ = node.__name__  # what traces call it
     return run
@@ -119,12 +121,12 @@ def both(sync: Any, async_: Any, parts: AgentParts) -> RunnableLambda[Any, Any]:
     """Return one node of a sync and an async path, on the state as nodes know it."""
 
     def run(state: AgentState) -> Any:
-        known = unpacked(state)
-        return repacked(sync(known, get_runtime(Settings), parts=parts), known)
+        known = trusted(state, parts.archive)
+        return sealed(sync(known, get_runtime(Settings), parts=parts), known, parts.archive)
 
     async def arun(state: AgentState) -> Any:
-        known = unpacked(state)
+        known = await asyncio.to_thread(trusted, state, parts.archive)
         update = await async_(known, get_runtime(Settings), parts=parts)
-        return repacked(update, known)
+        return await asyncio.to_thread(sealed, update, known, parts.archive)
 
     return RunnableLambda(run, arun, name=sync.__name__)

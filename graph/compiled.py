@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -10,16 +9,11 @@ from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
-from langgraph.types import Command
 from pydantic import TypeAdapter
 
-from ..memory.errors import StateError
 from ..memory.settings import Settings, resolve
-from ..nodes.turn.state import AgentState, InputState, unpacked
+from ..nodes.turn.state import InputState, given, unpacked
 from ..nodes.turn.values import claimed, user_of
-
-_OURS = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
-"""What only the nodes write."""
 
 
 class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
@@ -56,7 +50,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         thread = self._thread(config)
         if thread is not None:
             self._admit(self._saver.get_tuple(thread), thread, kwargs.get("context"))
-        for chunk in super().stream(_given(input), config, **self._with_keys(kwargs)):
+        for chunk in super().stream(given(input), config, **self._with_keys(kwargs)):
             yield _without_prompt(chunk, kwargs)
 
     async def astream(
@@ -66,14 +60,14 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
         """Stream as LangGraph does, and as `stream` does."""
-        given, inside = input, _inside()
+        taken, inside = input, _inside()
         if not inside:
-            thread, given = self._thread(config), _given(input)
+            thread, taken = self._thread(config), given(input)
             if thread is not None:
                 found = await self._saver.aget_tuple(thread)
                 self._admit(found, thread, kwargs.get("context"))
         keys = self._inner_keys(kwargs) if inside else self._with_keys(kwargs)
-        run = super().astream(given, config, **keys)
+        run = super().astream(taken, config, **keys)
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
                 yield chunk if inside else _without_prompt(chunk, kwargs)
@@ -136,29 +130,6 @@ def _without_prompt(chunk: Any, kwargs: Mapping[str, Any]) -> Any:
 
 def _cut(values: Any) -> Any:
     return {key: value for key, value in values.items() if key != "context"}
-
-
-def _given(given: Any) -> Any:
-    """Return the input of a run, or the update of a command, without what only the nodes write.
-
-    An object that has some of it is refused with a `StateError`.
-    """
-    if isinstance(given, Command):
-        return replace(given, update=_given(given.update)) if given.update else given
-    if isinstance(given, Mapping):
-        return {key: value for key, value in given.items() if key not in _OURS}
-    if isinstance(given, list | tuple):
-        kept = (one for one in given if _named(one) not in _OURS)
-        return [one if _named(one) else _given(one) for one in kept]
-    for key in _OURS:
-        if getattr(given, key, None) is not None:
-            raise StateError(key, getattr(given, key), "a run is given messages alone")
-    return given
-
-
-def _named(one: Any) -> str:
-    """Return the name in a pair of a name and a value, "" for anything else."""
-    return one[0] if isinstance(one, tuple) and one and isinstance(one[0], str) else ""
 
 
 def _inside() -> bool:

@@ -51,8 +51,8 @@ from ..nodes.run_tools import arun_tools, run_tools, waiting
 from ..nodes.turn.arrivals import told_apart
 from ..nodes.turn.messages import to_dicts
 from ..nodes.turn.parts import AgentParts, sizes
-from ..nodes.turn.state import Memory, TurnState, merged, repacked, unpacked
-from ..nodes.turn.values import running
+from ..nodes.turn.state import Memory, TurnState, merged, unpacked
+from ..nodes.turn.values import running, sealed, trusted
 from .agent import build_memory_graph, known_tools
 
 _log = logging.getLogger("ebbtide.calls")
@@ -107,8 +107,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn."""
-        known = unpacked(state)
-        return repacked(begin_turn(known, runtime, parts=self._parts(known)), known)
+        known = self._trusted(state)
+        return self._sealed(begin_turn(known, runtime, parts=self._parts(known)), known)
 
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn."""
@@ -133,7 +133,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         asked = await asyncio.to_thread(self._asked, request)
         with set_config_context(asked.call.config) as context:
             response = await asyncio.create_task(_awaited(handler, asked.request), context=context)
-        return asked.answered(response)
+        return await asyncio.to_thread(asked.answered, response)
 
     @hook_config(can_jump_to=["model"])
     def after_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -141,17 +141,18 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         known, parts = self._called(state)
         if parts is None:
             return None
-        return _ran(state, known, run_tools(known, runtime, parts=parts))
+        return self._ran(state, known, run_tools(known, runtime, parts=parts))
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(
         self, state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
         """Do what `after_model` does, without holding a thread while a model summarises."""
-        known, parts = self._called(state)
+        known, parts = await asyncio.to_thread(self._called, state)
         if parts is None:
             return None
-        return _ran(state, known, await arun_tools(known, runtime, parts=parts))
+        update = await arun_tools(known, runtime, parts=parts)
+        return await asyncio.to_thread(self._ran, state, known, update)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
         """Make the result of a tool fit to be kept."""
@@ -168,14 +169,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         known, update = self._ended(state, runtime)
         if known.get("due"):
             update |= compress(known, runtime, parts=self._parts(known))
-        return repacked(update, unpacked(state))
+        return self._sealed(update, unpacked(state))
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding a thread while a model compresses."""
         known, update = await asyncio.to_thread(self._ended, state, runtime)
         if known.get("due"):
             update |= await acompress(known, runtime, parts=self._parts(known))
-        return repacked(update, unpacked(state))
+        return await asyncio.to_thread(self._sealed, update, unpacked(state))
 
     def parts(self, agent: CompiledStateGraph[Any, Any, Any, Any]) -> AgentParts:
         """Return the parts of an agent with this middleware; if none are known, ask the agent."""
@@ -195,6 +196,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
                 _looking.reset(token)
         return self._given if self._seen is None else self._seen.parts
 
+    def _trusted(self, state: Mapping[str, Any]) -> TurnState:
+        return trusted(state, self._given.archive)
+
+    def _sealed(self, update: dict[str, Any], before: TurnState) -> dict[str, Any]:
+        return sealed(update, before, self._given.archive)
+
     def _parts(self, known: TurnState) -> AgentParts:
         """Return the parts as the model was called last; before, sizes as the thread has them."""
         if self._seen is not None:
@@ -204,12 +211,21 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _called(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if there are calls of memory tools, or invalid ones."""
-        known = unpacked(state)
+        known = self._trusted(state)
         messages = to_dicts(running(known))
         others = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
         if not waiting(messages, others):
             return known, None
         return known, replace(self._parts(known), tools=others)
+
+    def _ran(
+        self, state: MemoryAgentState, known: TurnState, update: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the update after memory tools; LangChain ends a turn of invalid calls alone."""
+        answers = (one for one in reversed(state["messages"]) if isinstance(one, AIMessage))
+        answer = next(answers, None)
+        jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
+        return {**self._sealed(update, known), **jump}
 
     def _only_looked(self, request: ModelRequest[Any]) -> bool:
         """Tell whether a command only asks how the model is called."""
@@ -220,7 +236,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _asked(self, request: ModelRequest[Any]) -> "_Asked":
         """Return the call of the model with the working context as its messages."""
         parts, runtime = self._learned(request), request.runtime
-        state = unpacked(cast("Mapping[str, Any]", request.state))
+        state = self._trusted(cast("Mapping[str, Any]", request.state))
         settings = resolve(runtime.context, parts.settings)
         checked(settings, *sizes(parts, settings))
         call = prepared(state, runtime, parts)
@@ -253,7 +269,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
         A middleware before this one may have ended the run before the turn was begun.
         """
-        known, update = unpacked(state), cast("dict[str, Any]", {})
+        known, update = self._trusted(state), cast("dict[str, Any]", {})
         parts = self._parts(known)
         begun = known.get("turn", 0) > known.get("persisted", 0)
         if not begun and told_apart(known).new:
@@ -302,7 +318,8 @@ class _Asked:
         update = taken(self.state, runtime, call, said, parts=self.parts)
         kept = replace(response, result=update.pop("messages"))
         update.pop("context", None)
-        return ExtendedModelResponse(kept, Command(update=repacked(update, self.state)))
+        changed = sealed(update, self.state, self.parts.archive)
+        return ExtendedModelResponse(kept, Command(update=changed))
 
 
 class _Unknown(BaseChatModel):
@@ -324,14 +341,6 @@ async def _awaited(
     request: ModelRequest[Any],
 ) -> ModelResponse[Any]:
     return await handler(request)
-
-
-def _ran(state: MemoryAgentState, known: TurnState, update: dict[str, Any]) -> dict[str, Any]:
-    """Return the update after memory tools ran; LangChain ends a turn of invalid calls alone."""
-    answers = (one for one in reversed(state["messages"]) if isinstance(one, AIMessage))
-    answer = next(answers, None)
-    jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
-    return {**repacked(update, known), **jump}
 
 
 def _opening(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:

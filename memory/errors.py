@@ -110,14 +110,15 @@ class TurnNotFoundError(ArchiveError, LookupError):
 
 
 class TipNotFoundError(ArchiveError, LookupError):
-    """A state names a turn that the archive does not hold."""
+    """A state names a turn that the archive does not hold, or was not written with it."""
 
     def __init__(self, branch: str, turn: int) -> None:
         """Name the turn and say what may be the cause."""
         super().__init__(
             f"the thread's state has turn {turn} of branch {branch!r}, which the archive does not "
-            "hold: use the archive that the thread was begun with (machines that share checkpoints "
-            "must share the archive too), or begin a new thread; if the session was deleted, "
+            "hold or has not sealed: use the archive that the thread was begun with (machines that "
+            "share checkpoints must share the archive too), or begin a new thread; if somebody "
+            "wrote into `memory`, `restore` rebuilds it; if the session was deleted, "
             "`delete_session` removes its checkpoints; nothing was changed"
         )
 

@@ -11,6 +11,10 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from .turn.messages import cleaned
+from .turn.state import given
+
+_OURS = ("memory", "raw_answers")
+"""What a tool's command cannot change; a key `context` may be the application's."""
 
 
 def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
@@ -37,11 +41,17 @@ async def afit_call(
 
 
 def _fit(result: Any) -> Any:
-    """Return a result, or the messages of a command or a list, without lone surrogates."""
+    """Return a result, or the messages of a command or a list, without lone surrogates.
+
+    A command has no say in the memory.
+    """
     if isinstance(result, BaseMessage):
         return cleaned(result)
     if isinstance(result, list):
         return [_fit(item) for item in result]
-    if isinstance(result, Command) and isinstance(result.update, dict):
-        return replace(result, update={key: _fit(value) for key, value in result.update.items()})
+    if isinstance(result, Command) and result.graph is None:
+        result = given(result, _OURS)
+        if isinstance(result.update, dict):
+            fit = {key: _fit(value) for key, value in result.update.items()}
+            result = replace(result, update=fit)
     return result

@@ -1,7 +1,7 @@
 """The first node: settle what was left behind, count the turn, accept what is new."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -27,7 +27,7 @@ from .turn.parts import AgentParts, sizes
 from .turn.recovery import memory_at, recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
-from .turn.values import owner_of, packed, running_turn, sealed, tip_of, workspace
+from .turn.values import owner_of, packed, running_turn, tip_of, workspace
 
 
 def begin_turn(
@@ -42,7 +42,7 @@ def begin_turn(
     """
     settings = resolve(runtime.context, parts.settings)
     checked(settings, *sizes(parts, settings))
-    owner = owner_of(state, runtime, settings, parts.archive)
+    owner = owner_of(state, runtime, settings)
     with parts.archive.together():
         return _begun(state, runtime, parts, settings, owner)
 
@@ -74,7 +74,7 @@ def _begun(
         **settled,
         **packed(space),
         "messages": messages,
-        **sealed(owner, archive),
+        "session": asdict(owner),
         "turn": space.turn,
         "turn_starts": [turn[0].id for turn in turns],
         "accepted": arrived.new[-1].id,

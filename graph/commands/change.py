@@ -23,7 +23,8 @@ from ...nodes.llm.structured import ask
 from ...nodes.turn.arrivals import at_rest, told_apart
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.settling import settle
-from ...nodes.turn.state import TurnState, repacked, unpacked
+from ...nodes.turn.state import TurnState, unpacked
+from ...nodes.turn.values import sealed
 from ...prompts.loader import text as prompt
 from ..erase.checkpoints import last_node, seed
 from .look import shown
@@ -61,7 +62,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
         tip = tip_named(parts.archive, owner, branch)
     state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
     asked = newest_config(config)
-    written = seed(agent, asked, repacked(state))
+    written = seed(agent, asked, sealed(state, {}, parts.archive))
     return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
 
 
@@ -100,8 +101,8 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     """
     window = None if turns is None else settings(ambient_window=turns).ambient_window
     collaborators_of(agent)
-    opened(agent, config, agent.get_state(config)).at_rest()
-    agent.update_state(config, repacked({"window": window}), as_node=last_node(agent))
+    thread = opened(agent, config, agent.get_state(config)).at_rest()
+    agent.update_state(config, thread.changed(window=window), as_node=last_node(agent))
 
 
 aset_window = on_a_thread(set_window)
@@ -220,4 +221,4 @@ def _rebuilt(
     if fields is None:
         return {}, Rebuilt(thread.state.get("anchor", {}), "none")
     anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
-    return repacked({"anchor": anchor, "view": None}), Rebuilt(anchor, "model" if said else "block")
+    return thread.changed(anchor=anchor, view=None), Rebuilt(anchor, "model" if said else "block")

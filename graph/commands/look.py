@@ -39,8 +39,8 @@ from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.messages import from_dicts, to_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
-from ...nodes.turn.state import AgentState, repacked, unpacked
-from ...nodes.turn.values import workspace
+from ...nodes.turn.state import AgentState, unpacked
+from ...nodes.turn.values import sealed, workspace
 from ...prompts.loader import text as prompt
 from ..build import MemoryGraph, one
 from ..middleware import middleware_of
@@ -165,7 +165,7 @@ def _outer_thread(agent: Agent, config: RunnableConfig) -> Thread:
         return thread
     owner = replace(thread.owner, namespace=path)
     known = remembered(thread.state, thread.parts.archive, owner, 1)
-    return replace(thread, owner=owner, values={**repacked(known)})
+    return replace(thread, owner=owner, values=sealed(known, {}, thread.parts.archive))
 
 
 def _holder(agent: Agent) -> tuple[str, Agent]:

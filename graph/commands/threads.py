@@ -21,7 +21,7 @@ from ...memory.view import View, past
 from ...nodes.turn.arrivals import at_rest, told_apart
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import TurnState, unpacked
-from ...nodes.turn.values import owned, tip_of, user_of
+from ...nodes.turn.values import claimed, sealed, tip_of, trusted, user_of
 from ..build import MemoryGraph
 from ..middleware import middleware_of
 
@@ -50,6 +50,10 @@ class Thread:
     def state(self) -> TurnState:
         """The state as the nodes see it."""
         return unpacked(self.values)
+
+    def changed(self, **update: Any) -> dict[str, Any]:
+        """Return the update of the thread's state that changes its memory."""
+        return sealed(update, self.state, self.parts.archive)
 
     @property
     def turn(self) -> int:
@@ -170,7 +174,8 @@ def thread_of(
     parts, chosen = parts_of(agent), config.get("configurable", {})
     settings = resolve(context, parts.settings)
     user = user_of(settings, chosen)
-    known = owned(unpacked(found.values), user, parts.archive)
+    known = claimed(unpacked(found.values), user)
+    trusted(found.values, parts.archive)
     owner = known or Owner(user, clean(str(chosen["thread_id"])))
     return Thread(
         parts,
@@ -192,7 +197,9 @@ def owner_in(agent: Agent, config: RunnableConfig) -> Owner:
     kept = isinstance(agent.checkpointer, BaseCheckpointSaver)
     values = agent.get_state(newest_config(config)).values if kept else {}
     owner = named(agent, config)
-    return owned(unpacked(values), owner.user, parts_of(agent).archive) or owner
+    found = claimed(unpacked(values), owner.user)
+    trusted(values, parts_of(agent).archive)
+    return found or owner
 
 
 def named(agent: Agent, config: RunnableConfig) -> Owner:

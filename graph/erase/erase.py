@@ -20,8 +20,8 @@ from ...nodes.llm.drive import drive
 from ...nodes.turn.attention import changed
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
-from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
-from ...nodes.turn.values import saved
+from ...nodes.turn.state import AgentState, unpacked
+from ...nodes.turn.values import saved, sealed
 from ..commands.threads import (
     Agent,
     Thread,
@@ -275,7 +275,7 @@ def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -
     before = now.state if now.kept else thread.state
     chosen = unpacked({"memory": saved({"window": before.get("window")})})
     kept = {key: value for key, value in now.values.items() if key not in _OURS}
-    values = {**kept, **repacked(cast("TurnState", {**state, **chosen}))}
+    values = {**kept, **sealed({**state, **chosen}, {}, parts.archive)}
     saver = cast("BaseCheckpointSaver[Any]", agent.checkpointer)
     parts.archive.reseed(owner, tip)
     left = replace_all(agent, saver, newest_config(config), values)

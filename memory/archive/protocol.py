@@ -84,10 +84,10 @@ class Saved:
 class Archive(Protocol):
     """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
 
-    def seal(self, owner: Owner) -> str:
-        """Return 32 hexadecimal digits that a state has beside a session which it was given here.
+    def seal(self, said: str) -> str:
+        """Return 32 hexadecimal digits that a state has beside the memory that was written here.
 
-        Nobody can make them who has not seen them: they are of a secret of the archive.
+        Nobody else can make those of a text: they are of it and of a secret of the archive.
         """
 
     def commit(

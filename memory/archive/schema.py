@@ -137,7 +137,7 @@ _ID = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers the rows of an INTEGER primary key alone."""
 
 # `sweep` counts what was erased since the files were last written without what is free in them;
-# `key` is the secret with which the archive seals its sessions.
+# `key` is the secret with which the archive seals what the nodes wrote.
 version = Table(
     "ebbtide_version",
     METADATA,

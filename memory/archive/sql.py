@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -86,9 +86,9 @@ class SqlArchive:
         """Return the attention of the archive's users; see `Attention`."""
         return SqlAttention(self.database, threshold=threshold, capacity=capacity)
 
-    def seal(self, owner: Owner) -> str:
-        """Return what only this archive can say of a session: 32 hexadecimal digits."""
-        return _seal(self.database.key(), owner)
+    def seal(self, said: str) -> str:
+        """Return what only this archive can say of a text: 32 hexadecimal digits."""
+        return hmac.digest(self.database.key(), said.encode(), "sha256").hex()[:32]
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
@@ -392,12 +392,6 @@ class SqlArchive:
             return tuple(Tip(*row) for row in rows)
 
         return self._sessions.read(owner, read, ())
-
-
-@lru_cache(maxsize=1_024)  # asked several times a turn, of the sessions that are talked to
-def _seal(key: bytes, owner: Owner) -> str:
-    name = json.dumps([owner.user, owner.thread, owner.namespace])
-    return hmac.digest(key, name.encode(), "sha256").hex()[:32]
 
 
 class DiskArchive(SqlArchive):

@@ -1,6 +1,7 @@
 """The memory's state as the archive has it: saved with each turn, found again by its messages."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import islice, pairwise
 from typing import Any, cast
 from uuid import uuid4
@@ -21,7 +22,7 @@ from .arrivals import MADE_HERE, closed, question
 from .messages import cleaned, from_dicts, to_dicts, with_ids
 from .settling import commit
 from .state import TurnState, unpacked
-from .values import known_now, packed, saved, sealed, tip_of, workspace
+from .values import known_now, packed, saved, tip_of, workspace
 
 GONE = ""
 """Stands in `turn_starts` for the last archived turn when its messages are not in the state."""
@@ -44,7 +45,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     state = {
         **memory_at(archive, owner, tip),
         **marks([turn for turn in turns if turn], gone=gone),
-        **_place(archive, owner, tip),
+        **_place(owner, tip),
     }
     return cast("TurnState", state)
 
@@ -94,7 +95,7 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     starts = [turn[0].id or "" for turn in _turns(messages[: at + 1])]
     kept = {
         **memory_at(archive, owner, tip),
-        **_place(archive, owner, tip),
+        **_place(owner, tip),
         "messages": messages,
         # The messages were compared already: what clients leave out of a turn is no edit of it.
         "turn_starts": [*starts[-window:], GONE],
@@ -231,7 +232,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     starts = [*state.get("turn_starts", ()), *(turn[0].id for turn in turns)]
     after = {
         **state,
-        **_place(archive, owner, tip),
+        **_place(owner, tip),
         "messages": after_history,
         "turn_starts": starts,
         "archived": turns[-1][-1].id,
@@ -286,9 +287,9 @@ def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     return {**known, **packed(workspace(known))}
 
 
-def _place(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
+def _place(owner: Owner, tip: Tip) -> dict[str, Any]:
     return {
-        **sealed(owner, archive),
+        "session": asdict(owner),
         "turn": tip.turn,
         "branch": tip.branch,
         "persisted": tip.turn,

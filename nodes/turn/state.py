@@ -1,11 +1,13 @@
 """The graph's state: plain data and messages, small, so that checkpoints stay small."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Required, TypeAlias, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph import add_messages
+from langgraph.types import Command
 from pydantic import (
     AfterValidator,
     ConfigDict,
@@ -107,7 +109,7 @@ class View(TypedDict, total=False):
 class Position(TypedDict, total=False):
     """Where the memory stands: bookkeeping of the nodes.
 
-    `seal` is what the archive says of the session; `window` is the ambient window of this thread,
+    `seal` is what the archive says of the memory; `window` is the ambient window of this thread,
     None for what the settings say. `view` is what the context shows, None if it is to be built
     anew; `due` tells that an open effort is to be compressed.
     """
@@ -171,7 +173,7 @@ def merged(old: Memory, new: Memory) -> Memory:
     """
     checked(new)
     position = {**old.get("position", {}), **new.get("position", {})}
-    both = {**old, **new, "position": position}
+    both = {**old, **new, **({"position": position} if position else {})}
     return cast("Memory", {key: both[key] for key in Memory.__annotations__ if key in both})
 
 
@@ -209,6 +211,33 @@ class AgentState(MemoryState, total=False):
 
     raw_answers: dict[str, Any]
     context: Annotated[AssembledContext, UntrackedValue]
+
+
+_OURS = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
+"""What only the nodes write."""
+
+
+def given(handed: Any, ours: Collection[str] = _OURS) -> Any:
+    """Return the input of a run, or the update of a command, without what only the nodes write.
+
+    An object that has some of it is refused with a `StateError`.
+    """
+    if isinstance(handed, Command):
+        return replace(handed, update=given(handed.update, ours)) if handed.update else handed
+    if isinstance(handed, Mapping):
+        return {key: value for key, value in handed.items() if key not in ours}
+    if isinstance(handed, list | tuple):
+        kept = (one for one in handed if _named(one) not in ours)
+        return [one if _named(one) else given(one, ours) for one in kept]
+    for key in ours:
+        if getattr(handed, key, None) is not None:
+            raise StateError(key, getattr(handed, key), "a run is given messages alone")
+    return handed
+
+
+def _named(one: Any) -> str:
+    """Return the name in a pair of a name and a value, "" for anything else."""
+    return one[0] if isinstance(one, tuple) and one and isinstance(one[0], str) else ""
 
 
 class TurnState(_Shown, Position, total=False):

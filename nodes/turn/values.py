@@ -1,7 +1,8 @@
 """The state of a run as the values that the memory works on, and back."""
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from hmac import compare_digest
 from typing import Any, cast
 from uuid import uuid4
@@ -16,7 +17,7 @@ from ...memory.clock import stamp
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
 from ...memory.context.rebuild import after_turn
 from ...memory.context.timeline import packed as packed_line
-from ...memory.context.timeline import unpacked
+from ...memory.context.timeline import unpacked as unpacked_line
 from ...memory.efforts import EffortState
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
 from ...memory.messages import Message, answered, clean
@@ -27,7 +28,7 @@ from ...memory.transcript import stored
 from ...memory.view import View, past
 from .messages import to_dicts
 from .parts import AgentParts, sizes
-from .state import TurnState, repacked
+from .state import TurnState, repacked, unpacked
 
 _LEAST_FREE = 256
 """Tokens that a tool's result may have however full the context is: it says something."""
@@ -41,25 +42,56 @@ _SAVED = frozenset(
 """What of the state is saved with a turn; the rest is in its row, or of one turn alone."""
 
 
-def owner_of(
-    state: TurnState, runtime: Runtime[Settings], settings: Settings, archive: Archive
-) -> Owner:
-    """Return whose session this is: the one in state, made at the first turn; raises as `owned`."""
-    user = _user(runtime, settings)
-    return owned(state, user, archive) or _new_owner(user, runtime)
+def trusted(state: Mapping[str, Any], archive: Archive) -> TurnState:
+    """Return a state as nodes and commands work with it, if it has the memory that nodes wrote.
 
-
-def owned(state: TurnState, user: str, archive: Archive) -> Owner | None:
-    """Return whose session a state is, None for no session yet; raises as `claimed`.
-
-    Raises `TipNotFoundError` if the archive has not sealed it: the state is one of another archive,
-    or somebody wrote the session into it.
+    Raises `TipNotFoundError` if the archive has not sealed the memory: it is one of another
+    archive, or somebody else wrote into it; `StateError` if it is none.
     """
-    owner = claimed(state, user)
-    if owner and not compare_digest(state.get("seal", ""), archive.seal(owner)):
-        tip = tip_of(state)
+    known = unpacked(state)
+    memory = state.get("memory")
+    if memory and not compare_digest(known.get("seal", ""), archive.seal(_sealable(memory))):
+        tip = tip_of(known)
         raise TipNotFoundError(tip.branch, tip.turn)
-    return owner
+    return known
+
+
+def sealed(update: Mapping[str, Any], before: TurnState, archive: Archive) -> dict[str, Any]:
+    """Return the update of a node as the graph takes it, with the seal of the memory after it."""
+    changed = repacked(update, before)
+    if "memory" in changed:
+        after = repacked({**before, **update})["memory"]
+        position = {**changed["memory"].get("position", {}), "seal": archive.seal(_sealable(after))}
+        changed["memory"]["position"] = position
+    return changed
+
+
+def _sealable(memory: Mapping[str, Any]) -> str:
+    """Return what is sealed of a memory, in words that are the same after any client's JSON.
+
+    >>> _sealable({"turn": 2, "position": {"seal": "ab", "safety_factor": 1.0}})
+    '{"position": {"safety_factor": 1}, "turn": 2}'
+    """
+    position = {key: v for key, v in memory.get("position", {}).items() if key != "seal"}
+    return json.dumps(_whole({**memory, "position": position}), sort_keys=True)
+
+
+def _whole(value: Any) -> Any:
+    """Return a value with its whole numbers as such: JavaScript writes 1.0 as 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
+    """Return whose session this is: the one in state, made at the first turn.
+
+    Raises as `claimed`.
+    """
+    user = _user(runtime, settings)
+    return claimed(state, user) or _new_owner(user, runtime)
 
 
 def claimed(state: TurnState, user: str) -> Owner | None:
@@ -73,11 +105,6 @@ def claimed(state: TurnState, user: str) -> Owner | None:
     if owner.user != user:
         raise SessionNotFoundError(owner.thread)
     return owner
-
-
-def sealed(owner: Owner, archive: Archive) -> dict[str, Any]:
-    """Return the entry of the state that names its session, with the archive's seal."""
-    return {"session": asdict(owner), "seal": archive.seal(owner)}
 
 
 def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
@@ -208,7 +235,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     space = workspace(state)
     messages = said(state, running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
-    owner = owner_of(state, runtime, settings, parts.archive)
+    owner = owner_of(state, runtime, settings)
     view = View(parts.archive, owner, before(state), now)
     return _work(state, parts, view, settings)
 
@@ -216,7 +243,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as it is after its commit, for what follows at its end."""
     settings = run_settings(state, runtime, parts)
-    owner = owner_of(state, runtime, settings, parts.archive)
+    owner = owner_of(state, runtime, settings)
     view = past(parts.archive, owner, tip_of(state))
     return _work(state, parts, view, settings)
 
@@ -249,7 +276,7 @@ def _work(state: TurnState, parts: AgentParts, view: View, settings: Settings) -
         room=space_left,
         free=free,
         used=max(0, report.get("total", 0) - fixed),
-        line=unpacked(state.get("view")),
+        line=unpacked_line(state.get("view")),
         embedder=parts.embedder,
         laid_out=parts.laid_out,
     )

@@ -12,6 +12,8 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
 from ebbtide.nodes.turn.messages import to_dicts
+from ebbtide.nodes.turn.state import unpacked
+from ebbtide.nodes.turn.values import sealed
 from tests.agents import THREAD, Talk, talk
 from tests.constants import constants
 from tests.doubles import call
@@ -32,7 +34,9 @@ def lived(root: Path, *answers: Any, later: Any = (), **options: Any) -> Talk:
     here = talk(root, [*answers, *later], **options)
     for turn, _ in enumerate(answers):
         here.say(f"number {turn}")
-    here.agent.update_state(THREAD, {"memory": {"anchor": OLD}}, as_node=last_node(here.agent))
+    before = unpacked(here.agent.get_state(THREAD).values)
+    update = sealed({"anchor": OLD}, before, here.archive)
+    here.agent.update_state(THREAD, update, as_node=last_node(here.agent))
     return here
 
 

@@ -66,24 +66,24 @@ def test_what_is_there_is_passed_over(archive: SqlArchive, another: SqlArchive) 
 def test_threads_go_on_with_the_copy(archive: SqlArchive, another: SqlArchive) -> None:
     """What the source has sealed the target knows, as does who opens it later."""
     tell(archive, OWNER)
-    assert archive.seal(OWNER) != another.seal(OWNER)
+    assert archive.seal("said") != another.seal("said")
 
     copy(archive, another)
 
-    assert another.seal(OWNER) == archive.seal(OWNER)
+    assert another.seal("said") == archive.seal("said")
     with SqlArchive(another.database.url.render_as_string(hide_password=False)) as again:
-        assert again.seal(OWNER) == archive.seal(OWNER)
+        assert again.seal("said") == archive.seal("said")
 
 
 def test_an_archive_that_is_used_keeps_its_seals(archive: SqlArchive, another: SqlArchive) -> None:
     """Its own threads go on; those that were copied into it are restored."""
     tell(archive, OWNER)
     another.commit(Owner("carl", "t9"), commit_all(another, []), turn(1))
-    seal = another.seal(OWNER)
+    seal = another.seal("said")
 
     copy(archive, another)
 
-    assert another.seal(OWNER) == seal != archive.seal(OWNER)
+    assert another.seal("said") == seal != archive.seal("said")
 
 
 def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArchive) -> None:

@@ -8,7 +8,6 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import ExecutionInfo, Runtime, ServerInfo
 from langgraph_sdk.auth.types import BaseUser, StudioUser
 
-from ebbtide import DiskArchive
 from ebbtide.memory.errors import InputError, SessionNotFoundError
 from ebbtide.memory.record import Group, Owner, Tip, place
 from ebbtide.memory.settings import Settings
@@ -16,16 +15,6 @@ from ebbtide.nodes.turn.state import TurnState
 from ebbtide.nodes.turn.values import committed, group, owner_of, packed, running, tip_of, workspace
 from tests.doubles import call
 
-
-class Sealing(DiskArchive):
-    """An archive that is never opened."""
-
-    def seal(self, owner: Owner) -> str:
-        """Return a seal that can be told by the name."""
-        return f"sealed {owner.thread}"
-
-
-SEALING = Sealing("never")
 ANN = Settings(user_id="ann")
 MESSAGES: list[Any] = [
     HumanMessage("one", id="1"),
@@ -44,7 +33,7 @@ def owner_with(configurable: dict[str, Any], here: Runtime[Settings]) -> Owner:
     """Return the owner of a new session in a run with this configuration."""
     config: RunnableConfig = {"configurable": configurable}
     asked: RunnableLambda[TurnState, Owner] = RunnableLambda(
-        lambda state: owner_of(state, here, Settings(), SEALING)
+        lambda state: owner_of(state, here, Settings())
     )
     return asked.invoke({}, config)
 
@@ -55,14 +44,14 @@ def owner_with(configurable: dict[str, Any], here: Runtime[Settings]) -> Owner:
 )
 def test_a_new_session_is_named_by_thread_and_place(namespace: str, path: str) -> None:
     """The namespace of a session is that of its graph, without the ids of tasks."""
-    owner = owner_of({}, runtime(namespace), ANN, SEALING)
+    owner = owner_of({}, runtime(namespace), ANN)
 
     assert owner == Owner("ann", "t", path)
 
 
 def test_a_run_without_a_thread_has_a_session_of_its_own() -> None:
     """Two runs without checkpoints share nothing."""
-    first, second = (owner_of({}, runtime(thread=None), ANN, SEALING) for _ in range(2))
+    first, second = (owner_of({}, runtime(thread=None), ANN) for _ in range(2))
 
     assert first.thread.startswith("run-")
     assert first != second
@@ -72,10 +61,9 @@ def test_a_session_stays_what_it_was() -> None:
     """A state that was copied to another thread goes on in its session."""
     state: TurnState = {
         "session": {"user": "ann", "thread": "first", "namespace": "x"},
-        "seal": "sealed first",
     }
 
-    assert owner_of(state, runtime(), ANN, SEALING) == Owner("ann", "first", "x")
+    assert owner_of(state, runtime(), ANN) == Owner("ann", "first", "x")
 
 
 def test_a_session_of_another_user_is_not_found() -> None:
@@ -83,7 +71,7 @@ def test_a_session_of_another_user_is_not_found() -> None:
     state: TurnState = {"session": {"user": "bob", "thread": "t", "namespace": ""}}
 
     with pytest.raises(SessionNotFoundError, match="session 't' not found"):
-        owner_of(state, runtime(), ANN, SEALING)
+        owner_of(state, runtime(), ANN)
 
 
 def test_the_configuration_may_name_the_user() -> None:
@@ -98,7 +86,7 @@ def test_the_user_of_a_server_cannot_be_chosen() -> None:
     server = ServerInfo("assistant", "graph", user=cast("BaseUser", StudioUser("dan")))
     here: Runtime[Settings] = Runtime(server_info=server, execution_info=runtime().execution_info)
 
-    assert owner_of({}, here, ANN, SEALING).user == "dan"
+    assert owner_of({}, here, ANN).user == "dan"
 
 
 def test_a_new_state_has_committed_nothing() -> None:

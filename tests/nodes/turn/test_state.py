@@ -1,5 +1,6 @@
 """The memory in a state: what may stand there, and what happens to anything else."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph.types import Overwrite
 
-from ebbtide import EbbtideError, StateError, commands, restore
+from ebbtide import EbbtideError, StateError, TipNotFoundError, commands, restore
+from ebbtide.graph.erase.checkpoints import last_node
 from ebbtide.nodes.turn.state import merged, repacked, unpacked
 from tests.agents import THREAD, lasting, talk
 
@@ -79,16 +81,35 @@ def test_a_memory_that_was_forced_in_is_refused_and_restored(
     assert here.said(here.say("two")) == ["one", "two"]
 
 
-def test_an_edit_of_one_key_leaves_the_others(tmp_path: Path) -> None:
-    """A person may set the anchor in Studio."""
+@pytest.mark.usefixtures("entry")
+def test_an_edit_of_one_key_is_refused_and_restored(tmp_path: Path) -> None:
+    """Not even the anchor is set by anybody but the nodes."""
     here = talk(tmp_path, ["yes", "yes"])
     before = here.say("one")
+    edit = {"memory": {"anchor": {"Goal": "tea"}}}
+    here.agent.update_state(THREAD, edit, as_node=last_node(here.agent))
 
-    here.agent.update_state(THREAD, {"memory": {"anchor": {"Goal": "tea"}}}, as_node="compress")
+    with pytest.raises(TipNotFoundError, match="`restore`"):
+        here.say("two")
+    with pytest.raises(TipNotFoundError, match="`restore`"):
+        commands.show_context(here.agent, THREAD, "two")
 
-    state = here.agent.get_state(THREAD).values
-    assert state["memory"]["anchor"] == {"Goal": "tea"}
-    assert lasting(state) == lasting(before)
+    restore(here.agent, THREAD)
+    assert lasting(here.agent.get_state(THREAD).values) == lasting(before)
+    assert here.said(here.say("two")) == ["one", "two"]
+
+
+def test_a_memory_that_went_through_a_browser_is_the_same(tmp_path: Path) -> None:
+    """JavaScript writes whole numbers without a point, and keys in an order of its own."""
+    here = talk(tmp_path, ["yes", "yes"])
+    memory = here.say("one")["memory"]
+    written = json.dumps(memory, sort_keys=True)
+    assert ".0" in written
+    again = json.loads(written.replace(".0", ""))
+
+    here.agent.update_state(THREAD, {"memory": Overwrite(again)}, as_node="compress")
+
+    assert here.said(here.say("two")) == ["one", "two"]
 
 
 def test_a_state_is_packed_as_it_was() -> None:
