@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Send
@@ -86,10 +86,10 @@ def build(parts: AgentParts) -> MemoryGraph:
     tools = parts.tools
     graph.add_node("begin_turn", one(begin_turn, parts))
     graph.add_node("assemble_context", one(assemble_context, parts))
-    graph.add_node("call_model", both(call_model, acall_model, parts))
-    graph.add_node("run_tools", both(run_tools, arun_tools, parts))
+    graph.add_node("call_model", Both(call_model, acall_model, parts))
+    graph.add_node("run_tools", Both(run_tools, arun_tools, parts))
     graph.add_node("persist", one(persist, parts))
-    graph.add_node("compress", both(compress, acompress, parts))
+    graph.add_node("compress", Both(compress, acompress, parts))
 
     graph.add_edge(START, "begin_turn")
     graph.add_edge("begin_turn", "assemble_context")
@@ -117,16 +117,26 @@ def one(node: Any, parts: AgentParts) -> Any:
     return run
 
 
-def both(sync: Any, async_: Any, parts: AgentParts) -> RunnableLambda[Any, Any]:
-    """Return one node of a sync and an async path, on the state as nodes know it."""
+class Both(Runnable[Any, Any]):
+    """A node of a sync and an async path, on the state as nodes know it.
 
-    def run(state: AgentState) -> Any:
-        known = trusted(state, parts.archive)
-        return sealed(sync(known, get_runtime(Settings), parts=parts), known, parts.archive)
+    LangGraph traces it by its name; a `RunnableLambda` would be traced once more inside.
+    """
 
-    async def arun(state: AgentState) -> Any:
-        known = await asyncio.to_thread(trusted, state, parts.archive)
-        update = await async_(known, get_runtime(Settings), parts=parts)
-        return await asyncio.to_thread(sealed, update, known, parts.archive)
+    def __init__(self, sync: Any, async_: Any, parts: AgentParts) -> None:
+        """Take both paths."""
+        self.name, self._sync, self._async, self._parts = sync.__name__, sync, async_, parts
 
-    return RunnableLambda(run, arun, name=sync.__name__)
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002
+        """Run the sync path."""
+        del config
+        known = trusted(input, self._parts.archive)
+        update = self._sync(known, get_runtime(Settings), parts=self._parts)
+        return sealed(update, known, self._parts.archive)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002
+        """Run the async path."""
+        del config
+        known = await asyncio.to_thread(trusted, input, self._parts.archive)
+        update = await self._async(known, get_runtime(Settings), parts=self._parts)
+        return await asyncio.to_thread(sealed, update, known, self._parts.archive)

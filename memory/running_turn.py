@@ -24,6 +24,9 @@ LAID_OUT = 500
 """Turns that are held as the context has them: as many as the archive holds records."""
 
 
+LaidOut: TypeAlias = Lately[tuple[Sequence[Record], Sequence[Part]]]
+
+
 @dataclass(frozen=True, slots=True)
 class RunningTurn:
     """The state of the efforts as the tool before left it, and what is around it.
@@ -33,7 +36,8 @@ class RunningTurn:
     shows, None before it was first built.
     With an `embedder` searches go by meaning too. `related` returns the qualified ids of what the
     user's other sessions have on a subject, the most related first. `results` are those of
-    the calls before it in the same message. `laid_out` are committed turns as the context has them.
+    the calls before it in the same message. `laid_out` are committed turns as the context has them,
+    with their records.
     """
 
     space: EffortState
@@ -47,7 +51,7 @@ class RunningTurn:
     embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None
     results: tuple[Message, ...] = ()
-    laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=lambda: Lately(LAID_OUT))
 
     def put(self, space: EffortState) -> "RunningTurn":
         """Return the turn with another state of the efforts."""

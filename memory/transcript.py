@@ -94,6 +94,12 @@ def quotations(message: Message) -> list[tuple[Mapping[str, Any], Recalled]]:
     return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
 
 
+def quoting(messages: Sequence[Message]) -> bool:
+    """Tell whether a tool that quotes answered among messages."""
+    tools = (one for one in messages if one["type"] == "tool")
+    return any(one["data"].get("name") in _QUOTING for one in tools)
+
+
 def stored(message: Message) -> Message:
     """Return the message as the archive keeps it: without the text that it quotes."""
     return restored(message, lambda _one: "")

@@ -34,12 +34,14 @@ _LINEAGES = 128
 class Moment:
     """What is read of one moment: over a connection, made when it is needed; sessions as they are.
 
-    A session that was just committed to need not be read for what is known of it.
+    A session that was just committed to need not be read for what is known of it. What tips see is
+    found out once.
     """
 
     database: Database
     held: ExitStack
     sessions: dict[Owner, Session | None] = field(default_factory=dict)
+    seen: dict[tuple[Owner, Tip], Lineage] = field(default_factory=dict)
     made: Connection | None = None
 
     def connection(self) -> Connection:
@@ -122,7 +124,9 @@ class Sessions:
     def find(self, owner: Owner, tip: Tip, ask: Callable[[Lineage, Session], T], nothing: T) -> T:
         """Ask what a tip sees, and of which session."""
         return self._asked(
-            owner, lambda moment, session: ask(self._seen(moment, session, tip), session), nothing
+            owner,
+            lambda moment, session: ask(self._seen(moment, session, owner, tip), session),
+            nothing,
         )
 
     def read(self, owner: Owner, ask: Callable[[Connection, Session], T], nothing: T) -> T:
@@ -212,12 +216,16 @@ class Sessions:
                 moment.sessions[owner] = None
         return moment.sessions[owner]
 
-    def _seen(self, moment: Moment, session: Session, tip: Tip) -> Lineage:
+    def _seen(self, moment: Moment, session: Session, owner: Owner, tip: Tip) -> Lineage:
         """Return what a tip of a session sees."""
-        branch = self._branch(moment, session, tip.branch)
-        kept = {"known": self.known(session, tip), "held": self._held, "vectors": self._vectors}
-        edition = self._edition(session)
-        return lineage(moment.connection, session.id, tip, branch, **kept, edition=edition)
+        found = moment.seen.get((owner, tip))
+        if found is None:
+            branch = self._branch(moment, session, tip.branch)
+            kept = {"known": self.known(session, tip), "held": self._held, "vectors": self._vectors}
+            edition = self._edition(session)
+            found = lineage(moment.connection, session.id, tip, branch, **kept, edition=edition)
+            moment.seen[owner, tip] = found
+        return found
 
     def _branch(self, moment: Moment, session: Session, name: str) -> Branch | None:
         key = (self._database.opened, session.id, name)

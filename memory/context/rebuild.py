@@ -14,6 +14,7 @@ from ..names import is_qualified
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..tokens import count_message
+from ..transcript import quoting
 from .budget import MOST, TURN_SHARE, high_water, low_water
 from .front import anchor_part, front, summaries_within
 from .shortening import ladder
@@ -51,12 +52,34 @@ _CHUNK = 50
 
 def parts(work: RunningTurn, line: Timeline) -> Parts:
     """Return all of the context but instructions and tool schemas."""
+    return (*_settled(work, line), *newer_turns(work, line))
+
+
+def _settled(work: RunningTurn, line: Timeline) -> Parts:
+    """Return what stands before the turns since the last rebuild, laid out once until the next.
+
+    What is quoted of other sessions may be erased there, and is read anew each time.
+    """
+    records = work.view.turns(line.turns)
+    if not records or any(map(is_qualified, (*line.summaries, *line.logs))):
+        return _before(work, line)
+    if any(quoting(record.messages) for record in records):
+        return _before(work, line)
+    anchor = work.space.anchor if line.anchor is None else line.anchor
+    state_block = work.settings.anchor, *anchor.items()
+    place = work.view.owner, work.view.tip.branch, work.room, work.count
+    # Whatever is erased or compressed in a session, its records are read anew: they are others.
+    key = place, state_block, line.shape, (*map(id, records),)
+    found = work.laid_out.get(key) or (records, _before(work, line))
+    return (*work.laid_out.put(key, found)[1],)
+
+
+def _before(work: RunningTurn, line: Timeline) -> Parts:
     return (
         *front(work, line),
         *past_turns(work, line),
         *out_of_view(work, line),
         *anchor_part(work, line),
-        *newer_turns(work, line),
     )
 
 

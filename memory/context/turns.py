@@ -197,7 +197,7 @@ def _committed(
     turn = record.turn
     key = id(record), work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
     # The record stands beside its parts, so that no other one has its id as long as they do.
-    found = work.laid_out.get(key) or (record, turn_parts(work, as_said(work, record), line))
+    found = work.laid_out.get(key) or ((record,), turn_parts(work, as_said(work, record), line))
     if sum(one.tokens for one in found[1]) < _LARGE:
         work.laid_out.put(key, found)
     both = [*([part(work, before, turn)] if before else []), *found[1]]

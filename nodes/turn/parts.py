@@ -15,8 +15,7 @@ from ...memory.context.timeline import Part
 from ...memory.embeddings import Embedder
 from ...memory.keywords import KeywordCache
 from ...memory.lately import Lately
-from ...memory.record import Record
-from ...memory.running_turn import LAID_OUT
+from ...memory.running_turn import LAID_OUT, LaidOut
 from ...memory.settings import Settings
 from ...memory.tokens import TokenCounter
 from ..llm.drive import Models
@@ -49,7 +48,7 @@ class AgentParts:
     attention: Attention | None = None
     fixed: tuple[int, int] | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
-    laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=lambda: Lately(LAID_OUT))
 
     @property
     def models(self) -> Models:

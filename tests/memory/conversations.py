@@ -15,7 +15,7 @@ from ebbtide.memory.banners import surfaced
 from ebbtide.memory.context.assemble import assemble, fixed_parts
 from ebbtide.memory.context.notes import hints, nudge
 from ebbtide.memory.context.rebuild import after_turn, begun
-from ebbtide.memory.context.timeline import Part, Timeline, WorkingContext
+from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
@@ -26,7 +26,7 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
 from ebbtide.memory.references import referenced
-from ebbtide.memory.running_turn import LAID_OUT, RunningTurn
+from ebbtide.memory.running_turn import LAID_OUT, LaidOut, RunningTurn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary
@@ -104,7 +104,7 @@ class Conversation:
     owner: Owner = OWNER
     day: int = 21
     related: Callable[[str], Sequence[str]] | None = None
-    laid_out: Lately[tuple[Record, list[Part]]] = field(default_factory=lambda: Lately(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=lambda: Lately(LAID_OUT))
 
     @property
     def work(self) -> RunningTurn:
