@@ -13,7 +13,7 @@ from ..memory.context.budget import below_floor, safety_factor
 from ..memory.context.timeline import WorkingContext, packed
 from ..memory.settings import Settings, resolve
 from .turn.messages import from_dicts
-from .turn.parts import AgentParts, fixed
+from .turn.parts import STEADY, AgentParts, fixed
 from .turn.state import TurnState
 from .turn.values import running_turn
 
@@ -82,5 +82,5 @@ def working_context(
 ) -> WorkingContext:
     """Return what the next model call is sent, part by part."""
     here = running_turn(state, runtime, parts)
-    with parts.archive.together():
+    with parts.archive.together(STEADY):
         return assemble(here, fixed(parts, here.settings))

@@ -26,7 +26,7 @@ from ..memory.settings import Settings
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.attention import changed
-from .turn.parts import AgentParts
+from .turn.parts import STEADY, AgentParts
 from .turn.settling import by_hand, commit, commit_again
 from .turn.state import TurnState
 from .turn.values import committed, group, packed, running, running_turn, tip_of, view_after
@@ -43,7 +43,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     a bounded number that is missing.
     """
     here = running_turn(state, runtime, parts)
-    with parts.archive.together():
+    with parts.archive.together(STEADY):
         space = decayed(referenced(here, parts.keywords), here.settings)
         left = packed(space)
         ended = cast("TurnState", {**state, **left})

@@ -102,10 +102,11 @@ class Archive(Protocol):
         `ArchiveLockedError`, `ArchiveUnavailableError`; nothing is then committed, or all.
         """
 
-    def together(self) -> AbstractContextManager[None]:
+    def together(self, since: float = 0.0) -> AbstractContextManager[None]:
         """Let what a thread reads here be of one moment, so that it is asked for only once.
 
-        Its own writes end that moment: what it reads after them is as they left it.
+        Its own writes end that moment: what it reads after them is as they left it. A session that
+        was read less than `since` seconds before need not be read again.
         """
 
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from threading import local
+from time import monotonic
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, bindparam, select
@@ -55,6 +56,7 @@ class _Here(local):
     """What a thread reads together: how deep in it is, and the moment, once something is read."""
 
     depth = 0
+    since = 0.0
     moment: Moment | None = None
 
 
@@ -65,14 +67,17 @@ class Sessions:
         """Know none yet."""
         self._database = database
         self._here = _Here()
+        self._read: Lately[tuple[float, Session]] = Lately(_LINEAGES)
         self._branches: Lately[Branch] = Lately(_KNOWN)
         self._asked_of: Lately[Known] = Lately(_LINEAGES)
         self._held: Lately[Record] = Lately(RECORDS)
         self._vectors: Lately[Matrix] = Lately(VECTORS, attrgetter("size"))
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self, since: float = 0.0) -> Iterator[None]:
         """Let what this thread reads here be of one moment, until it writes or something fails."""
+        if not self._here.depth:
+            self._here.since = monotonic() - since
         self._here.depth += 1
         try:
             yield
@@ -89,6 +94,7 @@ class Sessions:
 
     def forget(self) -> None:
         """Let go of what was read: some of it was erased."""
+        self._read.clear()
         self._asked_of.clear()
         self._held.clear()
         self._vectors.clear()
@@ -113,8 +119,9 @@ class Sessions:
         if (record.branch, record.turn) == (tip.branch, tip.turn + 1):
             known = self.known(session, tip).after(record)
             self._asked_of.put((edition, record.branch, record.turn, 0), known)
+        after = replace(session, turns=session.turns + 1, branch=record.branch)
+        self._read.put((self._database.opened, owner), (monotonic(), after))
         if self._here.depth:
-            after = replace(session, turns=session.turns + 1, branch=record.branch)
             self._here.moment = Moment(self._database, ExitStack(), {owner: after})
 
     def ask(self, owner: Owner, tip: Tip, ask: Callable[[Lineage], T], nothing: T) -> T:
@@ -141,6 +148,7 @@ class Sessions:
         if not self.exists(owner):
             raise SessionNotFoundError(owner.thread)
         self.leave()
+        self._read.clear()
         with self._database.writing() as connection:
             session = self.session(connection, owner)
             locked = select(sessions.c.id).where(sessions.c.id == bindparam("id")).with_for_update()
@@ -210,11 +218,20 @@ class Sessions:
 
     def _known(self, moment: Moment, owner: Owner) -> Session | None:
         if owner not in moment.sessions:
-            try:
-                moment.sessions[owner] = self.session(moment.connection(), owner)
-            except SessionNotFoundError:
-                moment.sessions[owner] = None
+            moment.sessions[owner] = self._lately(owner) or self._found(moment, owner)
         return moment.sessions[owner]
+
+    def _lately(self, owner: Owner) -> Session | None:
+        """Return a session as it was read not long before this moment, None if it was not."""
+        at, found = self._read.get((self._database.opened, owner)) or (0.0, None)
+        return found if self._here.depth and at > self._here.since else None
+
+    def _found(self, moment: Moment, owner: Owner) -> Session | None:
+        try:
+            found = self.session(moment.connection(), owner)
+        except SessionNotFoundError:
+            return None
+        return self._read.put((self._database.opened, owner), (monotonic(), found))[1]
 
     def _seen(self, moment: Moment, session: Session, owner: Owner, tip: Tip) -> Lineage:
         """Return what a tip of a session sees."""

@@ -73,9 +73,9 @@ class SqlArchive:
         """Close the archive."""
         self.close()
 
-    def together(self) -> AbstractContextManager[None]:
+    def together(self, since: float = 0.0) -> AbstractContextManager[None]:
         """Let what one thread reads here be of one moment; see `Archive.together`."""
-        return self._sessions.together()
+        return self._sessions.together(since)
 
     def close(self) -> None:
         """Close all connections; a later use opens them again, and reads anew."""

@@ -20,6 +20,13 @@ from ...memory.settings import Settings
 from ...memory.tokens import TokenCounter
 from ..llm.drive import Models
 
+STEADY = 2.0
+"""Seconds for which a turn takes its session to be as its beginning has read it.
+
+The steps before a model's answer take a few milliseconds; what somebody else erases while they run
+is in that call as it would be in one that is on its way. After a slower answer it is read again.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentParts:

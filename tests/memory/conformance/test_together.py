@@ -29,6 +29,22 @@ def test_what_another_erased_is_not_read_again(archive: SqlArchive, other: SqlAr
     assert archive.turns(OWNER, tip, [1])[0].messages == ()
 
 
+def test_session_that_was_just_read_need_not_be_read_again(
+    archive: SqlArchive, other: SqlArchive
+) -> None:
+    """Who says so takes a session to be as it was a while ago, and nobody else does."""
+    tip = commit_all(archive, [turn(1), turn(2)])
+    with archive.together():
+        archive.turns(OWNER, tip, [1])
+    other.erase(OWNER, tip, 1)
+
+    with archive.together(60):
+        assert [one.status for one in archive.turns(OWNER, tip, [1])] == ["done"]
+
+    with archive.together(0):
+        assert [one.status for one in archive.turns(OWNER, tip, [1])] == ["erased"]
+
+
 def test_summary_that_another_wrote_again_is_read(archive: SqlArchive, other: SqlArchive) -> None:
     """What is known of an effort is read as its summary is now."""
     events = [opened("a"), concluded("a", "First.")]
