@@ -107,7 +107,9 @@ def choose(
     """
     chosen = yield from extract(effort, turns, old, sizes, count)
     longest = int(_LONGEST * sizes.quotes)
-    verdicts = verify(chosen.new, turns, longest=longest, count=count)
+    revised = {number for one in chosen.new for number in one.replaces}
+    parted = [item for number, item in enumerate(chosen.kept, start=1) if number in revised]
+    verdicts = verify(chosen.new, turns, parted, longest=longest, count=count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if verdicts and not items:
         why = f"none of {len(verdicts)} quotes is in the log"
@@ -134,13 +136,15 @@ def _gone(
 def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
     """Let a model choose; where it cannot, rules look through the turns."""
     sizes = Sizes(work.settings.context_budget, item_limit(work))
+    known = {item.key for item in old.items}
+    aims = [item for item in _aims(work, due, goals(work, due)) if item.key not in known]
     try:
-        chosen = yield from choose(due.effort, due.leaving, old.items, sizes, work.count)
+        chosen = yield from choose(due.effort, due.leaving, (*old.items, *aims), sizes, work.count)
     except AnswerError as error:
         return _core(work, due, str(error))
     if chosen.fallback:
         return replace(_core(work, due, chosen.fallback), verdicts=chosen.verdicts)
-    return replace(chosen, items=(*_aims(work, due, goals(work, due)), *chosen.items))
+    return replace(chosen, items=(*aims, *chosen.items))
 
 
 def _core(work: RunningTurn, due: Due, why: str = "") -> Chosen:
@@ -151,14 +155,13 @@ def _core(work: RunningTurn, due: Due, why: str = "") -> Chosen:
 
 
 def _aims(work: RunningTurn, due: Due, found: Goals) -> tuple[Item, ...]:
-    """Return the former goals and the reasons of their changes, as they were given.
+    """Return the first goal, once there is another, and the reasons of its changes, as given.
 
     No log is searched for them, since the model wrote them in calls of the memory's own tools.
     """
     begun = work.view.log_turns(due.effort.id)[:1]
     aims = [(Kind.GOAL, found.original, turn) for turn in begun if found.original != found.current]
-    for turn, goal, why in found.changes:
-        aims += [(Kind.GOAL, goal, turn), (Kind.DECISION, why, turn)]
+    aims += [(Kind.DECISION, why, turn) for turn, _, why in found.changes]
     cut = partial(cut_quote, limit=_longest(work), count=work.count)
     return tuple(Item(kind, cut(said), turn, speaker="record") for kind, said, turn in aims if said)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, model_validator
 
 from ...prompts.loader import text as prompt
+from ..context.front import in_lines
 from ..context.shortening import Limits, previewed
 from ..efforts import Effort
 from ..errors import AnswerError
@@ -223,12 +224,12 @@ def heading(effort: Effort) -> dict[str, str]:
 def fenced_quotes(
     quotes: Sequence[str], limit: int, count: TokenCounter, *, numbered: bool = False
 ) -> str:
-    """Return what is quoted already, a line for each, the newest that fit into `limit`."""
+    """Return what is quoted already, each on lines of its own, the newest that fit into `limit`."""
     lines: list[str] = []
     room = limit
     for number in range(len(quotes), 0, -1):
         mark = f"{number}." if numbered else "-"
-        line = f"{mark} {' '.join(quotes[number - 1].split())}"
+        line = f"{mark} {in_lines(quotes[number - 1])}"
         room -= count(line)
         if room < 0:
             break

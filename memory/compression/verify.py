@@ -224,11 +224,12 @@ class Verdict:
 def verify(
     found: Sequence[Extracted],
     turns: Sequence[Logged],
+    kept: Sequence[Item] = (),
     *,
     longest: int = LONGEST_QUOTE,
     count: TokenCounter = count,
 ) -> tuple[Verdict, ...]:
-    """Hold quotes against the turns that they are said to come from.
+    """Hold quotes against the turns that they are said to come from, and against those `kept`.
 
     An item is a part of one message, unchanged; white space may differ in the quote. Near misses
     (rapidfuzz's ratio >= 90) become the source's own words. A part of a sentence whose rest has a
@@ -244,7 +245,8 @@ def verify(
     >>> verdict.verdict, verdict.item.quote, verdict.item.turn
     ('verbatim', 'Port 8443 is ours', 3)
     """
-    said = source_text(turns)
+    older = (SourceText(item.turn, Source(item.quote, item.speaker)) for item in kept)
+    said = (*older, *source_text(turns))
     spoken = _Search([one for one in said if one.source.speaker != "tool"])
     logs = _Search(said), spoken, _Search([one for one in said if one.source.speaker == "user"])
     verdicts = (_verdict(one, *logs) for one in found)

@@ -55,7 +55,16 @@ def quote(
 
 def line_tokens(count: TokenCounter, quote: str) -> int:
     """Return what a quote takes in the context, with the words before it, at most."""
-    return count(_CONTINUED.join(quote.splitlines())) + _BEFORE
+    return count(in_lines(quote)) + _BEFORE
+
+
+def in_lines(quote: str) -> str:
+    r"""Return a quote with its white space; its further lines are marked, so none can be another.
+
+    >>> in_lines("a  b\nc")
+    'a  b\n| c'
+    """
+    return _CONTINUED.join(quote.splitlines())
 
 
 def _note(made: Compression, first: int, items: Sequence[Item], background: str) -> Message:
@@ -74,13 +83,13 @@ def _ordered(items: Sequence[Item]) -> list[Item]:
 
 
 def _item_line(item: Item) -> str:
-    """Write an item with its white space; its further lines are marked, so none can be another."""
+    """Write an item with what it is, its turn, and who said it."""
     recorded = item.speaker == "record"
     said = ", in the assistant's words" if recorded else f", {item.speaker}"
     said = said if item.speaker not in {"user", ""} else ""
     kind = "goal at the time" if item.kind is Kind.GOAL else str(item.kind)
     kind = "why the goal changed" if recorded and item.kind is Kind.DECISION else kind
-    return f"{kind}, turn {item.turn}{said}: {_CONTINUED.join(item.quote.splitlines())}"
+    return f"{kind}, turn {item.turn}{said}: {in_lines(item.quote)}"
 
 
 def _background(background: str) -> Iterator[str]:

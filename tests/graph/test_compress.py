@@ -328,7 +328,7 @@ def test_failure_changes_nothing_and_the_next_turn_tries_again(
     ],
 )
 def test_goal_changes_are_quoted(tmp_path: Path, options: dict[str, Any]) -> None:
-    """Salient or not, the first goal and each later one with its reason stand in the context."""
+    """Salient or not, the first goal and why it changed stand in the context."""
     answers = [
         call("update_goal", goal="Move the shop by May", rationale="The lease ends in June."),
         *["Seen."] * 30,
@@ -338,25 +338,23 @@ def test_goal_changes_are_quoted(tmp_path: Path, options: dict[str, Any]) -> Non
     talked(here, 16, {2: "It is 8443."})
 
     by_rules = [(item["kind"], item["turn"]) for item in entries(tmp_path)[0]["told"]["by_rules"]]
-    assert by_rules == [("goal", 1), ("goal", 2), ("decision", 2)]
-    assert (
-        f"goal at the time, turn 1{WROTE}: {GOAL}\n"
-        f"goal at the time, turn 2{WROTE}: Move the shop by May\n"
-    ) in shown(here)
+    assert by_rules == [("goal", 1), ("decision", 2)]
+    assert f"goal at the time, turn 1{WROTE}: {GOAL}\n" in shown(here)
+    assert "goal at the time, turn 2" not in shown(here)
     assert f"why the goal changed, turn 2{WROTE}: The lease ends in June." in shown(here)
 
 
-def test_a_goal_without_end_leaves_room_for_quotes(tmp_path: Path) -> None:
-    """A goal is cut like any quote."""
+def test_a_reason_without_end_leaves_room_for_quotes(tmp_path: Path) -> None:
+    """Why a goal changed is cut like any quote."""
     endless = "Keep the shop as it is and then move it, " * 300
-    changed = call("update_goal", goal=endless)
+    changed = call("update_goal", goal="Move it.", rationale=endless)
     here = compressing(
         tmp_path, [changed, *["Seen."] * 20], extraction=quoting("It is 8443.", kind="constraint")
     )
 
     talked(here, 16, {2: "It is 8443."})
 
-    assert f"goal at the time, turn 2{WROTE}: Keep the shop" in shown(here)
+    assert f"why the goal changed, turn 2{WROTE}: Keep the shop" in shown(here)
     assert f"goal at the time, turn 1{WROTE}: {GOAL}" in shown(here)
     assert "constraint, turn 2: It is 8443." in shown(here)
 
@@ -372,7 +370,7 @@ def test_a_goal_that_changed_after_a_pass_leaves_the_first_one_quoted(tmp_path: 
 
     assert before["memory"]["position"]["compressed"] == {"shop": 8}
     assert f"goal at the time, turn 1{WROTE}: {GOAL}\n" in shown(here)
-    assert f"goal at the time, turn 12{WROTE}: Close the shop\n" in shown(here)
+    assert f"why the goal changed, turn 12{WROTE}: Nobody buys.\n" in shown(here)
 
 
 def test_conclude_and_reopen_keep_it(tmp_path: Path) -> None:

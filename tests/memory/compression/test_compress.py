@@ -90,6 +90,32 @@ def test_what_is_replaced_or_done_leaves(shop: Conversation) -> None:
     assert [item.quote for item in without_turn(done.made, 4).current] == [RULE, OLD]
 
 
+def test_a_part_of_a_kept_quote_may_stay(shop: Conversation) -> None:
+    """What of a kept quote still holds takes its place, though its turn is not read again."""
+    both = "The sum is £64,850, to be paid by 14 September."
+    old = Compression("shop", 2, 2, (Item(Kind.FACT, both, 2, speaker="user"),), "They began.")
+    part = Extracted(quote="The sum is £64,850", replaces=[1])
+    again = Extracted(quote=both, replaces=[1])
+
+    _, one = passed(shop, [Extraction(new=[part]), "They went on."], old)
+    _, same = passed(shop, [Extraction(new=[again]), "They went on."], old)
+
+    assert one.made is not None
+    assert same.made is not None
+    assert one.made.current == (Item(Kind.FACT, "The sum is £64,850", 2),)
+    assert same.made.current == old.items
+
+
+def test_a_kept_quote_is_no_source_for_others(shop: Conversation) -> None:
+    """A part of a kept quote that it does not replace was not said in the new turns."""
+    old = Compression("shop", 2, 2, (Item(Kind.FACT, "The sum is £64,850 now.", 2),), "They began.")
+    part = Extracted(quote="The sum is £64,850")
+
+    _, done = passed(shop, [Extraction(new=[part, Extracted(quote=NEW)]), "They went on."], old)
+
+    assert [quote["verdict"] for quote in done.told["quotes"]] == ["fabricated", "verbatim"]
+
+
 def test_what_was_made_up_revises_nothing(shop: Conversation) -> None:
     """A quote that is not in the log takes no other one's place."""
     old = Compression("shop", 3, 3, (Item(Kind.FACT, OLD, 3),), "They began.")
@@ -158,7 +184,7 @@ def test_a_stale_background_is_made_anew(shop: Conversation) -> None:
 
 
 def test_goals_that_changed_are_quoted(shop: Conversation) -> None:
-    """The first one, each later one and why, with the turns in which they were given."""
+    """The first one and why it changed, in the turns of both; the present one stands above."""
     shop.turn("Change.", call("update_goal", goal="Close it.", rationale="Nobody buys."))
     _, done = passed(shop, [found(RULE), "They began."])
 
@@ -166,14 +192,24 @@ def test_goals_that_changed_are_quoted(shop: Conversation) -> None:
     assert [(item.kind, item.quote, item.turn) for item in done.made.items] == [
         (Kind.GOAL, "Move it.", 1),
         (Kind.FACT, RULE, 2),
-        (Kind.GOAL, "Close it.", 5),
         (Kind.DECISION, "Nobody buys.", 5),
     ]
-    assert [item.speaker for item in done.made.items] == ["record", "user", "record", "record"]
+    assert [item.speaker for item in done.made.items] == ["record", "user", "record"]
+
+
+def test_a_model_sees_the_goals_that_are_quoted(shop: Conversation) -> None:
+    """They have numbers among the kept quotes, so that none is copied, and each can be done."""
+    shop.turn("Change.", call("update_goal", goal="Close it.", rationale="Nobody buys."))
+    answer = Extraction(new=[Extracted(quote=RULE)], done=[1])
+    asked, done = passed(shop, [answer, "They began."])
+
+    assert "1. Move it.\n2. Nobody buys.\n" in asked[0].log
+    assert done.made is not None
+    assert [item.quote for item in done.made.current] == [RULE, "Nobody buys."]
 
 
 def test_a_goal_of_reopening_is_a_change_and_a_constraint_is_none(shop: Conversation) -> None:
-    """What `reopen_effort` gives is quoted as a later goal; added constraints leave the goals."""
+    """What `reopen_effort` gives is a later goal; added constraints leave the goals."""
     shop.turn("Done.", call("close_effort"))
     shop.turn("Again.", call("reopen_effort", effort_id="shop", goal="Close it."))
     shop.turn("One rule.", call("update_goal", add_constraints=["By May."]))
@@ -181,7 +217,7 @@ def test_a_goal_of_reopening_is_a_change_and_a_constraint_is_none(shop: Conversa
 
     assert done.made is not None
     goals = [(item.quote, item.turn) for item in done.made.items if item.kind is Kind.GOAL]
-    assert goals == [("Move it.", 1), ("Close it.", 6)]
+    assert goals == [("Move it.", 1)]
 
 
 def test_the_items_stay_in_their_limit(shop: Conversation) -> None:

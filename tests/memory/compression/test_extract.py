@@ -78,12 +78,12 @@ def test_outputs_of_tools_are_read_in_full() -> None:
 
 
 def test_what_is_quoted_already_is_told() -> None:
-    """Current items are listed in one line each; superseded ones are not."""
+    """Current items are listed as they stand in the context; superseded ones are not."""
     old = [Item(Kind.FACT, "Port 1\n is open.", 1), Item(Kind.FACT, "Port 0.", 1, "gone")]
 
     (request,), _ = asked(TURNS, [], old)
 
-    assert "\n1. Port 1 is open.\n</quoted" in request.log
+    assert "\n1. Port 1\n|  is open.\n</quoted" in request.log
     assert "Port 0." not in request.log
 
 
