@@ -134,6 +134,15 @@ def test_deduplication(tmp_path: Path) -> None:
     assert [speed["items"] for speed in speeds["rows"]] == [3]
 
 
+def test_recorded(tmp_path: Path) -> None:
+    """What readers answered gives again, without them, the figures that are kept of it."""
+    kept = json.loads((FOLDER / "results" / "recorded.json").read_text(encoding="utf-8"))
+    made = results("recorded", tmp_path, "--data", str(FOLDER / "recorded"))
+
+    assert made["rows"] == kept["rows"]
+    assert len({row["answers"] for row in made["rows"]}) >= 2
+
+
 def test_results_say_how_they_were_made(tmp_path: Path) -> None:
     """The files name the command and the versions, and show the rows as a table and a plot."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
