@@ -145,6 +145,8 @@ class Report:
     fallbacks: int
     fabricated: int
     tokens_compressed: int
+    compression_calls: int
+    compression_tokens: int
     searches: int
     searches_expanded: int
     turns: tuple[TurnTokens, ...]
@@ -179,6 +181,8 @@ def report(records: Sequence[Record]) -> Report:
         fallbacks=sum("fallback" in event for _, event in events),
         fabricated=sum(event.get("fabricated", 0) for _, event in events),
         tokens_compressed=sum(_compressed(event) for _, event in events),
+        compression_calls=sum(event.get("calls", 0) for _, event in events),
+        compression_tokens=sum(event.get("spent", 0) for _, event in events),
         searches=len(searches),
         searches_expanded=sum(searches),
         turns=turns,

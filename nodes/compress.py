@@ -99,14 +99,18 @@ def _kept(work: RunningTurn, found: Due, step: Compressed, calls: Sequence[Call]
         return {}
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
-    return _shown(work, made, {**_counted(step), "tokens": tokens})
+    return _shown(work, made, {**_counted(step, calls), "tokens": tokens})
 
 
-def _counted(step: Compressed) -> dict[str, Any]:
-    """Return what the event says of a fallback and of quotes that were made up, if it has any."""
-    fallback = {"fallback": True} if "fallback" in step.told else {}
-    fabricated = sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"])
-    return {**fallback, **({"fabricated": fabricated} if fabricated else {})}
+def _counted(step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
+    """Return what the event says of fallback, made up quotes, calls and their tokens, if any."""
+    counted = {
+        "fallback": "fallback" in step.told,
+        "fabricated": sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"]),
+        "calls": len(calls),
+        "spent": sum((call.read or 0) + (call.written or 0) for call in calls),
+    }
+    return {name: value for name, value in counted.items() if value}
 
 
 def _noted(work: RunningTurn, found: Due, told: Mapping[str, Any]) -> None:

@@ -189,7 +189,7 @@ def test_a_turn_by_hand_compresses_nothing(tmp_path: Path) -> None:
 
 
 def test_the_event_goes_with_the_record_of_the_next_turn(tmp_path: Path) -> None:
-    """It says what was compressed, how, and what that saved."""
+    """It says what was compressed, how, what that cost and what it saved."""
     here = compressing(tmp_path, extraction=quoting(RULE, "It was made up."))
     *_, state = talked(here, 12, {2: RULE})
 
@@ -203,6 +203,7 @@ def test_the_event_goes_with_the_record_of_the_next_turn(tmp_path: Path) -> None
     assert turn == event["turn"] + 1
     assert (event["effort"], event["method"], event["fabricated"]) == ("shop", "salience", 1)
     assert event["tokens"]["after"] < event["tokens"]["before"]
+    assert event["calls"] == 2
 
 
 def test_a_fork_has_a_compression_of_its_own(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ NOTHING = Report(
     fallbacks=0,
     fabricated=0,
     tokens_compressed=0,
+    compression_calls=0,
+    compression_tokens=0,
     searches=0,
     searches_expanded=0,
     turns=(),
@@ -272,8 +274,10 @@ def test_evictions_returns_and_searches_are_counted() -> None:
 
 
 def test_compressions_are_counted_with_what_they_saved() -> None:
-    """One that was only named again saved nothing; fallbacks and made up quotes are counted."""
-    first = {"type": "compressed", "effort": "a", "tokens": {"before": 900, "after": 400}}
+    """One that was only named again saved nothing; fallbacks, made up quotes and calls count."""
+    cost = {"calls": 2, "spent": 3_100}
+    sizes = {"before": 900, "after": 400}
+    first = {"type": "compressed", "effort": "a", "tokens": sizes, **cost}
     again = {"type": "compressed", "effort": "a"}
     last = {**first, "fallback": True, "fabricated": 2, "tokens": {"before": 800, "after": 500}}
 
@@ -281,3 +285,4 @@ def test_compressions_are_counted_with_what_they_saved() -> None:
 
     assert (found.compressions, found.fallbacks, found.fabricated) == (3, 1, 2)
     assert found.tokens_compressed == 800
+    assert (found.compression_calls, found.compression_tokens) == (4, 6_200)
