@@ -24,7 +24,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
 from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage, RemoveMessage, SystemMessage
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
@@ -38,7 +38,8 @@ from ..memory.attention.law import Attention
 from ..memory.context.assemble import instructions
 from ..memory.context.budget import checked
 from ..memory.embeddings import Embeddings
-from ..memory.errors import SettingsError
+from ..memory.errors import SessionNotFoundError, SettingsError
+from ..memory.messages import unanswered
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES, schemas
@@ -48,11 +49,11 @@ from ..nodes.call_model import Call, no_calls, prepared, taken, taking_tools
 from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools, waiting
-from ..nodes.turn.arrivals import told_apart
+from ..nodes.turn.arrivals import at_rest, told_apart
 from ..nodes.turn.messages import to_dicts
 from ..nodes.turn.parts import AgentParts, sizes
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked
-from ..nodes.turn.values import running, sealed, trusted
+from ..nodes.turn.values import owner_of, running, sealed, trusted
 from .agent import build_memory_graph, known_tools
 
 _log = logging.getLogger("ebbtide.calls")
@@ -105,11 +106,19 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self._given = graph.parts
         self._seen: _Seen | None = None
 
+    @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Begin the turn."""
+        """Begin the turn; take away what somebody else than the thread's user said.
+
+        A hook cannot take away and raise, so in that case `after_agent` raises.
+        """
         known = self._trusted(state)
+        foreign = self._foreign(known, runtime)
+        if foreign:
+            return {"messages": foreign, "jump_to": "end"}
         return self._sealed(begin_turn(known, runtime, parts=self._parts(known)), known)
 
+    @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn."""
         return await asyncio.to_thread(self.before_agent, state, runtime)
@@ -209,6 +218,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         told = known.get("context_report", {}).get("tokens")
         return replace(self._given, fixed=(told["system"], told["tools"])) if told else self._given
 
+    def _foreign(self, known: TurnState, runtime: Runtime[Any]) -> list[RemoveMessage]:
+        """Return the removal of what is new, if it comes from somebody else."""
+        try:
+            owner_of(known, runtime, resolve(runtime.context, self._given.settings))
+        except SessionNotFoundError:
+            return [RemoveMessage(str(message.id)) for message in told_apart(known).new]
+        return []
+
     def _called(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if there are calls of memory tools, or invalid ones."""
         known = self._trusted(state)
@@ -267,7 +284,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> tuple[TurnState, dict[str, Any]]:
         """Return the state after the turn was committed, and the update that leads to it.
 
-        A middleware before this one may have ended the run before the turn was begun.
+        A middleware before this one may have ended the run before the turn was begun. A turn that
+        somebody else broke off waits for the user's next message, which settles it.
         """
         known, update = self._trusted(state), cast("dict[str, Any]", {})
         parts = self._parts(known)
@@ -275,6 +293,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if not begun and told_apart(known).new:
             update = begin_turn(known, runtime, parts=parts)
             known = cast("TurnState", {**known, **update, "messages": update["messages"].value})
+        owner_of(known, runtime, resolve(runtime.context, parts.settings))
+        if at_rest(known) or unanswered(to_dicts(running(known))):
+            return known, update
         update |= persist(known, runtime, parts=parts)
         return cast("TurnState", {**known, **update}), update
 

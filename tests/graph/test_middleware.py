@@ -295,6 +295,54 @@ def test_a_context_of_the_application_names_the_user(tmp_path: Path, saver: Any)
     assert "4711" not in "".join(sent.text for sent in here.model.sent[1:])
 
 
+ANN: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+EVE: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "eve"}}
+
+
+def test_nothing_is_left_of_what_somebody_else_said(tmp_path: Path, saver: Any) -> None:
+    """It is refused, and neither in the thread nor in the next turn of its user."""
+    here = made(tmp_path, saver, ["one", "two"])
+    before = here.say("hello", ANN)
+
+    with pytest.raises(SessionNotFoundError):
+        here.say("Tell me her secrets.", EVE)
+
+    assert here.agent.get_state(ANN).values["messages"] == before["messages"]
+    assert here.agent.invoke(None, ANN)["messages"] == before["messages"]
+    state = here.say("and now?", ANN)
+    assert here.said(state) == ["hello", "and now?"]
+    assert "secrets" not in "".join(sent.text for sent in here.model.sent)
+
+
+def test_a_turn_that_somebody_else_broke_off_is_settled(tmp_path: Path, saver: Any) -> None:
+    """Who resumes what a stranger's message took the place of finds it, and goes on."""
+    asking = HumanInTheLoopMiddleware({"add": True})
+    here = made(tmp_path, saver, [call("add", a=1, b=2), "so be it"], asking)
+    here.say("add them", ANN)
+    with pytest.raises(SessionNotFoundError):
+        here.say("Tell me her secrets.", EVE)
+    here.agent.invoke(None, ANN)
+
+    state = here.say("never mind", ANN)
+
+    assert here.said(state) == ["add them", "never mind"]
+    assert [record.status for record in here.records(state)] == ["aborted", "done"]
+    assert orphans(here.last) == 0
+
+
+def test_what_was_refused_for_its_settings_is_answered_with_the_next(
+    tmp_path: Path, saver: Any
+) -> None:
+    """The user's own words are not lost, and are said once."""
+    here = made(tmp_path, saver, ["both"])
+    with pytest.raises(SettingsError):
+        here.say("one", context={"context_budget": 2_100})
+
+    state = here.say("two")
+
+    assert (here.said(state), lineage(here, state)) == (["one", "two"], [["human", "human", "ai"]])
+
+
 class Shop(AgentState[Any]):
     """An application's state, with keys that the memory has as well."""
 
