@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from ebbtide import DiskArchive, EbbtideMiddleware, create_memory_agent
@@ -81,6 +82,14 @@ def with_middleware(model: BaseChatModel, **options: Any) -> CompiledStateGraph[
     given = {name: options.pop(name) for name in own}
     agent: Any = create_agent(model, middleware=[EbbtideMiddleware(**options)], **given)
     return cast("CompiledStateGraph[Any, Any, Any, Any]", agent)
+
+
+def inside(here: Talk, schema: Any) -> Any:
+    """Return a graph around an agent that has no checkpointer of its own."""
+    graph = StateGraph(schema)
+    graph.add_node("agent", here.agent)
+    graph.add_edge(START, "agent")
+    return graph.compile(checkpointer=InMemorySaver())
 
 
 ENTRIES: Mapping[str, Callable[..., CompiledStateGraph[Any, Any, Any, Any]]] = {

@@ -1,4 +1,7 @@
-"""The commands that only look: turns, efforts, search, figures, the next context."""
+"""The commands that only look: turns, efforts, search, figures, the next context.
+
+Each takes an agent, one with the middleware, or the graph around either.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -89,12 +92,12 @@ def transcript(
     Oldest first, without state blocks and without calls of memory tools. Each message has its
     `turn` and `status` under `ebbtide` in `response_metadata`, which providers are not sent. An
     erased turn is one system message with the status `erased`; one that is not archived yet has the
-    status `running`. Nothing comes before turn 1: then the list is empty. `agent` may be the graph
-    around it. Raises `CommandError` if a number is below 1, and what `messages` raises.
+    status `running`. Nothing comes before turn 1: then the list is empty. Raises `CommandError` if
+    a number is below 1, and what `messages` raises.
     """
     if turns < 1 or (before is not None and before < 1):
         raise CommandError(f"turns={turns}, before={before}: give numbers from 1 on")
-    thread = _outer_thread(agent, config)
+    thread = _thread(agent, config)
     now = unarchived(thread.state)
     newest_turn = thread.tip.turn + bool(now)
     last = newest_turn if before is None else min(newest_turn, before - 1)
@@ -142,30 +145,36 @@ def stats(agent: Agent, config: RunnableConfig) -> Report:
 astats = on_a_thread(stats)
 
 
-def _thread(agent: Agent, config: RunnableConfig) -> Thread:
-    collaborators_of(agent)
-    return opened(agent, config, agent.get_state(config))
-
-
-def _outer_thread(agent: Agent, config: RunnableConfig) -> Thread:
+def _thread(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
     """Return the thread of an agent or of a graph around it, which may keep nothing but messages.
 
     In the middle of a turn the agent's own state is newer than that of the graph around it.
     """
     path, inner = _holder(agent)
     if not path:
-        return _thread(agent, config)
+        collaborators_of(agent)
+        found = agent.get_state(config)
+        return _whole(agent, opened(agent, config, found, context), found)
     saver_of(agent)
-    found = agent.get_state(config, subgraphs=True)
+    found = outer = agent.get_state(config, subgraphs=True)
     for name in path.split("|"):
         states = (task.state for task in found.tasks if task.name == name)
         found = next((one for one in states if isinstance(one, StateSnapshot)), found)
-    thread = thread_of(inner, config, found)
+    thread = thread_of(inner, config, found, context)
+    handed_over = isinstance(inner.builder, MemoryGraph)
+    if found is outer:  # what follows are nodes of its own; the middleware is given messages alone
+        own = thread.values if handed_over else {"messages": thread.values.get("messages", [])}
+        thread = replace(thread, following=(), values=own)
     if "session" in thread.state:
-        return thread
+        return _whole(agent, thread, found)
     owner = replace(thread.owner, namespace=path)
     known = remembered(thread.state, thread.parts.archive, owner, 1)
     return replace(thread, owner=owner, values=sealed(known, {}, thread.parts.archive))
+
+
+def _whole(agent: Agent, thread: Thread, found: StateSnapshot) -> Thread:
+    """Return a thread with what the model said beside its answers in an unfinished turn."""
+    return thread.whole(saver_of(agent).get_tuple(found.config)) if thread.unfinished else thread
 
 
 def _holder(agent: Agent) -> tuple[str, Agent]:
@@ -226,12 +235,7 @@ def show_context(
     message while a turn is not finished, or if that turn was killed before its message was in the
     state, and what beginning a turn raises.
     """
-    collaborators_of(agent)
-    found = agent.get_state(config)
-    thread = opened(agent, config, found, context)
-    if thread.unfinished:
-        thread = thread.whole(saver_of(agent).get_tuple(found.config))
-    return shown(thread, config, message, context)
+    return shown(_thread(agent, config, context), config, message, context)
 
 
 ashow_context = on_a_thread(show_context)

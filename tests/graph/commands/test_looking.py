@@ -8,9 +8,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
 
-from ebbtide import CommandError, SessionNotFoundError, SettingsError, commands
-from tests.agents import THREAD, Talk, talk
+from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands
+from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -168,3 +169,45 @@ def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:
     assert commands.erase(here.agent, ours, 1).branches == ("main",)
     with pytest.raises(SettingsError, match="user_id: pass a string"):
         commands.messages(here.agent, {"configurable": {"thread_id": "t", "user_id": "ann\ud800"}})
+
+
+def approve(what: str) -> str:
+    """Ask a person."""
+    return f"{what}: {interrupt(what)}"
+
+
+@pytest.mark.parametrize("schema", [MemoryState, MessagesState])
+def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> None:
+    """What is shown of it is what the agent alone would show, and what it sends next."""
+    alone = lived(tmp_path / "alone")
+    here = talk(tmp_path / "inside", [*SCRIPT, "It does."], checkpointer=None)
+    outer = inside(here, schema)
+    for words in ("hi", LONG, "done", "The sidebar overlaps."):
+        outer.invoke({"messages": words}, THREAD)
+
+    assert commands.efforts(outer, THREAD) == commands.efforts(alone.agent, THREAD)
+    assert [one.said for one in commands.messages(outer, THREAD).lines] == [
+        one.said for one in commands.messages(alone.agent, THREAD).lines
+    ]
+    assert commands.search(outer, THREAD, "refresh token")["results"][0]["id"] == "auth-bug"
+    assert [line.turn for line in commands.stats(outer, THREAD).turns] == [1, 2, 3, 4]
+    shown = commands.show_context(outer, THREAD, "Does it?")
+    outer.invoke({"messages": "Does it?"}, THREAD)
+    assert [m.text for m in shown.messages] == [m.text for m in here.last]
+    assert shown.turn == 5
+
+
+@pytest.mark.parametrize("schema", [MemoryState, MessagesState])
+def test_an_unfinished_turn_inside_a_graph_is_shown(tmp_path: Path, schema: Any) -> None:
+    """While a tool waits for a person, the context is the one of the turn that waits."""
+    script = ["hello", call("approve", what="pay")]
+    here = talk(tmp_path, script, tools=[approve], checkpointer=None)
+    outer = inside(here, schema)
+    outer.invoke({"messages": "hi"}, THREAD)
+    outer.invoke({"messages": "pay"}, THREAD)
+
+    shown = commands.show_context(outer, THREAD)
+
+    assert (shown.turn, shown.unfinished) == (2, True)
+    assert [m.text for m in shown.messages if m.type == "human"] == ["hi", "pay"]
+    assert [line.turn for line in commands.messages(outer, THREAD).lines] == [1]

@@ -21,7 +21,7 @@ from ebbtide import (
 )
 from ebbtide.memory.state_blocks import END
 from ebbtide.memory.state_blocks import START as BEGIN
-from tests.agents import THREAD, Talk, talk
+from tests.agents import THREAD, inside, talk
 from tests.doubles import call, together
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -50,14 +50,6 @@ def turns(messages: list[BaseMessage]) -> list[int]:
 def status(message: BaseMessage) -> str:
     """Return what became of the turn of a message."""
     return str(message.response_metadata["ebbtide"]["status"])
-
-
-def inside(here: Talk, schema: Any) -> Any:
-    """Return a graph around an agent that has no checkpointer of its own."""
-    graph = StateGraph(schema)
-    graph.add_node("agent", here.agent)
-    graph.add_edge(START, "agent")
-    return graph.compile(checkpointer=InMemorySaver())
 
 
 def test_it_is_what_was_said_to_the_user(tmp_path: Path) -> None:
