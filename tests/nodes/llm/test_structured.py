@@ -185,7 +185,7 @@ def test_an_answer_that_was_cut_off(
 @pytest.mark.parametrize("question", [STRUCTURED, PLAIN])
 def test_a_provider_that_hangs(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt ends at the model's own timeout, and none begins when the time is over."""
-    monkeypatch.setattr(retry, "SECONDS", 0.5)
+    monkeypatch.setattr(retry, "SECONDS", 1.0)
     over = threading.Event()
 
     def hanging(_: object) -> Answer:
@@ -193,7 +193,7 @@ def test_a_provider_that_hangs(question: Question, monkeypatch: pytest.MonkeyPat
         return Say("late")
 
     with serving(by=hanging) as server:
-        slow = model(server, timeout=0.3)
+        slow = model(server, timeout=0.6)
         found = [
             outcome(lambda: ask(slow, question)),
             outcome(lambda: asyncio.run(aask(slow, question))),
