@@ -29,7 +29,9 @@ MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <sessi
 def attended(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
     """List what is in attention, most first, then what is suppressed."""
     console, found = Console(highlight=False), attention_table(listed(*_kept(root, user, config)))
-    console.print(fitted(found, console) if isinstance(found, Table) else found)
+    shown = fitted(found, console) if isinstance(found, Table) else found
+    # Ids are there to be copied: what does not fit is left to the terminal to break.
+    console.print(shown, soft_wrap=not isinstance(shown, Table))
 
 
 @app.command()

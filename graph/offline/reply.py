@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from ...memory.names import is_qualified
 from ...memory.terms import asked, telling, words
 from .answers import INTRODUCTION, answer, error, missing, noted, told
 from .prompt import Efforts, Sentence, efforts, is_memory, memory_result, sentences, turn_start
@@ -88,11 +89,19 @@ def _looked_up(prompt: Prompt, parts: Sequence[Clause], shown: Efforts) -> tuple
     question = next((text for text in questions if not answer(text, found)), "")
     hidden = (name for name in shown.concluded if name not in shown.expanded)
     named = [name for name in hidden if {*words(name)} <= {*words(question)}]
+    named = named or (_elsewhere(prompt) if question else [])
     if named and prompt.may_call("expand_effort"):
         return (Call("expand_effort", {"effort_id": named[-1], "query": question}),)
     if prompt.may_call("search_efforts") and _is_about_something(question):
         return (Call("search_efforts", {"query": question}),)
     return ()
+
+
+def _elsewhere(prompt: Prompt) -> list[str]:
+    """Return the efforts of other sessions that a search found, the best last: it shows no log."""
+    bodies = [memory_result(result) or {} for result in prompt.results]
+    found = (str(one.get("id")) for body in bodies for one in body.get("results", ()))
+    return [name for name in found if is_qualified(name)][::-1]
 
 
 def _is_about_something(question: str) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -55,6 +56,28 @@ def test_the_list_names_what_is_in_attention() -> None:
 
     assert MEMORY in result.stdout
     assert "medium" in result.stdout
+
+
+def test_a_question_in_the_next_chat_is_answered() -> None:
+    """What the summary leaves out is quoted from the log of the earlier session."""
+    chat(*LINES)
+
+    shown = chat("Hello", "Where does the key of the gate hang?", thread="tuesday")
+
+    assert '"The key of the gate hangs behind the clock."' in shown
+
+
+def test_a_listed_id_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However narrow the screen is, no id is broken, and the other commands take it."""
+    thread = str(uuid4())
+    chat(*LINES, thread=thread)
+    monkeypatch.setenv("COLUMNS", "40")
+
+    listed = run("attention", "list", "--user", "ann").stdout
+    found = next(word.strip(",") for word in listed.split() if "/" in word)
+
+    assert found == f"{thread}/gate"
+    assert run("attention", "forget", found, "--user", "ann").stdout == f"forgot {found}\n"
 
 
 def test_an_empty_list_says_so() -> None:
