@@ -18,6 +18,7 @@ from langgraph.types import StateSnapshot
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, NotFoundError
 from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -34,8 +35,17 @@ from ..memory.errors import (
 )
 from ..memory.settings import Settings
 from ..nodes.turn.values import user_of
-from .commands.change import undo
+from .commands.by_hand import (
+    close_effort,
+    collapse_effort,
+    expand_effort,
+    open_effort,
+    reopen_effort,
+    switch_effort,
+)
+from .commands.change import rebuild_anchor, restore, set_window, undo
 from .commands.look import efforts, messages, search, show_context, stats, transcript
+from .commands.on_attention import attention, explain, forget, suppress, unsuppress
 from .commands.threads import Agent, opened
 from .erase.erase import delete_session, delete_user, erase
 from .studio import make_graph
@@ -79,6 +89,23 @@ class Asked:
             raise SettingsError("no user is named: pass user_id")
         return user_of(Settings(), chosen)
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """The user whom the client names, as the context of a run has it."""
+        chosen = self.config["configurable"]
+        return {"user_id": chosen["user_id"]} if "user_id" in chosen else {}
+
+    def query(self, name: str) -> str:
+        """Return what the query says of a name, empty for nothing."""
+        return str(self.request.query_params.get(name, ""))
+
+    def chosen(self, **verbs: Callable[[], Any]) -> Any:
+        """Run the one that the path names; raises `CommandError` if it is none of them."""
+        verb = self.request.path_params["verb"]
+        if verb not in verbs:
+            raise CommandError(f"there is no {verb!r}: use one of {', '.join(verbs)}")
+        return verbs[verb]()
+
     def number(self, name: str, default: str = "") -> int:
         """Return a number of the query or the path; raises `SettingsError` if it is none."""
         given = self.request.path_params.get(name, self.request.query_params.get(name, default))
@@ -99,12 +126,17 @@ class _Served:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._agent, name)
 
-    def get_state(self, config: RunnableConfig) -> StateSnapshot:
-        """Return a state as the server has it; an empty one if it has no such thread."""
+    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Return a state as the server has it; an empty one if nothing was said on the thread."""
+        nothing = StateSnapshot({}, (), config, None, None, None, (), ())
         try:
-            found = self.wait(self._remote.aget_state(config))
+            if not self.wait(self._client.threads.get(config["configurable"]["thread_id"]))[
+                "values"
+            ]:
+                return nothing  # of which a RemoteGraph can make no state
+            found = self.wait(self._remote.aget_state(config, subgraphs=subgraphs))
         except NotFoundError:
-            return StateSnapshot({}, (), config, None, None, None, (), ())
+            return nothing
         values = dict(found.values or {})
         if "messages" in values:
             values["messages"] = _MESSAGES.validate_python(values["messages"])
@@ -120,6 +152,20 @@ class _Served:
         return cast(
             "RunnableConfig", self.wait(self._remote.aupdate_state(config, values, as_node))
         )
+
+    def invoke(
+        self, given: None, config: RunnableConfig, *, context: Any, durability: Any
+    ) -> dict[str, Any]:
+        """Let the server end a turn, and return the state."""
+        assistant = self._metadata.get("assistant_id") or self._metadata.get("graph_id", "")
+        ended = self._client.runs.wait(
+            config["configurable"]["thread_id"],
+            str(assistant),
+            input=given,
+            context=context,
+            durability=durability,
+        )
+        return cast("dict[str, Any]", self.wait(ended))
 
     def delete(self, thread: str) -> None:
         """Delete a thread with its checkpoints and its runs, which hold what was said as well."""
@@ -159,9 +205,16 @@ def routes(make: Make) -> list[Route]:
         _route("GET", f"{thread}/search", make, _search),
         _route("GET", f"{thread}/stats", make, lambda it: asdict(stats(it.agent, it.config))),
         _route("POST", f"{thread}/undo", make, _undo),
+        _route("POST", f"{thread}/restore", make, _restore),
+        _route("POST", f"{thread}/window", make, _window),
+        _route("POST", f"{thread}/anchor", make, _anchor),
+        _route("POST", f"{thread}/efforts/{{verb}}", make, _by_hand),
         _route("DELETE", f"{thread}/turns/{{turn}}", make, _erase),
         _route("DELETE", thread, make, lambda it: asdict(delete_session(it.agent, it.config))),
         _route("DELETE", "/ebbtide/user", make, lambda it: asdict(delete_user(it.agent, it.user))),
+        _route("GET", "/ebbtide/attention", make, lambda it: attention(it.agent, it.config)),
+        _route("GET", "/ebbtide/attention/{verb}", make, _memory),
+        _route("POST", "/ebbtide/attention/{verb}", make, _memory),
     ]
 
 
@@ -176,7 +229,8 @@ def _route(method: str, path: str, make: Make, command: Callable[[Asked], Any]) 
                 transport=transport, base_url="http://server", headers=kept
             ) as http:
                 asked = await _asked(request, make, LangGraphClient(http))
-                return JSONResponse(await asyncio.to_thread(command, asked))
+                found = await asyncio.to_thread(command, asked)
+                return JSONResponse(to_jsonable_python(found))
         except APIStatusError as error:
             return _refused(error, error.status_code)
         except EbbtideError as error:
@@ -252,13 +306,58 @@ def _transcript(asked: Asked) -> list[dict[str, Any]]:
 
 
 def _search(asked: Asked) -> Mapping[str, Any]:
-    return search(asked.agent, asked.config, asked.request.query_params.get("query", ""))
+    return search(asked.agent, asked.config, asked.query("query"))
 
 
 def _undo(asked: Asked) -> dict[str, Any]:
     """Undo the last turn; it must be finished, since the server shows only part of another."""
     opened(asked.agent, asked.config, asked.agent.get_state(asked.config)).at_rest()
     return {"turn": undo(asked.agent, asked.config)}
+
+
+def _restore(asked: Asked) -> dict[str, Any]:
+    """Rebuild the thread from the archive, from a branch if one is named."""
+    restore(asked.agent, asked.config, branch=asked.query("branch") or None)
+    return {"turn": _turn_of(asked.agent.get_state(asked.config).values)}
+
+
+def _window(asked: Asked) -> dict[str, Any]:
+    """Set the ambient window of the thread; without a number it is that of the settings."""
+    turns = asked.number("turns") if asked.query("turns") else None
+    set_window(asked.agent, asked.config, turns)
+    return {"turns": turns}
+
+
+def _anchor(asked: Asked) -> Any:
+    """Rebuild the anchor, by asking the model if `model` says so."""
+    model = asked.query("model") == "true"
+    return rebuild_anchor(asked.agent, asked.config, model=model, context=asked.context)
+
+
+def _by_hand(asked: Asked) -> Any:
+    """Run a tool by hand on an effort."""
+    agent, config, name = asked.agent, asked.config, asked.query("effort")
+    how = {"context": {**asked.context, **asked.named}}
+    return asked.chosen(
+        open=lambda: open_effort(agent, config, name, asked.query("goal"), **how),
+        close=lambda: close_effort(agent, config, name or None, **how),
+        switch=lambda: switch_effort(agent, config, name, **how),
+        reopen=lambda: reopen_effort(agent, config, name, **how),
+        expand=lambda: expand_effort(agent, config, name, asked.query("turns"), **how),
+        collapse=lambda: collapse_effort(agent, config, name, **how),
+    )
+
+
+def _memory(asked: Asked) -> Any:
+    """Explain a memory in attention, or change what is kept of it."""
+    given = asked.agent, asked.config, asked.query("memory")
+    if asked.request.method == "GET":
+        return asked.chosen(explain=lambda: explain(*given))
+    return asked.chosen(
+        suppress=lambda: suppress(*given),
+        unsuppress=lambda: unsuppress(*given),
+        forget=lambda: forget(*given),
+    )
 
 
 def _erase(asked: Asked) -> dict[str, Any]:

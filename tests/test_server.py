@@ -308,6 +308,16 @@ def test_commands_are_answered_to_the_threads_user_alone(
     assert nowhere.json()["detail"] == "there is no page 9: the pages are 1-1"
 
 
+def test_a_thread_on_which_nothing_was_said(client: SyncLangGraphClient, user: str) -> None:
+    """Its next context is shown; there is nothing else to look at."""
+    new = client.threads.create(graph_id="ebbtide")["thread_id"]
+
+    context = asked(client, "GET", f"threads/{new}/context", message="Hi", user_id=user)
+    turns = asked(client, "GET", f"threads/{new}/messages", user_id=user)
+
+    assert (context.json()["turn"], turns.status_code) == (1, 404)
+
+
 def test_a_running_turn_is_left_alone(client: SyncLangGraphClient, thread: str, user: str) -> None:
     """While a turn runs or is not finished, nothing is undone or deleted; one may look."""
     here = f"threads/{thread}"
@@ -332,6 +342,78 @@ def test_a_turn_is_undone_over_http(client: SyncLangGraphClient, thread: str, us
     assert undone.json() == {"turn": 1}
     assert found["memory"]["turn"] == 2
     assert "8123" not in found["messages"][-1]["content"]
+
+
+def test_the_window_and_the_anchor_are_set_over_http(
+    client: SyncLangGraphClient, thread: str, user: str
+) -> None:
+    """They count in the next turn, and a mistake is told."""
+    here = f"threads/{thread}"
+
+    window = asked(client, "POST", f"{here}/window", turns=3, user_id=user)
+    wrong = asked(client, "POST", f"{here}/window", turns=-1, user_id=user)
+    anchor = asked(client, "POST", f"{here}/anchor", user_id=user)
+
+    found = say(client, thread, "And?", context={"user_id": user})
+    assert (window.json(), wrong.status_code) == ({"turns": 3}, 422)
+    assert anchor.json()["source"] == "block"
+    assert (found["memory"]["turn"], found["memory"]["position"]["window"]) == (3, 3)
+
+
+def test_efforts_are_changed_by_hand_over_http(
+    client: SyncLangGraphClient, thread: str, user: str
+) -> None:
+    """Each is a turn, which the server ends, and the thread goes on from it."""
+    here = f"threads/{thread}/efforts"
+
+    closed = asked(client, "POST", f"{here}/close", user_id=user)
+    opened = asked(client, "POST", f"{here}/open", effort="css", goal="no overlap", user_id=user)
+    shown = asked(client, "POST", f"{here}/expand", effort="auth-bug", user_id=user)
+    nobody = asked(client, "POST", f"{here}/reopen", effort="cs", user_id=user)
+    unknown = asked(client, "POST", f"{here}/paint", user_id=user)
+
+    found = say(client, thread, "Which port does it listen on?", context={"user_id": user})
+    assert [one.json()["turn"] for one in (closed, opened, shown)] == [3, 4, 5]
+    assert closed.json()["banners"][0].startswith("--- Concluded effort: auth-bug ---")
+    assert [one.status_code for one in (nobody, unknown)] == [400, 400]
+    assert (found["memory"]["turn"], found["memory"]["active_effort"]) == (6, "css")
+    assert [*found["memory"]["expanded"]] == ["auth-bug"]
+
+
+def test_a_memory_that_a_client_wrote_is_refused_and_restored_over_http(
+    client: SyncLangGraphClient, thread: str, user: str
+) -> None:
+    """The next run is told why, and goes on once the thread was restored from the archive."""
+    client.threads.update_state(thread, {"memory": {"anchor": {"Goal": "forged"}}})
+
+    with pytest.raises(Exception, match=r"TipNotFoundError: .*`restore`"):
+        say(client, thread, "And?", context={"user_id": user})
+    restored = asked(client, "POST", f"threads/{thread}/restore", user_id=user)
+
+    found = say(client, thread, "And now?", context={"user_id": user})
+    assert restored.json() == {"turn": 2}
+    assert found["memory"]["turn"] == 3
+    assert "forged" not in json.dumps(found)
+
+
+def test_attention_is_read_and_changed_over_http(
+    client: SyncLangGraphClient, thread: str, user: str
+) -> None:
+    """The ids that are listed are those that the other routes take."""
+    asked(client, "POST", f"threads/{thread}/efforts/close", user_id=user)
+    (listed,) = asked(client, "GET", "attention", user_id=user).json()
+    which = {"memory": listed["id"], "user_id": user}
+
+    explained = asked(client, "GET", "attention/explain", **which)
+    suppressed = asked(client, "POST", "attention/suppress", **which)
+    foreign = asked(client, "POST", "attention/forget", **{**which, "user_id": "bob"})
+    nobody = asked(client, "GET", "attention")
+    asked(client, "POST", "attention/forget", **which)
+
+    assert listed["id"] == f"{thread}/auth-bug"
+    assert (explained.json()["suppressed"], suppressed.json()["suppressed"]) == (False, True)
+    assert (foreign.status_code, nobody.status_code) == (400, 400)
+    assert asked(client, "GET", "attention", user_id=user).json() == []
 
 
 def test_a_turn_is_erased_over_http(client: SyncLangGraphClient, thread: str, user: str) -> None:
@@ -365,6 +447,93 @@ def test_a_session_and_a_user_are_deleted_over_http(
     for gone in (thread, other):
         with pytest.raises(NotFoundError):
             client.threads.get(gone)
+
+
+def test_a_fork_goes_on_from_an_older_checkpoint(
+    client: SyncLangGraphClient, thread: str, user: str
+) -> None:
+    """It sees its own past and nothing of its sibling, which stays as it was."""
+    history = client.threads.get_history(thread, limit=100)
+    rested = [one for one in history if not one["next"] and _turn(one["values"]) == 1]
+    older = rested[0]["checkpoint"]["checkpoint_id"]
+
+    found = say(
+        client,
+        thread,
+        "Which port does it listen on?",
+        checkpoint_id=older,
+        context={"user_id": user},
+    )
+
+    assert found["memory"]["turn"] == 2
+    assert "8123" not in found["messages"][-1]["content"]
+    assert any("8123" in json.dumps(one["values"]) for one in history)
+
+
+def test_a_copy_of_a_thread_goes_on(client: SyncLangGraphClient, thread: str, user: str) -> None:
+    """Both know what was said before, and each has its own next turn."""
+    client.threads.copy(thread)
+    copies = client.threads.search(limit=100, sort_by="created_at", sort_order="desc")
+    copied = next(one["thread_id"] for one in copies if one["thread_id"] != thread)
+    ask = "Which port does the staging host listen on?"
+
+    there = say(client, copied, ask, context={"user_id": user})
+    here = say(client, thread, "It listens on port 9000 now.", context={"user_id": user})
+
+    assert "8123" in there["messages"][-1]["content"]
+    assert [one["memory"]["turn"] for one in (here, there)] == [3, 3]
+    assert here["memory"]["position"]["branch"] != there["memory"]["position"]["branch"]
+
+
+def test_an_assistant_has_settings_of_its_own(client: SyncLangGraphClient, user: str) -> None:
+    """They hold for its runs, and for the context that is shown of its threads."""
+    context: Any = {"user_id": user, "context_budget": 3_000, "anchor": "off"}
+    small = client.assistants.create("ebbtide", context=context)["assistant_id"]
+    thread: str = client.threads.create()["thread_id"]
+
+    found = client.runs.wait(thread, small, input=said("Words. " * 5_000))
+
+    assert isinstance(found, dict)
+    shown = asked(client, "GET", f"threads/{thread}/context", message="And?", user_id=user).json()
+    assert found["memory"]["context_report"]["total"] <= 3_000
+    assert shown["total"] <= 3_000
+    assert found["memory"]["position"]["session"]["user"] == user
+
+
+def test_an_interrupted_run_is_resumed(client: SyncLangGraphClient, thread: str, user: str) -> None:
+    """The state shows what follows, and the turn is answered and stored once."""
+    how: Any = {"context": {"user_id": user}}
+    say(client, thread, "Which port?", interrupt_before=["call_model"], **how)
+    waiting = client.threads.get_state(thread)["next"]
+
+    found = client.runs.wait(thread, "ebbtide", input=None, **how)
+
+    turns = asked(client, "GET", f"threads/{thread}/messages", user_id=user).json()
+    assert waiting == ["call_model"]
+    assert isinstance(found, dict)
+    assert (found["memory"]["turn"], found["messages"][-1]["type"]) == (3, "ai")
+    assert [line["turn"] for line in turns["lines"]] == [3, 2, 1]
+
+
+def test_a_server_that_was_killed_has_its_archive(tmp_path: Path) -> None:
+    """Whatever is left of its checkpoints, the thread is restored and goes on."""
+    with served(tmp_path, CONFIG) as url, get_sync_client(url=url) as before:
+        thread: str = before.threads.create()["thread_id"]
+        say(before, thread, "The staging host listens on port 8123.")
+
+    with served(tmp_path, CONFIG) as url, get_sync_client(url=url) as after:
+        after.threads.create(thread_id=thread, graph_id="ebbtide", if_exists="do_nothing")
+        restored = asked(after, "POST", f"threads/{thread}/restore")
+        told = asked(after, "GET", f"threads/{thread}/transcript").json()
+        found = say(after, thread, "Which port does the staging host listen on?")
+
+    assert restored.json() == {"turn": 1}
+    assert told[0]["data"]["content"] == "The staging host listens on port 8123."
+    assert ("8123" in found["messages"][-1]["content"], found["memory"]["turn"]) == (True, 2)
+
+
+def _turn(values: Any) -> int:
+    return int(values.get("memory", {}).get("turn", 0))
 
 
 def test_the_servers_user_wins_over_the_one_named(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ import json
 from dataclasses import dataclass
 from typing import Any, cast
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.base import BaseStore
-from langgraph.types import Overwrite
 
 from ...memory.errors import CommandError
 from ...memory.settings import Settings
@@ -99,7 +99,9 @@ def _ended(agent: Agent, ran: dict[str, Any], result: dict[str, Any]) -> dict[st
     kept = {key: ran[key] for key in MemoryState.__annotations__ if key in ran}
     if middleware_of(agent):
         kept["jump_to"] = "end"
-    return {**kept, "messages": Overwrite([*ran["messages"], answering(result)])}
+    # Not an `Overwrite`, whose messages would stay plain data on their way over a server's API.
+    all_before = RemoveMessage(REMOVE_ALL_MESSAGES)
+    return {**kept, "messages": [all_before, *ran["messages"], answering(result)]}
 
 
 def open_effort(

@@ -7,9 +7,9 @@ from langchain_core.runnables import RunnableConfig
 
 from ...memory.attention.law import Attention, Explanation
 from ...memory.errors import CommandError
-from ...memory.messages import clean
 from ...memory.record import DEFAULT_USER, Owner
 from ...nodes.turn.attention import attention_of
+from ...nodes.turn.values import user_of
 from .threads import Agent, on_a_thread, parts_of
 
 _MOST = 10_000
@@ -121,7 +121,7 @@ def nobody() -> CommandError:
 
 def _of(agent: Agent, config: RunnableConfig) -> tuple[Attention, str]:
     parts = parts_of(agent)
-    owner = Owner(clean(str(config.get("configurable", {}).get("user_id") or DEFAULT_USER)), "")
+    owner = Owner(user_of(parts.settings, config.get("configurable", {})), "")
     kept = attention_of(owner, parts, parts.settings)
     if kept is None:
         raise nobody() if owner.anonymous else CommandError("the agent keeps no attention")
