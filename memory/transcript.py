@@ -107,6 +107,8 @@ def stored(message: Message) -> Message:
 
 def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     """Return the message as it was sent; `read` returns what is quoted. The inverse of `stored`."""
+    if message["type"] != "tool":
+        return message
     _, name = _names(message)
     return _with(message, [{**part, name: read(found)} for part, found in quotations(message)])
 

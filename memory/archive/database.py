@@ -258,13 +258,14 @@ class Database:
         """
         if not self.sqlite:
             return None
-        path, log = self.name, Path(f"{self.name}-wal")
+        path = self.name
         try:
             found = os.stat(path)  # noqa: PTH116 (asked at each reading)
         except FileNotFoundError:
             return None
         if os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK):  # noqa: PTH120
             return found.st_dev, found.st_ino, "", 0
+        log = Path(f"{path}-wal")
         if log.exists() and log.stat().st_size:
             return found.st_dev, found.st_ino, "mode=ro", 0
         return found.st_dev, found.st_ino, "immutable=1", found.st_mtime_ns
