@@ -54,8 +54,8 @@ class Asked:
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a message would be given a hint at."""
-        found = self.archive.search(self.owner, self.tip, text, CANDIDATES)
-        best = clearly(text, found, self.archive.efforts(self.owner, self.tip, 0).total)
+        terms, found = self.archive.search_telling(self.owner, self.tip, text, CANDIDATES)
+        best = clearly(terms, found, self.archive.efforts(self.owner, self.tip, 0).total)
         return best.effort if best else None
 
     def log(self, turn: int) -> str:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 import snowballstemmer
@@ -117,12 +118,17 @@ def terms(text: str) -> list[str]:
 
 
 def content(text: str) -> list[str]:
-    """Return the terms of a text that can be keywords: 3 characters and more, and CJK pairs.
+    """Return the terms of a text that can be keywords.
 
     >>> content("An API v2 for 数据库")
     ['api', '数据', '据库']
     """
-    return [term for term in terms(text) if len(term) >= _SHORTEST or is_pair(term)]
+    return long_enough(terms(text))
+
+
+def long_enough(found: Iterable[str]) -> list[str]:
+    """Return which of these terms can be keywords: 3 characters and more, and CJK pairs."""
+    return [term for term in found if len(term) >= _SHORTEST or is_pair(term)]
 
 
 def asked(query: str) -> list[str]:
@@ -200,5 +206,4 @@ def telling(text: str) -> frozenset[str]:
     >>> sorted(telling("Good idea, thanks! What about the login tokens?"))
     ['login', 'token']
     """
-    long = (term for term in asked(text) if len(term) >= _SHORTEST or is_pair(term))
-    return frozenset(long) - _CHATTER
+    return frozenset(long_enough(asked(text))) - _CHATTER

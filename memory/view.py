@@ -107,9 +107,9 @@ class View:
         """Return the newest efforts of the archive, and how many there are."""
         return self.archive.efforts(self.owner, self.tip, limit)
 
-    def search(self, query: str, limit: int, meaning: Meaning | None = None) -> tuple[Found, ...]:
-        """Return the committed efforts and ambient turns that match a query, best first."""
-        return self.archive.search(self.owner, self.tip, query, limit, meaning)
+    def search_telling(self, query: str, limit: int) -> tuple[frozenset[str], tuple[Found, ...]]:
+        """Return which terms of a text few committed passages say, and what is found by these."""
+        return self.archive.search_telling(self.owner, self.tip, query, limit)
 
     def search_passages(
         self, query: str, limit: int, meaning: Meaning | None = None

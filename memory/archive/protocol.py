@@ -161,6 +161,14 @@ class Archive(Protocol):
         The first of an effort has its score; `search` has these alone.
         """
 
+    def search_telling(
+        self, owner: Owner, tip: Tip, query: str, limit: int
+    ) -> tuple[frozenset[str], tuple[Found, ...]]:
+        """Return which terms of a query few passages say, and what `search` finds by these alone.
+
+        The cost does not grow with the session.
+        """
+
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         """Return what the user's other sessions concluded and said that matches, best first.
 

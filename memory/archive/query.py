@@ -13,6 +13,7 @@ from sqlalchemy import bindparam, select
 from ..embeddings import Cosines, Meaning
 from ..search import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
 from ..terms import asked
+from .commit import Session
 from .index import Postings, any_of, laid_out, spoken_by
 from .lineage import Lineage
 from .schema import (
@@ -38,6 +39,13 @@ _ROWS = 30_000
 """Passages that are read of one term, the newest: a term of more tells little of a turn.
 
 Of 100,000 efforts 95 % are found first, as with all rows; with 10,000 it is 87 %.
+"""
+
+TELLING = 500
+"""Passages that say a term at most if it is to tell what a hint points at.
+
+Of LoCoMo's questions 21.0 % then have a right hint and 0.4 % of foreign ones one, without a bound
+20.9 and 0.4; a message in a talk of 5,000 turns and few words takes 3 ms in place of 22.
 """
 
 _HEADINGS_READ = 2_000
@@ -101,14 +109,14 @@ class Query:
     """A query to a session: which of its passages and headings say what.
 
     `rare` has the terms, the rarest first, which are the columns of `spoken`; `headed` for each the
-    turn of the newest visible heading of each effort that says it. `count` is how many terms were
-    asked for, `unknown` the weight of those that nobody says, `named` are the passages of speakers
-    that the query names, `dated` the first and last turn of each time. `near` is what is near to
-    its meaning, if that is known.
+    turn of the newest visible heading of each effort that says it. `asked` are the terms that were
+    looked up, `unknown` is the weight of those that nobody says, `named` are the passages of
+    speakers that the query names, `dated` the first and last turn of each time. `near` is what is
+    near to its meaning, if that is known.
     """
 
     seen: Lineage
-    count: int
+    asked: Sequence[str]
     rare: Rare
     unknown: float
     spoken: Spoken
@@ -144,28 +152,37 @@ class Query:
         return found
 
 
-def looked_up(seen: Lineage, owner: int, total: int, query: str, meaning: Meaning | None) -> Query:
-    """Return what says the terms of a query; `owner` is the number of the user."""
+def looked_up(
+    seen: Lineage, of: Session, query: str, meaning: Meaning | None, *, telling: bool = False
+) -> Query:
+    """Return what says the terms of a query to a session.
+
+    Those that tell little are left out if only `telling` ones are wanted.
+    """
     wanted = asked(query)[:TERMS]
     connection, within = seen.connection, passages_of(seen.session)
+    most = TELLING + 1 if telling else _ROWS
+    said_by = Postings(connection, said, of.owner)
+    passages = said_by.having([*wanted, *map(spoken_by, wanted)], within, most)
+    if telling:
+        wanted = [term for term in wanted if len(passages[term]) < most]
     names = [spoken_by(term) for term in wanted]
-    passages = Postings(connection, said, owner).having([*wanted, *names], within, _ROWS)
-    headings = Postings(connection, headed, owner).having(wanted, within, _HEADINGS_READ)
-    rare = rarest(total, wanted, passages, headings)
+    headings = Postings(connection, headed, of.owner).having(wanted, within, _HEADINGS_READ)
+    rare = rarest(of.turns, wanted, passages, headings)
     needed = {*asked(undated(query))}.intersection(wanted)
     unknown = sum(not passages[term] and not headings[term] for term in needed)
     # Of a few words one is enough: "authentication problem" is to find `auth-bug`.
     few = len(needed) in SHORT and rare
-    each = max(rare.values()) if few else rarity(max(total, 1), 1)
+    each = max(rare.values()) if few else rarity(max(of.turns, 1), 1)
     return Query(
         seen,
-        len(wanted),
+        wanted,
         rare,
         unknown * each,
         spoken_in([passages[term] for term in rare]),
         _headed(seen, {term: headings[term] for term in rare}, rare),
         np.array([number for name in names for number in passages[name]], np.int64),
-        _dated(seen, total, query),
+        _dated(seen, of.turns, query),
         _nearness(seen, meaning) if meaning else None,
     )
 

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Select, and_, bindparam, select
+from sqlalchemy import Select, and_, bindparam, func, select
 
 from ..embeddings import Meaning
 from ..search import (
@@ -28,10 +28,11 @@ from ..search import (
     score,
 )
 from ..terms import asked
+from .commit import Session
 from .index import any_of
 from .lineage import AMBIENT, Lineage
 from .protocol import Found
-from .query import Ids, Nearness, Query, looked_up, spread, strengths, strongest
+from .query import TERMS, Ids, Nearness, Query, looked_up, spread, strengths, strongest
 from .schema import PASSAGE_BITS, members, turn_of, turns
 from .vectors import MOST, cosines_of
 
@@ -50,6 +51,9 @@ _DATED = 2.0
 _MOST = 200
 """Passages that are found at most."""
 
+_LONG = 500
+"""Turns from which on an effort is scored by those around the best alone, not by all it says."""
+
 _AROUND = range(-2, 3)
 
 _FOUND = select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.efforts).where(
@@ -62,7 +66,14 @@ _JOINED = (
     .where(members.c.session == bindparam("session"))
 )
 _IN_EFFORTS = _JOINED.where(any_of(members.c.effort, "efforts"))
-_IN_NONE = _JOINED.where(members.c.effort == AMBIENT, any_of(members.c.turn, "numbers"))
+_IN_PARTS = _IN_EFFORTS.where(
+    any_of(members.c.branch, "branches"), any_of(members.c.turn, "numbers")
+)
+_COUNTED = (
+    select(members.c.effort, func.count())
+    .where(members.c.session == bindparam("session"), any_of(members.c.effort, "efforts"))
+    .group_by(members.c.effort)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +101,22 @@ class Ranking:
 
 
 def search(
-    seen: Lineage, owner: int, total: int, query: str, meaning: Meaning | None = None
+    seen: Lineage, of: Session, query: str, meaning: Meaning | None = None
 ) -> tuple[Found, ...]:
-    """Return the passages that match a query, best first, and efforts by their headings alone.
-
-    `owner` is the user's number, `total` counts the turns of the session.
-    """
+    """Return the passages that match a query, best first, and efforts by their headings alone."""
     if not asked(query):
         return ()
-    asking = looked_up(seen, owner, total, query, meaning)
+    asking = looked_up(seen, of, query, meaning)
     return _found(asking, _ranking(asking))
+
+
+def telling(seen: Lineage, of: Session, query: str) -> tuple[frozenset[str], tuple[Found, ...]]:
+    """Return which terms of a query few passages say, and what these find."""
+    terms = asked(query)
+    asking = looked_up(seen, of, query, None, telling=True)
+    common = frozenset(terms[:TERMS]).difference(asking.asked)
+    found = _found(asking, _ranking(asking)) if asking.rare else ()
+    return frozenset(terms) - common, found
 
 
 def once_each(found: Iterable[Found]) -> tuple[Found, ...]:
@@ -117,7 +134,7 @@ def _ranking(asking: Query) -> Ranking:
     ids, passages = _passages(rows, names, asking)
     topics = _topics(names, passages, asking)
     rare = asking.weights
-    scores = score(passages, topics, rare, asking.count)
+    scores = score(passages, topics, rare, len(asking.asked))
     if not reaches(passages, topics, scores, rare, asking.unknown):
         scores = Scores(np.zeros(len(ids)), np.zeros(len(names)))
     near = np.zeros(len(ids), np.bool_)
@@ -127,15 +144,18 @@ def _ranking(asking: Query) -> Ranking:
 
 
 def _rows(asking: Query, headed: Sequence[str]) -> list[Member]:
-    """Return the turns to be scored: all of the efforts of the best, and around ambient ones."""
+    """Return the turns to be scored: all of the efforts of the best, and around others.
+
+    Around the best turns that are of no effort, or of one that is long.
+    """
     best = _candidates(asking)
-    named = [
-        name for listed in dict.fromkeys(row.efforts for row in best) for name in json.loads(listed)
-    ]
-    efforts = list(dict.fromkeys([*named, *headed]))
-    ambient = (row.turn for row in best if row.efforts == "[]")
-    around = {turn + step for turn in ambient for step in _AROUND}
-    return [*_members(asking.seen, efforts), *_ambient(asking.seen, sorted(around))]
+    of = {row.turn: json.loads(row.efforts) for row in best}
+    efforts = dict.fromkeys([*(name for names in of.values() for name in names), *headed])
+    long = _long(asking.seen, [*efforts])
+    apart = [turn for turn, names in of.items() if not names or long.intersection(names)]
+    around = {turn + step for turn in apart for step in _AROUND}
+    whole = [name for name in efforts if name not in long]
+    return [*_members(asking.seen, whole), *_parts(asking.seen, [*long, AMBIENT], sorted(around))]
 
 
 def _candidates(asking: Query) -> list[Any]:
@@ -173,12 +193,22 @@ def _headings(asking: Query) -> list[str]:
     return [*strong, *nlargest(_HEADINGS, near, key=near.__getitem__)]
 
 
+def _long(seen: Lineage, efforts: Sequence[str]) -> frozenset[str]:
+    """Return which of these efforts are long."""
+    if not efforts or sum(seen.seen.values()) < _LONG:
+        return frozenset()
+    found = seen.connection.execute(_COUNTED, {"session": seen.session, "efforts": efforts})
+    return frozenset(name for name, count in found if count >= _LONG)
+
+
 def _members(seen: Lineage, efforts: Sequence[str]) -> list[Member]:
     return _of(seen, _IN_EFFORTS, efforts=efforts) if efforts else []
 
 
-def _ambient(seen: Lineage, numbers: Sequence[int]) -> list[Member]:
-    return _of(seen, _IN_NONE, numbers=numbers) if numbers else []
+def _parts(seen: Lineage, efforts: Sequence[str], numbers: Sequence[int]) -> list[Member]:
+    if not numbers:
+        return []
+    return _of(seen, _IN_PARTS, efforts=efforts, branches=[*seen.seen], numbers=numbers)
 
 
 def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[Member]:

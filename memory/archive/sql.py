@@ -32,7 +32,7 @@ from .memories import SqlAttention
 from .protocol import EffortList, Elsewhere, Finding, Found, Saved
 from .records import packed, plain, record_of, state_of, unzipped, zipped
 from .schema import branches, compressions, extractions, sessions, turns, users
-from .search import once_each, search
+from .search import once_each, search, telling
 from .sessions import Sessions
 from .verify import verify as verified
 
@@ -185,11 +185,23 @@ class SqlArchive:
         self, owner: Owner, tip: Tip, query: str, meaning: Meaning | None
     ) -> tuple[Found, ...]:
         def find(seen: Lineage, session: Session) -> tuple[Found, ...]:
-            found = partial(search, seen, session.owner, session.turns, clean(query), meaning)
+            found = partial(search, seen, session, clean(query), meaning)
             # Vectors are added at any time, so that what they find is not kept.
             return found() if meaning else seen.once("search", (session.turns, query), found)
 
         return self._sessions.find(owner, tip, find, ())
+
+    def search_telling(
+        self, owner: Owner, tip: Tip, query: str, limit: int
+    ) -> tuple[frozenset[str], tuple[Found, ...]]:
+        """Return the terms of a query that tell something, and what these find; see `Archive`."""
+
+        def find(seen: Lineage, session: Session) -> tuple[frozenset[str], tuple[Found, ...]]:
+            terms, found = telling(seen, session, clean(query))
+            return terms, once_each(found)[:limit]
+
+        nothing: tuple[frozenset[str], tuple[Found, ...]] = (frozenset(), ())
+        return self._sessions.find(owner, tip, find, nothing)
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         """Return what matches in the user's other sessions; see `Archive.search_sessions`."""

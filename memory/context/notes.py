@@ -13,7 +13,7 @@ from ..messages import text
 from ..record import Record
 from ..references import keywords_of, mentionable, mentions, own_words, statements
 from ..running_turn import RunningTurn
-from ..terms import asked, content, is_pair, telling
+from ..terms import asked, content, long_enough, telling
 from ..view import View
 from .timeline import Timeline
 
@@ -82,8 +82,6 @@ _READ = 2_000
 _WEIGHED = 200
 """Things among which a word is weighed at least, so that few results make no word rare."""
 
-_SHORTEST = 3
-"""Characters of a telling word at least; CJK pairs aside."""
 
 _SHOWN = 160
 """Characters of a hint: one line."""
@@ -114,14 +112,10 @@ def hint_lines(view: View, given: Sequence[Hint]) -> list[str]:
     return [line for hint in given if (line := _line(view, hint))]
 
 
-def clearly(said: str, found: Sequence[Found], stored: int) -> Found | None:
-    """Return which of the things found a text clearly points at; `stored` is how many there are."""
+def clearly(terms: Collection[str], found: Sequence[Found], stored: int) -> Found | None:
+    """Return which of the things found terms clearly point at; `stored` is how many there are."""
     vocabulary = {one: one.said for one in found}
-    return pointed_at(_telling(said), vocabulary, min(stored, max(_WEIGHED, len(found))))
-
-
-def _telling(said: str) -> list[str]:
-    return [term for term in asked(said) if len(term) >= _SHORTEST or is_pair(term)]
+    return pointed_at(long_enough(terms), vocabulary, min(stored, max(_WEIGHED, len(found))))
 
 
 def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
@@ -134,10 +128,10 @@ def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
 
 
 def _about(work: RunningTurn, said: str, line: Timeline) -> Iterator[Found]:
-    if len(_telling(said)) < OVERLAP:
+    if len(long_enough(asked(said))) < OVERLAP:
         return
     stored = work.view.efforts(0).total + work.view.ambient_count()
-    best = clearly(said, work.view.search(said, CANDIDATES), stored)
+    best = clearly(*work.view.search_telling(said, CANDIDATES), stored)
     if best is None:
         return
     seen = best.turn > line.built or best.turn in line.turns

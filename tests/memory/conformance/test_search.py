@@ -281,3 +281,30 @@ def test_a_passage_is_named(archive: Archive) -> None:
 
     assert {(one.turn, one.passage) for one in found[:2]} == {(1, 0), (2, 1)}
     assert [one.effort for one in archive.search(OWNER, tip, "zebra", 9)] == ["zoo"]
+
+
+def test_what_most_say_tells_nothing(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a message the terms that few passages say are searched for; all others are left out."""
+    monkeypatch.setattr("ebbtide.memory.archive.query.TELLING", 3)
+    tip = commit_all(
+        archive, [turn(at, f"common talk {'zebra' * (at == 1)}") for at in range(1, 6)]
+    )
+    terms, found = archive.search_telling(OWNER, tip, "common zebra giraffe", 5)
+
+    assert terms == {"zebra", "giraff"}
+    assert [one.turn for one in found] == [1]
+    assert archive.search_telling(OWNER, tip, "common talk", 5) == (frozenset(), ())
+
+
+def test_a_long_effort_is_found_by_what_is_around_the_best(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an effort is too long to be read as a whole, the turn that says it still leads."""
+    monkeypatch.setattr("ebbtide.memory.archive.search._LONG", 4)
+    groups = [turn(at, f"word{at} {'zebra' * (at == 3)}", ["long"]) for at in range(1, 10)]
+    short = turn(10, "A zebra crossing, and much else besides.", ["short"])
+    tip = commit_all(archive, [*groups, short])
+    found = archive.search_passages(OWNER, tip, "word3 zebra", 9)
+
+    assert (found[0].effort, found[0].turn) == ("long", 3)
+    assert {one.turn for one in found} == {2, 3, 4, 10}
