@@ -27,8 +27,7 @@ from pydantic import BaseModel, Field
 
 from ..memory.messages import fingerprint
 from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count, count_message, count_tools
-from .offline.answers import with_block
-from .offline.reply import Reply, reply
+from .offline.reply import Reply, reply, with_block
 from .offline.writing import as_json, asks_background, background, extracted, filled, summarised
 
 _WORDS = re.compile(r"\s*\S+\s*|\s+")

@@ -1,7 +1,7 @@
 """The lines that tell the user what happened to the context; no model reads them.
 
->>> expanded("auth-bug", 812), compressed("auth-bug", "3-17")
-('--- Expanded effort: auth-bug (812 tokens) ---', '--- Compressed effort: auth-bug (turns 3-17) ---')
+>>> expanded("auth-bug", 812)
+'--- Expanded effort: auth-bug (812 tokens) ---'
 """
 
 import re

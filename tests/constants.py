@@ -15,7 +15,7 @@ RULES = {
     "KEYWORD_TURNS": ("memory.references",),
     "LOG_TOKENS": ("memory.tools.summary", "memory.compression.extract"),
     "MOST_KEYWORDS": ("memory.tools.summary",),
-    "MOST_OPEN": ("memory.tools.lifecycle",),
+    "MOST_OPEN": ("memory.tools.toolbox",),
     "MOST_QUOTED": ("memory.compression.extract", "memory.compression.due"),
     "MOST_SUMMARIES": ("memory.efforts",),
     "STATUS_LISTED": ("memory.tools.recall",),

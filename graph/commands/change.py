@@ -26,7 +26,7 @@ from ...nodes.turn.settling import settle
 from ...nodes.turn.state import TurnState, unpacked
 from ...nodes.turn.values import sealed
 from ...prompts.loader import text as prompt
-from ..erase.checkpoints import last_node, seed
+from ..erase.erase import last_node, seed
 from .look import shown
 from .threads import (
     Agent,

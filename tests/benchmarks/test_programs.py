@@ -101,18 +101,28 @@ def test_search_sessions(tmp_path: Path) -> None:
     assert [row["found first %"] for row in rows] == [100, 100]
 
 
-@pytest.mark.parametrize("talk", ["scripted", "day", "long"])
-def test_context_cost(tmp_path: Path, talk: str) -> None:
+TALKS = ["scripted", "day", "long"]
+PEERS = ["create_agent", "SummarizationMiddleware, 4,000", "deepagents"]
+
+
+@pytest.fixture(scope="module")
+def costs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Measure the beginning of each talk, ours and the peers', in one run."""
+    chosen = ["--turns", "30", "--budgets", "4000", "--agents", "ebbtide", *PEERS]
+    folder = tmp_path_factory.mktemp("costs")
+    return list(results("context_cost", folder, "--talks", *TALKS, *chosen)["rows"])
+
+
+@pytest.mark.parametrize("talk", TALKS)
+def test_context_cost(costs: list[dict[str, Any]], talk: str) -> None:
     """No context is over the budget, and the same talk stands beside it whole and summarised.
 
     A peer that is not installed has a row that says so.
     """
-    peers = ["create_agent", "SummarizationMiddleware, 4,000", "deepagents"]
-    chosen = ["--talks", talk, "--turns", "30", "--budgets", "4000", "--agents", "ebbtide", *peers]
-    rows = results("context_cost", tmp_path, *chosen)["rows"]
+    rows = [row for row in costs if row["talk"] == talk]
     ours, plain, summarising, deep = rows
 
-    assert [row["agent"] for row in rows[:3]] == ["ebbtide, 4,000", *peers[:2]]
+    assert [row["agent"] for row in rows[:3]] == ["ebbtide, 4,000", *PEERS[:2]]
     assert [row["over"] for row in (ours, plain)] == [0, "no bound"]
     assert summarising["budget"] == 4_000
     assert ours["worst call"] < plain["worst call"]

@@ -3,10 +3,10 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
+from ebbtide.evaluation.harness import kept, quoted, sizes, spent
 from ebbtide.evaluation.matching import lexical
 from ebbtide.evaluation.strategy import Context, as_messages, size
 from ebbtide.evaluation.tape import Usage
-from ebbtide.evaluation.trial import kept, quoted, sizes, spent
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
 TEMPLATE = shed()

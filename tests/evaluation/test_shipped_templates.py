@@ -8,11 +8,7 @@ from statistics import fmean
 import pytest
 from rapidfuzz import fuzz
 
-from ebbtide.evaluation.matching import agreement, lexical
-from ebbtide.evaluation.scores import LONG_TURNS
-from ebbtide.evaluation.strategy import Context, as_messages, recent, size
-from ebbtide.evaluation.template import Template, folded, read, shipped, stands_in
-from ebbtide.evaluation.trial import (
+from ebbtide.evaluation.harness import (
     as_salient,
     constraints_at,
     given_at,
@@ -20,6 +16,10 @@ from ebbtide.evaluation.trial import (
     salient_at,
     temptations_at,
 )
+from ebbtide.evaluation.matching import agreement, lexical
+from ebbtide.evaluation.scores import LONG_TURNS
+from ebbtide.evaluation.strategy import Context, as_messages, recent, size
+from ebbtide.evaluation.template import Template, folded, read, shipped, stands_in
 from ebbtide.memory.tokens import count
 
 TEMPLATES = {name: read(name) for name in shipped()}

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
+from ebbtide.evaluation.harness import Trial, digest
 from ebbtide.evaluation.judge import Judge, Probes
 from ebbtide.evaluation.matching import lexical
 from ebbtide.evaluation.results import Job, TrialResult
 from ebbtide.evaluation.strategy import Context, as_messages
 from ebbtide.evaluation.tape import RecordedModel
 from ebbtide.evaluation.template import Template, TemplateTurn
-from ebbtide.evaluation.trial import Trial, digest
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import GOAL, LIMIT, plain, shed
 

@@ -1,6 +1,6 @@
 """What is true at a compression point."""
 
-from ebbtide.evaluation.trial import (
+from ebbtide.evaluation.harness import (
     as_salient,
     constraints_at,
     given_at,

@@ -121,7 +121,8 @@ def test_two_processes_on_one_thread(place: Place) -> None:
     """Two processes that answer one thread at once leave both turns, on two branches."""
     with place.saver() as saver, place.archive() as archive:
         talk(place.root, ["first"], archive=archive, checkpointer=saver).say("start")
-    start = multiprocessing.get_context("spawn")
+    start = multiprocessing.get_context("forkserver")
+    start.set_forkserver_preload([__name__])
     barrier, there = start.Barrier(2), Place(place.root, place.uri)
     both = [start.Process(target=_one_turn, args=(there, w, barrier)) for w in ("x", "y")]
     for process in both:

@@ -17,7 +17,7 @@ from langgraph.types import Command, interrupt
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.errors import InputError, SessionNotFoundError, SettingsError
 from ebbtide.memory.record import Owner
-from ebbtide.memory.tools.lifecycle import MOST_OPEN
+from ebbtide.memory.tools.toolbox import MOST_OPEN
 from tests.agents import ENTRIES, SUMMARY, THREAD, talk
 from tests.doubles import ScriptedModel, call, malformed, together
 from tests.graph.journeys import EXACT

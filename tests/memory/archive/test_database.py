@@ -482,7 +482,10 @@ def test_opened_empty_by_several(request: pytest.FixtureRequest, tmp_path: Path,
     """Processes that open an empty database at once all find their tables, made once."""
     address = str(tmp_path) if kind == "sqlite" else request.getfixturevalue("database").url
 
-    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+    # Forked from a process that has loaded this module, so that all of them begin at once.
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with ProcessPoolExecutor(4, mp_context=context) as pool:
         counts = [*pool.map(_begun, [address] * 12)]
 
     with SqlArchive(address) as archive:
