@@ -32,6 +32,7 @@ from .threads import (
     Agent,
     Thread,
     collaborators_of,
+    holder,
     named,
     newest_config,
     on_a_thread,
@@ -46,11 +47,13 @@ from .threads import (
 def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
     """Rebuild a thread's state from the newest branch of its archive; return its new config.
 
-    `config` names the thread, and the user if there is one; `branch` names another branch. Raises
+    `config` names the thread, and the user if there is one; `branch` names another branch. `agent`
+    may be the graph around it, whose own keys of the state stay as they are. Raises
     `SessionNotFoundError` if the archive holds no such session, `SettingsError` if the graph is not
     one of Ebbtide's, or if there is no such branch.
     """
-    parts = parts_of(agent)
+    path, inner = holder(agent)
+    parts = parts_of(inner)
     try:
         owner = owner_in(agent, config)
     except (StateError, TipNotFoundError):  # what restoring mends
@@ -62,7 +65,9 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
         tip = tip_named(parts.archive, owner, branch)
     state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
     asked = newest_config(config)
-    written = seed(agent, asked, sealed(state, {}, parts.archive))
+    values = sealed(state, {}, parts.archive)
+    kept = {key: value for key, value in values.items() if key in agent.channels}
+    written = seed(agent, asked, kept, path.partition("|")[0])
     return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
 
 

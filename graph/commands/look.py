@@ -11,7 +11,6 @@ from typing import Any, cast
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import StateSnapshot
 
@@ -46,11 +45,11 @@ from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import sealed, workspace
 from ...prompts.loader import text as prompt
 from ..build import MemoryGraph, one
-from ..middleware import middleware_of
 from .threads import (
     Agent,
     Thread,
     collaborators_of,
+    holder,
     newest_config,
     on_a_thread,
     opened,
@@ -150,7 +149,7 @@ def _thread(agent: Agent, config: RunnableConfig, context: object = None) -> Thr
 
     In the middle of a turn the agent's own state is newer than that of the graph around it.
     """
-    path, inner = _holder(agent)
+    path, inner = holder(agent)
     if not path:
         collaborators_of(agent)
         found = agent.get_state(config)
@@ -175,17 +174,6 @@ def _thread(agent: Agent, config: RunnableConfig, context: object = None) -> Thr
 def _whole(agent: Agent, thread: Thread, found: StateSnapshot) -> Thread:
     """Return a thread with what the model said beside its answers in an unfinished turn."""
     return thread.whole(saver_of(agent).get_tuple(found.config)) if thread.unfinished else thread
-
-
-def _holder(agent: Agent) -> tuple[str, Agent]:
-    """Return the path of the memory's agent inside a graph, and that agent."""
-    graphs = [] if _has_memory(agent) else [*agent.get_subgraphs(recurse=True)]
-    found = ((path, one) for path, one in graphs if isinstance(one, CompiledStateGraph))
-    return next(((path, one) for path, one in found if _has_memory(one)), ("", agent))
-
-
-def _has_memory(agent: Agent) -> bool:
-    return isinstance(agent.builder, MemoryGraph) or middleware_of(agent) is not None
 
 
 def _work(thread: Thread) -> RunningTurn:

@@ -148,6 +148,17 @@ def parts_of(agent: Agent) -> AgentParts:
     return middleware.parts(agent)
 
 
+def holder(agent: Agent) -> tuple[str, Agent]:
+    """Return the path of the memory's agent inside a graph, and that agent."""
+    graphs = [] if _has_memory(agent) else [*agent.get_subgraphs(recurse=True)]
+    found = ((path, one) for path, one in graphs if isinstance(one, CompiledStateGraph))
+    return next(((path, one) for path, one in found if _has_memory(one)), ("", agent))
+
+
+def _has_memory(agent: Agent) -> bool:
+    return isinstance(agent.builder, MemoryGraph) or middleware_of(agent) is not None
+
+
 def saver_of(agent: Agent) -> BaseCheckpointSaver[Any]:
     """Return an agent's checkpointer; raises `SettingsError` if it is that of an outer graph."""
     if not isinstance(agent.checkpointer, BaseCheckpointSaver):
@@ -198,15 +209,16 @@ def owner_in(agent: Agent, config: RunnableConfig) -> Owner:
     values = agent.get_state(newest_config(config)).values if kept else {}
     owner = named(agent, config)
     found = claimed(unpacked(values), owner.user)
-    trusted(values, parts_of(agent).archive)
+    trusted(values, parts_of(holder(agent)[1]).archive)
     return found or owner
 
 
 def named(agent: Agent, config: RunnableConfig) -> Owner:
-    """Return the session that a config names, of an agent that stands alone."""
+    """Return the session that a config names, of an agent or of a graph around it."""
+    path, inner = holder(agent)
     chosen = config.get("configurable", {})
-    user = user_of(parts_of(agent).settings, chosen)
-    return Owner(user, clean(str(chosen["thread_id"])))
+    user = user_of(parts_of(inner).settings, chosen)
+    return Owner(user, clean(str(chosen["thread_id"])), path)
 
 
 def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:

@@ -13,6 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END
 from langgraph.types import Overwrite, StateSnapshot
 
 from ...memory.archive.protocol import Archive
@@ -53,13 +54,19 @@ def last_node(agent: Agent) -> str:
     return next(hooks, "compress")
 
 
-def seed(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
-    """Write a whole state as the newest of a thread, and return its config."""
+def seed(
+    agent: Agent, config: RunnableConfig, values: dict[str, Any], node: str = ""
+) -> RunnableConfig:
+    """Write a whole state as the newest of a thread, and return its config.
+
+    `node` is the one of a larger graph in which the agent stands, where nothing follows then.
+    """
     reduced = {
         key for key, one in agent.channels.items() if isinstance(one, BinaryOperatorAggregate)
     }
     written = {key: Overwrite(v) if key in reduced else v for key, v in values.items()}
-    return agent.update_state(config, written, as_node=last_node(agent))
+    seeded = agent.update_state(config, written, as_node=node or last_node(agent))
+    return agent.update_state(seeded, None, as_node=END) if node else seeded
 
 
 def replace_all(

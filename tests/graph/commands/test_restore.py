@@ -8,11 +8,11 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from ebbtide import DiskArchive, arestore, erase, restore
+from ebbtide import DiskArchive, MemoryState, arestore, commands, erase, restore
 from ebbtide.memory.errors import SessionNotFoundError, SettingsError
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.nodes.turn.recovery import state_at
-from tests.agents import THREAD, Talk, lasting, talk
+from tests.agents import THREAD, Talk, inside, lasting, talk
 from tests.doubles import call
 from tests.memory.turns import OWNER, turn
 
@@ -46,6 +46,29 @@ def test_state_is_rebuilt(tmp_path: Path) -> None:
     assert lasting(after.values) == lasting(before)
     assert after.values["messages"] == before["messages"]
     assert after.next == ()
+
+
+@pytest.mark.parametrize("schema", [MemoryState, MessagesState])
+def test_the_graph_around_the_agent_is_restored(tmp_path: Path, schema: Any) -> None:
+    """It has its messages and the memory again, nothing follows, and the conversation goes on."""
+    config: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+    script = ["hello", call("open_effort", name="a"), "opened", "yes"]
+    here = talk(tmp_path, script, checkpointer=None)
+    lost, outer = inside(here, schema), inside(here, schema)
+    for words in ("hi", LONG):
+        before = lost.invoke({"messages": words}, config)
+
+    restore(outer, config)
+
+    found = outer.get_state(config)
+    assert ([m.text for m in found.values["messages"]], found.next) == (
+        [m.text for m in before["messages"]],
+        (),
+    )
+    outer.invoke({"messages": "and now?"}, config)
+    last = commands.messages(outer, config).lines[0]
+    assert (last.turn, last.said) == (3, "and now?")
+    assert commands.efforts(outer, config)["efforts"][0]["id"] == "a"
 
 
 def test_conversation_goes_on(tmp_path: Path) -> None:
