@@ -24,6 +24,7 @@ from ..nodes.turn.values import sealed, trusted
 from .compiled import MemoryAgent
 
 AfterPersist = Literal["compress", "__end__"]
+AfterResults = Literal["assemble_context", "persist"]
 Route = Literal["run_tools", "persist"]
 Router = Callable[[AgentState], list[Send | Route]]
 
@@ -45,6 +46,20 @@ def route_calls(application: Collection[str]) -> Router:
         ours = len(answer.tool_calls) + len(answer.invalid_tool_calls) - len(theirs)
         sends: list[Send | Route] = [Send("application_tools", [call]) for call in theirs]
         return ["run_tools", *sends] if ours else sends
+
+    return route
+
+
+def route_results(direct: Collection[str]) -> Callable[[AgentState], AfterResults]:
+    """Return the router after `application_tools`; `direct` names tools whose result is the answer.
+
+    A turn ends with their results if all its last calls are of such tools, as in `create_agent`.
+    """
+
+    def route(state: AgentState) -> AfterResults:
+        answer = next(one for one in reversed(state["messages"]) if isinstance(one, AIMessage))
+        called = [*answer.tool_calls, *answer.invalid_tool_calls]
+        return "persist" if all(one["name"] in direct for one in called) else "assemble_context"
 
     return route
 
@@ -97,7 +112,12 @@ def build(parts: AgentParts) -> MemoryGraph:
     targets = ["run_tools", "persist"]
     if tools:
         graph.add_node("application_tools", application_tools([*tools.values()]))
-        graph.add_edge("application_tools", "assemble_context")
+        direct = [name for name, one in tools.items() if one.return_direct]
+        if direct:
+            after = ["assemble_context", "persist"]
+            graph.add_conditional_edges("application_tools", route_results(direct), after)
+        else:
+            graph.add_edge("application_tools", "assemble_context")
         targets.append("application_tools")
     graph.add_conditional_edges("call_model", route_calls(tools), targets)
     graph.add_edge("run_tools", "assemble_context")

@@ -130,9 +130,8 @@ class _Served:
         """Return a state as the server has it; an empty one if nothing was said on the thread."""
         nothing = StateSnapshot({}, (), config, None, None, None, (), ())
         try:
-            if not self.wait(self._client.threads.get(config["configurable"]["thread_id"]))[
-                "values"
-            ]:
+            thread = self._client.threads.get(config["configurable"]["thread_id"])
+            if not self.wait(thread)["values"]:
                 return nothing  # of which a RemoteGraph can make no state
             found = self.wait(self._remote.aget_state(config, subgraphs=subgraphs))
         except NotFoundError:

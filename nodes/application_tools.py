@@ -10,6 +10,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
+from ..memory.errors import SettingsError
 from .turn.messages import cleaned
 from .turn.state import given
 
@@ -23,9 +24,34 @@ def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
         tools,
         name="application_tools",
         handle_tool_errors=True,
-        wrap_tool_call=fit_call,
-        awrap_tool_call=afit_call,
+        wrap_tool_call=_run_alone,
+        awrap_tool_call=_arun_alone,
     )
+
+
+def _run_alone(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
+    return _of_messages(fit_call(request, execute))
+
+
+async def _arun_alone(
+    request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
+) -> Any:
+    return _of_messages(await afit_call(request, execute))
+
+
+def _of_messages(result: Any) -> Any:
+    """Return a result; a command for keys that the agent's state has not is an error of the tool.
+
+    Raises `SettingsError`, which is the tool's result then: LangGraph would drop them silently.
+    """
+    if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
+        unknown = result.update.keys() - {"messages"}
+        if unknown:
+            raise SettingsError(
+                f"the agent's state has no {min(unknown)!r}: give create_agent a state_schema and "
+                "EbbtideMiddleware, or update a graph around the agent (graph=Command.PARENT)"
+            )
+    return result
 
 
 def fit_call(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import InjectedToolCallId, tool
@@ -17,6 +18,7 @@ from langgraph.types import Command, interrupt
 from ebbtide import DiskArchive, MemoryState, build_memory_graph
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call, together
+from tests.test_complaints import orphans
 
 
 class ParentState(MemoryState, total=False):
@@ -169,6 +171,44 @@ def test_tool_answers_with_a_command(tmp_path: Path) -> None:
     (record,) = here.records(state)
     assert [m.text for m in here.last[-1:]] == ["done"]
     assert [m["type"] for m in record.messages] == ["human", "ai", "tool", "ai"]
+
+
+@tool
+def fill_the_cart(what: str, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Put something into the cart."""
+    done = ToolMessage("bought", tool_call_id=call_id)
+    return Command(update={"messages": [done], "cart": [what]})
+
+
+def test_a_key_that_the_state_has_not_is_an_error(tmp_path: Path) -> None:
+    """It does not vanish: the result says where an application has keys of its own."""
+    here = talk(tmp_path, [call("fill_the_cart", what="tea"), "sorry"], tools=[fill_the_cart])
+
+    state = here.say("buy tea")
+
+    assert "no 'cart'" in state["messages"][-2].text
+    assert "state_schema" in state["messages"][-2].text
+
+
+@tool(return_direct=True)
+def say_it(words: str) -> str:
+    """Answer for the model."""
+    return words
+
+
+@pytest.mark.usefixtures("entry")
+async def test_a_tool_that_answers_directly_ends_the_turn(tmp_path: Path) -> None:
+    """Its result is the answer, unless another tool is called beside it; the turn is done."""
+    both = together(call("say_it", words="tea"), call("where"))
+    script = [call("say_it", words="one"), call("say_it", words="two"), both, "three"]
+    here = talk(tmp_path, script, tools=[say_it, where])
+
+    states = [here.say("first"), await here.agent.ainvoke({"messages": "second"}, THREAD)]
+    states.append(here.say("third"))
+
+    assert [state["messages"][-1].text for state in states] == ["one", "two", "three"]
+    assert [record.status for record in here.records(states[-1])] == ["done"] * 3
+    assert orphans(here.last) == 0
 
 
 def test_two_tools_wait_for_their_answers(tmp_path: Path) -> None:

@@ -372,24 +372,6 @@ def test_keys_of_the_application_are_its_own(tmp_path: Path, saver: Any) -> None
     assert (after["cart"], after["turn"], after["memory"]["turn"]) == (["tea"], "theirs", 3)
 
 
-def test_a_tool_that_answers_directly_ends_the_turn(tmp_path: Path, saver: Any) -> None:
-    """Its result is the answer, the turn is done, and the next prompt is well-formed."""
-
-    @tool(return_direct=True)
-    def look_up(what: str) -> str:
-        """Look something up."""
-        return f"{what} is here"
-
-    here = made(tmp_path, saver, [call("look_up", what="tea"), "yes"], tools=[look_up])
-
-    direct = here.say("where is tea?")
-    state = here.say("sure?")
-
-    assert direct["messages"][-1].text == "tea is here"
-    assert [record.status for record in here.records(state)] == ["done", "done"]
-    assert orphans(here.last) == 0
-
-
 class Guard(AgentMiddleware[Any, Any, Any]):
     """Refuses a run before it is begun."""
 
