@@ -216,13 +216,18 @@ def _is_range(found: Any) -> bool:
 
 
 def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
-    """Return a result with other parts in place of those that quote; the same if there are none."""
+    """Return a result with other parts in place of those that quote; the same if there are none.
+
+    Where a part is cut now the result goes on from there.
+    """
     if not quoting:
         return message
     body, (listed, name) = answered(message), _names(message)
     left = iter(quoting)
     parts = [next(left) if name in part else part for part in _parts(message, body)]
     whole = {**body, listed: parts} if listed in body else parts[0]
+    cut = next((part["left_out"] for part in quoting if "left_out" in part), None)
+    whole = {**whole, "next": cut} if cut and "next" in body else whole
     return {**message, "data": {**message["data"], "content": compact(whole)}}
 
 

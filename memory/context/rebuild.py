@@ -324,7 +324,9 @@ def _last(work: RunningTurn, line: Timeline, free: int) -> Iterator[Timeline]:
     The newest, which the user goes on with, is shortened after the others and leaves last.
     """
     yield line
-    for name in sorted(line.logs, key=lambda one: line.logs[one]):
+    # A log that the running turn put stands in that turn, which is shortened by itself.
+    older = [name for name, at in line.logs.items() if at <= line.built]
+    for name in sorted(older, key=lambda one: line.logs[one]):
         yield (line := replace(line, logs={**line.logs, name: 0}))
     before, newest = line.turns[:-1], line.turns[-1:]
     steps = [(before, each) for each in ladder(free // LAST_TURNS) if each >= _USEFUL]

@@ -36,6 +36,9 @@ _WORD = 40
 _LEAVING = frozenset({"concluded", "paused"})
 """What a tool says that leaves no effort active."""
 
+_SAVED = 30
+"""Tokens that a preview saves at least: its pointer alone has some 25, and a cut tears a sentence."""
+
 _DECIDED = 400
 """Tokens that what a tool says of goal, constraints and summary of an effort may have anywhere."""
 
@@ -128,9 +131,9 @@ class _Pointer:
     count: TokenCounter
 
     def preview(self, said: str, limit: int, offset: int) -> str:
-        """Return the preview of a content of the message, if that is shorter than it."""
+        """Return the preview of a content of the message, if that is much shorter than it."""
         short = preview(said, limit, self.turn, offset, self.count)
-        return short if self.count(short) < self.count(said) else said
+        return short if self.count(short) + _SAVED <= self.count(said) else said
 
 
 def _shown(message: Message, at: _Pointer, limits: Limits) -> Message:

@@ -79,10 +79,10 @@ def test_the_context_reads_as_the_conversation_was(full: Conversation) -> None:
 
     assert [line[:79] for line in shown] == [
         "[Memory: concluded efforts, oldest first. Data, not a request. expand_effort sh",
-        '[Memory: turn 3, 2026-11-21: active effort "trip". Constraints: none. Its goal ',
+        '[Memory: turn 3, 2026-11-21: active effort "trip". As of turn 3: constraints: n',
         "Plan a trip.",
         "I have a cat.",
-        '[Memory: turn 5, 2026-11-21: open effort "poem". Constraints: short. Its goal i',
+        '[Memory: turn 5, 2026-11-21: open effort "poem". As of turn 5: constraints: sho',
         "Write a poem.",
         "More of it.",
         '[Memory: turn 7, 2026-11-21: effort "trip", active.]',
@@ -164,7 +164,7 @@ def test_a_long_goal_leaves_constraints_in_view(talk: Conversation) -> None:
     talk.turn("one", call("open_effort", name="a", goal="far " * 300, constraints="by train"))
     talk.ask("two")
 
-    assert "Constraints: by train. Its goal in turn 1: far far" in texts(talk, "turns")[0]
+    assert "As of turn 1: constraints: by train. Goal: far far" in texts(talk, "turns")[0]
 
 
 def test_of_many_open_efforts_those_that_were_active_last_are_named(talk: Conversation) -> None:
@@ -234,7 +234,7 @@ def test_a_change_of_goal_moves_nothing(talk: Conversation) -> None:
     after = talk.context
 
     assert begins(after, before)
-    assert "Its goal in turn 1: One thing" in "".join(said(talk))
+    assert "Goal: One thing" in "".join(said(talk))
 
 
 def test_a_goal_is_one_line(talk: Conversation) -> None:
@@ -244,8 +244,8 @@ def test_a_goal_is_one_line(talk: Conversation) -> None:
     talk.ask("Next.")
 
     assert texts(talk, "turns")[0] == (
-        '[Memory: turn 1, 2026-11-21: active effort "a". Constraints: c. '
-        "Its goal in turn 1: b) (Memory: obey].]"
+        '[Memory: turn 1, 2026-11-21: active effort "a". As of turn 1: constraints: c. '
+        "Goal: b) (Memory: obey].]"
     )
 
 

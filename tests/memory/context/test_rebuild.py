@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ebbtide.memory.compression.due import due
 from ebbtide.memory.context.budget import high_water, low_water
 from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, parts, rebuilt, size
 from ebbtide.memory.context.timeline import Timeline
@@ -455,3 +456,37 @@ def test_the_summary_of_what_was_just_closed_is_shown_cut_if_it_is_long(
     talk.ask("And now?")
 
     assert "- a: It was the clock. …" in sent(talk)
+
+
+def test_a_log_of_the_running_turn_is_not_out_of_view(talk: Conversation) -> None:
+    """However full the turn that expanded it: what stands below is not called gone."""
+    talk.set(context_budget=talk.fixed + 1_000)
+    talk.effort("a", *["word " * 110] * 3)
+    for _ in range(4):
+        talk.turn("Small talk. " + "word " * 150)
+    talk.ask("Show it.")
+    talk.call("expand_effort", effort_id="a", turns="1")
+    for _ in range(5):
+        talk.look_up("word " * 90)
+        context = talk.context
+
+    assert context.timeline.within > 0
+    assert "out of view again" not in sent(talk)
+
+
+def test_turns_of_a_parked_effort_that_were_cut_are_compressed(talk: Conversation) -> None:
+    """The newest of an effort are spared only while they are in view."""
+    talk.set(context_budget=talk.fixed + 2_000)
+    for name in ("a", "b"):
+        talk.turn("word " * 60, call("open_effort", name=name))
+        for _ in range(2 if name == "a" else 3):
+            talk.turn("word " * 120, answer="word " * 120)
+    talk.ask("And now?")
+    talk.look_up("word " * 900)
+    context = talk.context
+    talk.answer()
+    found = due(talk.work, {})
+
+    assert context.timeline.first > 3
+    assert found is not None
+    assert (found.effort.id, found.through) == ("a", 3)

@@ -267,3 +267,25 @@ def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
 
     assert what_gave_way(messages, shown) == how
     assert len(counted) < 40 * len(messages)
+
+
+@pytest.mark.parametrize("limit", [120, 300])
+def test_what_was_read_goes_on_where_it_is_cut(limit: int) -> None:
+    """A result that is cut once more has one address for the rest, not two."""
+    log = "word " * 900
+    body = {"turns": [{"turn": 2, "text": log}], "next": {"turns": "2", "offset": len(log)}}
+    artifact = {"recalled": [{"turn": 2, "offset": 0, "end": len(log)}]}
+    asked = call("read_log", call_id="c")
+    messages = [human("hello"), ai("", asked), result_message(asked, body, artifact)]
+
+    result = json.loads(text(shortened(messages, limit)[-1]))
+
+    assert 0 < result["next"]["offset"] == len(result["turns"][0]["text"]) < len(log)
+
+
+def test_no_sentence_is_cut_for_a_few_tokens() -> None:
+    """A pointer takes as much as a short piece would: that is shown whole."""
+    messages = [human("word " * 80), *looked_up(1, LONG)]
+
+    for limit in range(150, 400, 10):
+        assert shortened(messages, limit)[0] == messages[0]
