@@ -186,14 +186,14 @@ def _due(work: RunningTurn, effort: Effort, old: Compression | None, coming: int
         parked = effort.id != work.space.active
         worth = LEAST_PARKED if parked else LEAST_HIDDEN
         least = (worth if hidden else LEAST_PRESSING if pressing else LEAST) * share
-        gone = leaving(sizes, max(0, _recent(work, turns, hidden) - more), low, least)
+        gone = leaving(sizes, max(0, _recent(work, turns, hidden=hidden) - more), low, least)
         gone = within(sizes[:gone], readable_at_once(work.settings.context_budget))
     if not gone and not (old and old.stale):
         return None
     return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
 
 
-def _recent(work: RunningTurn, turns: Sequence[int], hidden: bool) -> int:
+def _recent(work: RunningTurn, turns: Sequence[int], *, hidden: bool) -> int:
     """Return how many of the newest turns stay: of an effort that is out of view, those in view."""
     last = work.view.tip.turn - RECENT_TURNS
     return sum(turn > last for turn in turns) if hidden else RECENT_TURNS

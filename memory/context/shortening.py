@@ -37,7 +37,7 @@ _LEAVING = frozenset({"concluded", "paused"})
 """What a tool says that leaves no effort active."""
 
 _SAVED = 30
-"""Tokens that a preview saves at least: its pointer alone has some 25, and a cut tears a sentence."""
+"""Tokens that a preview saves at least: its pointer has 25, and a cut tears a sentence."""
 
 _DECIDED = 400
 """Tokens that what a tool says of goal, constraints and summary of an effort may have anywhere."""
