@@ -15,7 +15,17 @@ from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.record import Owner
 from .faults import discreet
-from .home import AnySession, ConfigFile, Root, Session, User, called, configured, one_called, shown
+from .home import (
+    AnySession,
+    ConfigFile,
+    Root,
+    Session,
+    User,
+    called,
+    configured,
+    one_called,
+    session_label,
+)
 from .printable import in_line
 
 app = typer.Typer(
@@ -76,7 +86,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
             if tip is None:
                 raise SessionNotFoundError(owner.thread)
             export_markdown(archive, owner, tip, target)
-    typer.echo(in_line(f"Wrote {shown(owner)} to {target}"))
+    typer.echo(in_line(f"Wrote {session_label(owner)} to {target}"))
 
 
 @app.command("import")
@@ -113,7 +123,7 @@ def duplicate(
 
 def _told(one: Moved) -> None:
     """Print a line for a session as soon as it is there."""
-    name = f"{one.owner.user}: {shown(one.owner)}"
+    name = f"{one.owner.user}: {session_label(one.owner)}"
     said = f"{_turns(one.turns)}" if one.fresh else "there already"
     typer.echo("\n".join([in_line(f"{name}: {said}"), *map(_line, one.findings)]))
 
@@ -135,7 +145,7 @@ def _findings(archive: Archive, owner: Owner) -> tuple[Finding, ...]:
 
 
 def _verdict(archive: Archive, owner: Owner, findings: tuple[Finding, ...]) -> str:
-    name, fatal = in_line(shown(owner)), sum(finding.fatal for finding in findings)
+    name, fatal = in_line(session_label(owner)), sum(finding.fatal for finding in findings)
     if fatal:
         return f"{name}: damaged in {fatal} place{'s' if fatal > 1 else ''}"
     tip = archive.newest(owner)

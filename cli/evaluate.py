@@ -19,10 +19,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ..evaluation.errors import TapeError
-from ..evaluation.harness import Plan, Runners, left, run
+from ..evaluation.harness import Plan, Runners, run, trials_left
 from ..evaluation.judge import Judge
 from ..evaluation.matching import by_meaning, lexical
-from ..evaluation.report import Report, Row, write, written
+from ..evaluation.report import Report, Row, value_text, write
 from ..evaluation.results import REPLAYED, Setup, Store, TrialResult, append, locked, mended
 from ..evaluation.scores import COSTS, SCORES, Metric
 from ..evaluation.strategies import OURS, STRATEGIES, chosen
@@ -229,7 +229,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
 
 def _work(prepared: Ready, store: Store) -> None:
     """Run the trials that are left, under a progress bar on stderr."""
-    number = len(left(prepared.plan, store))
+    number = len(trials_left(prepared.plan, store))
     with Progress(*_BAR, console=Console(stderr=True)) as progress:
         task = progress.add_task("trials", total=number)
 
@@ -297,7 +297,7 @@ def _titled(metric: Metric, row: Row) -> str:
 
 def _cell(row: Row, metric: Metric) -> Text:
     """Return a value, and whether it meets its target."""
-    value = written(row.metrics.get(metric.name), metric.digits)
+    value = value_text(row.metrics.get(metric.name), metric.digits)
     if metric.name not in row.targets:
         return Text(value)
     met = row.targets[metric.name]

@@ -140,10 +140,10 @@ def embeddings_named(name: str | None) -> Embeddings | str | None:
         ) from error
 
 
-def shown(owner: Owner) -> str:
+def session_label(owner: Owner) -> str:
     """Return the name of a session: its thread, and its namespace if there is one.
 
-    >>> shown(Owner("ann", "t1")), shown(Owner("ann", "t1", "agent"))
+    >>> session_label(Owner("ann", "t1")), session_label(Owner("ann", "t1", "agent"))
     ('t1', 't1 (agent)')
     """
     return f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread
@@ -155,15 +155,17 @@ def called(archive: Archive, user: str, name: str | None) -> list[Owner]:
     If none of that name is listed it is taken for a thread: one that is unknown, or so damaged
     that its folder does not tell its name.
     """
-    owners = [one for one in archive.sessions(user) if name in {None, one.thread, shown(one)}]
+    owners = [
+        one for one in archive.sessions(user) if name in {None, one.thread, session_label(one)}
+    ]
     return owners if owners or name is None else [Owner(user, name)]
 
 
 def one_called(archive: Archive, user: str, name: str) -> Owner:
     """Return the only session of that name; raises `ArchiveError` if there are several."""
     owners = called(archive, user, name)
-    exact = [owner for owner in owners if shown(owner) == name] or owners
+    exact = [owner for owner in owners if session_label(owner) == name] or owners
     if len(exact) > 1:
-        names = ", ".join(repr(shown(owner)) for owner in exact)
+        names = ", ".join(repr(session_label(owner)) for owner in exact)
         raise ArchiveError(f"{name!r} is the thread of several sessions: name one of {names}")
     return exact[0]

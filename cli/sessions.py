@@ -9,7 +9,7 @@ from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.metrics import Report, TurnTokens, report
 from ..memory.record import Owner, Tip
 from ..memory.view import every_turn
-from .home import AnySession, ConfigFile, Root, User, configured, shown
+from .home import AnySession, ConfigFile, Root, User, configured, session_label
 from .printable import in_line
 from .screen import fitted
 
@@ -99,7 +99,7 @@ def _figures(*headers: str) -> list[Column]:
 
 def _cells(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
     """Return the cells of a session, as its newest branch shows it."""
-    name = shown(owner)
+    name = session_label(owner)
     try:
         tip = archive.newest(owner)
     except ArchiveFormatError:

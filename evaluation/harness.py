@@ -147,7 +147,7 @@ def quoted(template: Template, point: Point, context: Context, alike: Alike) -> 
     return found
 
 
-def kept(template: Template, point: Point, context: Context) -> float | None:
+def constraints_kept(template: Template, point: Point, context: Context) -> float | None:
     """Return the share of the constraints that stand in the context word for word.
 
     None if the template knows no constraint that holds at the point.
@@ -210,7 +210,7 @@ class Trial:
             **sizes(turns, context),
             **spent(self.tape.usage - used, self.prices),
             **quoted(self.template, point, context, self.alike),
-            "constraints_in_context": kept(self.template, point, context),
+            "constraints_in_context": constraints_kept(self.template, point, context),
         }
 
     def _probed(
@@ -315,7 +315,7 @@ class Plan:
                     yield Job(strategy=strategy, template=template.template_id, trial=trial)
 
 
-def left(plan: Plan, store: Store) -> tuple[Job, ...]:
+def trials_left(plan: Plan, store: Store) -> tuple[Job, ...]:
     """Return the trials that are not there yet, or have errors.
 
     Raises `ResultsError` if a template is another one than when its trials were run.
@@ -342,7 +342,7 @@ async def run(plan: Plan, crew: Runners, store: Store, done: Callable[[TrialResu
         store.append(result)
         done(result)
 
-    await asyncio.gather(*map(one, left(plan, store)))
+    await asyncio.gather(*map(one, trials_left(plan, store)))
 
 
 def _trial(plan: Plan, crew: Runners, job: Job) -> tuple[TrialResult, str]:

@@ -127,10 +127,10 @@ def targets(rows: Sequence[Row]) -> str:
     return _table(head, ([*_named(row), *(_verdict(row, one) for one in aimed)] for row in rows))
 
 
-def written(found: Spread | None, digits: int) -> str:
+def value_text(found: Spread | None, digits: int) -> str:
     """Return a value with its deviation, a dash for none.
 
-    >>> written(Spread(mean=0.5, deviation=0.1, least=0.4, most=0.6, trials=3), 2)
+    >>> value_text(Spread(mean=0.5, deviation=0.1, least=0.4, most=0.6, trials=3), 2)
     '0.50 ± 0.10'
     """
     if found is None:
@@ -176,7 +176,7 @@ def _named(row: Row) -> tuple[str, str]:
 
 
 def _values(row: Row, metrics: Sequence[Metric]) -> list[str]:
-    return [written(row.metrics.get(one.name), one.digits) for one in metrics]
+    return [value_text(row.metrics.get(one.name), one.digits) for one in metrics]
 
 
 def _verdict(row: Row, metric: Metric) -> str:

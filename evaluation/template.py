@@ -232,7 +232,7 @@ def shipped() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 
 
-def read(name: str) -> Template:
+def read_template(name: str) -> Template:
     """Return a template by its name or by the path of its file; raises `TemplateFileError`."""
     path = FOLDER / f"{name}.json" if name in shipped() else Path(name)
     try:
@@ -250,7 +250,7 @@ def read_all(names: Sequence[str]) -> tuple[Template, ...]:
     """Return templates; raises `TemplateFileError` if two have one id."""
     found: dict[str, Template] = {}
     for name in names:
-        template = read(name)
+        template = read_template(name)
         if template.template_id in found:
             problem = f"template_id: {template.template_id!r} is that of another template too"
             raise TemplateFileError(Path(name), problem)

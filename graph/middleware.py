@@ -45,7 +45,7 @@ from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES, schemas
 from ..nodes.application_tools import afit_call, fit_call
 from ..nodes.begin_turn import begin_turn
-from ..nodes.call_model import Call, no_calls, prepared, taken, taking_tools
+from ..nodes.call_model import Call, answer_update, no_calls, prepared, taking_tools
 from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools, waiting
@@ -336,7 +336,7 @@ class _Asked:
         ended = response.structured_response is not None
         call = replace(self.call, limit=None) if ended else self.call
         runtime, said = self.request.runtime, response.result
-        update = taken(self.state, runtime, call, said, parts=self.parts)
+        update = answer_update(self.state, runtime, call, said, parts=self.parts)
         kept = replace(response, result=update.pop("messages"))
         update.pop("context", None)
         changed = sealed(update, self.state, self.parts.archive)

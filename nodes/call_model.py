@@ -72,7 +72,7 @@ def call_model(
     call = prepared(state, runtime, parts)
     model = bound(parts, last=call.limit is not None)
     answer = model.invoke(call.messages, call.config)
-    return taken(state, runtime, call, [answer], parts=parts)
+    return answer_update(state, runtime, call, [answer], parts=parts)
 
 
 async def acall_model(
@@ -82,7 +82,7 @@ async def acall_model(
     call = await asyncio.to_thread(prepared, state, runtime, parts)
     model = bound(parts, last=call.limit is not None)
     answer = await model.ainvoke(call.messages, call.config)
-    return taken(state, runtime, call, [answer], parts=parts)
+    return answer_update(state, runtime, call, [answer], parts=parts)
 
 
 def prepared(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Call:
@@ -99,7 +99,7 @@ def prepared(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) ->
     return Call(context["messages"], config, limit if reached else None, update)
 
 
-def taken(
+def answer_update(
     state: TurnState,
     runtime: Runtime[Settings],
     call: Call,

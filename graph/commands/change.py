@@ -17,7 +17,7 @@ from ...memory.questions import Question
 from ...memory.record import Record
 from ...memory.settings import settings
 from ...memory.tokens import TokenCounter, fit_end
-from ...memory.tools.summary import around, readable
+from ...memory.tools.summary import call_overhead, readable
 from ...memory.transcript import transcript
 from ...nodes.llm.structured import ask
 from ...nodes.turn.arrivals import at_rest, told_apart
@@ -27,7 +27,7 @@ from ...nodes.turn.state import TurnState, unpacked
 from ...nodes.turn.values import sealed
 from ...prompts.loader import text as prompt
 from ..erase.erase import last_node, seed
-from .look import shown
+from .look import rehearsed
 from .threads import (
     Agent,
     Thread,
@@ -194,7 +194,7 @@ def rebuild_anchor(
     thread = opened(agent, config, agent.get_state(config), context).at_rest()
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
-    records = thread.view.turns(visible(shown(thread, config, None, context).parts))
+    records = thread.view.turns(visible(rehearsed(thread, config, None, context).parts))
     answer = ""
     if model and records:
         try:
@@ -213,7 +213,9 @@ arebuild_anchor = on_a_thread(rebuild_anchor)
 def _question(thread: Thread, records: tuple[Record, ...]) -> Question:
     settings, count = thread.settings, thread.parts.count
     told = prompt("rebuild_anchor", limit=ANCHOR_TOKENS)
-    log = quoted(records, readable(settings, around(told, quoted((), 0, count), count)), count)
+    log = quoted(
+        records, readable(settings, call_overhead(told, quoted((), 0, count), count)), count
+    )
     return Question("anchor", told, log)
 
 

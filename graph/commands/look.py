@@ -223,13 +223,13 @@ def show_context(
     message while a turn is not finished, or if that turn was killed before its message was in the
     state, and what beginning a turn raises.
     """
-    return shown(_thread(agent, config, context), config, message, context)
+    return rehearsed(_thread(agent, config, context), config, message, context)
 
 
 ashow_context = on_a_thread(show_context)
 
 
-def shown(
+def rehearsed(
     thread: Thread, config: RunnableConfig, message: str | BaseMessage | None, context: object
 ) -> ShownContext:
     """Run the first nodes of a turn on a copy of the state, so that nothing is saved."""

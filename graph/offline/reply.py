@@ -119,7 +119,7 @@ def noted(text: str) -> str:
     return f"Noted: {clipped(max(said, key=signals))}"
 
 
-def told(result: ToolMessage) -> str:
+def outcome(result: ToolMessage) -> str:
     """Tell in one sentence what a tool did."""
     text, name, body = str(result.text), result.name or "The tool", memory_result(result) or {}
     if _NOTHING_OPEN in error(result):
@@ -338,7 +338,7 @@ def _forced(
 
 
 def _said(prompt: Prompt, parts: Sequence[Clause]) -> str:
-    done = [told(result) for result in prompt.results]
+    done = [outcome(result) for result in prompt.results]
     questions = [part.text for part in parts if part.asks]
     found = prompt.found if questions else ()
     answers = [(question, answer(question, found)) for question in questions]

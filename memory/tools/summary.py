@@ -55,7 +55,7 @@ def summarise(
     effort: Effort, log: Sequence[Logged], settings: Settings, count: TokenCounter
 ) -> Asks[EffortSummary]:
     """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
-    if said(log) < CANNED_BELOW:
+    if characters_said(log) < CANNED_BELOW:
         return EffortSummary(summary=prompt("canned_summary"), importance=0)
     parts = slices(transcript(map(_seen, log)), _limit(effort, settings, count), count)
     answer = yield from _in_parts(effort, parts, settings, count)
@@ -73,14 +73,14 @@ def readable(settings: Settings, around: int) -> int:
     return max(_LEAST, min(LOG_TOKENS, settings.context_budget - around))
 
 
-def around(instructions: str, data: str, count: TokenCounter) -> int:
+def call_overhead(instructions: str, data: str, count: TokenCounter) -> int:
     """Return the tokens of a call with these two messages, whose second one takes a log in."""
     opening: Message = {"type": "system", "data": {"content": instructions}}
     asked: Message = {"type": "human", "data": {"content": data}}
     return REPLY_OVERHEAD + count_messages([opening, asked], count) + _SEAMS
 
 
-def said(log: Sequence[Logged]) -> int:
+def characters_said(log: Sequence[Logged]) -> int:
     """Count the characters of a log, without white space at the ends and the memory's own tools."""
     messages = (message for turn in log for message in turn.messages)
     return sum(len(part.strip()) for message in messages for part in countable(message))
@@ -118,7 +118,7 @@ def _limit(effort: Effort, settings: Settings, count: TokenCounter) -> int:
     empty = _question(_purpose(effort, settings, count), "", longest, settings)
     forms = (prompt("summary_as_text"), compact(EffortSummary.model_json_schema()))
     form = max(count(written) for written in forms)
-    return readable(settings, around(empty.instructions, empty.log, count) + form)
+    return readable(settings, call_overhead(empty.instructions, empty.log, count) + form)
 
 
 def _purpose(effort: Effort, settings: Settings, count: TokenCounter) -> Mapping[str, str]:

@@ -212,7 +212,7 @@ def running(state: TurnState) -> list[BaseMessage]:
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages as a group of the running turn, as the archive keeps it."""
     space = workspace(state)
-    kept = tuple(stored(message) for message in said(state, messages))
+    kept = tuple(stored(message) for message in with_hidden_blocks(state, messages))
     return Group(
         turn=space.turn,
         messages=kept,
@@ -224,7 +224,7 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     )
 
 
-def said(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
+def with_hidden_blocks(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages of the running turn with the state blocks that users do not see."""
     return with_blocks(to_dicts(messages), state.get("raw_answers", {}))
 
@@ -233,7 +233,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     """Return what the memory tools and the context work on in this run."""
     settings = run_settings(state, runtime, parts)
     space = workspace(state)
-    messages = said(state, running(state))
+    messages = with_hidden_blocks(state, running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
     owner = owner_of(state, runtime, settings)
     view = View(parts.archive, owner, before(state), now)

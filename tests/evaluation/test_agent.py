@@ -10,12 +10,12 @@ from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.errors import StrategyError
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, size, transcript
-from ebbtide.evaluation.template import Template, TemplateTurn, read, stands_in
+from ebbtide.evaluation.template import Template, TemplateTurn, read_template, stands_in
 from ebbtide.evaluation.whole_agent import BUDGET, EbbtideAgent
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import shed
 
-CODING = read("coding-session")
+CODING = read_template("coding-session")
 
 
 def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_the_calls_of_its_passes_are_told(tmp_path: Path) -> None:
 
 def test_what_is_small_is_left_alone(tmp_path: Path) -> None:
     """On a short conversation nothing is compressed: there are no quotes, and all is there."""
-    template = read("research-synthesis-001")
+    template = read_template("research-synthesis-001")
     contexts, model = lived(tmp_path, template)
     text = transcript(contexts[-1].messages)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.evaluation.results import REPLAYED
 from ebbtide.evaluation.strategies import OURS, STRATEGIES
-from ebbtide.evaluation.template import read, shipped
+from ebbtide.evaluation.template import read_template, shipped
 from tests.evaluation.answering import answer, text
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
 from tests.evaluation.conversations import plain, written
@@ -17,7 +17,7 @@ from tests.openai_server import Answer, Body, Fail, OpenAIServer, Say
 
 PEERS = {"langmem": "langmem", "deepagents": "deepagents"}
 ASKING = ("selective-salience", "ebbtide", "summarization-middleware", *PEERS)
-POINTS = {name: len(read(name).points) for name in shipped()}
+POINTS = {name: len(read_template(name).points) for name in shipped()}
 SIMPLE = ("--template", "test-simple", *MODEL)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what peers import
 

@@ -10,7 +10,7 @@ import pytest
 from ebbtide.evaluation.errors import StrategyError
 from ebbtide.evaluation.strategies import DeepAgents, LangMem, Middleware, chosen
 from ebbtide.evaluation.strategy import StrategyInputs, as_messages, size, transcript
-from ebbtide.evaluation.template import Template, read
+from ebbtide.evaluation.template import Template, read_template
 from tests.doubles import ScriptedModel
 
 PACKAGES = ("langmem", "deepagents")
@@ -47,7 +47,7 @@ def points(made: Any, template: Template, folder: Path) -> list[Any]:
 )
 def test_a_summary_and_the_last_messages(tmp_path: Path, made: Any) -> None:
     """What is left is one summary and the last six messages, word for word, at every point."""
-    template = read("long-support-case")
+    template = read_template("long-support-case")
     contexts = points(made, template, tmp_path)
     ends = [as_messages(template.until(point.turn_id))[-6:] for point in template.points]
 
@@ -61,7 +61,7 @@ def test_a_summary_and_the_last_messages(tmp_path: Path, made: Any) -> None:
 @needs("langmem")
 def test_langmem_stays_within_its_tokens(tmp_path: Path) -> None:
     """The node summarises once there are more tokens than it was told, and keeps the end."""
-    template = read("coding-session")
+    template = read_template("coding-session")
     contexts = points(LangMem, template, tmp_path)
     end = as_messages(template.turns)[-1:]
 
@@ -73,7 +73,7 @@ def test_langmem_stays_within_its_tokens(tmp_path: Path) -> None:
 @needs("langmem")
 def test_langmem_leaves_a_short_conversation(tmp_path: Path) -> None:
     """Below its tokens the node changes nothing."""
-    template = read("test-simple")
+    template = read_template("test-simple")
     (context,) = points(LangMem, template, tmp_path)
 
     assert transcript(context.messages) == transcript(as_messages(template.until(4)))

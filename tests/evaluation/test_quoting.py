@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.evaluation.quoting import ProtectedCore, SelectiveSalience, exchanges
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, recent, transcript
-from ebbtide.evaluation.template import Template, folded, read, shipped, stands_in
+from ebbtide.evaluation.template import Template, folded, read_template, shipped, stands_in
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts, ScriptedModel
 from tests.evaluation.conversations import NEWER as NEWER_PORT
@@ -17,7 +17,7 @@ RULE = "Whatever you do, do not cancel or change any order that a customer has a
 QUOTED = "The limit of 25 requests a minute was set when we began."
 NEWER = "The platform team has raised your limit to 40 requests a minute as of 11:20 today."
 INVENTED = "The moon is made of green cheese, and that is a constraint."
-SUPPORT = read("long-support-case")
+SUPPORT = read_template("long-support-case")
 
 
 def items(*quotes: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def contexts(strategy: ProtectedCore, template: Template) -> list[Context]:
 @pytest.mark.parametrize("name", shipped())
 def test_the_core_quotes_without_a_model(name: str) -> None:
     """Every quote of the core stands in a turn, the end stays as it is, and no model is asked."""
-    template, model = read(name), ScriptedModel()
+    template, model = read_template(name), ScriptedModel()
     strategy = begun(ProtectedCore, template, model)
 
     for point, context in zip(template.points, contexts(strategy, template), strict=True):

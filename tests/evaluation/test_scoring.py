@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ebbtide.evaluation.harness import kept, quoted, sizes, spent
+from ebbtide.evaluation.harness import constraints_kept, quoted, sizes, spent
 from ebbtide.evaluation.matching import lexical
 from ebbtide.evaluation.strategy import Context, as_messages, size
 from ebbtide.evaluation.tape import Usage
@@ -80,10 +80,10 @@ def test_constraints_in_the_context() -> None:
     template = shed(ground_truth={"constraints": [LIMIT, NEWER]})
     context = Context((HumanMessage("Use no more\nthan two tins."), AIMessage("Yes.")))
 
-    assert kept(template, FIRST, context) == 1.0
-    assert kept(template, SECOND, context) == 0.5
-    assert kept(shed(ground_truth={}), FIRST, context) is None
-    assert kept(shed(ground_truth={"constraints": [CHANGE]}), FIRST, context) is None
+    assert constraints_kept(template, FIRST, context) == 1.0
+    assert constraints_kept(template, SECOND, context) == 0.5
+    assert constraints_kept(shed(ground_truth={}), FIRST, context) is None
+    assert constraints_kept(shed(ground_truth={"constraints": [CHANGE]}), FIRST, context) is None
 
 
 def test_sizes() -> None:

@@ -19,10 +19,10 @@ from ebbtide.evaluation.harness import (
 from ebbtide.evaluation.matching import agreement, lexical
 from ebbtide.evaluation.scores import LONG_TURNS
 from ebbtide.evaluation.strategy import Context, as_messages, recent, size
-from ebbtide.evaluation.template import Template, folded, read, shipped, stands_in
+from ebbtide.evaluation.template import Template, folded, read_template, shipped, stands_in
 from ebbtide.memory.tokens import count
 
-TEMPLATES = {name: read(name) for name in shipped()}
+TEMPLATES = {name: read_template(name) for name in shipped()}
 LONG = {name: one for name, one in TEMPLATES.items() if len(one.turns) >= LONG_TURNS}
 ALIKE = 75
 """Percent of letters from which on two questions are near-copies."""

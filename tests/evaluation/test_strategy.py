@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from ebbtide.evaluation.errors import StrategyError
 from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory, RollingWindow, chosen
 from ebbtide.evaluation.strategy import StrategyInputs, after, as_messages, recent, transcript
-from ebbtide.evaluation.template import read, shipped
+from ebbtide.evaluation.template import read_template, shipped
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import PORT, shed
@@ -41,7 +41,7 @@ def test_the_recent_turns_go_by_their_numbers() -> None:
 @pytest.mark.parametrize("name", shipped())
 def test_the_recent_turns_are_right_at_every_point(name: str) -> None:
     """At every point the last exchanges end with the point's turn and begin with the user."""
-    template = read(name)
+    template = read_template(name)
     found = [recent(template.until(point.turn_id), 1) for point in template.points]
 
     assert [turns[-1].turn_id for turns in found] == [point.turn_id for point in template.points]
@@ -74,7 +74,7 @@ def test_full_history_loses_nothing(tmp_path: Path) -> None:
 
 def test_the_window_forgets(tmp_path: Path) -> None:
     """The last three exchanges are the context."""
-    turns = read("long-support-case").until(46)
+    turns = read_template("long-support-case").until(46)
     context = RollingWindow(means(tmp_path)).compress(turns)
 
     assert context.messages == as_messages([turn for turn in turns if turn.turn_id > 40])
@@ -124,7 +124,7 @@ def test_settings_reach_what_compresses(tmp_path: Path, name: str) -> None:
     slow = ScriptedModel(
         answers=lambda _: "All is well.", structured=lambda _: TimeoutError("no answer")
     )
-    template = read("long-support-case")
+    template = read_template("long-support-case")
     small = Settings(context_budget=3_000)
     strategy = STRATEGIES[name](StrategyInputs(slow, None, tmp_path, small))
     strategy.initialize(template.initial_setup.original_goal, [])

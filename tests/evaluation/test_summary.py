@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.evaluation.report import page, rows, spread, write, written
+from ebbtide.evaluation.report import page, rows, spread, value_text, write
 from ebbtide.evaluation.results import REPLAYED, CallCost
 from ebbtide.evaluation.scores import SCORES, Target
 from tests.evaluation.outcomes import SETUP, point, result
@@ -84,8 +84,8 @@ def test_one_trial_has_no_deviation() -> None:
     """The deviation needs two trials."""
     assert spread([0.5]).deviation is None
     assert spread([0.0, 1.0]).deviation == pytest.approx(0.5**0.5)
-    assert written(spread([0.5]), 2) == "0.50"
-    assert written(None, 2) == "–"
+    assert value_text(spread([0.5]), 2) == "0.50"
+    assert value_text(None, 2) == "–"
 
 
 def test_the_page() -> None:

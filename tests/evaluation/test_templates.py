@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.errors import TemplateFileError
-from ebbtide.evaluation.template import ProbingTasks, Template, read, read_all, shipped, stands_in
+from ebbtide.evaluation.template import (
+    ProbingTasks,
+    Template,
+    read_all,
+    read_template,
+    shipped,
+    stands_in,
+)
 from tests.evaluation.conversations import plain, written
 
 SIZES = {
@@ -33,7 +40,7 @@ def sentences(template: Template) -> list[str]:
 
 def test_these_are_shipped() -> None:
     """The shipped templates have the turns and compression points that they are said to have."""
-    found = {name: read(name) for name in shipped()}
+    found = {name: read_template(name) for name in shipped()}
 
     assert {name: (len(one.turns), len(one.points)) for name, one in found.items()} == SIZES
     assert [one.template_id for one in found.values()] == [*found]
@@ -42,7 +49,7 @@ def test_these_are_shipped() -> None:
 @pytest.mark.parametrize("name", SIZES)
 def test_the_ground_truth_is_quoted(name: str) -> None:
     """Every sentence of the ground truth stands word for word in a turn."""
-    template = read(name)
+    template = read_template(name)
     strangers = [one for one in sentences(template) if not stands_in(one, template.turns)]
 
     assert sentences(template)
@@ -52,14 +59,14 @@ def test_the_ground_truth_is_quoted(name: str) -> None:
 @pytest.mark.parametrize("name", SIZES)
 def test_every_point_has_its_truth(name: str) -> None:
     """Every compression point of a shipped template is listed, be it with nothing."""
-    template = read(name)
+    template = read_template(name)
 
     assert [*template.ground_truth_salience] == [point.key for point in template.points]
 
 
 def test_the_edge_cases_are_there() -> None:
     """The template of edge cases changes its goal, has gaps, and a point where nothing is new."""
-    template = read("test-edge-cases")
+    template = read_template("test-edge-cases")
     ids = [turn.turn_id for turn in template.turns]
 
     assert ids != [*range(1, len(ids) + 1)]
@@ -72,7 +79,7 @@ def test_the_edge_cases_are_there() -> None:
 
 def test_the_long_case_supersedes_numbers() -> None:
     """In the long case the limit of requests has three values, and the newest one holds."""
-    gone = [pair.old for pair in read("long-support-case").ground_truth.superseded]
+    gone = [pair.old for pair in read_template("long-support-case").ground_truth.superseded]
 
     assert any("25 requests" in one for one in gone)
     assert any("40 requests" in one for one in gone)
@@ -156,7 +163,7 @@ def test_an_error_names_file_and_field(tmp_path: Path, changes: dict[str, Any], 
     path = written(tmp_path, plain(**changes))
 
     with pytest.raises(TemplateFileError) as caught:
-        read(path)
+        read_template(path)
 
     assert said in str(caught.value)
     assert path in str(caught.value)
@@ -172,19 +179,19 @@ def test_a_file_that_is_no_template(tmp_path: Path, value: str) -> None:
     path = written(tmp_path, value)
 
     with pytest.raises(TemplateFileError, match=r"template\.json"):
-        read(path)
+        read_template(path)
 
 
 def test_a_file_that_is_not_there() -> None:
     """A name that is unknown is answered with the names that there are."""
     with pytest.raises(TemplateFileError, match="coding-session, incident-night-payments"):
-        read("no-such-template")
+        read_template("no-such-template")
 
 
 def test_a_folder_is_no_template(tmp_path: Path) -> None:
     """A folder is refused by its name."""
     with pytest.raises(TemplateFileError, match=tmp_path.name):
-        read(str(tmp_path))
+        read_template(str(tmp_path))
 
 
 def test_two_templates_of_one_id(tmp_path: Path) -> None:

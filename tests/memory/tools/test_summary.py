@@ -16,7 +16,7 @@ from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, count
-from ebbtide.memory.tools.summary import EffortSummary, said, summarise
+from ebbtide.memory.tools.summary import EffortSummary, characters_said, summarise
 from ebbtide.memory.transcript import transcript
 from ebbtide.prompts.loader import text as prompt
 from tests.constants import constants
@@ -64,7 +64,7 @@ def quoted(request: Question) -> str:
 )
 def test_what_was_said_is_counted(messages: list[Message], characters: int) -> None:
     """Text, calls and results count, those of the memory's own tools do not."""
-    assert said(log(messages)) == characters
+    assert characters_said(log(messages)) == characters
 
 
 @pytest.mark.parametrize("messages", [[], OWN, [human("x" * 49)], [human(" " * 400)]])
