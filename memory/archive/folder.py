@@ -20,7 +20,7 @@ from ..messages import broken
 from ..names import parted, safe_name, session_name
 from ..record import Owner, Record, Tip
 from ..salience import Compression, as_data, from_data
-from .manifest import block, entries
+from .manifest import as_yaml, entries
 from .protocol import Finding
 from .records import FORMAT, decoded, encoded, left_by, packed
 from .sql import SqlArchive
@@ -119,7 +119,7 @@ def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) ->
         lines = "".join(f"{packed(one)}\n" for one in listed)
         (target / name).write_text(lines, "utf-8", newline="\n")
     told = [entry for turn in whole.turns for entry in entries(turn.record)]
-    (target / MANIFEST).write_text(block(told), "utf-8", newline="\n")
+    (target / MANIFEST).write_text(as_yaml(told), "utf-8", newline="\n")
     _write_json(target / ERASED, [*_erased(whole.turns)])
     said = {name: getattr(owner, name) for name in _NAMES}
     reseed = None if whole.reseed is None else astuple(whole.reseed)
