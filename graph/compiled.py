@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
+from itertools import chain
 from typing import Any, cast
 
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -12,6 +14,7 @@ from langgraph.runtime import get_runtime
 from pydantic import TypeAdapter
 
 from ..memory.settings import Settings, resolve
+from ..memory.tools.toolbox import NAMES
 from ..nodes.turn.state import InputState, given, unpacked
 from ..nodes.turn.values import claimed, user_of
 
@@ -47,10 +50,12 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if _inside():
             yield from super().stream(input, config, **self._inner_keys(kwargs))
             return
-        thread = self._thread(config)
+        thread, taken = self._thread(config), given(input)
         if thread is not None:
-            self._admit(self._saver.get_tuple(thread), thread, kwargs.get("context"))
-        for chunk in super().stream(given(input), config, **self._with_keys(kwargs)):
+            found = self._saver.get_tuple(thread)
+            self._admit(found, thread, kwargs.get("context"))
+            taken = _with_results(taken, found, ensure_config(config))
+        for chunk in super().stream(taken, config, **self._with_keys(kwargs)):
             yield _without_prompt(chunk, kwargs)
 
     async def astream(
@@ -66,6 +71,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             if thread is not None:
                 found = await self._saver.aget_tuple(thread)
                 self._admit(found, thread, kwargs.get("context"))
+                taken = _with_results(taken, found, ensure_config(config))
         keys = self._inner_keys(kwargs) if inside else self._with_keys(kwargs)
         run = super().astream(taken, config, **keys)
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
@@ -130,6 +136,23 @@ def _without_prompt(chunk: Any, kwargs: Mapping[str, Any]) -> Any:
 
 def _cut(values: Any) -> Any:
     return {key: value for key, value in values.items() if key != "context"}
+
+
+def _with_results(given: Any, found: CheckpointTuple | None, config: RunnableConfig) -> Any:
+    """Return the input of a run with what tools answered that ran beside one that was interrupted.
+
+    LangGraph keeps that for who resumes, and drops it when a new message comes. Results of memory
+    tools stay away, as what they changed in the memory does.
+    """
+    older = "checkpoint_id" in config["configurable"]
+    if found is None or older or not isinstance(given, Mapping) or "messages" not in given:
+        return given
+    wrote = [value for _, key, value in found.pending_writes or () if key == "messages"]
+    flat = chain.from_iterable(one if isinstance(one, list) else [one] for one in wrote)
+    results = [one for one in flat if isinstance(one, ToolMessage) and one.name not in NAMES]
+    said = given["messages"]
+    new = said if isinstance(said, list) else [said]
+    return {**given, "messages": [*results, *new]} if results else given
 
 
 def _inside() -> bool:

@@ -16,6 +16,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
 from ebbtide import DiskArchive, MemoryState, build_memory_graph
+from ebbtide.memory.messages import text
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call, together
 from tests.test_complaints import orphans
@@ -208,6 +209,29 @@ async def test_a_tool_that_answers_directly_ends_the_turn(tmp_path: Path) -> Non
 
     assert [state["messages"][-1].text for state in states] == ["one", "two", "three"]
     assert [record.status for record in here.records(states[-1])] == ["done"] * 3
+    assert orphans(here.last) == 0
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_what_ran_beside_a_tool_that_waits_is_kept(tmp_path: Path, way: str) -> None:
+    """With a new message instead of an answer the call that waits has no result; the others do."""
+    both = together(call("approve", what="pay"), call("where"), call("open_effort", name="a"))
+    here = talk(tmp_path, [both, "so be it"], tools=[approve, where])
+    here.say("pay")
+
+    if way == "sync":
+        state = here.say("Forget it")
+    else:
+        state = await here.agent.ainvoke({"messages": "Forget it"}, THREAD)
+
+    broken, _ = here.records(state)
+    said = {m["data"]["name"]: text(m) for m in broken.messages if m["type"] == "tool"}
+    assert said["where"] == "turn 1 of t, call_2_where"
+    assert "No result was kept" in said["approve"]
+    assert ("No result was kept" in said["open_effort"], state["memory"]["open_efforts"]) == (
+        True,
+        {},
+    )
     assert orphans(here.last) == 0
 
 
