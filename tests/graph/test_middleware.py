@@ -440,6 +440,44 @@ async def test_the_asynchronous_path_is_the_same(tmp_path: Path) -> None:
     assert shown.turn == 3
 
 
+async def test_all_of_it_in_an_asynchronous_run(tmp_path: Path) -> None:
+    """Approval, redaction, retries, limits, structured output and own schemas work together."""
+    asked: list[int] = []
+
+    @tool
+    def add_up(a: int, b: int) -> int:
+        """Add two numbers."""
+        asked.append(a)
+        if len(asked) == 1:
+            raise ConnectionError("gone")
+        return a + b
+
+    others = [
+        PIIMiddleware("email", strategy="redact"),
+        HumanInTheLoopMiddleware({"add_up": True}),
+        ModelRetryMiddleware(max_retries=2, initial_delay=0.01, jitter=False),
+        ToolRetryMiddleware(max_retries=2, initial_delay=0.01, jitter=False),
+        ModelCallLimitMiddleware(run_limit=9),
+    ]
+    both = together(call("open_effort", name="sums"), call("add_up", a=1, b=2))
+    script = [ConnectionError("busy"), both, call("Sum", value=3)]
+    own: Any = {"tools": [add_up], "response_format": ToolStrategy(Sum), "state_schema": Shop}
+    given: Any = {"messages": "I am ann@example.com. Add.", "cart": ["tea"]}
+    resume: Any = Command(resume={"decisions": [{"type": "approve"}]})
+
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
+        here = made(tmp_path, saver, script, *others, context_schema=Tenant, **own)
+        waiting = await here.agent.ainvoke(given, THREAD, context=Tenant("ann"))
+        state = await here.agent.ainvoke(resume, THREAD, context=Tenant("ann"))
+
+    (record,) = here.records(state)
+    assert waiting["__interrupt__"]
+    assert (asked, state["structured_response"], state["cart"]) == ([1, 1], Sum(value=3), ["tea"])
+    assert (record.status, text(record.messages[0])) == ("done", "I am [REDACTED_EMAIL]. Add.")
+    assert state["memory"]["active_effort"] == "sums"
+    assert state["memory"]["position"]["session"]["user"] == "ann"
+
+
 def test_another_agent_of_the_same_process_is_not_confused(tmp_path: Path) -> None:
     """One middleware in two agents: each is sent its own prompt and tools."""
     archive = DiskArchive(tmp_path / "archive", durable=False)
