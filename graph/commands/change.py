@@ -6,12 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import StateSnapshot
 
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest
 from ...memory.context.timeline import Part
-from ...memory.errors import CommandError, SessionNotFoundError, StateError, TipNotFoundError
+from ...memory.errors import (
+    CommandError,
+    SessionNotFoundError,
+    SettingsError,
+    StateError,
+    TipNotFoundError,
+)
 from ...memory.messages import fenced
 from ...memory.questions import Question
 from ...memory.record import Record
@@ -26,20 +31,18 @@ from ...nodes.turn.settling import settle
 from ...nodes.turn.state import TurnState, unpacked
 from ...nodes.turn.values import sealed
 from ...prompts.loader import text as prompt
-from ..erase.erase import last_node, seed
-from .look import rehearsed
+from ..build import MemoryGraph
+from ..erase.erase import seed, write
+from .look import rehearsed, thread_at
 from .threads import (
     Agent,
     Thread,
-    collaborators_of,
     holder,
     named,
     newest_config,
     on_a_thread,
-    opened,
     owner_in,
     parts_of,
-    saver_of,
     tip_named,
 )
 
@@ -97,6 +100,20 @@ def quoted(records: Sequence[Record], limit: int, count: TokenCounter) -> str:
     return fenced("conversation", log[fit_end(log, limit, count) :])
 
 
+def _node(agent: Agent) -> str:
+    """Return the node of a larger graph in which the agent stands, "" for an agent alone.
+
+    Raises `SettingsError` if that graph keeps nothing of the memory.
+    """
+    path, inner = holder(agent)
+    if path and not (isinstance(inner.builder, MemoryGraph) and "memory" in agent.channels):
+        raise SettingsError(
+            "the graph around the agent keeps messages alone: mix MemoryState into its state, with "
+            "an agent of create_memory_agent in it"
+        )
+    return path.partition("|")[0]
+
+
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     """Set how many ambient turns this thread keeps in its context; 0 is all, None the settings'.
 
@@ -105,9 +122,9 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     Raises `SettingsError` if it is out of range, `TurnRunningError` if a turn is not finished.
     """
     window = None if turns is None else settings(ambient_window=turns).ambient_window
-    collaborators_of(agent)
-    thread = opened(agent, config, agent.get_state(config)).at_rest()
-    agent.update_state(config, thread.changed(window=window), as_node=last_node(agent))
+    node = _node(agent)
+    thread = thread_at(agent, config).at_rest()
+    write(agent, config, thread.changed(window=window), node)
 
 
 aset_window = on_a_thread(set_window)
@@ -120,15 +137,14 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     branch beside it. A turn that is not finished is archived as aborted and left behind. Raises
     `CommandError` if there is no turn, or no older checkpoint to go back to.
     """
-    collaborators_of(agent)
-    older = agent.get_state(config)
-    thread = opened(agent, config, older)
+    node = _node(agent)
+    older, thread = agent.get_state(config), thread_at(agent, config)
     if not thread.turn:
         raise CommandError("there is no turn to undo")
     while not _precedes(older, thread):
         older = agent.get_state(_parent(older, thread))
-    _keep(thread, saver_of(agent).get_tuple(config))
-    agent.update_state(older.config, {}, as_node=last_node(agent))
+    _keep(thread)
+    write(agent, older.config, {}, node)
     return _turn(older)
 
 
@@ -151,11 +167,11 @@ def _parent(older: StateSnapshot, thread: Thread) -> RunnableConfig:
     return older.parent_config
 
 
-def _keep(thread: Thread, kept: CheckpointTuple | None) -> None:
+def _keep(thread: Thread) -> None:
     """Archive what there is of an unfinished turn, so that none of its messages is lost."""
     if at_rest(thread.state):
         return
-    state, archive = thread.whole(kept).state, thread.parts.archive
+    state, archive = thread.state, thread.parts.archive
     found = told_apart(state)
     settled = settle(state, thread.owner, found, archive)
     if found.new:
@@ -190,8 +206,8 @@ def rebuild_anchor(
     time travel; a thread that is rebuilt from the archive has the last one that a turn wrote.
     Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not finished.
     """
-    collaborators_of(agent)
-    thread = opened(agent, config, agent.get_state(config), context).at_rest()
+    node = _node(agent)
+    thread = thread_at(agent, config, context).at_rest()
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
     records = thread.view.turns(visible(rehearsed(thread, config, None, context).parts))
@@ -203,7 +219,7 @@ def rebuild_anchor(
             _log.warning("the model gave no anchor: %s", error)
     update, rebuilt = _rebuilt(thread, records, answer)
     if update:
-        agent.update_state(config, update, as_node=last_node(agent))
+        write(agent, config, update, node)
     return rebuilt
 
 

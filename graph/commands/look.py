@@ -64,7 +64,7 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     Raises `CommandError` if there is no such page, and like the others here `SessionNotFoundError`
     if nothing was said on the thread, or by another user.
     """
-    thread = _thread(agent, config)
+    thread = thread_at(agent, config)
     turn = thread.tip.turn
     if not 1 <= page <= pages(turn):
         raise CommandError(f"there is no page {page}: the pages are 1-{pages(turn)}")
@@ -77,7 +77,7 @@ amessages = on_a_thread(messages)
 
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
     """Return what the tool `effort_status` answers: `efforts`, and `more` if there are more."""
-    return effort_status(_work(_thread(agent, config)), Nothing())[1]
+    return effort_status(_work(thread_at(agent, config)), Nothing())[1]
 
 
 aefforts = on_a_thread(efforts)
@@ -96,7 +96,7 @@ def transcript(
     """
     if turns < 1 or (before is not None and before < 1):
         raise CommandError(f"turns={turns}, before={before}: give numbers from 1 on")
-    thread = _thread(agent, config)
+    thread = thread_at(agent, config)
     now = unarchived(thread.state)
     newest_turn = thread.tip.turn + bool(now)
     last = newest_turn if before is None else min(newest_turn, before - 1)
@@ -127,7 +127,7 @@ def _marked(message: BaseMessage, turn: int, status: str) -> BaseMessage:
 
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
     """Return what the tool `search_efforts` answers; such a search is not counted."""
-    work = _work(_thread(agent, config))
+    work = _work(thread_at(agent, config))
     found: Mapping[str, Any] = search_efforts(work, Search(query=query))[1]
     return found
 
@@ -137,14 +137,14 @@ asearch = on_a_thread(search)
 
 def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of the state's lineage."""
-    thread = _thread(agent, config)
+    thread = thread_at(agent, config)
     return report(every_turn(thread.parts.archive, thread.owner, thread.tip))
 
 
 astats = on_a_thread(stats)
 
 
-def _thread(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
+def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
     """Return the thread of an agent or of a graph around it, which may keep nothing but messages.
 
     In the middle of a turn the agent's own state is newer than that of the graph around it.
@@ -223,7 +223,7 @@ def show_context(
     message while a turn is not finished, or if that turn was killed before its message was in the
     state, and what beginning a turn raises.
     """
-    return rehearsed(_thread(agent, config, context), config, message, context)
+    return rehearsed(thread_at(agent, config, context), config, message, context)
 
 
 ashow_context = on_a_thread(show_context)

@@ -54,19 +54,26 @@ def last_node(agent: Agent) -> str:
     return next(hooks, "compress")
 
 
-def seed(
-    agent: Agent, config: RunnableConfig, values: dict[str, Any], node: str = ""
+def write(
+    agent: Agent, config: RunnableConfig, update: dict[str, Any], node: str = ""
 ) -> RunnableConfig:
-    """Write a whole state as the newest of a thread, and return its config.
+    """Write an update in the name of the last node of a turn, and return the config.
 
     `node` is the one of a larger graph in which the agent stands, where nothing follows then.
     """
+    written = agent.update_state(config, update, as_node=node or last_node(agent))
+    return agent.update_state(written, None, as_node=END) if node else written
+
+
+def seed(
+    agent: Agent, config: RunnableConfig, values: dict[str, Any], node: str = ""
+) -> RunnableConfig:
+    """Write a whole state as the newest of a thread, as `write` does."""
     reduced = {
         key for key, one in agent.channels.items() if isinstance(one, BinaryOperatorAggregate)
     }
     written = {key: Overwrite(v) if key in reduced else v for key, v in values.items()}
-    seeded = agent.update_state(config, written, as_node=node or last_node(agent))
-    return agent.update_state(seeded, None, as_node=END) if node else seeded
+    return write(agent, config, written, node)
 
 
 def replace_all(

@@ -1,22 +1,32 @@
 """Going back one turn: a fork, so that nothing is lost."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import MessagesState
 
-from ebbtide import CommandError, SessionNotFoundError, commands, restore
+from ebbtide import (
+    CommandError,
+    MemoryState,
+    SessionNotFoundError,
+    SettingsError,
+    commands,
+    restore,
+)
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
-from tests.agents import THREAD, Talk, talk
+from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 from tests.faults.disks import FullDisk
 
 pytestmark = pytest.mark.usefixtures("entry")
 
 OWNER = Owner("default", "t")
+set_window = partial(commands.set_window, turns=1)
 
 
 def lived(root: Path, turns: int = 3, **options: Any) -> Talk:
@@ -232,3 +242,31 @@ async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> Non
 
         assert turns == [1, 0]
         assert (await here.agent.aget_state(THREAD)).next == ()
+
+
+def test_a_graph_around_the_agent_is_changed(tmp_path: Path) -> None:
+    """Window, anchor and undoing work on the memory that it keeps."""
+    script = ["one\n\n---STATE---\nGoal: ship\n---END STATE---", "two", "three"]
+    here = talk(tmp_path, script, checkpointer=None, entry="graph")
+    outer = inside(here, MemoryState)
+    for words in ("first", "second"):
+        outer.invoke({"messages": words}, THREAD)
+
+    source = commands.rebuild_anchor(outer, THREAD).source
+    undone = commands.undo(outer, THREAD)
+    commands.set_window(outer, THREAD, 1)
+
+    assert (source, undone, outer.get_state(THREAD).next) == ("block", 1, ())
+    state = outer.invoke({"messages": "third"}, THREAD)
+    assert (here.said(state), state["memory"]["position"]["window"]) == (["first", "third"], 1)
+
+
+@pytest.mark.parametrize("change", [commands.rebuild_anchor, set_window, commands.undo])
+def test_a_graph_that_keeps_messages_alone_says_what_it_lacks(tmp_path: Path, change: Any) -> None:
+    """There is nothing in its state that could be changed."""
+    here = talk(tmp_path, ["one"], checkpointer=None)
+    outer = inside(here, MessagesState)
+    outer.invoke({"messages": "first"}, THREAD)
+
+    with pytest.raises(SettingsError, match="mix MemoryState"):
+        change(outer, THREAD)
