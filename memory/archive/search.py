@@ -42,8 +42,8 @@ _CANDIDATES = 100
 _HEADINGS = 50
 """Efforts by their headings that are ranked too: ten for each result."""
 
-_NEAR = 100
-"""Turns by their meaning that are ranked too, as many as by words."""
+_NEAR = 50
+"""Turns by their meaning that are ranked too: ten for each result."""
 
 _DATED = 2.0
 """What a date weighs among candidates, as a term that 13 % of the turns say."""
