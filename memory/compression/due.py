@@ -31,10 +31,10 @@ LEAST_HIDDEN = 0.75
 On *long* with a budget of 4,000, 600 turns, 0.6, 0.75 and 0.9 cost 2,863, 2,792 and 2,732 a turn.
 """
 
-LEAST_PRESSING = 0.5
+LEAST_PRESSING = 0.65
 """The same where they would have to leave in the next turn.
 
-There 0.3, 0.5, 0.65 and 0.75 cost 2,864, 2,818, 2,789 and 2,794 a turn.
+There 0.5, 0.6 and 0.65 cost 2,856, 2,834 and 2,832 a turn.
 """
 
 LEAST_PARKED = 0.3
