@@ -49,10 +49,10 @@ Of LoCoMo's questions 21.0 % then have a right hint and 0.4 % of foreign ones on
 """
 
 _HEADINGS_READ = 2_000
-"""Headings that are read of one term, the newest: five for each of those that are looked up."""
+"""Headings that are read of one term, the newest: ten for each of those that are looked up."""
 
-_HEADINGS = 400
-"""Headings whose efforts are looked up, those that say most: eight for each effort that counts."""
+_HEADINGS = 200
+"""Headings whose efforts are looked up, those that say most: four for each effort that counts."""
 
 _CHANGED = select(changes.c.id, changes.c.effort, changes.c.branch, changes.c.turn).where(
     any_of(changes.c.id, "ids")
