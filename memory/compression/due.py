@@ -40,7 +40,7 @@ There 0.5, 0.6 and 0.65 cost 2,856, 2,834 and 2,832 a turn.
 LEAST_PARKED = 0.3
 """The same of an effort that is not active and had to leave: only quotes would keep it in view.
 
-On *day* of the same benchmark with a budget of 4,000, 0.3, 0.5 and 0.75 cost 1,764, 1,692 and 1,655
+On *day* of the same benchmark with a budget of 4,000, 0.3, 0.5 and 0.75 cost 1,768, 1,692 and 1,655
 tokens a turn: in conversations read by hand parked work was out of view for 20 calls with 0.75.
 """
 
