@@ -89,10 +89,10 @@ def test_what_a_tip_sees(archive: SqlArchive) -> None:
     assert archive.ambient(ANN, TIP, 10) == (1, 7)
     assert archive.effort_turns(ANN, TIP, "auth-bug") == (2, 3, 4, 5, 8)
     assert archive.turns(ANN, TIP, [4])[0].status == "erased"
-    goal = Item(Kind.GOAL, "find a work", 5, speaker="user")
-    fact = Item(Kind.FACT, "A work by the window.", 6)
+    goal = Item(Kind.GOAL, "find a desk", 5, speaker="user")
+    fact = Item(Kind.FACT, "A desk by the window.", 6)
     assert archive.compression(ANN, TIP, "büro-2") == Compression(
-        "büro-2", 7, 6, (goal, fact), "A work was sought."
+        "büro-2", 7, 6, (goal, fact), "A desk was sought."
     )
 
 
