@@ -45,10 +45,10 @@ def quote_within(
 
     What is too long is quoted as its head and an ellipsis.
     """
-    whole, free = quoted(said), limit
-    while (over := count_message(whole, count) - limit) > 0 and free > 0:
-        free = min(free, count(said)) - over
-        whole = quoted(f"{said[: fit(said, max(0, free), count)]}…")
+    whole, free = quoted(said), limit - count_message(quoted("…"), count)
+    while count_message(whole, count) > limit and free >= 0:
+        whole = quoted(f"{said[: fit(said, free, count)]}…")
+        free -= max(1, count_message(whole, count) - limit)
     return whole
 
 

@@ -47,7 +47,7 @@ tokens a turn: in conversations read by hand parked work was out of view for 20 
 RECENT_TURNS = 3
 """Newest turns of an effort that are not compressed, since they are still talked about.
 
-Of one that had to leave the context those are the last turns of the conversation.
+Of one that is not active and had to leave those are the last turns of the conversation.
 """
 
 QUOTED_SHARE = 0.5
@@ -186,17 +186,19 @@ def _due(work: RunningTurn, effort: Effort, old: Compression | None, coming: int
         parked = effort.id != work.space.active
         worth = LEAST_PARKED if parked else LEAST_HIDDEN
         least = (worth if hidden else LEAST_PRESSING if pressing else LEAST) * share
-        gone = leaving(sizes, max(0, _recent(work, turns, hidden=hidden) - more), low, least)
+        gone = leaving(
+            sizes, max(0, _recent(work, turns, out_of_view=hidden and parked) - more), low, least
+        )
         gone = within(sizes[:gone], readable_at_once(work.settings.context_budget))
     if not gone and not (old and old.stale):
         return None
     return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
 
 
-def _recent(work: RunningTurn, turns: Sequence[int], *, hidden: bool) -> int:
-    """Return how many of the newest turns stay: of an effort that is out of view, those in view."""
+def _recent(work: RunningTurn, turns: Sequence[int], *, out_of_view: bool) -> int:
+    """Return how many of an effort's newest turns stay."""
     last = work.view.tip.turn - RECENT_TURNS
-    return sum(turn > last for turn in turns) if hidden else RECENT_TURNS
+    return sum(turn > last for turn in turns) if out_of_view else RECENT_TURNS
 
 
 def _cut_next(work: RunningTurn, live: int, coming: int) -> bool:

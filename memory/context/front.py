@@ -166,8 +166,8 @@ def _memory(lines: Mapping[str, str], older: int) -> tuple[Message, ...]:
 
 def _line_limit(work: RunningTurn, room: int) -> int:
     """Return the tokens of the longest line, which is cut, so that the newest is never left out."""
-    frame = count_messages(_memory({"": ""}, 1), work.count)
-    return max(1, int(SHARES["memory"] * room) - frame)
+    frames = (count_messages(_memory({name: ""}, 9_999), work.count) for name in ("a", "s/a"))
+    return max(1, int(SHARES["memory"] * room) - max(frames))
 
 
 def _lines(work: RunningTurn, built: int, names: Sequence[str], limit: int) -> dict[str, str]:

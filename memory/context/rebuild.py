@@ -19,7 +19,16 @@ from .budget import MOST, TURN_SHARE, high_water, low_water
 from .front import anchor_part, front, summaries_within
 from .shortening import ladder
 from .timeline import Part, Timeline, Why
-from .turns import PREVIEW, as_of, newer_turns, out_of_view, past_turns, running, turn_parts
+from .turns import (
+    PREVIEW,
+    as_of,
+    is_large,
+    newer_turns,
+    out_of_view,
+    past_turns,
+    running,
+    turn_parts,
+)
 
 LAST_TURNS = 3
 """The newest turns, which are shown whatever they belong to; older ones have previews of results.
@@ -63,7 +72,7 @@ def _settled(work: RunningTurn, line: Timeline) -> Parts:
     records = work.view.turns(line.turns)
     if not records or any(map(is_qualified, (*line.summaries, *line.logs))):
         return _before(work, line)
-    if any(quoting(record.messages) for record in records):
+    if any(quoting(record.messages) or is_large(record) for record in records):
         return _before(work, line)
     anchor = work.space.anchor if line.anchor is None else line.anchor
     state_block = work.settings.anchor, *anchor.items()

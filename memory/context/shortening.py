@@ -36,6 +36,9 @@ _WORD = 40
 _LEAVING = frozenset({"concluded", "paused"})
 """What a tool says that leaves no effort active."""
 
+_NAMING = 4
+"""A fourth of a turn that is cut may say which effort it left active: the rest is what it did."""
+
 _SAVED = 30
 """Tokens that a preview saves at least: its pointer has 25, and a cut tears a sentence."""
 
@@ -267,44 +270,59 @@ def within_naming(
     """
     short = within(said, messages, limit, count)
     active = _active_after(said.messages)
-    if not active or sum(map(_decides, short)) == sum(map(_decides, messages)):
+    if active is None or [*_decisions(short)] == [*_decisions(messages)]:
         return short
-    name, *aims = (one_line(one) for one in active)
+    name, *aims = active or [""]
 
     def quoted(told: str) -> Message:
         return note(prompt("active_then", quote=fenced("effort", told, id=name)))
 
-    told = quote_within(quoted, "\n".join(aims), limit // 4, count)
-    short = (*within(said, messages, max(1, limit - count_message(told, count)), count), told)
-    return short if count_messages(short, count) <= limit else short[:-1]
+    told = note(prompt("none_active_then"))
+    if name:
+        told = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
+    less = within(said, messages, max(1, limit - count_message(told, count)), count)
+    return (*less, told) if count_messages((*less, told), count) <= limit else short
 
 
-def _active_after(messages: Sequence[Message]) -> list[str]:
+def _active_after(messages: Sequence[Message]) -> list[str] | None:
     """Return the effort that was active after these messages, its goal and its constraints.
 
-    Empty if they changed nothing, or left none active.
+    Empty if they left none active, None if they changed nothing.
     """
-    active: list[str] = []
-    asked: dict[Any, Any] = {}
+    active: list[str] | None = None
+    asked: dict[str, Any] = {}
     for message in messages:
-        asked |= {call.get("id"): call.get("args") for call in calls(message)}
+        asked |= {str(call.get("id")): call.get("args") for call in calls(message)}
         result = answered(message) if _decides(message) else {}
         name = result.get("effort_id")
-        if result.get("status") in _LEAVING:
-            active = [] if active[:1] == [name] else active
-        elif isinstance(name, str):
-            aims = result if "goal" in result else asked.get(message["data"].get("tool_call_id"))
+        if not isinstance(name, str):
+            continue
+        if str(result.get("status")) in _LEAVING:
+            other = active[0] != name if active else "active" in result
+            active = active if other else []
+        else:
+            told = asked.get(str(message["data"].get("tool_call_id")))
+            aims = result if "goal" in result else told
             active = [name, *_aims(aims if isinstance(aims, dict) else {})]
     return active
 
 
 def _aims(said: Mapping[str, Any]) -> Iterator[str]:
     """Yield goal and constraints as a call or its result has them, a line each."""
-    constraints = said.get("constraints")
-    yield from (
-        f"constraint: {one}" for one in (constraints if isinstance(constraints, list) else ())
-    )
-    yield f"goal: {said.get('goal') or 'not stated'}"
+    constraints = said.get("constraints") or ()
+    listed = [constraints] if isinstance(constraints, str) else constraints
+    for one in listed if isinstance(listed, list | tuple) else ():
+        yield f"constraint: {one_line(str(one))}"
+    yield f"goal: {one_line(str(said.get('goal') or 'not stated'))}"
+
+
+def _decisions(messages: Sequence[Message]) -> Iterator[Any]:
+    """Yield what decides which effort is active: calls as they are shown, and their results."""
+    for message in messages:
+        deciding = (call for call in calls(message) if call.get("name") in DECIDING)
+        yield from ((call["name"], call.get("args")) for call in deciding)
+        if _decides(message):
+            yield "done"
 
 
 def _decides(message: Message) -> bool:

@@ -12,7 +12,7 @@ from ..anchor import rendered as rendered_fields
 from ..clock import day_of
 from ..efforts import Effort, as_shown
 from ..errors import ToolError
-from ..messages import Message, fenced, text
+from ..messages import Message, calls, fenced, text
 from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
 from ..running_turn import RunningTurn
@@ -25,8 +25,11 @@ from .notes import hint_lines
 from .shortening import Limits, previewed, within, within_naming
 from .timeline import Part, PartName, Timeline
 
-_LARGE = 10_000
-"""Tokens of a turn that is laid out anew each time, lest a few of them fill the memory."""
+_LARGE = 20_000
+"""Characters of a turn that is laid out anew each time, lest a few of them fill the memory.
+
+The archive holds no records of 50,000: each reading gives another one, which no key would match.
+"""
 
 _LISTED = 60
 """Characters of the list of turns that are out of view."""
@@ -173,8 +176,9 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 def has_long_results(work: RunningTurn, record: Record) -> bool:
     """Tell whether a result of a turn is shown by its preview once it is older."""
-    results = (message for message in work.view.messages(record) if message["type"] == "tool")
-    return any(work.count(text(message)) > PREVIEW for message in results)
+    said = as_said(work, record)
+    seen = as_past(said.messages)
+    return previewed(said, seen, Limits(PREVIEW), work.count) != seen
 
 
 def purpose(effort: Effort) -> dict[str, str]:
@@ -198,11 +202,17 @@ def _committed(
     key = id(record), work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
     # The record stands beside its parts, so that no other one has its id as long as they do.
     found = work.laid_out.get(key) or ((record,), turn_parts(work, as_said(work, record), line))
-    if sum(one.tokens for one in found[1]) < _LARGE:
+    if not is_large(record):
         work.laid_out.put(key, found)
     both = [*([part(work, before, turn)] if before else []), *found[1]]
     messages = chain.from_iterable(one.messages for one in both)
     return [Part("turns", (*messages,), sum(one.tokens for one in both), turn)] if both else []
+
+
+def is_large(record: Record) -> bool:
+    """Tell whether a turn is laid out anew each time."""
+    said = (len(text(m)) + sum(len(str(c.get("args"))) for c in calls(m)) for m in record.messages)
+    return sum(said) > _LARGE
 
 
 def _says_all(record: Record, line: Timeline) -> bool:

@@ -490,3 +490,48 @@ def test_turns_of_a_parked_effort_that_were_cut_are_compressed(talk: Conversatio
     assert context.timeline.first > 3
     assert found is not None
     assert (found.effort.id, found.through) == ("a", 3)
+
+
+@pytest.mark.parametrize("tool_name", ["switch_effort", "close_effort"])
+def test_that_none_is_active_is_said_where_its_call_is_left_out(
+    talk: Conversation, tool_name: str
+) -> None:
+    """The marker above still calls the effort active, as it was when the turn began."""
+    talk.set(context_budget=talk.fixed + 1_000)
+    talk.turn("Begin.", OPENING)
+    talk.ask("Stop.")
+    talk.call(tool_name, effort_id="")
+    for _ in range(60):
+        talk.look_up("word " * 30)
+        context = talk.context
+
+    assert context.timeline.within > 0
+    assert "no effort is active after what is left out" in sent(talk)
+
+
+@pytest.mark.parametrize("status", [["opened"], {"a": 1}, None, "opened"])
+def test_what_no_tool_said_of_an_effort_breaks_nothing(talk: Conversation, status: Any) -> None:
+    """A client may write any result; the turn is folded all the same."""
+    talk.set(context_budget=talk.fixed + 1_000)
+    talk.ask("Begin.")
+    asked = call("open_effort", call_id="c", name="a", goal="g", constraints="never on a Friday")
+    result = json.dumps({"status": status, "effort_id": "a"})
+    talk.messages += (ai("", asked), tool("c", result, "open_effort"))
+    for _ in range(60):
+        talk.look_up("word " * 30)
+
+    assert "constraint: never on a Friday" in sent(talk)
+
+
+def test_a_large_turn_is_held_once(talk: Conversation) -> None:
+    """Records that the archive reads anew each time leave nothing behind in the cache."""
+    talk.ask("Look.")
+    talk.look_up("".join(f"{number:x} " for number in range(30_000)))
+    talk.answer()
+    talk.ask("And?")
+    held = []
+    for _ in range(4):
+        assert talk.context.report["total"] > 0
+        held.append(len(talk.laid_out._held))
+
+    assert held[0] == held[-1]

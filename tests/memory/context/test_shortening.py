@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.context.shortening import within
+from ebbtide.memory.context.shortening import within, within_naming
 from ebbtide.memory.messages import Message, calls, text, unquoted
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count_messages
@@ -289,3 +289,17 @@ def test_no_sentence_is_cut_for_a_few_tokens() -> None:
 
     for limit in range(150, 400, 10):
         assert shortened(messages, limit)[0] == messages[0]
+
+
+@pytest.mark.parametrize("limit", [560, 640])
+def test_constraints_of_a_call_that_is_cut_are_said(limit: int) -> None:
+    """Long arguments are shortened before rounds are folded: what they said stands in the note."""
+    rules = [f"rule {number} holds for good" for number in range(12)]
+    asked = call("open_effort", call_id="o", name="a", goal="word " * 900, constraints=rules)
+    done = tool("o", '{"status":"opened","effort_id":"a"}', "open_effort")
+    messages = [human("hello"), ai("", asked), done, *looked_up(1, LONG)]
+
+    shown = within_naming(Group(7, tuple(messages), ""), messages, limit, count_words)
+
+    assert all(rule in text(shown[-1]) for rule in rules)
+    assert count_messages(shown, count_words) <= limit
