@@ -22,7 +22,7 @@ from .timeline import Part, Timeline, Why
 from .turns import (
     PREVIEW,
     as_of,
-    is_large,
+    held,
     newer_turns,
     out_of_view,
     past_turns,
@@ -72,15 +72,14 @@ def _settled(work: RunningTurn, line: Timeline) -> Parts:
     records = work.view.turns(line.turns)
     if not records or any(map(is_qualified, (*line.summaries, *line.logs))):
         return _before(work, line)
-    if any(quoting(record.messages) or is_large(record) for record in records):
+    if any(quoting(record.messages) for record in records):
         return _before(work, line)
     anchor = work.space.anchor if line.anchor is None else line.anchor
     state_block = work.settings.anchor, *anchor.items()
     place = work.view.owner, work.view.tip.branch, work.room, work.count
     # Whatever is erased or compressed in a session, its records are read anew: they are others.
     key = place, state_block, line.shape, (*map(id, records),)
-    found = work.laid_out.get(key) or (records, _before(work, line))
-    return (*work.laid_out.put(key, found)[1],)
+    return (*held(work, key, records, lambda: _before(work, line)),)
 
 
 def _before(work: RunningTurn, line: Timeline) -> Parts:

@@ -1,7 +1,7 @@
 """The turns as the context shows them: real messages, with markers, hints and logs brought back."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 from typing import Any, TypeAlias
@@ -177,6 +177,10 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
 def has_long_results(work: RunningTurn, record: Record) -> bool:
     """Tell whether a result of a turn is shown by its preview once it is older."""
     said = as_said(work, record)
+    results = (message for message in said.messages if message["type"] == "tool")
+    # Most turns have none that is long: only of the others the previews are made.
+    if all(work.count(text(message)) <= PREVIEW for message in results):
+        return False
     seen = as_past(said.messages)
     return previewed(said, seen, Limits(PREVIEW), work.count) != seen
 
@@ -200,17 +204,31 @@ def _committed(
         return turn_parts(work, as_said(work, record), line, before)
     turn = record.turn
     key = id(record), work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
-    # The record stands beside its parts, so that no other one has its id as long as they do.
-    found = work.laid_out.get(key) or ((record,), turn_parts(work, as_said(work, record), line))
-    if not is_large(record):
-        work.laid_out.put(key, found)
-    both = [*([part(work, before, turn)] if before else []), *found[1]]
+    found = held(work, key, (record,), lambda: turn_parts(work, as_said(work, record), line))
+    both = [*([part(work, before, turn)] if before else []), *found]
     messages = chain.from_iterable(one.messages for one in both)
     return [Part("turns", (*messages,), sum(one.tokens for one in both), turn)] if both else []
 
 
-def is_large(record: Record) -> bool:
-    """Tell whether a turn is laid out anew each time."""
+def held(
+    work: RunningTurn,
+    key: Hashable,
+    records: Sequence[Record],
+    lay_out: Callable[[], Sequence[Part]],
+) -> Sequence[Part]:
+    """Return what is laid out of records, once for each key, but anew if one of them is large.
+
+    The records stand beside it, so that no others have their ids as long as they do.
+    """
+    found = work.laid_out.get(key)
+    if found is None:
+        found = records, lay_out()
+        if not any(map(_is_large, records)):
+            work.laid_out.put(key, found)
+    return found[1]
+
+
+def _is_large(record: Record) -> bool:
     said = (len(text(m)) + sum(len(str(c.get("args"))) for c in calls(m)) for m in record.messages)
     return sum(said) > _LARGE
 
