@@ -30,7 +30,7 @@ from ...nodes.turn.settling import ToolCommand, answering, calling, question
 from ...nodes.turn.state import AgentState, MemoryState
 from ..build import one
 from ..middleware import middleware_of
-from .threads import Agent, collaborators_of, newest_config, on_a_thread, opened
+from .threads import Agent, newest_config, on_a_thread, opened, parts_with_saver
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def order(
     Raises `CommandError` if the tool does, `TurnRunningError` if a turn is not finished, and what a
     turn raises. No turn of the thread may run meanwhile.
     """
-    parts = collaborators_of(agent)
+    parts = parts_with_saver(agent)
     found = opened(agent, config, agent.get_state(config), context).at_rest().values
     values = {**found, "messages": [*found.get("messages", []), question(what)]}
     ran = _rehearsal(parts, agent.store, what).invoke(

@@ -48,11 +48,11 @@ from ..build import MemoryGraph, one
 from .threads import (
     Agent,
     Thread,
-    collaborators_of,
     holder,
     newest_config,
     on_a_thread,
     opened,
+    parts_with_saver,
     saver_of,
     thread_of,
 )
@@ -151,7 +151,7 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
     """
     path, inner = holder(agent)
     if not path:
-        collaborators_of(agent)
+        parts_with_saver(agent)
         found = agent.get_state(config)
         return _whole(agent, opened(agent, config, found, context), found)
     saver_of(agent)

@@ -126,7 +126,7 @@ def _begins(node: str) -> bool:
     return node in {START, "begin_turn"} or node.endswith(".before_agent")
 
 
-def collaborators_of(agent: Agent) -> AgentParts:
+def parts_with_saver(agent: Agent) -> AgentParts:
     """Return the parts of an agent; raises `SettingsError` if it has no checkpointer."""
     parts = parts_of(agent)
     if not agent.checkpointer:
@@ -174,7 +174,7 @@ def opened(
     Raises `SessionNotFoundError` if it belongs to another user, `TipNotFoundError` if its state is
     of another archive.
     """
-    collaborators_of(agent)
+    parts_with_saver(agent)
     return thread_of(agent, config, found, context)
 
 
