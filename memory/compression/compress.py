@@ -4,7 +4,7 @@ The steps are extract, verify, merge with what was quoted before, summarise, reb
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -39,13 +39,13 @@ class Compressed:
 class Chosen:
     """Items of new turns, how they were found, what became of each quote, and why by rules.
 
-    `gone` are the keys of items that leave, and of what superseded them.
+    `gone` are the keys of items that leave, each with that of what superseded it.
     """
 
     items: tuple[Item, ...]
     method: Method
     verdicts: tuple[Verdict, ...] = ()
-    gone: Mapping[str, str] = field(default_factory=dict)
+    gone: tuple[tuple[str, str], ...] = ()
     fallback: str = ""
 
 
@@ -119,18 +119,22 @@ def choose(
 
 def _gone(
     chosen: Selection, verdicts: Sequence[Verdict], turns: Sequence[Logged]
-) -> Mapping[str, str]:
-    """Return by key what supersedes each quote that is done or that a new one revises.
+) -> tuple[tuple[str, str], ...]:
+    """Return the keys of quotes that a new one revises or that are done, each with what does so.
 
-    What was made up revises nothing.
+    What was made up revises nothing; of what is said to be both a new one decides.
     """
-    named = [*chosen.kept, *(verdict.item for verdict in verdicts)]
     over = done_in(turns[0].turn, turns[-1].turn) if turns else ""
-    pairs = [(named[number - 1], over) for number in chosen.done]
-    for one, verdict in zip(chosen.new, verdicts, strict=True):
-        if verdict.item:
-            pairs += [(named[number - 1], verdict.item.key) for number in one.replaces]
-    return {item.key: by for item, by in pairs if item}
+    revised = [
+        (number, verdict.item.key)
+        for one, verdict in zip(chosen.new, verdicts, strict=True)
+        if verdict.item
+        for number in one.replaces
+    ]
+    done = [(number, over) for number in chosen.done if number not in dict(revised)]
+    named = [*chosen.kept, *(verdict.item for verdict in verdicts)]
+    pairs = [(named[number - 1], by) for number, by in (*done, *revised)]
+    return tuple((item.key, by) for item, by in pairs if item)
 
 
 def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:

@@ -3,11 +3,10 @@
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from threading import Lock
-from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -98,18 +97,18 @@ def merged(
     new: Sequence[Item],
     alike: Likeness,
     threshold: float,
-    gone: Mapping[str, str] = MappingProxyType({}),
+    gone: Iterable[tuple[str, str]] = (),
 ) -> Merged:
     """Merge new items into old ones; only the new are compared, with all that is current.
 
-    First leaves what a model named: `gone` has the keys of items, and of what superseded them. Of
-    two that say the same and are more alike than `threshold` the shorter stays, the older of two
+    First leaves what a model named: `gone` are the key of an item and of what superseded it. Of two
+    that say the same and are more alike than `threshold` the shorter stays, the older of two
     equally long ones, with the stronger of their kinds. What left is kept with `superseded_by`, to
     hold again if the turn of the other one is erased.
 
     >>> old = Item(Kind.FACT, "Max upload is 10 MB.", 1)
     >>> new = Item(Kind.FACT, "Max upload is now 25 MB.", 2)
-    >>> made = merged([old], [new], lexical, 0.85, {old.key: new.key})
+    >>> made = merged([old], [new], lexical, 0.85, [(old.key, new.key)])
     >>> [(item.quote, item.superseded_by == new.key) for item in made.items]
     [('Max upload is 10 MB.', True), ('Max upload is now 25 MB.', False)]
     """
@@ -128,17 +127,23 @@ def merged(
     return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
 
 
-def _left(pool: dict[str, Item], gone: Mapping[str, str]) -> Iterator[Merge]:
-    """Take out what is done, or superseded by an item that holds; no output lifts a rule."""
-    for key, by in gone.items():
+def _left(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Iterator[Merge]:
+    """Take out what is done or superseded; no output lifts a rule, and nothing its own heir."""
+    for key, by in gone:
         item, heir = pool.get(key), pool.get(by)
-        if item is None or item.superseded_by or key == by or not (heir or is_done(by)):
+        if item is None or item.superseded_by or not (heir or is_done(by)) or _end(pool, by) == key:
             continue
         printed = heir is not None and (heir.kind is Kind.OUTPUT or heir.speaker == "tool")
-        if (heir and heir.superseded_by) or (printed and item.kind not in _LOOKED_UP):
-            continue
-        pool[key] = replace(item, superseded_by=by)
-        yield Merge(by, key, "superseded" if heir else "done")
+        if not (printed and item.kind not in _LOOKED_UP):
+            pool[key] = replace(item, superseded_by=by)
+            yield Merge(by, key, "superseded" if heir else "done")
+
+
+def _end(pool: Mapping[str, Item], key: str) -> str:
+    """Return where a chain of superseders leads."""
+    while (item := pool.get(key)) and item.superseded_by:
+        key = item.superseded_by
+    return key
 
 
 def _united(pool: dict[str, Item], one: Item, other: Item, likeness: float) -> Merge:

@@ -21,8 +21,8 @@ def current(items: tuple[Item, ...], *erased: int) -> list[str]:
 def test_what_was_revised_twice_does_not_come_back() -> None:
     """Without the first revision the second one still holds over what was said at first."""
     first, second, third = LIMITS
-    items = merged([first], [second], lexical, 0.85, {first.key: second.key}).items
-    items = merged(items, [third], lexical, 0.85, {second.key: third.key}).items
+    items = merged([first], [second], lexical, 0.85, [(first.key, second.key)]).items
+    items = merged(items, [third], lexical, 0.85, [(second.key, third.key)]).items
 
     assert current(items, 2) == ["Max upload is now 50 MB."]
     assert current(items, 3) == ["Max upload is now 25 MB."]

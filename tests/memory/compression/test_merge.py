@@ -97,15 +97,15 @@ def test_the_kept_item_has_the_stronger_kind() -> None:
     assert kept == replace(fact, kind=Kind.CONSTRAINT)
 
 
-def named(*pairs: tuple[Item, Item]) -> dict[str, str]:
+def named(*pairs: tuple[Item, Item]) -> list[tuple[str, str]]:
     """Return what a model names: each first item is revised by the second one."""
-    return {old.key: new.key for old, new in pairs}
+    return [(old.key, new.key) for old, new in pairs]
 
 
 def test_what_a_model_names_leaves() -> None:
     """A quote that is revised or done is kept with what took its place."""
     old, rule, new = facts("The limit is 10.", "Test first.", "The limit is 20.")
-    gone = {**named((old, new)), rule.key: done_in(3, 3)}
+    gone = [*named((old, new)), (rule.key, done_in(3, 3))]
     made = merged([old, rule], [new], lexical, 0.85, gone)
 
     assert current(made.items) == [new.quote]
@@ -164,8 +164,39 @@ def test_items_do_not_supersede_each_other() -> None:
     both = named((first, second), (second, first))
 
     assert current(merged([first], [second], lexical, 0.85, both).items) == [second.quote]
-    for gone in ({first.key: first.key}, {first.key: "nobody"}, {"nobody": first.key}):
-        assert merged([first], [], lexical, 0.85, gone) == Merged((first,), ())
+    for pair in ((first.key, first.key), (first.key, "nobody"), ("nobody", first.key)):
+        assert merged([first], [], lexical, 0.85, [pair]) == Merged((first,), ())
+
+
+@pytest.mark.parametrize("others", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+def test_a_circle_leaves_one(others: list[int]) -> None:
+    """Of items that are said to supersede each other in a circle the last one named stays."""
+    items = facts("It is 10.", "It is 25.", "It is 40.")
+    pairs = named(*((items[at], items[(at + 1) % 3]) for at in others))
+
+    made = merged([items[0]], items[1:], lexical, 0.85, pairs)
+
+    assert current(made.items) == [items[others[-1]].quote]
+
+
+def test_what_was_revised_twice_does_not_come_back() -> None:
+    """The first of three versions leaves in whatever order a model names them."""
+    first, second, third = facts("It is 10.", "It is 25.", "It is 40.")
+    versions = named((second, third), (first, second))
+    lifted = [(second.key, done_in(3, 3)), *named((first, second))]
+
+    assert current(merged([first], [second, third], lexical, 0.85, versions).items) == [third.quote]
+    assert current(merged([first], [second], lexical, 0.85, lifted).items) == []
+
+
+def test_an_output_beside_what_revises_a_rule_keeps_none() -> None:
+    """A rule that the user changed leaves, though an output is said to change it as well."""
+    rule, new = (Item(Kind.CONSTRAINT, f"At most {n} MB.", n, speaker="user") for n in (10, 25))
+    printed = Item(Kind.OUTPUT, "limit=25MB", 25, speaker="tool")
+
+    for heirs in ((new, printed), (printed, new)):
+        made = merged([rule], heirs, lexical, 0.85, named(*((rule, heir) for heir in heirs)))
+        assert current(made.items) == [heir.quote for heir in heirs]
 
 
 def test_a_known_item_is_not_merged_with_itself() -> None:
