@@ -128,15 +128,25 @@ def merged(
 
 
 def _left(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Iterator[Merge]:
-    """Take out what is done or superseded; no output lifts a rule, and nothing its own heir."""
+    """Take out what is done or superseded, as far as it may leave; nothing leads back to itself."""
     for key, by in gone:
         item, heir = pool.get(key), pool.get(by)
         if item is None or item.superseded_by or not (heir or is_done(by)) or _end(pool, by) == key:
             continue
-        printed = heir is not None and (heir.kind is Kind.OUTPUT or heir.speaker == "tool")
-        if not (printed and item.kind not in _LOOKED_UP):
+        if _may_leave(item, heir):
             pool[key] = replace(item, superseded_by=by)
             yield Merge(by, key, "superseded" if heir else "done")
+
+
+def _may_leave(item: Item, heir: Item | None) -> bool:
+    """Tell whether an item leaves for its heir, or without one because it is done.
+
+    No output lifts what somebody decided, no bare number a constraint of the user's: in the
+    recorded answers a sentence revises each that holds no longer, and none is only called done.
+    """
+    if heir is None:
+        return not (item.kind is Kind.CONSTRAINT and item.speaker == "user")
+    return item.kind in _LOOKED_UP or not (heir.kind is Kind.OUTPUT or heir.speaker == "tool")
 
 
 def _end(pool: Mapping[str, Item], key: str) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.compression.merge import Matrix, Merge, Merged, by_meaning, lexical, merged
 from ebbtide.memory.embeddings import Embedder
-from ebbtide.memory.salience import Item, Kind, done_in
+from ebbtide.memory.salience import Item, Kind, Speaker, done_in
 from tests.doubles import Concepts
 from tests.memory.pairs import Pair, Part, is_merged, pairs
 
@@ -156,6 +156,30 @@ def test_which_kind_supersedes_which(older: str, newer: str, superseded: bool) -
     made = merged([old], [new], lexical, 0.85, named((old, new)))
 
     assert bool(made.items[0].superseded_by) is superseded
+
+
+@pytest.mark.parametrize(
+    ("kind", "speaker", "leaves"),
+    [
+        ("constraint", "user", False),
+        ("constraint", "assistant", True),
+        ("constraint", "", True),
+        ("decision", "user", True),
+        ("goal", "record", True),
+    ],
+)
+def test_what_may_be_called_done(kind: str, speaker: Speaker, leaves: bool) -> None:  # noqa: FBT001 (a cell of a table)
+    """All but a constraint of the user's, which leaves only for a sentence that revises it."""
+    rule, new = (
+        Item(Kind(kind), quote, 1, speaker=speaker) for quote in ("Test first.", "Test last.")
+    )
+    done = (rule.key, done_in(2, 2))
+
+    made = merged([rule], [new], lexical, 0.85, [done])
+    revised = merged([rule], [new], lexical, 0.85, [done, *named((rule, new))])
+
+    assert bool(made.items[0].superseded_by) is leaves
+    assert revised.items[0].superseded_by == (done[1] if leaves else new.key)
 
 
 def test_items_do_not_supersede_each_other() -> None:
