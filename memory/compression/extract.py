@@ -57,8 +57,8 @@ def _kind(value: Any) -> Any:
 
 
 def _turn(value: Any) -> int | None:
-    digits = "".join(filter(str.isdecimal, str(value)))[:9]
-    return int(digits) if digits and not isinstance(value, bool) else None
+    found = re.search(r"\d{1,9}", str(value))
+    return int(found[0]) if found else None
 
 
 def _quote(value: Any) -> str:
@@ -164,8 +164,8 @@ def extract(
         answer: Extraction = yield _question(named)
         numbers = range(1, len(shown) + 1)
         for one in answer.new:
-            replaces = [number for number in one.replaces if number in numbers]
-            new.setdefault((one.quote, one.turn), one.model_copy(update={"replaces": replaces}))
+            first = new.setdefault((one.quote, one.turn), one.model_copy(update={"replaces": []}))
+            first.replaces += [number for number in one.replaces if number in numbers]
         done += [number for number in answer.done if number in numbers]
     return Selection(kept, tuple(new.values()), tuple(done))
 

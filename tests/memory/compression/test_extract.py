@@ -182,6 +182,16 @@ def test_numbers_that_name_nothing_are_dropped() -> None:
     assert ([one.replaces for one in selection.new], selection.done) == ([[1]], ())
 
 
+def test_a_quote_given_twice_revises_what_either_names() -> None:
+    """It is taken once, with the numbers of both."""
+    old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in (7, 8)]
+    twice = [Extracted(quote="Ports are shut.", replaces=[n]) for n in (1, 2)]
+
+    selection = chosen([Extraction(new=[Extracted(quote="Ports are shut."), *twice])], quoted=old)
+
+    assert [one.replaces for one in selection.new] == [[1, 2]]
+
+
 def test_a_later_part_revises_an_earlier_one() -> None:
     """What was picked of one part has the next numbers in the part after it."""
     turns = [Group(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2)]
@@ -201,12 +211,14 @@ def test_a_later_part_revises_an_earlier_one() -> None:
         ({"quote": "a", "kind": None, "turn": "last"}, ("a", Kind.FACT, None)),
         ({"quote": "a"}, ("a", Kind.FACT, None)),
         ({"quote": "a", "turn": True}, ("a", Kind.FACT, None)),
+        ({"quote": "a", "turn": 3.0}, ("a", Kind.FACT, 3)),
+        ({"quote": "a", "turn": "turn 3, line 12"}, ("a", Kind.FACT, 3)),
         ({"quote": 8443, "why": "?"}, ("8443", Kind.FACT, None)),
         ("a", ("a", Kind.FACT, None)),
     ],
 )
 def test_answers_are_read_leniently(sent: Any, item: tuple[str, Kind, int | None]) -> None:
-    """An unknown kind is a fact, a turn is its digits, and what is missing is empty."""
+    """An unknown kind is a fact, a turn its first number, and what is missing is empty."""
     given = ({"new": [sent]}, {"new": sent}, {"items": [sent]}, [sent])
     read = [Extraction.model_validate(one) for one in given]
 
