@@ -161,9 +161,11 @@ def _core(work: RunningTurn, due: Due, why: str = "") -> Chosen:
 def _aims(work: RunningTurn, due: Due, found: Goals) -> tuple[Item, ...]:
     """Return the first goal, once there is another, and the reasons of its changes, as given.
 
-    No log is searched for them, since the model wrote them in calls of the memory's own tools.
+    No log is searched for them, since the model wrote them in calls of the memory's own tools. The
+    first goal is quoted where the effort changed since the last pass: later it may have left.
     """
-    begun = work.view.log_turns(due.effort.id)[:1]
+    changed = due.old is None or due.effort.turn > due.old.turn
+    begun = work.view.log_turns(due.effort.id)[:1] if changed else ()
     aims = [(Kind.GOAL, found.original, turn) for turn in begun if found.original != found.current]
     aims += [(Kind.DECISION, why, turn) for turn, _, why in found.changes]
     cut = partial(cut_quote, limit=_longest(work), count=work.count)

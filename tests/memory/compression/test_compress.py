@@ -208,6 +208,20 @@ def test_a_model_sees_the_goals_that_are_quoted(shop: Conversation) -> None:
     assert [item.quote for item in done.made.current] == [RULE, "Nobody buys."]
 
 
+@pytest.mark.parametrize("by_rules", [False, True])
+def test_a_first_goal_that_left_is_not_quoted_again(shop: Conversation, by_rules: bool) -> None:  # noqa: FBT001 (both ways)
+    """Called done it leaves for good, also once the cap took it from what is superseded."""
+    shop.turn("Change.", call("update_goal", goal="Close it.", rationale="Nobody buys."))
+    rule = Item(Kind.CONSTRAINT, RULE, 2)
+    old = Compression("shop", 5, 5, (rule,), "They began.")
+    shop.turn("It is four.")
+    shop.set(compression="protected-core" if by_rules else "salience")
+    _, done = passed(shop, [] if by_rules else [found("It is four."), "They went on."], old)
+
+    assert done.made is not None
+    assert [item.quote for item in done.made.items] == [RULE, *["It is four."] * (not by_rules)]
+
+
 def test_a_goal_of_reopening_is_a_change_and_a_constraint_is_none(shop: Conversation) -> None:
     """What `reopen_effort` gives is a later goal; added constraints leave the goals."""
     shop.turn("Done.", call("close_effort"))
