@@ -24,7 +24,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import Any, TypeAlias
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -240,10 +240,11 @@ def _spans(chance: random.Random) -> Iterator[Turn]:
 
 
 def _names(chance: random.Random) -> Iterator[str]:
-    """Yield the names of efforts, more than a day has."""
+    """Yield the names of efforts, from the second round on with its number."""
     names = [f"{subject}-{task}" for subject in SUBJECTS for task in TASKS]
     chance.shuffle(names)
     yield from names
+    yield from (f"{name}-{number}" for number in count(2) for name in names)
 
 
 def _opening(name: str) -> Call:

@@ -230,6 +230,14 @@ def test_turn_cost(tmp_path: Path, database: Database) -> None:
         assert 0 < ours["archive statements a turn"] < 40
 
 
+def test_growth(tmp_path: Path) -> None:
+    """Each length has its row: what a turn took, and what the process and the archive hold."""
+    rows = results("growth", tmp_path, "20", "40")["rows"]
+
+    assert [row["turns"] for row in rows] == [20, 40]
+    assert all(row["CPU ms"] > 0 and row["opening ms"] > 0 for row in rows)
+
+
 def test_middleware(tmp_path: Path) -> None:
     """With the middleware no turn is lost, and the thread has fewer bytes than without it."""
     rows = results("middleware", tmp_path, "--turns", "60")["rows"]
