@@ -65,7 +65,7 @@ def main() -> None:
 def say(agent: Any, words: str) -> tuple[dict[str, Any], int]:
     """Go through a turn; return the state, and how many ambient turns the model was sent last."""
     steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
-    *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
+    *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
     asked = [one for one in sent["messages"] if one.type == "human" and one.name != "ebbtide"]
     return agent.get_state(CONFIG).values, len(asked) - 1
 

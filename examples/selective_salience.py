@@ -71,7 +71,7 @@ def main() -> None:
 def say(agent: Any, words: str) -> tuple[dict[str, Any], str]:
     """Go through a turn; return the state, and the text that the model was sent last."""
     steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
-    *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
+    *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
     return agent.get_state(CONFIG).values, "\n".join(one.text for one in sent["messages"])
 
 

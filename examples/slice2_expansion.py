@@ -61,7 +61,7 @@ def main() -> None:
 def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
     """Return for each model call of a turn the tokens by part, and the text that was sent."""
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
-    calls = [step["assemble_context"] for step in steps if "assemble_context" in step]
+    calls = [step["call_model"] for step in steps if "call_model" in step]
     tokens = (call["memory"]["context_report"]["tokens"] for call in calls)
     sizes = [[one.get(part, 0) for part in PARTS] for one in tokens]
     sent = ["\n".join(part.text for part in call["context"]["messages"]) for call in calls]

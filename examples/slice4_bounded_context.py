@@ -69,7 +69,7 @@ def main() -> None:
 def say(agent: Any, words: str) -> tuple[int, int]:
     """Return how many summaries and ambient exchanges the model was sent last in a turn."""
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
-    *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
+    *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
     said = [part for part in sent["messages"] if part.type == "human"]
     memory = "".join(part.text for part in said if part.text.startswith("[Memory: concluded"))
     return memory.count("\n- "), sum(part.name != "ebbtide" for part in said) - 1

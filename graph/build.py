@@ -12,7 +12,6 @@ from langgraph.types import Send
 
 from ..memory.settings import Settings
 from ..nodes.application_tools import application_tools
-from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import acall_model, call_model
 from ..nodes.compress import acompress, compress
@@ -24,7 +23,7 @@ from ..nodes.turn.values import sealed, trusted
 from .compiled import MemoryAgent
 
 AfterPersist = Literal["compress", "__end__"]
-AfterResults = Literal["assemble_context", "persist"]
+AfterResults = Literal["call_model", "persist"]
 Route = Literal["run_tools", "persist"]
 Router = Callable[[AgentState], list[Send | Route]]
 
@@ -59,7 +58,7 @@ def route_results(direct: Collection[str]) -> Callable[[AgentState], AfterResult
     def route(state: AgentState) -> AfterResults:
         answer = next(one for one in reversed(state["messages"]) if isinstance(one, AIMessage))
         called = [*answer.tool_calls, *answer.invalid_tool_calls]
-        return "persist" if all(one["name"] in direct for one in called) else "assemble_context"
+        return "persist" if all(one["name"] in direct for one in called) else "call_model"
 
     return route
 
@@ -100,27 +99,25 @@ def build(parts: AgentParts) -> MemoryGraph:
     graph = MemoryGraph(parts)
     tools = parts.tools
     graph.add_node("begin_turn", one(begin_turn, parts))
-    graph.add_node("assemble_context", one(assemble_context, parts))
     graph.add_node("call_model", Both(call_model, acall_model, parts))
     graph.add_node("run_tools", Both(run_tools, arun_tools, parts))
     graph.add_node("persist", one(persist, parts))
     graph.add_node("compress", Both(compress, acompress, parts))
 
     graph.add_edge(START, "begin_turn")
-    graph.add_edge("begin_turn", "assemble_context")
-    graph.add_edge("assemble_context", "call_model")
+    graph.add_edge("begin_turn", "call_model")
     targets = ["run_tools", "persist"]
     if tools:
         graph.add_node("application_tools", application_tools([*tools.values()]))
         direct = [name for name, one in tools.items() if one.return_direct]
         if direct:
-            after = ["assemble_context", "persist"]
+            after = ["call_model", "persist"]
             graph.add_conditional_edges("application_tools", route_results(direct), after)
         else:
-            graph.add_edge("application_tools", "assemble_context")
+            graph.add_edge("application_tools", "call_model")
         targets.append("application_tools")
     graph.add_conditional_edges("call_model", route_calls(tools), targets)
-    graph.add_edge("run_tools", "assemble_context")
+    graph.add_edge("run_tools", "call_model")
     graph.add_conditional_edges("persist", route_pass, ["compress", END])
     graph.add_edge("compress", END)
     return graph

@@ -1,7 +1,8 @@
-"""Send the working context to the model."""
+"""Build the working context from the state and the archive, and send it to the model."""
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +13,18 @@ from langchain_core.runnables.config import merge_configs
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
+from ..memory.context.assemble import assemble, prefix_tokens, sent, shared
+from ..memory.context.budget import below_floor, safety_factor
+from ..memory.context.timeline import WorkingContext, packed
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings, resolve
-from .assemble_context import assemble_context, heeded
 from .turn.anchor import anchored, showing
-from .turn.messages import accepted, cut_short, rounds
-from .turn.parts import AgentParts
+from .turn.messages import accepted, cut_short, from_dicts, rounds
+from .turn.parts import STEADY, AgentParts, fixed
 from .turn.state import TurnState
-from .turn.values import running, traced
+from .turn.values import running, running_turn, traced
+
+_log = logging.getLogger("ebbtide.tokens")
 
 _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """How a provider is told not to call tools, by LangChain's model type; "none" for all others."""
@@ -86,17 +91,34 @@ async def acall_model(
 
 
 def prepared(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Call:
-    """Return the next call; after a resume its prompt is not in the state and is made here."""
-    update: dict[str, Any] = {}
-    if "context" not in state:
-        update = assemble_context(state, runtime, parts=parts)
-    context = update.get("context") or state["context"]
+    """Return the next call with its working context; the same state gives the same bytes."""
+    context = working_context(state, runtime, parts)
+    now = sent(context.messages)
+    cached = prefix_tokens(context, shared(state.get("sent", ""), now), parts.count)
     settings = resolve(runtime.context, parts.settings)
+    told = {"prefix": cached, "safety_factor": state.get("safety_factor", 1.0)}
+    below = floored(state, context.report, settings.context_budget)
+    messages = from_dicts(context.messages)
+    update = {
+        "context": {"messages": messages},
+        "context_report": {**context.report, **told, **below},
+        "view": packed(context.timeline),
+        "sent": now,
+    }
     limit = settings.max_tool_rounds
     reached = rounds(running(state)) >= limit
-    told = {**traced(state), "ebbtide_purpose": "answer"}
-    config = showing(settings, merge_configs(get_config(), {"metadata": told}))
-    return Call(context["messages"], config, limit if reached else None, update)
+    purpose = {**traced(state), "ebbtide_purpose": "answer"}
+    config = showing(settings, merge_configs(get_config(), {"metadata": purpose}))
+    return Call(messages, config, limit if reached else None, update)
+
+
+def working_context(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+) -> WorkingContext:
+    """Return what the next model call is sent, part by part."""
+    here = running_turn(state, runtime, parts)
+    with parts.archive.together(STEADY):
+        return assemble(here, fixed(parts, here.settings))
 
 
 def answer_update(
@@ -109,7 +131,7 @@ def answer_update(
 ) -> dict[str, Any]:
     """Return the update for what came back: the answer, and results that came with it."""
     answer, *results = said
-    report = call.update.get("context_report") or state["context_report"]
+    report = call.update["context_report"]
     if not isinstance(answer, AIMessage):
         raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
     heard = heeded(state, report, answer, parts.model)
@@ -118,3 +140,42 @@ def answer_update(
     messages = [answer, *results]
     kept = messages if call.limit is None else cut_short(messages, call.limit)
     return {**call.update, **heard, **beside, "messages": kept}
+
+
+def heeded(
+    state: TurnState, report: Mapping[str, Any], answer: AIMessage, model: BaseChatModel
+) -> dict[str, Any]:
+    """Return the update of the safety factor if the provider counted more than `report`."""
+    now = state.get("safety_factor", 1.0)
+    counted, usage = report["total"], dict(answer.usage_metadata or {})
+    reported = usage.get("input_tokens")
+    factor = safety_factor(now, counted, reported)
+    if factor == now:
+        return {}
+    name = answer.response_metadata.get("model_name") or model.get_name()
+    _log.warning(
+        "%s read %s tokens where %s were counted: the thread's safety factor is %s from now on, "
+        "it was %s",
+        *(name, reported, counted, factor, now),
+    )
+    return {"safety_factor": factor, "context_report": {**report, "safety_factor": factor}}
+
+
+def floored(
+    state: TurnState, report: Mapping[str, Any], context_budget: int
+) -> dict[str, dict[str, int]]:
+    """Return a warning for the report if the safety factor takes the budget below the floor.
+
+    It is logged once, and again when the numbers change.
+    """
+    factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
+    found = below_floor(context_budget, factor, tokens["system"] + tokens["tools"])
+    if not found:
+        return {}
+    if found != state.get("context_report", {}).get("below_floor"):
+        _log.warning(
+            "context_budget %s divided by the safety factor %s is %s tokens, below the floor of "
+            "%s: contexts have the floor, and the provider may read more than context_budget",
+            *(context_budget, factor, found["effective"], found["floor"]),
+        )
+    return {"below_floor": found}

@@ -35,8 +35,8 @@ from ...memory.tools.recall import effort_status
 from ...memory.tools.search import search_efforts
 from ...memory.tools.toolbox import NAMES
 from ...memory.view import View, every_turn
-from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
+from ...nodes.call_model import working_context
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.messages import from_dicts, to_dicts
 from ...nodes.turn.parts import AgentParts

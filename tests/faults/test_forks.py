@@ -19,7 +19,7 @@ from tests.faults.places import Place
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 NODES = [
-    *("begin_turn", "assemble_context", "call_model", "run_tools", "persist", "compress"),
+    *("begin_turn", "call_model", "run_tools", "persist", "compress"),
 ]
 
 
@@ -76,7 +76,7 @@ def lineage(archive: SqlArchive, values: dict[str, Any]) -> list[str]:
 
 def back_to(agent: Any, turn: int, after: str = "compress") -> RunnableConfig:
     """Return the checkpoint after a node of a turn."""
-    upcoming = {"compress": (), "begin_turn": ("assemble_context",)}[after]
+    upcoming = {"compress": (), "begin_turn": ("call_model",)}[after]
     for state in agent.get_state_history(THREAD):
         if state.values["memory"].get("turn", 0) == turn and state.next == upcoming:
             config: RunnableConfig = state.config
@@ -189,7 +189,7 @@ def test_edit_of_an_answered_turn(agent: Any, archive: SqlArchive) -> None:
     assert found["memory"]["position"]["branch"] != "main"
 
 
-INNER = ["begin_turn", "assemble_context", "call_model", "run_tools"]
+INNER = ["begin_turn", "call_model", "run_tools"]
 
 
 @pytest.mark.parametrize("node", INNER)

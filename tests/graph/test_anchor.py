@@ -18,7 +18,7 @@ from tests.graph.journeys import EXACT
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-NODES = ["run_tools", "assemble_context", "persist", "compress"]
+NODES = ["run_tools", "persist", "compress"]
 FIRST, SECOND = {"Goal": "ship 1.2"}, {"Goal": "ship 1.2", "Technical Anchors": "port 8443"}
 
 

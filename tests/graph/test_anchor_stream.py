@@ -119,8 +119,9 @@ def dividing(root: Path) -> Dividing:
 
 def written(event: Any) -> str:
     """Return what an event shows, as text with line breaks; the assembled prompt is left out."""
-    prompt = isinstance(event, dict) and "assemble_context" in event
-    return "" if prompt else repr(event).replace("\\n", "\n")
+    if isinstance(event, dict) and "call_model" in event:
+        event = {key: v for key, v in event["call_model"].items() if key != "context"}
+    return repr(event).replace("\\n", "\n")
 
 
 def test_every_division(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def calls(here: Talk, words: str, **options: Any) -> list[Call]:
     """Go through a turn, and return its calls."""
     begin, message = len(here.model.sent), {"messages": words}
     steps = [*here.agent.stream(message, THREAD, stream_mode="updates", **options)]
-    found = [step["assemble_context"]["memory"] for step in steps if "assemble_context" in step]
+    found = [step["call_model"]["memory"] for step in steps if "call_model" in step]
     sent = here.model.sent[begin:]
     return [
         Call(to_dicts(one.messages), one.tools, memory["context_report"])

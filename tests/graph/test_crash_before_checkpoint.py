@@ -19,7 +19,7 @@ from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
 OWNER = Owner("default", "t")
-NODES = ["begin_turn", "assemble_context", "call_model", "persist"]
+NODES = ["begin_turn", "call_model", "persist"]
 
 
 class Killed(Exception):  # noqa: N818 (what happens to a process)
@@ -161,7 +161,7 @@ def test_other_commands_wait(tmp_path: Path, command: str) -> None:
 
 def test_the_context_of_resuming_can_be_seen(tmp_path: Path) -> None:
     """Without a message it is what resuming would send."""
-    here = killed(tmp_path, "assemble_context")
+    here = killed(tmp_path, "begin_turn")
 
     shown = commands.show_context(here.agent, THREAD)
 

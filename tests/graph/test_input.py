@@ -289,7 +289,6 @@ def test_updates_say_what_changed(tmp_path: Path) -> None:
     changed = {node: [*(update or {}).get("memory", {})] for node, update in updates.items()}
     assert changed == {
         "begin_turn": ["turn", "position"],
-        "assemble_context": ["context_report", "position"],
-        "call_model": [],
+        "call_model": ["context_report", "position"],
         "persist": ["position"],
     }

@@ -94,9 +94,7 @@ def prompts(streamed: list[Any]) -> list[int]:
     """Return how long the prompts are that updates show, as each kind of stream has them."""
     steps = [one["data"] if isinstance(one, dict) else one[-1] for one in streamed]
     return [
-        len(step["assemble_context"]["context"]["messages"])
-        for step in steps
-        if "assemble_context" in step
+        len(step["call_model"]["context"]["messages"]) for step in steps if "call_model" in step
     ]
 
 
@@ -127,7 +125,7 @@ def test_prompt_shows_in_updates_only(here: Talk) -> None:
     updates = events(here, LONG, "updates")
     values = events(here, "done", "values")
 
-    assembled = [update["assemble_context"] for update in updates if "assemble_context" in update]
+    assembled = [update["call_model"] for update in updates if "call_model" in update]
     assert assembled[0]["context"]["messages"][0].type == "system"
     assert not any("context" in value for value in values)
 
