@@ -18,7 +18,7 @@ UV := VIRTUAL_ENV=$(OLDEST) $(OLDEST)/bin/uv pip install --quiet
 QUICK := tests/nodes tests/prompts tests/graph/test_turn_loop.py tests/graph/test_anchor.py \
   tests/graph/test_middleware.py tests/graph/test_embedding.py \
   tests/graph/test_search.py tests/graph/test_config.py tests/cli/test_main.py \
-  tests/cli/test_screen.py tests/cli/test_chat_commands.py tests/memory/test_search.py
+  tests/cli/test_screen.py tests/cli/test_chat_commands.py tests/memory/test_ranking.py
 TOOLS := '^(pytest|hypothesis|blockbuster|httpx|psycopg|psutil|redis|pixeltable)'
 # In the order of the folders the short files come last, so that no core waits for the others.
 WORKERS ?= --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder

@@ -30,7 +30,7 @@ from ebbtide import DiskArchive, EbbtideMiddleware
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
-from ebbtide.nodes.turn.messages import to_dicts
+from ebbtide.nodes.turn.langchain_messages import to_dicts
 
 PLAIN, SUMMARISING = "create_agent", "SummarizationMiddleware, 4,000"
 OURS, GRAPH = "EbbtideMiddleware", "create_memory_agent"

@@ -26,8 +26,8 @@ from ebbtide.memory.archive.protocol import Found
 from ebbtide.memory.context.notes import CANDIDATES, clearly
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.excerpt import excerpt
+from ebbtide.memory.ranking import spans
 from ebbtide.memory.record import Owner, Tip
-from ebbtide.memory.search import spans
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.transcript import rendered

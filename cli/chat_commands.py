@@ -12,8 +12,8 @@ from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.metrics import page_of
 from .attention import attention_table, explanation_page
 from .conversation import Conversation
+from .reports import metrics, series
 from .screen import Screen, context_page, efforts_page, erasure_page, found_page, turns_page
-from .sessions import metrics, series
 
 Action: TypeAlias = Callable[[Conversation, Screen, str], None]
 """Takes the thread, where to show things, and what stands after the command's name."""

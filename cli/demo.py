@@ -24,8 +24,8 @@ from ..memory.settings import Settings
 from .conversation import Conversation, conversation
 from .home import Home, Setup
 from .printable import in_line, printable
+from .reports import percent
 from .screen import STYLES, banner, bar, by_part
-from .sessions import percent
 
 
 @dataclass(frozen=True, slots=True)

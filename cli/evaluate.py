@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-from ..evaluation.errors import TapeError
+from ..evaluation.failures import TapeError
 from ..evaluation.harness import Plan, Runners, run, trials_left
 from ..evaluation.judge import Judge
 from ..evaluation.matching import by_meaning, lexical

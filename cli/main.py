@@ -15,9 +15,12 @@ from .faults import Logged, installed_version, reported
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
-    "sessions": ("sessions:sessions", "List the sessions of a user."),
-    "settings": ("settings:settings", "Show the settings in force, and where each was given."),
-    "stats": ("sessions:stats", "Show what the memory did, and what its context cost."),
+    "sessions": ("reports:sessions", "List the sessions of a user."),
+    "settings": (
+        "settings_table:settings",
+        "Show the settings in force, and where each was given.",
+    ),
+    "stats": ("reports:stats", "Show what the memory did, and what its context cost."),
     "demo": ("demo:demo", "Watch a scripted conversation and its context, offline."),
     "eval": ("evaluate:evaluate", "Measure how well strategies keep a conversation's goal."),
     "archive": ("archive:app", "Check, export, import and copy what is stored."),

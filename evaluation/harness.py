@@ -16,7 +16,7 @@ from langchain_core.messages import AnyMessage
 
 from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
-from .errors import ResultsError, TapeError
+from .failures import ResultsError, TapeError
 from .judge import Judge, Probes
 from .matching import Alike, agreement
 from .results import CallCost, Job, PointScores, Setup, Store, TrialResult, append

@@ -13,7 +13,7 @@ from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, Syste
 
 from ..memory.messages import fenced
 from ..prompts.loader import text as prompt
-from .errors import JudgeError, TapeError
+from .failures import JudgeError, TapeError
 from .strategy import transcript
 from .template import BehavioralTest
 

@@ -21,7 +21,7 @@ from ..memory.salience import Compression, Item, capped
 from ..memory.tokens import count
 from ..memory.wellformed import note
 from ..nodes.llm.drive import Call, Models, drive
-from ..nodes.turn.messages import from_dicts
+from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import text as prompt
 from .strategy import Context, StrategyInputs, after, as_messages, recent, remembered
 from .template import TemplateTurn

@@ -9,7 +9,7 @@ from statistics import fmean
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .errors import ResultsError
+from .failures import ResultsError
 
 REPLAYED = "replayed, not a measurement"
 """Stands in every file that was made from recorded answers."""

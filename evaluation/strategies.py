@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, RemoveMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 
-from .errors import StrategyError
+from .failures import StrategyError
 from .quoting import ProtectedCore, SelectiveSalience
 from .stand_ins import Listener
 from .strategy import (

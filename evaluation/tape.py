@@ -17,7 +17,7 @@ from langchain_core.outputs import ChatGeneration
 from pydantic import BaseModel
 from typing_extensions import override
 
-from .errors import TapeError
+from .failures import TapeError
 
 _COUNTED = ("input_tokens", "output_tokens")
 

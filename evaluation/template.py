@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from .errors import TemplateFileError
+from .failures import TemplateFileError
 
 Words: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 """A text that says something."""

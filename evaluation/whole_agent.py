@@ -15,8 +15,8 @@ from ..graph.commands.threads import Agent, Thread, opened
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
 from ..memory.record import Owner
-from ..nodes.turn.messages import from_dicts
-from .errors import StrategyError
+from ..nodes.turn.langchain_messages import from_dicts
+from .failures import StrategyError
 from .quoting import NAME
 from .stand_ins import Reciter
 from .strategy import Context, StrategyInputs, after, remembered

@@ -50,7 +50,7 @@ from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools, waiting
 from ..nodes.turn.arrivals import at_rest, told_apart
-from ..nodes.turn.messages import to_dicts
+from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, sizes
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked
 from ..nodes.turn.values import owner_of, running, sealed, trusted

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from .messages import Message
-from .search import LONGEST, passages, placed, sentence_spans
+from .ranking import LONGEST, passages, placed, sentence_spans
 from .terms import terms
 from .transcript import offsets, rendered, speaker
 

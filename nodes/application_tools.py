@@ -11,7 +11,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from ..memory.errors import SettingsError
-from .turn.messages import cleaned
+from .turn.langchain_messages import cleaned
 from .turn.state import given
 
 _OURS = ("memory", "raw_answers")

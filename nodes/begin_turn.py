@@ -21,12 +21,12 @@ from ..memory.running_turn import banners_since
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
 from .turn.arrivals import arrivals, kept_turns
-from .turn.attention import surface
-from .turn.messages import to_dicts
+from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts, sizes
 from .turn.recovery import memory_at, recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
+from .turn.user_attention import surface
 from .turn.values import owner_of, packed, running_turn, tip_of, workspace
 
 

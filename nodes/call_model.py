@@ -18,8 +18,8 @@ from ..memory.context.budget import below_floor, safety_factor
 from ..memory.context.timeline import WorkingContext, packed
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings, resolve
-from .turn.anchor import anchored, showing
-from .turn.messages import accepted, cut_short, from_dicts, rounds
+from .turn.hidden_blocks import anchored, showing
+from .turn.langchain_messages import accepted, cut_short, from_dicts, rounds
 from .turn.parts import STEADY, AgentParts, fixed
 from .turn.state import TurnState
 from .turn.values import running, running_turn, traced

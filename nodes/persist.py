@@ -25,10 +25,10 @@ from ..memory.running_turn import RunningTurn, banners_since
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
-from .turn.attention import changed
 from .turn.parts import STEADY, AgentParts
 from .turn.settling import by_hand, commit, commit_again
 from .turn.state import TurnState
+from .turn.user_attention import changed
 from .turn.values import committed, group, packed, running, running_turn, tip_of, view_after
 
 _log = logging.getLogger("ebbtide.embeddings")

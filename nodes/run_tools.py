@@ -16,10 +16,10 @@ from ..memory.questions import Asks
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import Done, Watch, run
 from .llm.drive import adrive, drive
-from .turn.attention import related
-from .turn.messages import from_dicts
+from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.state import TurnState
+from .turn.user_attention import related
 from .turn.values import packed, running_turn, traced
 
 

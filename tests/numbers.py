@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from ebbtide.cli.settings import settings_table
+from ebbtide.cli.settings_table import settings_table
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("memory", "nodes", "graph", "cli", "evaluation")

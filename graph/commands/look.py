@@ -32,13 +32,13 @@ from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.tools.arguments import Nothing, Search
 from ...memory.tools.recall import effort_status
-from ...memory.tools.search import search_efforts
+from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES
 from ...memory.view import View, every_turn
 from ...nodes.begin_turn import begin_turn
 from ...nodes.call_model import working_context
 from ...nodes.turn.arrivals import unarchived
-from ...nodes.turn.messages import from_dicts, to_dicts
+from ...nodes.turn.langchain_messages import from_dicts, to_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, unpacked

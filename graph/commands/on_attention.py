@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from ...memory.attention.law import Attention, Explanation
 from ...memory.errors import CommandError
 from ...memory.record import DEFAULT_USER, Owner
-from ...nodes.turn.attention import attention_of
+from ...nodes.turn.user_attention import attention_of
 from ...nodes.turn.values import user_of
 from .threads import Agent, on_a_thread, parts_of
 

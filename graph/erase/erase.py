@@ -24,10 +24,10 @@ from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import EffortSummary, summarise
 from ...nodes.llm.drive import drive
-from ...nodes.turn.attention import changed
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, unpacked
+from ...nodes.turn.user_attention import changed
 from ...nodes.turn.values import saved, sealed
 from ..commands.threads import (
     Agent,

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from ..efforts import changed
 from ..names import session_name
+from ..ranking import passages
 from ..record import Group, Owner, Record, Slot, Tip, placement
-from ..search import passages
 from . import memories
 from .database import added
 from .index import Postings, heading, layout, postings

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, func, select
 
+from ..ranking import Passages, Rare, Topics, ranked, score
 from ..record import Owner, Tip
-from ..search import Passages, Rare, Topics, ranked, score
 from ..terms import asked
 from .index import Postings, among, heading
 from .lineage import Lineage, beginning, effort_of, lineage, tip_at

@@ -23,9 +23,9 @@ from ..erasing import (
 from ..errors import TurnNotFoundError
 from ..messages import digest
 from ..names import qualified
+from ..ranking import passages
 from ..record import Owner, Record, Tip
 from ..salience import as_data, from_data, without_turn
-from ..search import passages
 from . import index
 from .commit import Session, add_changes
 from .index import Postings

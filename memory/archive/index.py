@@ -31,8 +31,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from ..efforts import Effort
+from ..ranking import Passage
 from ..record import Record
-from ..search import Passage
 from ..terms import terms
 from .records import left_by
 from .schema import TERM_BITS, Listed, first_passage

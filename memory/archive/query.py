@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy import bindparam, select
 
 from ..embeddings import Cosines, Meaning
-from ..search import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
+from ..ranking import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
 from ..terms import asked
 from .commit import Session
 from .index import Postings, any_of, laid_out, spoken_by

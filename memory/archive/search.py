@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import Select, and_, bindparam, func, select
 
 from ..embeddings import Meaning
-from ..search import (
+from ..ranking import (
     Flags,
     Numbers,
     Passages,

@@ -30,8 +30,8 @@ from sqlalchemy.exc import DBAPIError
 from ..efforts import Effort
 from ..embeddings import Cosines, Embedder, Matrix, Meaning, Vector
 from ..errors import ArchiveError
+from ..ranking import Numbers, passages
 from ..record import Group, Record
-from ..search import Numbers, passages
 from .database import Database, upsert
 from .index import among, is_sqlite
 from .lineage import Lineage

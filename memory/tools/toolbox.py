@@ -31,7 +31,7 @@ from .arguments import (
     UpdateGoal,
 )
 from .recall import brought_back, collapse_effort, effort_status, expand_effort, fitting, read_log
-from .search import search_efforts
+from .search_efforts import search_efforts
 from .summary import summarise
 
 MOST_OPEN = 32

@@ -15,7 +15,7 @@ from ...memory.record import Owner
 from ...memory.view import View, past
 from ...memory.wellformed import no_result
 from ...prompts.loader import text as prompt
-from .messages import cleaned, from_dicts, to_dicts, with_ids
+from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .state import TurnState
 from .values import tip_of
 

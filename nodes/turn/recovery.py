@@ -19,7 +19,7 @@ from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS, stored
 from ...memory.view import every_turn, past
 from .arrivals import MADE_HERE, closed, question
-from .messages import cleaned, from_dicts, to_dicts, with_ids
+from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .settling import commit
 from .state import TurnState, unpacked
 from .values import known_now, packed, saved, tip_of, workspace

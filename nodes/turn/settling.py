@@ -16,7 +16,7 @@ from ...memory.messages import Message, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...prompts.loader import text as prompt
 from .arrivals import Arrivals
-from .messages import cleaned
+from .langchain_messages import cleaned
 from .state import TurnState
 from .values import committed, group, tip_of
 

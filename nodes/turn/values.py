@@ -26,7 +26,7 @@ from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
 from ...memory.view import View, past
-from .messages import to_dicts
+from .langchain_messages import to_dicts
 from .parts import AgentParts, sizes
 from .state import TurnState, repacked, unpacked
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide.evaluation.errors import StrategyError
+from ebbtide.evaluation.failures import StrategyError
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, size, transcript
 from ebbtide.evaluation.template import Template, TemplateTurn, read_template, stands_in
 from ebbtide.evaluation.whole_agent import BUDGET, EbbtideAgent

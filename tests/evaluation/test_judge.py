@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.errors import JudgeError, TapeError
+from ebbtide.evaluation.failures import JudgeError, TapeError
 from ebbtide.evaluation.judge import Judge, known, score
 from ebbtide.evaluation.template import BehavioralTest
 from tests.doubles import ScriptedModel

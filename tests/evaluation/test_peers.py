@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.errors import StrategyError
+from ebbtide.evaluation.failures import StrategyError
 from ebbtide.evaluation.strategies import DeepAgents, LangMem, Middleware, chosen
 from ebbtide.evaluation.strategy import StrategyInputs, as_messages, size, transcript
 from ebbtide.evaluation.template import Template, read_template

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.evaluation.errors import ResultsError
+from ebbtide.evaluation.failures import ResultsError
 from ebbtide.evaluation.results import Setup, Store, append, locked, mended
 from tests.evaluation.outcomes import SETUP, point, result
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from ebbtide.evaluation.errors import StrategyError
+from ebbtide.evaluation.failures import StrategyError
 from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory, RollingWindow, chosen
 from ebbtide.evaluation.strategy import StrategyInputs, after, as_messages, recent, transcript
 from ebbtide.evaluation.template import read_template, shipped

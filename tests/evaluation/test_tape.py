@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 from pydantic import BaseModel
 
-from ebbtide.evaluation.errors import TapeError
+from ebbtide.evaluation.failures import TapeError
 from ebbtide.evaluation.tape import (
     Answers,
     Library,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.errors import TemplateFileError
+from ebbtide.evaluation.failures import TemplateFileError
 from ebbtide.evaluation.template import (
     ProbingTasks,
     Template,

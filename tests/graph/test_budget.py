@@ -11,7 +11,7 @@ from ebbtide import Settings, create_memory_agent
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.transcript import rendered
-from ebbtide.nodes.turn.messages import to_dicts
+from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import Talk, talk
 from tests.doubles import ScriptedModel, Sent, call, together
 

@@ -13,7 +13,7 @@ from ebbtide import Settings
 from ebbtide.memory.messages import Message, text
 from ebbtide.memory.names import numbers
 from ebbtide.memory.tokens import count_messages, count_tools
-from ebbtide.nodes.turn.messages import to_dicts
+from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 

@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field
 from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
-from ebbtide.nodes.turn.messages import to_dicts
+from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import THREAD
 from tests.draws import examples
 from tests.openai_bill import billed, billed_messages, billed_tools

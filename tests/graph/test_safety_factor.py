@@ -13,7 +13,7 @@ from ebbtide import DiskArchive, Settings, create_memory_agent, restore
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
-from ebbtide.nodes.turn.messages import to_dicts
+from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from pydantic.fields import FieldInfo
 
-from ebbtide.cli.settings import _line, described, settings_table
+from ebbtide.cli.settings_table import _line, described, settings_table
 from ebbtide.memory.settings import Settings
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from ebbtide import Settings
-from ebbtide.nodes.turn.messages import to_dicts
+from ebbtide.nodes.turn.langchain_messages import to_dicts
 from ebbtide.nodes.turn.state import unpacked
 from tests.agents import talk
 from tests.doubles import call

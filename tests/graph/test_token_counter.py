@@ -9,7 +9,7 @@ from ebbtide import Settings
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
-from ebbtide.nodes.turn.messages import to_dicts
+from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import THREAD, talk
 from tests.doubles import call, words
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ebbtide.memory.search import Scores, blend, blended, likeness
-from tests.memory.test_search import passages
+from ebbtide.memory.ranking import Scores, blend, blended, likeness
+from tests.memory.test_ranking import passages
 
 BOTH = np.array([1.0, 0.0])
 

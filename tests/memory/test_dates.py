@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.search import dates
+from ebbtide.memory.ranking import dates
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from ebbtide.graph.erase.erase import last_node
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
-from ebbtide.nodes.turn.messages import to_dicts
+from ebbtide.nodes.turn.langchain_messages import to_dicts
 from ebbtide.nodes.turn.state import unpacked
 from ebbtide.nodes.turn.values import sealed
 from tests.agents import THREAD, Talk, talk

@@ -3,7 +3,7 @@
 from langchain_core.messages import AIMessage, ToolMessage
 
 from ebbtide.memory.messages import unanswered
-from ebbtide.nodes.turn.messages import accepted, cut_short, to_dicts
+from ebbtide.nodes.turn.langchain_messages import accepted, cut_short, to_dicts
 from tests.doubles import call, malformed, together
 
 

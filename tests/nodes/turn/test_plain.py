@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from ebbtide import DiskArchive
 from ebbtide.memory.record import Group, Owner, Tip
-from ebbtide.nodes.turn.messages import cleaned, from_dicts, to_dicts
+from ebbtide.nodes.turn.langchain_messages import cleaned, from_dicts, to_dicts
 from tests.draws import examples
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.search import (
+from ebbtide.memory.ranking import (
     Numbers,
     Passages,
     Scores,

@@ -25,7 +25,7 @@ from ...memory.efforts import EffortState, happened
 from ...memory.messages import speaks
 from ...memory.settings import Settings, resolve
 from ...memory.state_blocks import Cutter, appended, cut_content, passed
-from .messages import jsonable
+from .langchain_messages import jsonable
 from .parts import AgentParts
 from .state import TurnState
 from .values import packed, workspace
