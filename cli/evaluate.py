@@ -78,12 +78,14 @@ def ready(asked: Asked) -> Ready:
     embedder = choose_embedder(asked.embeddings)
     tapes = library(asked.replay) if asked.replay else None
     names = (tapes.model, tapes.judge) if tapes else _names(asked)
+    settings = configured(None, None, asked.config).settings
     setup = Setup(
         version=installed_version(),
         model=names[0],
         judge=names[1],
         likeness=_BY_MEANING.format(name=asked.embeddings) if asked.embeddings else _BY_LETTERS,
         prices=_prices(asked.prices),
+        settings=settings.model_dump(mode="json", exclude_unset=True),
         note=REPLAYED if tapes else "",
     )
     plan = _plan(asked, setup, tapes)
@@ -92,7 +94,6 @@ def ready(asked: Asked) -> Ready:
     if asked.record:
         _begin(asked.record, setup)
     alike = by_meaning(embedder) if embedder else lexical
-    settings = configured(None, None, asked.config).settings
     return Ready(plan, Runners(chat, judging, embedder, alike, settings, tapes, asked.record))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -113,7 +114,7 @@ class Setup(_Strict):
     """What must be the same for results to stand in one table.
 
     `judge` is None if nobody judges; `likeness` says how quotes are compared with the truth;
-    `prices` are dollars per million tokens, read and written.
+    `prices` are dollars per million tokens, read and written; `settings` those that were chosen.
     """
 
     version: str
@@ -121,6 +122,7 @@ class Setup(_Strict):
     judge: str | None
     likeness: str
     prices: tuple[float, float] | None = None
+    settings: dict[str, Any] = {}
     note: str = ""
 
 

@@ -97,6 +97,20 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path, server: OpenAIServer) -> Non
     assert [row["trials"] for row in rows(tmp_path)] == [2, 2]
 
 
+def test_a_run_goes_on_with_its_settings(tmp_path: Path) -> None:
+    """Trials with other settings do not come into the same table."""
+    config = tmp_path / "ebbtide.yaml"
+    options = ("--model", "offline", "--template", "test-simple", "--strategy", "ebbtide")
+    config.write_text("context_budget: 5000\n", encoding="utf-8")
+    first = evaluated(tmp_path, *options, "--config", str(config))
+    config.write_text("context_budget: 9000\n", encoding="utf-8")
+    other = evaluated(tmp_path, *options, "--config", str(config), "--trials", "2")
+
+    assert (first.exit_code, other.exit_code) == (0, 1)
+    assert "settings {'context_budget': 5000}" in other.output
+    assert [one.trial for one in trials(tmp_path)] == [1]
+
+
 def test_the_judge_is_asked_once(tmp_path: Path, server: OpenAIServer) -> None:
     """Three trials with the same answers are judged once: a goal, a list and a behaviour."""
     evaluated(

@@ -59,11 +59,12 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         ({"likeness": "x"}, "likeness"),
         ({"prices": (1.0, 2.0)}, "prices"),
         ({"note": "replayed"}, "note"),
+        ({"settings": {"context_budget": 9_000}}, "this run has {'context_budget': 9000}"),
         ({"version": "2"}, "version '1', this run has '2'"),
     ],
 )
 def test_another_setup_is_refused(tmp_path: Path, changed: dict[str, object], said: str) -> None:
-    """Results of another model, judge or note do not come into the same table."""
+    """Results of another model, judge, note or settings do not come into the same table."""
     Store(tmp_path, SETUP)
 
     with pytest.raises(ResultsError, match=said):
