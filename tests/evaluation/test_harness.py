@@ -54,6 +54,8 @@ def test_the_files_and_what_is_printed(tmp_path: Path, server: OpenAIServer) -> 
     assert "goal coherence" in done.output
     assert "> 0.90" in done.output
     assert "0.75 missed" in done.output
+    assert "full-history/test-simple/1" in done.stderr
+    assert "1/1" in done.stderr
     assert f"to {tmp_path}." in done.output.replace("\n", "")
     assert row["metrics"]["cost"]["mean"] == 0
     assert row["targets"] == {"goal_coherence": False, "constraint_recall": False}

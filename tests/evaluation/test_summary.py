@@ -134,6 +134,18 @@ def test_every_file_says_that_it_was_replayed(tmp_path: Path) -> None:
     assert all(REPLAYED.encode() in path.read_bytes() for path in report.files)
 
 
+def test_the_picture_has_the_spread(tmp_path: Path) -> None:
+    """Of the same means another deviation over trials makes another picture."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+    pictures = []
+    for scores in ((0.5, 0.7), (0.6, 0.6)):
+        trials = [result(point(goal_coherence=one), trial=at) for at, one in enumerate(scores, 1)]
+        write(tmp_path, SETUP, trials)
+        pictures.append((tmp_path / "results.png").read_bytes())
+
+    assert pictures[0] != pictures[1]
+
+
 def test_the_files_of_a_measurement(tmp_path: Path) -> None:
     """JSON has rows and trials, sorted; nothing else is left in the folder."""
     report = write(tmp_path, SETUP, TRIALS[::-1])
