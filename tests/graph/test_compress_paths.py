@@ -1,6 +1,7 @@
 """Compressing on every path: asynchronous, streamed, resumed, of an effort that is not active."""
 
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,21 @@ def test_a_pass_is_two_calls_that_read_the_new_turns_only(tmp_path: Path) -> Non
         assert RULE in logs[1].split("<log")[0]
         assert all(f"Goal: {GOAL}" in log for log in logs)
     assert "Background 1." in describing.sent[1].text
+
+
+def test_the_graph_goes_there_only_when_a_pass_is_due(tmp_path: Path) -> None:
+    """The node runs in the turns that compress, and in no other."""
+    here = compressing(tmp_path)
+    went, said_so = [], []
+    for turn in range(2, 20):
+        said = {"messages": [("user", f"{FILLER}{turn}")]}
+        nodes = [*chain(*here.agent.stream(said, THREAD, stream_mode="updates"))]
+        banners = here.agent.get_state(THREAD).values["memory"]["banners"]
+        went.append("compress" in nodes)
+        said_so.append(any("Compressed" in one for one in banners))
+
+    assert went == said_so
+    assert 0 < sum(went) < len(went) / 2
 
 
 def test_a_turn_by_hand_compresses_nothing(tmp_path: Path) -> None:

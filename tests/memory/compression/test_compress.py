@@ -129,6 +129,21 @@ def test_what_was_made_up_revises_nothing(shop: Conversation) -> None:
     assert [item.quote for item in done.made.current] == [OLD, "It is four."]
 
 
+def test_the_threshold_is_the_settings(shop: Conversation) -> None:
+    """What says the same is merged from the likeness on that is set."""
+    said = "All answers must be in JSON.", "Each answer must be JSON."
+    for one in said:
+        shop.turn(one)
+    _, some = passed(shop, [found(*said), "They began."])
+    shop.set(similarity_threshold=1.0)
+    _, none = passed(shop, [found(*said), "They began."])
+
+    assert some.made is not None
+    assert none.made is not None
+    assert [item.quote for item in some.made.current] == [said[1]]
+    assert [item.quote for item in none.made.current] == [*said]
+
+
 @pytest.mark.parametrize("reply", [DOWN, found("It was made up.")])
 def test_without_items_rules_choose(shop: Conversation, reply: Any) -> None:
     """An extraction that failed, or quoted nothing that is in the log, is done without."""
