@@ -14,6 +14,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 
+from ..memory.efforts import one_line
 from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
 from .failures import ResultsError, TapeError
@@ -23,7 +24,7 @@ from .results import CallCost, Job, PointScores, Setup, Store, TrialResult, appe
 from .strategies import Maker
 from .strategy import Context, Strategy, StrategyInputs, after, as_messages, size, transcript
 from .tape import Library, RecordedModel, Usage, line
-from .template import BehavioralTest, Point, Template, TemplateTurn, folded, stands_in
+from .template import BehavioralTest, Point, Template, TemplateTurn, stands_in
 
 
 def salient_at(
@@ -74,8 +75,8 @@ def temptations_at(template: Template, point: Point) -> tuple[BehavioralTest, ..
 def as_salient(template: Template, quotes: Iterable[str]) -> tuple[str, ...]:
     """Return quotes; one that says as much as a salient sentence is that sentence."""
     same = template.ground_truth.same.items()
-    names = {folded(other): sentence for sentence, others in same for other in others}
-    return tuple(names.get(folded(quote), quote) for quote in quotes)
+    names = {one_line(other): sentence for sentence, others in same for other in others}
+    return tuple(names.get(one_line(quote), quote) for quote in quotes)
 
 
 def goal_at(template: Template, point: Point) -> str:
@@ -89,8 +90,8 @@ def _holding(
 ) -> tuple[str, ...]:
     """Return sentences once each, without those that one of these turns supersedes."""
     pairs = template.ground_truth.superseded
-    gone = {folded(pair.old) for pair in pairs if stands_in(pair.by, turns)}
-    once = dict.fromkeys(folded(sentence) for sentence in sentences)
+    gone = {one_line(pair.old) for pair in pairs if stands_in(pair.by, turns)}
+    once = dict.fromkeys(one_line(sentence) for sentence in sentences)
     return tuple(sentence for sentence in once if sentence not in gone)
 
 
@@ -155,7 +156,7 @@ def constraints_kept(template: Template, point: Point, context: Context) -> floa
     held = constraints_at(template, point)
     if not held:
         return None
-    text = folded(transcript(context.messages))
+    text = one_line(transcript(context.messages))
     return sum(one in text for one in held) / len(held)
 
 

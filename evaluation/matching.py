@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from rapidfuzz import fuzz
 
+from ..memory.efforts import one_line
 from ..memory.embeddings import Embedder
-from .template import folded
 
 
 def assigned(weights: Sequence[Sequence[float]]) -> tuple[tuple[int, int], ...]:
@@ -113,8 +113,8 @@ def matches(
     >>> matches(["The port is 80.", "The port is 80."], ["The port is 80.", "It rains."])
     ((0, 0),)
     """
-    sentences = [folded(sentence) for sentence in truth]
-    left = {at: folded(quote) for at, quote in enumerate(quotes)}
+    sentences = [one_line(sentence) for sentence in truth]
+    left = {at: one_line(quote) for at, quote in enumerate(quotes)}
     open_ = dict(enumerate(sentences))
     same = []
     for at, quote in [*left.items()]:

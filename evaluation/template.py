@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..memory.efforts import one_line
 from .failures import TemplateFileError
 
 Words: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -195,25 +196,16 @@ class Point:
         return f"compression_point_{self.number}"
 
 
-def folded(text: str) -> str:
-    r"""Return a text with its white space folded.
-
-    >>> folded(" one\n two ")
-    'one two'
-    """
-    return " ".join(text.split())
-
-
 def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
     """Tell whether a quote stands word for word in one of the turns, white space aside."""
-    return any(folded(quote) in text for text in _texts(turns))
+    return any(one_line(quote) in text for text in _texts(turns))
 
 
 def _texts(turns: Sequence[TemplateTurn]) -> Iterator[str]:
     for turn in turns:
-        yield folded(turn.content)
+        yield one_line(turn.content)
         if turn.tool_call:
-            yield folded(turn.tool_call.output)
+            yield one_line(turn.tool_call.output)
 
 
 def _quoted(field: str, sentences: Sequence[str], turns: Sequence[TemplateTurn]) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..context.front import line_tokens
-from ..efforts import Effort
+from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..questions import Asks
 from ..record import Record
@@ -187,9 +187,7 @@ def _background(work: RunningTurn, due: Due, made: Compression, items: Sequence[
         log, before = work.view.log_turns(due.effort.id), ()
         turns = work.view.turns([turn for turn in log if turn <= due.through])
     dropped = " ".join(
-        " ".join(item.quote.split())
-        for item in items
-        if item not in made.items and not item.superseded_by
+        one_line(item.quote) for item in items if item not in made.items and not item.superseded_by
     )
     dropped = cut_at_sentence(dropped, BACKGROUND, work.count)
     known = Known(

@@ -175,20 +175,20 @@ def _coming(work: RunningTurn) -> int:
 def _due(work: RunningTurn, effort: Effort, old: Compression | None, coming: int) -> Due | None:
     log = work.view.log_turns(effort.id)
     stands = standing(work, old)
-    share = share_of(work) if effort.id == work.space.active else share_of(work) / 2
+    active = effort.id == work.space.active
+    share = share_of(work) if active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
     records, sizes = _oldest(work, turns, _LOOKED_AT * share)
-    live, gone, more = stands + sum(sizes), 0, len(turns) - len(records)
+    live, gone, unread = stands + sum(sizes), 0, len(turns) - len(records)
     hidden = work.line is not None and any(turn < work.line.first for turn in turns[:1])
     pressing = not hidden and _cut_next(work, live, coming)
     if live > share or hidden or pressing:
-        low = 0 if more or hidden or pressing else LOW * share - max(stands, item_limit(work))
-        parked = effort.id != work.space.active
-        worth = LEAST_PARKED if parked else LEAST_HIDDEN
-        least = (worth if hidden else LEAST_PRESSING if pressing else LEAST) * share
-        gone = leaving(
-            sizes, max(0, _recent(work, turns, out_of_view=hidden and parked) - more), low, least
-        )
+        low = 0 if unread or hidden or pressing else LOW * share - max(stands, item_limit(work))
+        least = LEAST_PRESSING if pressing else LEAST
+        if hidden:
+            least = LEAST_HIDDEN if active else LEAST_PARKED
+        recent = max(0, _recent(work, turns, out_of_view=hidden and not active) - unread)
+        gone = leaving(sizes, recent, low, least * share)
         gone = within(sizes[:gone], readable_at_once(work.settings.context_budget))
     if not gone and not (old and old.stale):
         return None

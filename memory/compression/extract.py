@@ -140,9 +140,9 @@ def extract(
 ) -> Asks[Selection]:
     """Ask what of `turns` must stay, in parts if they are long, and what of `quoted` need not.
 
-    A later part is shown what was picked from earlier ones
-    among the kept quotes. Nothing is asked about turns in which nothing was said. Raises
-    `AnswerError` if there are more than `MOST_PARTS` parts.
+    A later part is shown what was picked from earlier ones among the kept quotes. Nothing is asked
+    about turns in which nothing was said. Raises `AnswerError` if there are more than `MOST_PARTS`
+    parts.
     """
     kept = tuple(item for item in quoted if not item.superseded_by)
     known = [item.quote for item in kept]

@@ -8,6 +8,7 @@ from typing import Literal
 
 from rapidfuzz import fuzz
 
+from ..efforts import one_line
 from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
@@ -114,7 +115,7 @@ class SourceText:
     @cached_property
     def folded(self) -> str:
         """The text with each run of white space as one space."""
-        return folded(self.source.words)
+        return one_line(self.source.words)
 
     @cached_property
     def plain(self) -> str:
@@ -138,15 +139,6 @@ class SourceText:
 def source_text(turns: Iterable[Logged]) -> tuple[SourceText, ...]:
     """Return what may be quoted of these turns, oldest first."""
     return tuple(SourceText(turn.turn, source) for turn in turns for source in sources(turn))
-
-
-def folded(text: str) -> str:
-    r"""Return a text with each run of white space as one space, none at the ends.
-
-    >>> folded(" one\n  two")
-    'one two'
-    """
-    return " ".join(text.split())
 
 
 def plain(text: str) -> str:
@@ -266,7 +258,7 @@ def _verdict(one: Extracted, search: "_Search", spoken: "_Search", asked: "_Sear
     if place is None:
         return Verdict(one.quote, "fabricated")
     words = _whole(place)
-    same = folded(words) == folded(one.quote)
+    same = one_line(words) == one_line(one.quote)
     speaker = "user" if _says(asked.exact(one), words) else place.speaker
     kind = Kind.OUTPUT if speaker == "tool" and one.kind in _STATED else one.kind
     item = Item(kind, words, place.turn, speaker=speaker)
@@ -289,12 +281,12 @@ class _Search:
 
     def exact(self, one: Extracted) -> Place | None:
         """Return the words that a quote is, None if it stands nowhere as it is."""
-        found = (self._exact(quote, one.turn) for quote in _forms(folded(one.quote)))
+        found = (self._exact(quote, one.turn) for quote in _forms(one_line(one.quote)))
         return next(filter(None, found), None)
 
     def place(self, one: Extracted) -> Place | None:
         """Return the words that a quote stands for, None if it stands nowhere."""
-        for quote in _forms(folded(one.quote)):
+        for quote in _forms(one_line(one.quote)):
             if place := self._exact(quote, one.turn) or self._near(plain(quote), one.turn):
                 return place
         return None
@@ -358,7 +350,7 @@ def _newest(text: str, words: str) -> int:
 
 
 def _says(place: Place | None, words: str) -> bool:
-    return place is not None and folded(_whole(place)) == folded(words)
+    return place is not None and one_line(_whole(place)) == one_line(words)
 
 
 def _whole(place: Place) -> str:

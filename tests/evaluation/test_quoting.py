@@ -7,7 +7,8 @@ import pytest
 
 from ebbtide.evaluation.quoting import ProtectedCore, SelectiveSalience, exchanges
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, recent, transcript
-from ebbtide.evaluation.template import Template, folded, read_template, shipped, stands_in
+from ebbtide.evaluation.template import Template, read_template, shipped, stands_in
+from ebbtide.memory.efforts import one_line
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts, ScriptedModel
 from tests.evaluation.conversations import NEWER as NEWER_PORT
@@ -76,11 +77,11 @@ def test_what_is_recent_is_not_quoted_beside_itself() -> None:
     """Quotes of the recent exchanges count as quotes and stand in the context once."""
     strategy = begun(ProtectedCore, SUPPORT, ScriptedModel())
     context = strategy.compress(SUPPORT.until(16))
-    text = folded(transcript(context.messages[1:]))
+    text = one_line(transcript(context.messages[1:]))
     late = [one for one in context.quotes or () if stands_in(one, recent(SUPPORT.until(16)))]
 
     assert RULE in (context.quotes or ())
-    assert all(text.count(folded(quote)) == 1 for quote in late)
+    assert all(text.count(one_line(quote)) == 1 for quote in late)
 
 
 def test_a_model_chooses() -> None:

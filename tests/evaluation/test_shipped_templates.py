@@ -19,7 +19,8 @@ from ebbtide.evaluation.harness import (
 from ebbtide.evaluation.matching import agreement, lexical
 from ebbtide.evaluation.scores import LONG_TURNS
 from ebbtide.evaluation.strategy import Context, as_messages, recent, size
-from ebbtide.evaluation.template import Template, folded, read_template, shipped, stands_in
+from ebbtide.evaluation.template import Template, read_template, shipped, stands_in
+from ebbtide.memory.efforts import one_line
 from ebbtide.memory.tokens import count
 
 TEMPLATES = {name: read_template(name) for name in shipped()}
@@ -41,7 +42,7 @@ def questions(template: Template) -> tuple[str, ...]:
 def said(template: Template, through: int) -> Iterator[str]:
     """Yield every sentence of the words that were said up to a turn."""
     for turn in template.until(through):
-        yield from re.split(r"(?<=[.?!]) ", folded(turn.content))
+        yield from re.split(r"(?<=[.?!]) ", one_line(turn.content))
 
 
 def first(template: Template, sentence: str) -> int:
