@@ -86,7 +86,10 @@ def _compressed(
 
 
 def _kept(work: RunningTurn, found: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
-    """Keep what was made, and log how."""
+    """Keep what was made, and log how; nothing, if a turn was erased in the meantime."""
+    if _is_outdated(work, found):
+        _log.warning("%r was not compressed: a turn was erased in the meantime", found.effort.id)
+        return {}
     made = step.made
     tokens = {"before": found.live}
     if made is not None:
@@ -100,6 +103,13 @@ def _kept(work: RunningTurn, found: Due, step: Compressed, calls: Sequence[Call]
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
     return _shown(work, made, {**_counted(step, calls), "tokens": tokens})
+
+
+def _is_outdated(work: RunningTurn, found: Due) -> bool:
+    """Tell whether something that a pass has read was erased since: a turn, or what it quotes."""
+    turns = work.view.turns([record.turn for record in found.leaving])
+    old = work.view.compression(found.effort.id)
+    return turns != found.leaving or (old is not None and old.stale and old != found.old)
 
 
 def _counted(step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:

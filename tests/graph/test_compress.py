@@ -277,6 +277,35 @@ def test_a_log_that_cannot_be_written_takes_nothing_back(
     assert "nothing was compressed" not in caplog.text
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_what_was_erased_in_the_middle_of_a_pass_stays_erased(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, before: int
+) -> None:
+    """A pass that knows the turn keeps and logs nothing; the next one does without it."""
+    said = "It is 8443."
+    passes: list[Any] = []
+
+    def erasing(_: list[BaseMessage]) -> str:
+        passes.append(erase(here.agent, THREAD, 2) if len(passes) == before else None)
+        return "They worked on the shop."
+
+    def seeing(messages: list[BaseMessage]) -> Any:
+        return quoting(said)(messages) if f" {said}" in messages[-1].text else {"new": []}
+
+    here = compressing(tmp_path, extraction=seeing, background=erasing)
+
+    def say(turn: int) -> dict[str, Any]:
+        words = f"{said if turn == 2 else ''} {FILLER}{turn}"
+        return here.say(words, durability="exit")  # so that nothing tells of a running turn
+
+    states = [say(turn) for turn in range(2, 20)]
+
+    assert passes[before].turn == 2
+    assert "'shop' was not compressed: a turn was erased" in caplog.text
+    assert states[-1]["memory"]["position"]["compressed"].keys() == {"shop"}
+    assert said not in str((stored(here, states[-1]), entries(tmp_path)))
+
+
 def test_off_compresses_nothing(tmp_path: Path) -> None:
     """With `off` nothing is made and nothing asked; the hard budget alone cuts."""
     settings = SMALL.model_copy(update={"compression": "off"})
