@@ -18,7 +18,7 @@ NO_SKIP = "EBBTIDE_NO_SKIP"
 _NO_SKIP = pytest.StashKey[bool]()
 
 hypothesis.settings.register_profile(
-    "ebbtide", deadline=None, print_blob=True, derandomize=not SOAK, max_examples=examples(100)
+    "ebbtide", deadline=None, print_blob=True, derandomize=not SOAK, max_examples=examples(40)
 )
 hypothesis.settings.load_profile("ebbtide")
 

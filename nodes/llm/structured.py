@@ -204,5 +204,7 @@ def _some(text: str) -> str:
 
 def _json(text: str, *, cut: bool) -> Any:
     """Return the JSON in a text; of one that breaks off, all up to its last complete object."""
-    written = text[text.index("{") : text.rindex("}") + 1]
+    written = text[text.find("{") : text.rfind("}") + 1]
+    if not written:
+        raise ValueError(f"the answer, {len(text)} characters, has no JSON object in it")
     return parse_partial_json(written) if cut else json.loads(written)

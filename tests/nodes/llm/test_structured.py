@@ -105,6 +105,15 @@ def test_the_last_error_is_raised(
     assert [len(requests) for _, requests in found] == [asked, asked]
 
 
+def test_an_answer_without_json_is_named() -> None:
+    """What the log says then tells what is wrong with the answer, not what Python found."""
+    found = both(STRUCTURED, [Say("It is 8443.")] * 2)
+
+    assert [str(failed) for failed, _ in found] == [
+        "the answer, 11 characters, has no JSON object in it"
+    ] * 2
+
+
 def test_a_provider_says_how_long_to_wait(caplog: pytest.LogCaptureFixture) -> None:
     """Retry-After is waited for, and the wait is logged."""
     caplog.set_level(logging.WARNING, "ebbtide.calls")
