@@ -12,25 +12,30 @@ left unfinished with its answer there: it is ended by resuming, or by the next m
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from langchain_core.messages import RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
-from langgraph.store.base import BaseStore
+from langgraph.types import Overwrite
 
 from ...memory.errors import CommandError
 from ...memory.settings import Settings
 from ...nodes.begin_turn import begin_turn
+from ...nodes.persist import persist
 from ...nodes.run_tools import run_tools
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.settling import ToolCommand, answering, calling, question
-from ...nodes.turn.state import AgentState, MemoryState
+from ...nodes.turn.state import AgentState, unpacked
+from ...nodes.turn.values import running
 from ..build import one
+from ..erase.erase import write
 from ..middleware import middleware_of
-from .threads import Agent, newest_config, on_a_thread, opened, parts_with_saver
+from .look import resting
+from .threads import Agent, handed_over, holder, newest_config, node_of, on_a_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,42 +50,78 @@ class CommandResult:
 def order(
     agent: Agent, config: RunnableConfig, what: ToolCommand, context: object = None
 ) -> CommandResult:
-    """Run a tool by hand, as a turn.
+    """Run a tool by hand, as a turn; of a graph around the agent no other node runs.
 
     Raises `CommandError` if the tool does, `TurnRunningError` if a turn is not finished, and what a
     turn raises. No turn of the thread may run meanwhile.
     """
-    parts = parts_with_saver(agent)
-    found = opened(agent, config, agent.get_state(config), context).at_rest().values
-    values = {**found, "messages": [*found.get("messages", []), question(what)]}
-    ran = _rehearsal(parts, agent.store, what).invoke(
-        values, newest_config(config), context=cast("Any", context)
+    thread = resting(agent, config, context)
+    here = _Here(agent, config, thread.parts, context)
+    said = [*thread.values.get("messages", []), question(what)]
+    ran = here.run(
+        {**thread.values, "messages": said},
+        begin_turn=one(begin_turn, thread.parts),
+        call_model=lambda _: {"messages": [calling(what)]},
+        run_tools=one(run_tools, thread.parts),
     )
     result = _result(ran)
-    agent.update_state(config, _ended(agent, ran, result), as_node=_answering(agent))
-    state = agent.invoke(
-        None, newest_config(config), context=cast("Any", context), durability="sync"
-    )
-    memory = state["memory"]
+    memory = here.end(ran, answering(result))["memory"]
     return CommandResult(memory["turn"], result, tuple(memory["banners"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """A thread of an agent, or of the graph around it, in which a turn is made by hand."""
+
+    agent: Agent
+    config: RunnableConfig
+    parts: AgentParts
+    context: Any
+
+    def run(self, values: Mapping[str, Any], **nodes: Any) -> dict[str, Any]:
+        """Run nodes one after the other on a copy of the state, where the agent stands."""
+        graph: Any = StateGraph(AgentState, context_schema=Settings)
+        graph.add_sequence([*nodes.items()]).add_edge(START, next(iter(nodes)))
+        path, _ = holder(self.agent)
+        for name in reversed(path.split("|") if path else ()):
+            inner, graph = graph, StateGraph(AgentState, context_schema=Settings)
+            graph.add_node(name, inner.compile()).add_edge(START, name)
+        whole = graph.compile(checkpointer=False, store=self.agent.store)
+        found: dict[str, Any] = whole.invoke(
+            values, newest_config(self.config), context=self.context
+        )
+        return found
+
+    def end(self, ran: Mapping[str, Any], answer: AIMessage) -> dict[str, Any]:
+        """Write the turn with its answer, let it end, and return the state after it."""
+        agent, config = self.agent, self.config
+        whole = {**ran, "messages": [*ran["messages"], answer]}
+        memory = {"memory": ran["memory"]} if "memory" in agent.channels else {}
+        node = node_of(agent)
+        if not node:
+            jump = {"jump_to": "end"} if middleware_of(agent) else {}
+            # Not an `Overwrite`, whose messages would stay plain data on their way over a server's
+            # API.
+            said = [RemoveMessage(REMOVE_ALL_MESSAGES), *whole["messages"]]
+            agent.update_state(config, {**memory, **jump, "messages": said}, _answering(agent))
+            ended: dict[str, Any] = agent.invoke(
+                None, newest_config(config), context=self.context, durability="sync"
+            )
+            return ended
+        there = {one.id for one in agent.get_state(config).values.get("messages", ())}
+        said = [one for one in running(unpacked(whole)) if one.id not in there]
+        if handed_over(agent):  # killed in between, the next message ends the turn
+            config = write(agent, config, {**memory, "messages": said}, node)
+        ended = self.run(whole, persist=one(persist, self.parts))
+        memory = {key: Overwrite(ended[key]) for key in memory}
+        write(agent, config, {**memory, "messages": said}, node)
+        return ended
 
 
 def _answering(agent: Agent) -> str:
     """Return the node after which a turn with an answer ends."""
     hooks = (name for name in agent.builder.nodes if name.endswith(".after_model"))
     return next(hooks, "call_model")
-
-
-def _rehearsal(parts: AgentParts, store: BaseStore | None, what: ToolCommand) -> Any:
-    """Return a graph that only runs the tool on a copy of the state."""
-    graph = StateGraph(AgentState, context_schema=Settings)
-    graph.add_node("begin_turn", one(begin_turn, parts))
-    graph.add_node("call_model", lambda _: {"messages": [calling(what)]})
-    graph.add_node("run_tools", one(run_tools, parts))
-    graph.add_edge(START, "begin_turn")
-    graph.add_edge("begin_turn", "call_model")
-    graph.add_edge("call_model", "run_tools")
-    return graph.compile(checkpointer=False, store=store)
 
 
 def _result(ran: dict[str, Any]) -> dict[str, Any]:
@@ -92,16 +133,6 @@ def _result(ran: dict[str, Any]) -> dict[str, Any]:
     if "error" in result:
         raise CommandError(result["error"])
     return result
-
-
-def _ended(agent: Agent, ran: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
-    """Return the update that holds the whole turn."""
-    kept = {key: ran[key] for key in MemoryState.__annotations__ if key in ran}
-    if middleware_of(agent):
-        kept["jump_to"] = "end"
-    # Not an `Overwrite`, whose messages would stay plain data on their way over a server's API.
-    all_before = RemoveMessage(REMOVE_ALL_MESSAGES)
-    return {**kept, "messages": [all_before, *ran["messages"], answering(result)]}
 
 
 def open_effort(

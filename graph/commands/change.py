@@ -28,18 +28,19 @@ from ...nodes.llm.structured import ask
 from ...nodes.turn.arrivals import at_rest, told_apart
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.settling import settle
-from ...nodes.turn.state import TurnState, unpacked
+from ...nodes.turn.state import TurnState
 from ...nodes.turn.values import sealed
 from ...prompts.loader import text as prompt
-from ..build import MemoryGraph
 from ..erase.erase import seed, write
-from .look import rehearsed, thread_at
+from .look import rehearsed, resting, thread_at
 from .threads import (
     Agent,
     Thread,
+    handed_over,
     holder,
     named,
     newest_config,
+    node_of,
     on_a_thread,
     owner_in,
     parts_of,
@@ -55,8 +56,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     `SessionNotFoundError` if the archive holds no such session, `SettingsError` if the graph is not
     one of Ebbtide's, or if there is no such branch.
     """
-    path, inner = holder(agent)
-    parts = parts_of(inner)
+    parts = parts_of(holder(agent)[1])
     try:
         owner = owner_in(agent, config)
     except (StateError, TipNotFoundError):  # what restoring mends
@@ -70,7 +70,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     asked = newest_config(config)
     values = sealed(state, {}, parts.archive)
     kept = {key: value for key, value in values.items() if key in agent.channels}
-    written = seed(agent, asked, kept, path.partition("|")[0])
+    written = seed(agent, asked, kept, node_of(agent))
     return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
 
 
@@ -100,18 +100,18 @@ def quoted(records: Sequence[Record], limit: int, count: TokenCounter) -> str:
     return fenced("conversation", log[fit_end(log, limit, count) :])
 
 
-def _node(agent: Agent) -> str:
-    """Return the node of a larger graph in which the agent stands, "" for an agent alone.
+def _keeping(agent: Agent) -> str:
+    """Return the node of a graph in which the agent stands, "" for an agent alone.
 
     Raises `SettingsError` if that graph keeps nothing of the memory.
     """
-    path, inner = holder(agent)
-    if path and not (isinstance(inner.builder, MemoryGraph) and "memory" in agent.channels):
+    node = node_of(agent)
+    if node and not handed_over(agent):
         raise SettingsError(
             "the graph around the agent keeps messages alone: mix MemoryState into its state, with "
             "an agent of create_memory_agent in it"
         )
-    return path.partition("|")[0]
+    return node
 
 
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
@@ -122,8 +122,8 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     Raises `SettingsError` if it is out of range, `TurnRunningError` if a turn is not finished.
     """
     window = None if turns is None else settings(ambient_window=turns).ambient_window
-    node = _node(agent)
-    thread = thread_at(agent, config).at_rest()
+    node = _keeping(agent)
+    thread = resting(agent, config)
     write(agent, config, thread.changed(window=window), node)
 
 
@@ -137,25 +137,30 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     branch beside it. A turn that is not finished is archived as aborted and left behind. Raises
     `CommandError` if there is no turn, or no older checkpoint to go back to.
     """
-    node = _node(agent)
     older, thread = agent.get_state(config), thread_at(agent, config)
     if not thread.turn:
         raise CommandError("there is no turn to undo")
-    while not _precedes(older, thread):
+    while not _precedes(older, before := _before(agent, config, older), thread):
         older = agent.get_state(_parent(older, thread))
     _keep(thread)
-    write(agent, older.config, {}, node)
-    return _turn(older)
+    write(agent, older.config, {}, node_of(agent))
+    return before.state.get("turn", 0)
 
 
 aundo = on_a_thread(undo)
 
 
-def _precedes(older: StateSnapshot, thread: Thread) -> bool:
+def _before(agent: Agent, config: RunnableConfig, older: StateSnapshot) -> Thread:
+    """Return the thread as an older checkpoint has it."""
+    place = {**config.get("configurable", {}), **older.config["configurable"]}
+    return thread_at(agent, {**config, "configurable": place})
+
+
+def _precedes(older: StateSnapshot, before: Thread, thread: Thread) -> bool:
     """Tell whether a checkpoint is from before the last turn: at rest, or the thread's first."""
-    if older.next or not at_rest(unpacked(older.values)):
+    if older.next or before.unfinished:
         return older.parent_config is None and not older.values.get("messages")
-    return _turn(older) < thread.turn
+    return before.turn < thread.turn
 
 
 def _parent(older: StateSnapshot, thread: Thread) -> RunnableConfig:
@@ -177,10 +182,6 @@ def _keep(thread: Thread) -> None:
     if found.new:
         begun = cast("TurnState", {**state, **settled, "turn": settled["persisted"] + 1})
         settle(begun, thread.owner, replace(found, last=None, left=found.new, new=[]), archive)
-
-
-def _turn(found: StateSnapshot) -> int:
-    return unpacked(found.values).get("turn", 0)
 
 
 Source: TypeAlias = Literal["block", "model", "none"]
@@ -206,8 +207,8 @@ def rebuild_anchor(
     time travel; a thread that is rebuilt from the archive has the last one that a turn wrote.
     Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not finished.
     """
-    node = _node(agent)
-    thread = thread_at(agent, config, context).at_rest()
+    node = _keeping(agent)
+    thread = resting(agent, config, context)
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
     records = thread.view.turns(visible(rehearsed(thread, config, None, context).parts))

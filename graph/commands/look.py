@@ -16,7 +16,7 @@ from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown as shown_messages
 from ...memory.context.timeline import Part, messages_of
-from ...memory.errors import CommandError
+from ...memory.errors import CommandError, TurnRunningError
 from ...memory.metrics import (
     PAGE,
     Report,
@@ -44,10 +44,11 @@ from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import sealed, workspace
 from ...prompts.loader import text as prompt
-from ..build import MemoryGraph, one
+from ..build import one
 from .threads import (
     Agent,
     Thread,
+    handed_over,
     holder,
     newest_config,
     on_a_thread,
@@ -160,15 +161,26 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         states = (task.state for task in found.tasks if task.name == name)
         found = next((one for one in states if isinstance(one, StateSnapshot)), found)
     thread = thread_of(inner, config, found, context)
-    handed_over = isinstance(inner.builder, MemoryGraph)
-    if found is outer:  # what follows are nodes of its own; the middleware is given messages alone
-        own = thread.values if handed_over else {"messages": thread.values.get("messages", [])}
-        thread = replace(thread, following=(), values=own)
+    if found is outer:  # what follows are nodes of its own
+        messages_ = {"messages": thread.values.get("messages", [])}
+        own = thread.values if handed_over(agent) else messages_
+        thread = replace(thread, following=(), values=own, inside=True)
     if "session" in thread.state:
         return _whole(agent, thread, found)
     owner = replace(thread.owner, namespace=path)
     known = remembered(thread.state, thread.parts.archive, owner, 1)
     return replace(thread, owner=owner, values=sealed(known, {}, thread.parts.archive))
+
+
+def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
+    """Return a thread; raises `TurnRunningError` if its agent, or the graph around it, still runs.
+
+    What follows in that graph would never run if the thread were changed.
+    """
+    thread = thread_at(agent, config, context).at_rest()
+    if agent.get_state(config).next:
+        raise TurnRunningError(thread.owner.thread, thread.turn)
+    return thread
 
 
 def _whole(agent: Agent, thread: Thread, found: StateSnapshot) -> Thread:

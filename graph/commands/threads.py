@@ -14,11 +14,12 @@ from langgraph.types import StateSnapshot
 
 from ...memory.archive.protocol import Archive
 from ...memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
-from ...memory.messages import clean
+from ...memory.messages import answered, clean
 from ...memory.record import Owner, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.view import View, past
-from ...nodes.turn.arrivals import at_rest, told_apart
+from ...nodes.turn.arrivals import told_apart, unarchived
+from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import TurnState, unpacked
 from ...nodes.turn.values import claimed, sealed, tip_of, trusted, user_of
@@ -35,7 +36,8 @@ class Thread:
     """A thread as a command works on it: its state, its session and the parts of its agent.
 
     `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints,
-    `checkpoint` is the id of the one that was found.
+    `checkpoint` is the id of the one that was found. `inside` tells that other nodes of a larger
+    graph may have said something since the last turn.
     """
 
     parts: AgentParts
@@ -45,6 +47,7 @@ class Thread:
     following: tuple[str, ...]
     kept: bool
     checkpoint: str
+    inside: bool = False
 
     @property
     def state(self) -> TurnState:
@@ -58,6 +61,8 @@ class Thread:
     @property
     def turn(self) -> int:
         """The turn that was begun last; an unfinished one may not have been counted yet."""
+        if not self.unfinished:
+            return self.state.get("turn", 0)
         return last_turn(self.state, self.following)
 
     @property
@@ -94,7 +99,8 @@ class Thread:
         A crash between what a node wrote and its checkpoint leaves no node to follow, so the
         messages are looked at as well.
         """
-        return bool(self.following) or not at_rest(self.state)
+        left = to_dicts(unarchived(self.state))
+        return bool(self.following) or (bool(left) and not (self.inside and answered(left)))
 
     def at_rest(self) -> "Thread":
         """Return the thread; raises `TurnRunningError` if its last turn is not finished."""
@@ -153,6 +159,18 @@ def holder(agent: Agent) -> tuple[str, Agent]:
     graphs = [] if _has_memory(agent) else [*agent.get_subgraphs(recurse=True)]
     found = ((path, one) for path, one in graphs if isinstance(one, CompiledStateGraph))
     return next(((path, one) for path, one in found if _has_memory(one)), ("", agent))
+
+
+def node_of(agent: Agent) -> str:
+    """Return the node of a larger graph in which the agent stands, "" for an agent alone."""
+    path, _ = holder(agent)
+    return path.partition("|")[0]
+
+
+def handed_over(agent: Agent) -> bool:
+    """Tell whether a graph keeps the memory of the agent in it, and hands it over to each run."""
+    _, inner = holder(agent)
+    return isinstance(inner.builder, MemoryGraph) and "memory" in agent.channels
 
 
 def _has_memory(agent: Agent) -> bool:

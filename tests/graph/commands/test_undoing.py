@@ -261,7 +261,7 @@ def test_a_graph_around_the_agent_is_changed(tmp_path: Path) -> None:
     assert (here.said(state), state["memory"]["position"]["window"]) == (["first", "third"], 1)
 
 
-@pytest.mark.parametrize("change", [commands.rebuild_anchor, set_window, commands.undo])
+@pytest.mark.parametrize("change", [commands.rebuild_anchor, set_window])
 def test_a_graph_that_keeps_messages_alone_says_what_it_lacks(tmp_path: Path, change: Any) -> None:
     """There is nothing in its state that could be changed."""
     here = talk(tmp_path, ["one"], checkpointer=None)
