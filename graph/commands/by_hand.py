@@ -97,8 +97,7 @@ class _Here:
         agent, config = self.agent, self.config
         whole = {**ran, "messages": [*ran["messages"], answer]}
         memory = {"memory": ran["memory"]} if "memory" in agent.channels else {}
-        node = node_of(agent)
-        if not node:
+        if not node_of(agent):
             jump = {"jump_to": "end"} if middleware_of(agent) else {}
             # Not an `Overwrite`, whose messages would stay plain data on their way over a server's
             # API.
@@ -111,10 +110,10 @@ class _Here:
         there = {one.id for one in agent.get_state(config).values.get("messages", ())}
         said = [one for one in running(unpacked(whole)) if one.id not in there]
         if handed_over(agent):  # killed in between, the next message ends the turn
-            config = write(agent, config, {**memory, "messages": said}, node)
+            config = write(agent, config, {**memory, "messages": said})
         ended = self.run(whole, persist=one(persist, self.parts))
         memory = {key: Overwrite(ended[key]) for key in memory}
-        write(agent, config, {**memory, "messages": said}, node)
+        write(agent, config, {**memory, "messages": said})
         return ended
 
 

@@ -37,10 +37,8 @@ from .threads import (
     Agent,
     Thread,
     handed_over,
-    holder,
     named,
     newest_config,
-    node_of,
     on_a_thread,
     owner_in,
     parts_of,
@@ -56,7 +54,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     `SessionNotFoundError` if the archive holds no such session, `SettingsError` if the graph is not
     one of Ebbtide's, or if there is no such branch.
     """
-    parts = parts_of(holder(agent)[1])
+    parts = parts_of(agent)
     try:
         owner = owner_in(agent, config)
     except (StateError, TipNotFoundError):  # what restoring mends
@@ -68,9 +66,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
         tip = tip_named(parts.archive, owner, branch)
     state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
     asked = newest_config(config)
-    values = sealed(state, {}, parts.archive)
-    kept = {key: value for key, value in values.items() if key in agent.channels}
-    written = seed(agent, asked, kept, node_of(agent))
+    written = seed(agent, asked, sealed(state, {}, parts.archive))
     return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
 
 
@@ -100,18 +96,13 @@ def quoted(records: Sequence[Record], limit: int, count: TokenCounter) -> str:
     return fenced("conversation", log[fit_end(log, limit, count) :])
 
 
-def _keeping(agent: Agent) -> str:
-    """Return the node of a graph in which the agent stands, "" for an agent alone.
-
-    Raises `SettingsError` if that graph keeps nothing of the memory.
-    """
-    node = node_of(agent)
-    if node and not handed_over(agent):
+def _keeping(agent: Agent) -> None:
+    """Raise `SettingsError` if the graph around an agent keeps nothing of the memory."""
+    if not handed_over(agent):
         raise SettingsError(
             "the graph around the agent keeps messages alone: mix MemoryState into its state, with "
             "an agent of create_memory_agent in it"
         )
-    return node
 
 
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
@@ -122,9 +113,9 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     Raises `SettingsError` if it is out of range, `TurnRunningError` if a turn is not finished.
     """
     window = None if turns is None else settings(ambient_window=turns).ambient_window
-    node = _keeping(agent)
+    _keeping(agent)
     thread = resting(agent, config)
-    write(agent, config, thread.changed(window=window), node)
+    write(agent, config, thread.changed(window=window))
 
 
 aset_window = on_a_thread(set_window)
@@ -143,7 +134,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     while not _precedes(older, before := _before(agent, config, older), thread):
         older = agent.get_state(_parent(older, thread))
     _keep(thread)
-    write(agent, older.config, {}, node_of(agent))
+    write(agent, older.config, {})
     return before.state.get("turn", 0)
 
 
@@ -207,7 +198,7 @@ def rebuild_anchor(
     time travel; a thread that is rebuilt from the archive has the last one that a turn wrote.
     Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not finished.
     """
-    node = _keeping(agent)
+    _keeping(agent)
     thread = resting(agent, config, context)
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
@@ -220,7 +211,7 @@ def rebuild_anchor(
             _log.warning("the model gave no anchor: %s", error)
     update, rebuilt = _rebuilt(thread, records, answer)
     if update:
-        write(agent, config, update, node)
+        write(agent, config, update)
     return rebuilt
 
 

@@ -141,10 +141,11 @@ def parts_with_saver(agent: Agent) -> AgentParts:
 
 
 def parts_of(agent: Agent) -> AgentParts:
-    """Return the parts of an agent, which may have no checkpointer.
+    """Return the parts of an agent, or of the one in a graph; it may have no checkpointer.
 
     Raises `SettingsError` if it is neither a graph of Ebbtide's nor has its middleware.
     """
+    _, agent = holder(agent)
     graph = agent.builder
     if isinstance(graph, MemoryGraph):
         return graph.parts
@@ -168,9 +169,12 @@ def node_of(agent: Agent) -> str:
 
 
 def handed_over(agent: Agent) -> bool:
-    """Tell whether a graph keeps the memory of the agent in it, and hands it over to each run."""
-    _, inner = holder(agent)
-    return isinstance(inner.builder, MemoryGraph) and "memory" in agent.channels
+    """Tell whether a graph keeps the memory of the agent in it, and hands it over to each run.
+
+    The middleware is given messages alone, unless it stands alone.
+    """
+    path, inner = holder(agent)
+    return not path or (isinstance(inner.builder, MemoryGraph) and "memory" in agent.channels)
 
 
 def _has_memory(agent: Agent) -> bool:
@@ -227,15 +231,15 @@ def owner_in(agent: Agent, config: RunnableConfig) -> Owner:
     values = agent.get_state(newest_config(config)).values if kept else {}
     owner = named(agent, config)
     found = claimed(unpacked(values), owner.user)
-    trusted(values, parts_of(holder(agent)[1]).archive)
+    trusted(values, parts_of(agent).archive)
     return found or owner
 
 
 def named(agent: Agent, config: RunnableConfig) -> Owner:
     """Return the session that a config names, of an agent or of a graph around it."""
-    path, inner = holder(agent)
+    path, _ = holder(agent)
     chosen = config.get("configurable", {})
-    user = user_of(parts_of(inner).settings, chosen)
+    user = user_of(parts_of(agent).settings, chosen)
     return Owner(user, clean(str(chosen["thread_id"])), path)
 
 

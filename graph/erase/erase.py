@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -16,6 +17,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END
 from langgraph.types import Overwrite, StateSnapshot
 
+from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.efforts import Effort
 from ...memory.erasing import TurnPlace
@@ -23,16 +25,22 @@ from ...memory.errors import AnswerError, SessionNotFoundError, SettingsError, T
 from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import EffortSummary, summarise
+from ...memory.view import every_turn
 from ...nodes.llm.drive import drive
+from ...nodes.turn.arrivals import unarchived
+from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
-from ...nodes.turn.state import AgentState, unpacked
+from ...nodes.turn.state import AgentState, TurnState, unpacked
 from ...nodes.turn.user_attention import changed
 from ...nodes.turn.values import saved, sealed
+from ..commands.look import resting, thread_at
 from ..commands.threads import (
     Agent,
     Thread,
+    handed_over,
     newest_config,
+    node_of,
     on_a_thread,
     owner_in,
     parts_of,
@@ -54,26 +62,24 @@ def last_node(agent: Agent) -> str:
     return next(hooks, "compress")
 
 
-def write(
-    agent: Agent, config: RunnableConfig, update: dict[str, Any], node: str = ""
-) -> RunnableConfig:
+def write(agent: Agent, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
     """Write an update in the name of the last node of a turn, and return the config.
 
-    `node` is the one of a larger graph in which the agent stands, where nothing follows then.
+    In a larger graph that is the node in which the agent stands, and nothing follows then.
     """
+    node = node_of(agent)
     written = agent.update_state(config, update, as_node=node or last_node(agent))
     return agent.update_state(written, None, as_node=END) if node else written
 
 
-def seed(
-    agent: Agent, config: RunnableConfig, values: dict[str, Any], node: str = ""
-) -> RunnableConfig:
+def seed(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
     """Write a whole state as the newest of a thread, as `write` does."""
+    values = {key: value for key, value in values.items() if key in agent.channels}
     reduced = {
         key for key, one in agent.channels.items() if isinstance(one, BinaryOperatorAggregate)
     }
     written = {key: Overwrite(v) if key in reduced else v for key, v in values.items()}
-    return write(agent, config, written, node)
+    return write(agent, config, written)
 
 
 def replace_all(
@@ -90,6 +96,8 @@ def replace_all(
     elif _has(saver, "prune"):
         seed(agent, config, values)
         saver.prune([thread])
+        if node_of(agent):
+            return (f"the newest checkpoint of the agent inside: {kind} cannot delete it",)
     else:
         seed(agent, config, values)
         return (f"older checkpoints of the thread: {kind} can neither prune nor delete them",)
@@ -191,9 +199,10 @@ def erase(
     `branch` names another branch of the session to erase from, by default it is the thread's own.
     Interrupted at any point, it is completed by erasing again. No turn of the thread may run
     meanwhile: if one wrote a checkpoint before they are replaced, they stay as they are, and
-    `TurnArrivedError` asks to erase again. Raises `TurnNotFoundError`, `TurnRunningError`,
-    `SessionNotFoundError`, and `SettingsError` if the graph is not an agent of Ebbtide's that
-    stands alone; nothing is then changed.
+    `TurnArrivedError` asks to erase again. `agent` may be the graph around it, whose own keys of
+    the state stay as they are. Raises `TurnNotFoundError`, `TurnRunningError`,
+    `SessionNotFoundError`, and `SettingsError` if there is no agent of Ebbtide's; nothing is then
+    changed.
     """
     thread = _opened(agent, config)
     parts, owner = thread.parts, thread.owner
@@ -350,12 +359,11 @@ def _summary(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> Effor
 
 def _opened(agent: Agent, config: RunnableConfig) -> Thread:
     """Return a thread at rest, with or without checkpoints of its own."""
-    found = (
-        agent.get_state(newest_config(config))
-        if _saver(agent)
-        else StateSnapshot({}, (), config, None, None, None, (), ())
-    )
-    thread = thread_of(agent, config, found).at_rest()
+    if _saver(agent):
+        thread = resting(agent, newest_config(config))
+    else:
+        nothing = StateSnapshot({}, (), config, None, None, None, (), ())
+        thread = thread_of(agent, config, nothing)
     if not thread.kept:
         _not_inside(thread)
     return thread
@@ -368,8 +376,7 @@ def _not_inside(thread: Thread) -> None:
         return
     if any(one.thread == owner.thread for one in archive.sessions(owner.user)):
         raise SettingsError(
-            f"thread {owner.thread!r} is one of a larger graph: only for an agent that stands "
-            "alone a turn can be erased"
+            f"thread {owner.thread!r} is one of a larger graph: pass the graph around the agent"
         )
     raise SessionNotFoundError(owner.thread)
 
@@ -377,24 +384,38 @@ def _not_inside(thread: Thread) -> None:
 def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -> tuple[str, ...]:
     """Replace the checkpoints of a thread by the state that the archive has of it."""
     parts, owner, tip = thread.parts, thread.owner, thread.tip
-    now = thread_of(agent, config, agent.get_state(newest_config(config)))
+    now = thread_at(agent, newest_config(config))
     state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
+    if node_of(agent):
+        state = cast("TurnState", {**state, "messages": _rest(thread)})
     # Another erasure may have replaced them meanwhile, or be about to: there is no turn in that.
     same = now.checkpoint == thread.checkpoint or now.state.get("messages") == state["messages"]
     if now.kept and not same:
         raise TurnArrivedError(owner.thread, turn)
     before = now.state if now.kept else thread.state
     chosen = unpacked({"memory": saved({"window": before.get("window")})})
-    kept = {key: value for key, value in now.values.items() if key not in _OURS}
+    found = agent.get_state(newest_config(config)).values
+    kept = {key: value for key, value in found.items() if key not in _OURS}
     values = {**kept, **sealed({**state, **chosen}, {}, parts.archive)}
     saver = cast("BaseCheckpointSaver[Any]", agent.checkpointer)
     parts.archive.reseed(owner, tip)
     left = replace_all(agent, saver, newest_config(config), values)
-    parts.archive.reseed(owner, None)
+    if handed_over(agent) or values["messages"]:  # else no message tells where the thread goes on
+        parts.archive.reseed(owner, None)
     named = ", ".join(map(repr, kept))
     return (
         (*left, f"the application's own keys in the state of the thread: {named}") if kept else left
     )
+
+
+def _rest(thread: Thread) -> list[BaseMessage]:
+    """Return the messages of a graph around the agent, without those that no turn has any more."""
+    view, said = thread.view, [*thread.values.get("messages", [])]
+    new = unarchived(thread.state)
+    known: dict[str | None, BaseMessage] = {}
+    for record in every_turn(view.archive, view.owner, view.tip):
+        known |= {one.id: one for one in from_dicts(shown(view.messages(record)))}
+    return [*(known[one.id] for one in said[: len(said) - len(new)] if one.id in known), *new]
 
 
 def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:

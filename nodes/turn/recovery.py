@@ -122,8 +122,20 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
         history = said[: at + 1]
         for tip in _likely(archive, owner, tips[marks_[at]][:_ALIKE], history):
             if _told_before(history, archive, owner, tip):
-                return at, tip
+                unknown = range(at + 1, _question(messages))  # may be what was erased
+                return at, tip if unknown else _after_erased(archive, owner, tip)
     return None
+
+
+def _after_erased(archive: Archive, owner: Owner, tip: Tip) -> Tip:
+    """Return the end of its branch if all turns after `tip` are erased, else `tip`."""
+    newest, found = archive.newest(owner), tip
+    while newest is not None and newest.branch == tip.branch and found.turn < newest.turn:
+        after = archive.turns(owner, newest, [found.turn + 1])
+        if not after or after[0].status != "erased":
+            return tip
+        found = after[0].tip
+    return found
 
 
 def _likely(
@@ -148,25 +160,26 @@ def _likely(
 def _told_before(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
     """Tell whether a history is the end of what a turn sees, the turn included.
 
-    It may lack calls and results, which clients do not keep. What was erased may be any turn. If it
-    has the archive's own messages of the last turn, something else, such as a summary, may stand in
-    place of earlier ones.
+    It may lack calls and results, which clients do not keep. What was erased may be any turn, or
+    none. If it has the archive's own messages of the last turn, something else, such as a summary,
+    may stand in place of earlier ones.
     """
-    left, own = len(history), False
+    lefts, own = {len(history)}, False
     for last in range(tip.turn, 0, -_CHUNK):
         numbers = range(max(1, last - _CHUNK + 1), last + 1)
         records = archive.turns(owner, tip, numbers)
         for record in reversed(records):
-            if left and record.status == "erased":
-                left = _begin(history, left)
-            elif left:
-                rest = _before(history[:left], record.messages)
-                if rest is None:
-                    return own and _replaced(history[:left], records)
-                if left == len(history):
-                    own = {*_ids(history[rest:])} <= {*_ids(record.messages)}
-                left = rest
-            if not left:
+            before = lefts
+            if record.status == "erased":
+                lefts = before | {_begin(history, left) for left in before}
+            else:
+                rests = (_before(history[:left], record.messages) for left in before)
+                lefts = {rest for rest in rests if rest is not None}
+            if not lefts:
+                return own and any(_replaced(history[:left], records) for left in before)
+            if before == {len(history)}:
+                own = {*_ids(history[min(lefts) :])} <= {*_ids(record.messages)}
+            if 0 in lefts:
                 return True
     return False
 

@@ -13,7 +13,6 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import StateGraph
 from langgraph.types import interrupt
 
 from ebbtide import (
@@ -33,7 +32,7 @@ from ebbtide.commands import open_effort, set_window
 from ebbtide.memory.record import Owner
 from ebbtide.memory.state_blocks import END, START
 from ebbtide.nodes.turn.state import MemoryState
-from tests.agents import THREAD, Talk, lasting, talk
+from tests.agents import THREAD, Talk, inside, lasting, talk
 from tests.doubles import ScriptedModel, call, together
 from tests.zipped import revealed
 
@@ -518,17 +517,11 @@ def test_user_of_the_context_owns_the_thread(tmp_path: Path) -> None:
 
 
 def test_agent_inside_a_larger_graph_is_refused(tmp_path: Path) -> None:
-    """Neither the larger graph nor the agent in it can erase, and the error says why."""
+    """The agent has no thread of its own, and the error says what to pass."""
     here = talk(tmp_path, ["Well."], checkpointer=None)
-    larger = StateGraph(MemoryState)
-    larger.add_node("talk", here.agent)
-    larger.set_entry_point("talk")
-    parent: Any = larger.compile(checkpointer=InMemorySaver())
-    parent.invoke({"messages": ASKED}, THREAD)
+    inside(here, MemoryState).invoke({"messages": ASKED}, THREAD)
 
-    with pytest.raises(SettingsError, match="StateGraph is no graph of Ebbtide's: pass its agent"):
-        erase(parent, THREAD, 1)
-    with pytest.raises(SettingsError, match="thread 't' is one of a larger graph"):
+    with pytest.raises(SettingsError, match="pass the graph around the agent"):
         erase(here.agent, THREAD, 1)
 
     assert traces(tmp_path, [ASKED]) != []

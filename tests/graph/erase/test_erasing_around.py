@@ -1,0 +1,138 @@
+"""Erasing a turn, a session or a user, given the graph around the agent."""
+
+import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from ebbtide import (
+    MemoryState,
+    TurnNotFoundError,
+    TurnRunningError,
+    commands,
+    delete_session,
+    delete_user,
+    erase,
+)
+from ebbtide.memory.record import Owner
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
+from tests.graph.erase.test_erasing import traces
+
+TOLD = "The key of the north gate is kept with Marion, tell nobody."
+ANSWER = "I shall not mention Marion's key to anybody at all."
+SCRIPT = ("Hello.", call("open_effort", name="keys", goal="gates"), ANSWER, "Well.", "Fine.", "On.")
+WORDS = ("Hello there.", TOLD, "And the garden gate?")
+OWNER = Owner("default", "t", "agent")
+
+
+class Kept(MemoryState, total=False):
+    """A graph that keeps the memory, and something of its own."""
+
+    visits: Annotated[list[str], operator.add]
+
+
+class Said(MessagesState):
+    """A graph that keeps messages, and something of its own."""
+
+    visits: Annotated[list[str], operator.add]
+
+
+pytestmark = [
+    pytest.mark.usefixtures("entry"),
+    pytest.mark.parametrize("schema", [Kept, Said]),
+]
+
+
+@contextmanager
+def begun(root: Path, schema: Any) -> Iterator[tuple[Talk, Any]]:
+    """Have a conversation with a graph around an agent, on files below a folder."""
+    here = talk(root / "archive", list(SCRIPT), checkpointer=None)
+    graph = StateGraph(schema)
+    graph.add_node("count", lambda state: {"visits": [f"{len(state['messages'])} messages"]})
+    graph.add_node("agent", here.agent)
+    graph.add_edge(START, "count")
+    graph.add_edge("count", "agent")
+    with SqliteSaver.from_conn_string(str(root / "checkpoints.sqlite")) as saver:
+        outer: Any = graph.compile(checkpointer=saver)
+        for words in WORDS:
+            outer.invoke({"messages": words}, THREAD)
+        try:
+            yield here, outer
+        finally:
+            here.archive.close()
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3])
+def test_nothing_of_the_text_is_left(tmp_path: Path, schema: Any, turn: int) -> None:
+    """The thread goes on after it, with the keys of the graph and all other turns."""
+    gone = {1: ["Hello there."], 2: [TOLD, ANSWER], 3: ["And the garden gate?"]}[turn]
+    with begun(tmp_path, schema) as (here, outer):
+        before = traces(tmp_path, gone)
+        counted = outer.get_state(THREAD).values["visits"]
+
+        report = erase(outer, THREAD, turn)
+
+        left = traces(tmp_path, gone)
+        kept = outer.get_state(THREAD)
+        state = outer.invoke({"messages": "on"}, THREAD)
+        (tip,) = here.archive.tips(OWNER)
+        records = here.archive.turns(OWNER, tip, range(1, 5))
+    said = [words for at, words in enumerate(WORDS, 1) if at != turn]
+    assert (before != [], left, report.erased) == (True, [], (("main", turn),))
+    assert [m.text for m in kept.values["messages"] if m.type == "human"] == said
+    assert (kept.values["visits"], len(state["visits"]), kept.next) == (counted, 4, ())
+    assert [record.status == "erased" for record in records] == [at == turn for at in range(1, 5)]
+    assert state["memory"]["active_effort"] == "keys" if "memory" in state else True
+
+
+def test_one_turn_after_the_other(tmp_path: Path, schema: Any) -> None:
+    """With all of them erased the thread still goes on as it was."""
+    with begun(tmp_path, schema) as (here, outer):
+        for turn in (2, 1, 3, 3):
+            erase(outer, THREAD, turn)
+        commands.open_effort(outer, THREAD, "other")
+        outer.invoke({"messages": "on"}, THREAD)
+        (tip,) = here.archive.tips(OWNER)
+        open_ = [one["id"] for one in commands.efforts(outer, THREAD)["efforts"]]
+
+    assert (tip.branch, tip.turn, sorted(open_)) == ("main", 5, ["keys", "other"])
+
+
+def test_what_cannot_be_erased_changes_nothing(tmp_path: Path, schema: Any) -> None:
+    """A turn that is not there, or a graph that still runs, is refused."""
+    with begun(tmp_path, schema) as (here, outer):
+        before = outer.get_state(THREAD)
+        with pytest.raises(TurnNotFoundError):
+            erase(outer, THREAD, 4)
+        assert outer.get_state(THREAD) == before
+        here.model.answers = [*SCRIPT[:4], ConnectionError("gone")] * 2
+        with pytest.raises(ConnectionError):
+            outer.invoke({"messages": "on"}, THREAD)
+        with pytest.raises(TurnRunningError):
+            erase(outer, THREAD, 2)
+
+
+def test_a_session_is_deleted(tmp_path: Path, schema: Any) -> None:
+    """With its checkpoints, of which the graph around has some."""
+    with begun(tmp_path, schema) as (_, outer):
+        report = delete_session(outer, THREAD)
+
+        left = traces(tmp_path, [TOLD, ANSWER])
+        assert outer.get_state(THREAD).values == {}
+    assert ([one.thread for one in report.sessions], report.not_erased, left) == (["t"], (), [])
+
+
+def test_a_user_is_deleted(tmp_path: Path, schema: Any) -> None:
+    """With all checkpoints of the graph around."""
+    with begun(tmp_path, schema) as (_, outer):
+        report = delete_user(outer, "default")
+
+        left = traces(tmp_path, [TOLD, ANSWER])
+        assert outer.get_state(THREAD).values == {}
+    assert ([one.thread for one in report.sessions], report.not_erased, left) == (["t"], (), [])
