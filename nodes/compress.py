@@ -1,7 +1,7 @@
 """Shorten an open effort that has outgrown its share of the context."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -60,7 +60,7 @@ def _steps(
     update: dict[str, Any] = {}
     try:
         work = turn_at_rest(state, runtime, parts)
-        update = yield from _compressed(work, parts, calls)
+        update = yield from _compressed(work, parts, calls, runtime.stream_writer)
         if not update:
             with parts.archive.together():
                 update = view_after(work, running(state))
@@ -72,17 +72,25 @@ def _steps(
 
 
 def _compressed(
-    work: RunningTurn, parts: AgentParts, calls: Sequence[Call]
+    work: RunningTurn, parts: AgentParts, calls: Sequence[Call], tell: Callable[[Any], None]
 ) -> Asks[dict[str, Any]]:
-    """Take up a compression that is stored already, or make the one that is due."""
+    """Take up a compression that is stored already, or make the one that is due and tell of it."""
     with parts.archive.together():
         found = to_do(work)
         if isinstance(found, Compression):
             return _shown(work, found, {})
     if found is None:
         return {}
-    step = yield from compression(work, found, parts.alike)
-    return _kept(work, found, step, calls)
+    update, told = {}, {"effort": found.effort.id}
+    tell({"compression": {**told, "status": "started"}})
+    try:
+        step = yield from compression(work, found, parts.alike)
+        update = _kept(work, found, step, calls)
+    except (OSError, ArchiveError):
+        tell({"compression": {**told, "status": "failed"}})
+        raise
+    tell({"compression": {**told, "status": "done" if update else "failed"}})
+    return update
 
 
 def _kept(work: RunningTurn, found: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:

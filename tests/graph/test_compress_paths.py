@@ -12,6 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, commands, create_memory_agent
 from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.salience import Compression
 from ebbtide.nodes.turn.state import unpacked
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Concepts, ScriptedModel, call
@@ -31,6 +33,14 @@ from tests.graph.long_effort import (
 RULE = "Orders must never be deleted."
 DOWN = {"background": lambda _: ValueError("no answer")}
 LOST = {"extraction": lambda _: ValueError("no answer")}
+
+
+class Full(DiskArchive):
+    """An archive that has no room for a compression."""
+
+    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+        """Fail."""
+        raise OSError(f"No space left for {owner}, {tip}, {made}")
 
 
 def words(turn: int) -> str:
@@ -66,6 +76,45 @@ async def test_the_asynchronous_path_does_the_same(tmp_path: Path, broken: Any) 
     ]
     assert told(tmp_path / "sync") == told(tmp_path / "async") != []
     assert [m.text for m in sync.last] == [m.text for m in other.last]
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize(("broken", "ended"), [({}, "done"), ({**DOWN, **LOST}, "failed")])
+async def test_the_stream_tells_when_it_begins_and_ends(
+    tmp_path: Path, way: str, broken: Any, ended: str
+) -> None:
+    """Events of the `custom` stream name the effort, and say what became of the compression."""
+    here = compressing(tmp_path, **{"extraction": quoting(RULE), **broken})
+    told: list[Any] = []
+    for turn in range(2, 13):
+        given: Any = {"messages": words(turn)}
+        if way == "sync":
+            told += here.agent.stream(given, THREAD, stream_mode="custom")
+        else:
+            found = here.agent.astream(given, THREAD, stream_mode="custom")
+            told += [one async for one in found]
+
+    passes = [one["compression"] for one in told if "compression" in one]
+    begun, done = {"effort": "shop", "status": "started"}, {"effort": "shop", "status": ended}
+    assert passes == [begun, done] * (len(passes) // 2) != []
+    compressed = [one for one in told if "Compressed" in one.get("banner", "")]
+    assert len(compressed) == (len(passes) // 2 if ended == "done" else 0)
+
+
+def test_the_stream_tells_that_the_archive_failed(tmp_path: Path) -> None:
+    """A compression that cannot be kept has ended as well."""
+    here = compressing(tmp_path, extraction=quoting(RULE), archive=Full(tmp_path, durable=False))
+    given: list[Any] = [{"messages": words(turn)} for turn in range(2, 13)]
+
+    told = [
+        one["compression"]["status"]
+        for each in given
+        for one in here.agent.stream(each, THREAD, stream_mode="custom")
+        if "compression" in one
+    ]
+
+    assert told == ["started", "failed"] * (len(told) // 2) != []
 
 
 def test_the_log_says_what_each_call_cost(tmp_path: Path) -> None:
