@@ -79,6 +79,27 @@ def speaks(content: Any) -> bool:
     return any(_block_text(part).strip() for part in said)
 
 
+def reworded(content: Any, said: str) -> Any:
+    """Return the content of an answer with `said` for its words, and without its calls.
+
+    Adapters write the calls again. Thoughts that a provider knows by id go as well: it refuses them
+    without the words and calls that it knows by id, and those without them. Others stay, since
+    Anthropic refuses calls of the running turn without them.
+
+    >>> reworded([{"type": "thinking", "thinking": "Well"}, "No, never."], "No…")
+    [{'type': 'thinking', 'thinking': 'Well'}, {'type': 'text', 'text': 'No…'}]
+    >>> reworded([{"type": "reasoning", "id": "rs_1"}, "No, never."], "[reasoning]No…")
+    [{'type': 'text', 'text': 'No…'}]
+    """
+    if not isinstance(content, list):
+        return said
+    blocks = [block for block in content if isinstance(block, Mapping)]
+    for kind in (_THOUGHTS | CALL_BLOCKS) & {block.get("type") for block in blocks}:
+        said = said.replace(f"[{kind}]", "")  # where `text` has one of them
+    kept = [one for one in blocks if one.get("type") in _THOUGHTS and "id" not in one]
+    return [*kept, {"type": "text", "text": said}] if said.strip() else kept
+
+
 def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
     """Return the tool calls of a message, the invalid ones last."""
     data = message["data"]

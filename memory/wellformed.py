@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .messages import CALL_BLOCKS, Message, calls, fenced, fingerprint, speaks, text
+from .messages import CALL_BLOCKS, Message, calls, fenced, fingerprint, reworded, speaks, text
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
@@ -113,8 +113,9 @@ def _with_ids(message: Message, ids: Mapping[str, str]) -> Message:
 
 
 def _with_id(item: Any, ids: Mapping[str, str]) -> Any:
-    known = isinstance(item, Mapping) and item.get("id") in ids
-    return {**item, "id": ids[item["id"]]} if known else item
+    if not isinstance(item, Mapping):
+        return item
+    return {**item, **{key: ids[item[key]] for key in ("id", "call_id") if item.get(key) in ids}}
 
 
 def _keyed(value: Any, ids: Mapping[str, str]) -> Any:
@@ -137,6 +138,10 @@ def _named(message: Message) -> Message:
         data |= {"additional_kwargs": extra | _calling(extra)} if extra else {}
         if isinstance(data.get("content"), list):
             data["content"] = [_block(block) for block in data["content"]]
+        # By it OpenAI's adapter would leave the context to the provider, who keeps all of it.
+        told = data.get("response_metadata") or {}
+        if str(told.get("id")).startswith("resp_"):
+            data["response_metadata"] = {key: told[key] for key in told if key != "id"}
     return {**message, "data": data}
 
 
@@ -213,6 +218,7 @@ def _with_valid_calls(message: Message) -> Message:
         {"name": call["name"], "id": call["id"], "args": {"invalid": call.get("args") or ""}}
         for call in data["invalid_tool_calls"]
     ]
+    data["content"] = reworded(data.get("content") or "", text(message))
     kept = {key: value for key, value in data.items() if key != "invalid_tool_calls"}
     return {**message, "data": {**kept, "tool_calls": [*data.get("tool_calls", ()), *mended]}}
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from ...prompts.loader import text as prompt
 from ..efforts import one_line
-from ..messages import Message, calls, fenced
+from ..messages import Message, calls, fenced, reworded
+from ..messages import text as text_of
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..transcript import (
     DECIDING,
@@ -150,10 +151,19 @@ def _shown(message: Message, at: _Pointer, limits: Limits) -> Message:
         said = spoken(message)
         short = at.preview(said, limit, at.offsets.text)
         if short != said or _has_images(message):
-            data["content"] = short
+            data["content"] = _reworded(message, short)
     if limits.arguments is not None:
-        data |= _calls(data, at, limits.arguments)
+        shorter = _calls(data, at, limits.arguments)
+        if any(shorter[key] != data[key] for key in shorter):
+            # What adapters keep of calls beside them would be sent in their place.
+            content = _reworded({**message, "data": data}, text_of({"data": data}))
+            data |= {**shorter, "content": content, "additional_kwargs": {}, "id": None}
     return {**message, "data": data}
+
+
+def _reworded(message: Message, said: str) -> Any:
+    content = message["data"].get("content") or ""
+    return reworded(content, said) if message["type"] == "ai" else said
 
 
 def _calls(data: Mapping[str, Any], at: _Pointer, limit: int) -> dict[str, Any]:

@@ -4,8 +4,10 @@ The requests are built by the providers' own packages, without a network. The ru
 the providers answer 400 for breaking.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,12 +21,17 @@ from langgraph.types import Command, interrupt
 from ebbtide import Settings
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Sent, call, malformed, together
+from tests.graph.shapes import SHAPES
 
 Complaints: TypeAlias = Iterator[str]
 Story: TypeAlias = Callable[[Path, str], Talk]
 
 PIXEL = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
-KINDS = {"openai": "openai-chat", "anthropic": "anthropic-chat", "gemini": "google-generative-ai"}
+KINDS = {
+    "anthropic": "anthropic-chat",
+    "gemini": "google-generative-ai",
+    "gemini 3": "google-generative-ai",
+}
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 SMALL = Settings(context_budget=3_000)
 
@@ -40,9 +47,12 @@ def approve(what: str) -> str:
 
 
 def begin(root: Path, provider: str, answers: Any, **options: Any) -> Talk:
-    """Return an agent on a model of the provider's kind."""
+    """Return an agent on a model of the provider's kind, whose answers have the provider's form."""
+    if provider in SHAPES:
+        shape = SHAPES[provider]()
+        answers = [shape(AIMessage(one) if isinstance(one, str) else one) for one in answers]
     here = talk(root, answers, tools=[look_up, approve], **options)
-    here.model.kind = KINDS[provider]
+    here.model.kind = KINDS.get(provider, "openai-chat")
     return here
 
 
@@ -55,8 +65,8 @@ def told(here: Talk, *words: Any) -> Talk:
 
 def thinking(provider: str, answer: AIMessage) -> AIMessage:
     """Return an answer with what the model thought before it, as the provider's adapter has it."""
-    if provider == "openai":
-        return answer
+    if provider not in {"anthropic", "gemini"}:
+        return answer  # it is made with what it thought
     thought = {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}
     said = [{"type": "text", "text": answer.text}] if answer.text else []
     asked = [
@@ -146,6 +156,14 @@ def rebuilt(root: Path, provider: str) -> Talk:
     return told(here, *(f"Number {n}: {LONG * 4}" for n in range(12)))
 
 
+def long_calls(root: Path, provider: str) -> Talk:
+    """Think and call with more than fits, words before it, in the running turn and before it."""
+    asked = together(call("look_up", word="w" + " and more" * 4_000), text="I look it up. " * 900)
+    script = [call("look_up", word="a"), thinking(provider, asked), call("look_up", word="b")]
+    here = begin(root, provider, [*script, "yes", "yes"], settings=SMALL)
+    return told(here, "Look it up", "ok?")
+
+
 def left(root: Path, provider: str) -> Talk:
     """Wait for a person, who says something else."""
     script = [together(call("approve", what="pay"), call("look_up", word="a")), "so be it", "yes"]
@@ -201,15 +219,33 @@ def remembered(root: Path, provider: str) -> Talk:
 
 STORIES: tuple[Story, ...] = (
     *(plain, one_tool, parallel, efforts, expanded, shortened, empty, thoughts, images, rebuilt),
-    *(left, resumed, cut, invalid, odd_ids, greeted, remembered),
+    *(long_calls, left, resumed, cut, invalid, odd_ids, greeted, remembered),
 )
+
+
+@cache
+def adapter(provider: str) -> Any:
+    """Return LangChain's model of a provider."""
+    if provider == "anthropic":
+        return ChatAnthropic(model="claude-sonnet-4-5", api_key="x")
+    if provider.startswith("gemini"):
+        name = "gemini-3-pro-preview" if provider == "gemini 3" else "gemini-2.5-flash"
+        return ChatGoogleGenerativeAI(model=name, google_api_key="x")
+    return ChatOpenAI(model="gpt-5", api_key="x", use_responses_api=provider != "openai")
+
+
+def requested(provider: str, sent: Sent) -> dict[str, Any]:
+    """Return the request that the adapter of a provider makes."""
+    model = adapter(provider)
+    build = getattr(model, "_prepare_request", None) or model._get_request_payload
+    bound = model.bind_tools(sent.tools, tool_choice=sent.tool_choice).kwargs
+    body: dict[str, Any] = build(sent.messages, **bound)
+    return body
 
 
 def openai(sent: Sent) -> Complaints:
     """Yield what OpenAI would refuse in a request of its chat completions."""
-    model = ChatOpenAI(model="gpt-5-mini", api_key="x")
-    bound: Any = model.bind_tools(sent.tools, tool_choice=sent.tool_choice)
-    body = model._get_request_payload(sent.messages, **bound.kwargs)
+    body = requested("openai", sent)
     messages: list[dict[str, Any]] = body["messages"]
     yield from _system([message["role"] for message in messages])
     waiting: list[str] = []
@@ -229,9 +265,7 @@ def openai(sent: Sent) -> Complaints:
 
 def anthropic(sent: Sent) -> Complaints:
     """Yield what Anthropic would refuse."""
-    model = ChatAnthropic(model="claude-sonnet-4-5", api_key="x")
-    bound: Any = model.bind_tools(sent.tools, tool_choice=sent.tool_choice)
-    body = model._get_request_payload(sent.messages, **bound.kwargs)
+    body = requested("anthropic", sent)
     messages: list[dict[str, Any]] = body["messages"]
     if not body["system"]:
         yield "no system"
@@ -259,11 +293,57 @@ def anthropic(sent: Sent) -> Complaints:
     yield from (f"id {one!r} twice" for one in {*known} if known.count(one) > 1)
 
 
+def responses(sent: Sent) -> Complaints:
+    """Yield what OpenAI would refuse in a request of its Responses API.
+
+    What was thought stands before what followed from it, and neither stands alone.
+    """
+    items: list[dict[str, Any]] = requested("responses", sent)["input"]
+    yield from _system([one["role"] for one in items if one.get("type") == "message"])
+    ids = [one["id"] for one in items if "id" in one]
+    yield from (f"id {one!r} twice" for one in {*ids} if ids.count(one) > 1)
+    kinds = [one.get("type", "message") for one in items]
+    asked = [one["call_id"] for one in items if one.get("type") == "function_call"]
+    told = [one["call_id"] for one in items if one.get("type") == "function_call_output"]
+    if asked != told:
+        yield f"calls {asked}, results {told}"
+    yield from _names(one["name"] for one in items if one.get("type") == "function_call")
+    for at, one in enumerate(items):
+        follows = items[at + 1] if at + 1 < len(items) else {}
+        number = str(one.get("id", "")).split("_")[1:2]
+        if kinds[at] == "reasoning" and str(follows.get("id", "")).split("_")[1:2] != number:
+            yield f"{one['id']} before {follows}"
+        if (
+            kinds[at] != "reasoning"
+            and number
+            and f"rs_{number[0]}" not in ids[: ids.index(one["id"])]
+        ):
+            yield f"{one['id']} without what was thought"
+        if kinds[at] == "message" and not one["content"]:
+            yield f"an empty message of {one['role']}"
+        if kinds[at] == "function_call":
+            json.loads(one["arguments"])
+
+
+def gemini_3(sent: Sent) -> Complaints:
+    """Yield what Gemini 3 would refuse, and which of its signatures are not sent back.
+
+    In the running turn the first call of each answer needs the one that came with it; the adapter
+    has another for calls that were shortened.
+    """
+    yield from gemini(sent)
+    contents = requested("gemini 3", sent)["contents"]
+    asked = max(at for at, one in enumerate(contents) if any(part.text for part in one.parts))
+    for content in contents[asked + 1 :]:
+        first = next((part for part in content.parts if part.function_call), None)
+        cut = first is not None and "(shortened)" in (first.function_call.args or {})
+        if first and not (cut or str(first.thought_signature).startswith("b'signature")):
+            yield f"signature {first.thought_signature!r} of {first.function_call}"
+
+
 def gemini(sent: Sent) -> Complaints:
     """Yield what Gemini would refuse."""
-    model = ChatGoogleGenerativeAI(model="gemini-2.5-flash", google_api_key="x")
-    bound: Any = model.bind_tools(sent.tools, tool_choice=sent.tool_choice)
-    body = model._prepare_request(sent.messages, **bound.kwargs)
+    body = requested("gemini", sent)
     if not body["config"].system_instruction:
         yield "no system"
     contents = body["contents"]
@@ -315,8 +395,12 @@ def _empty(blocks: list[Mapping[str, Any]]) -> Complaints:
 
 ADAPTERS: Mapping[str, Callable[[Sent], Complaints]] = {
     "openai": openai,
+    "responses": responses,
+    "responses v0": responses,
+    "responses v1": responses,
     "anthropic": anthropic,
     "gemini": gemini,
+    "gemini 3": gemini_3,
 }
 
 
@@ -330,3 +414,30 @@ def test_no_request_is_invalid(tmp_path: Path, story: Story, provider: str) -> N
     refused = [(at, *ADAPTERS[provider](sent)) for at, sent in enumerate(here.model.sent)]
 
     assert [one for one in refused if len(one) > 1] == []
+
+
+@pytest.mark.parametrize("provider", ADAPTERS)
+def test_what_is_shortened_is_short_in_the_request(tmp_path: Path, provider: str) -> None:
+    """Whatever form an answer has, its long words and arguments are not sent beside previews."""
+    here = long_calls(tmp_path, provider)
+
+    sizes = []
+    for sent in here.model.sent:
+        body = requested(provider, sent)
+        said = next(body[key] for key in ("messages", "input", "contents") if key in body)
+        sizes.append(len(str(said)))
+
+    assert max(sizes) < 12_000
+
+
+def test_openai_is_left_no_context_of_its_own(tmp_path: Path) -> None:
+    """With `use_previous_response_id` the context is sent, and not what the provider kept."""
+    here = one_tool(tmp_path, "responses")
+    model = ChatOpenAI(
+        model="gpt-5", api_key="x", use_responses_api=True, use_previous_response_id=True
+    )
+
+    body = model._get_request_payload(here.model.sent[-1].messages)
+
+    assert body["input"] == requested("responses", here.model.sent[-1])["input"]
+    assert "previous_response_id" not in body
