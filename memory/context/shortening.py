@@ -151,19 +151,15 @@ def _shown(message: Message, at: _Pointer, limits: Limits) -> Message:
         said = spoken(message)
         short = at.preview(said, limit, at.offsets.text)
         if short != said or _has_images(message):
-            data["content"] = _reworded(message, short)
+            is_answer = message["type"] == "ai"
+            data["content"] = reworded(data["content"], short) if is_answer else short
     if limits.arguments is not None:
         shorter = _calls(data, at, limits.arguments)
         if any(shorter[key] != data[key] for key in shorter):
             # What adapters keep of calls beside them would be sent in their place.
-            content = _reworded({**message, "data": data}, text_of({"data": data}))
+            content = reworded(data.get("content") or "", text_of({"data": data}))
             data |= {**shorter, "content": content, "additional_kwargs": {}, "id": None}
     return {**message, "data": data}
-
-
-def _reworded(message: Message, said: str) -> Any:
-    content = message["data"].get("content") or ""
-    return reworded(content, said) if message["type"] == "ai" else said
 
 
 def _calls(data: Mapping[str, Any], at: _Pointer, limit: int) -> dict[str, Any]:
