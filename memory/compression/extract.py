@@ -1,5 +1,6 @@
 """What a model is asked about a log: which sentences must stay, and what the rest says."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -94,15 +95,24 @@ class Extraction(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _lenient(cls, given: Any) -> Any:
-        """Take a bare list, or what was called `items`, for `new`, and a bare text for a quote."""
+        """Take a bare list, its JSON, or what was called `items`, for `new`; a text for a quote."""
         said = {"new": given} if isinstance(given, list) else given
         if not isinstance(said, Mapping) or not {"new", "items", "done"} & said.keys():
             return given
-        new = said.get("new", said.get("items"))
+        new = _unwritten(said.get("new", said.get("items")))
         listed = new if isinstance(new, list) else [new]
         quotes = ({"quote": one} if isinstance(one, str) else one for one in listed)
         kept = [one for one in quotes if isinstance(one, Mapping | Extracted) and not _empty(one)]
         return {"new": kept, "done": said.get("done", [])}
+
+
+def _unwritten(value: Any) -> Any:
+    """Return the list that a text is the JSON of, else the value."""
+    try:
+        listed = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+    return listed if isinstance(listed, list) else value
 
 
 def _empty(given: Mapping[str, Any] | Extracted) -> bool:

@@ -1,5 +1,6 @@
 """Extraction: what a model is asked about a log, and what is taken of its answers."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -215,14 +216,19 @@ def test_a_later_part_revises_an_earlier_one() -> None:
         ({"quote": "a", "turn": "turn 3, line 12"}, ("a", Kind.FACT, 3)),
         ({"quote": 8443, "why": "?"}, ("8443", Kind.FACT, None)),
         ("a", ("a", Kind.FACT, None)),
+        ("[WARN] disk full", ("[WARN] disk full", Kind.FACT, None)),
     ],
 )
 def test_answers_are_read_leniently(sent: Any, item: tuple[str, Kind, int | None]) -> None:
-    """An unknown kind is a fact, a turn its first number, and what is missing is empty."""
-    given = ({"new": [sent]}, {"new": sent}, {"items": [sent]}, [sent])
+    """An unknown kind is a fact, a turn its first number, and what is missing is empty.
+
+    A list may come as the text of its JSON, as it does in tool calls of some providers.
+    """
+    written = {"new": json.dumps([sent])}
+    given = ({"new": [sent]}, {"new": sent}, {"items": [sent]}, [sent], written)
     read = [Extraction.model_validate(one) for one in given]
 
-    assert [(one.quote, one.kind, one.turn) for answer in read for one in answer.new] == [item] * 4
+    assert [(one.quote, one.kind, one.turn) for answer in read for one in answer.new] == [item] * 5
 
 
 @pytest.mark.parametrize(
