@@ -244,17 +244,34 @@ ITEMS = st.lists(
 )
 
 
-@given(ITEMS, ITEMS)
-def test_no_item_vanishes_unsaid(old: list[Item], new: list[Item]) -> None:
-    """Whatever is merged, each item is there once, in the order of turns."""
+@given(ITEMS, ITEMS, st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=9))
+def test_no_item_vanishes_unsaid(
+    old: list[Item], new: list[Item], pairs: list[tuple[int, int]]
+) -> None:
+    """Whatever is merged and named, each item is there once, in the order of turns, or leads on.
+
+    From each one that left a way leads to one that holds, whatever circles a model names.
+    """
     first = merged([], old, lexical, 0.85)
-    made = merged(first.items, new, lexical, 0.85)
+    both = [*old, *new] * 20
+    made = merged(
+        first.items,
+        new,
+        lexical,
+        0.85,
+        named(*((both[one], both[to]) for one, to in pairs if both)),
+    )
     keys = [item.key for item in made.items]
     superseded = {item.superseded_by for item in made.items} - {""}
+    heirs = {item.key: item.superseded_by or item.key for item in made.items}
+    ends = {*keys}
+    for _ in keys:
+        ends = {heirs[key] for key in ends}
 
     assert len({*keys}) == len(keys)
     assert {*keys} == {item.key for item in (*old, *new)}
     assert superseded <= {*keys}
+    assert ends == {item.key for item in made.items if not item.superseded_by}
     assert [item.turn for item in made.items] == sorted(item.turn for item in made.items)
 
 
