@@ -163,16 +163,17 @@ def extract(
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
         shown = [*known, *(one.quote for one in new.values())]
+        lines = _lines(shown, limit, count, numbered=True)
         named = prompt(
             "extract_log",
             **heading(effort),
-            quoted=fenced_quotes(shown, limit, count, numbered=True),
+            quoted=_fenced(lines),
             part=part,
             log=fenced("log", log, part=part),
             most=_most(limit - sum(map(count, shown))),
         )
         answer: Extraction = yield _question(named)
-        numbers = range(1, len(shown) + 1)
+        numbers = range(len(shown) - len(lines) + 1, len(shown) + 1)
         for one in answer.new:
             first = new.setdefault((one.quote, one.turn), one.model_copy(update={"replaces": []}))
             first.replaces += [number for number in one.replaces if number in numbers]
@@ -200,7 +201,7 @@ def _logs(
     """
     limit, logs = sizes.quotes, [""]
     taken = count(prompt("extract")) + _EXTRACTION
-    for quotes in (count(fenced_quotes(known, limit, count, numbered=True)), limit):
+    for quotes in (count(_fenced(_lines(known, limit, count, numbered=True))), limit):
         logs = parts(turns, readable(sizes.budget, taken + quotes), count)
         if len(logs) <= 1:
             return logs
@@ -231,9 +232,13 @@ def heading(effort: Effort) -> dict[str, str]:
     }
 
 
-def fenced_quotes(
+def _fenced(lines: Sequence[str]) -> str:
+    return fenced("quoted", "\n".join(lines) or "nothing")
+
+
+def _lines(
     quotes: Sequence[str], limit: int, count: TokenCounter, *, numbered: bool = False
-) -> str:
+) -> list[str]:
     """Return what is quoted already, each on lines of its own, the newest that fit into `limit`."""
     lines: list[str] = []
     room = limit
@@ -244,7 +249,7 @@ def fenced_quotes(
         if room < 0:
             break
         lines.append(line)
-    return fenced("quoted", "\n".join(reversed(lines)) or "nothing")
+    return lines[::-1]
 
 
 def readable_at_once(budget: int) -> int:
@@ -300,8 +305,8 @@ def background(
     are previews, and the newest parts are read. Raises `AnswerError` if an answer is empty.
     """
     instructions = prompt("background", words=WORDS)
-    known = fenced_quotes(old.quoted, sizes.quotes, count)
-    gone = fenced_quotes(old.gone, sizes.quotes, count) if old.gone else "nothing"
+    known = _fenced(_lines(old.quoted, sizes.quotes, count))
+    gone = _fenced(_lines(old.gone, sizes.quotes, count)) if old.gone else "nothing"
     taken = count(instructions) + count(known) + count(gone) + 2 * BACKGROUND
     logs = _in_parts(turns, readable(sizes.budget, taken), count)
     made = old.background

@@ -98,6 +98,16 @@ def test_the_newest_quotes_are_told_within_the_limit() -> None:
     assert request.log.count("is open.") == 20
 
 
+def test_numbers_of_quotes_that_are_not_told_are_dropped() -> None:
+    """A model that counts from the top of a list that is cut names nothing that it cannot see."""
+    old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in range(60)]
+    answer = Extraction(new=[Extracted(quote="Step 4.", replaces=[2, 42])], done=[1, 40, 41])
+
+    selection = chosen([answer], quoted=old, sizes=Sizes(16_000, quotes=100))
+
+    assert ([one.replaces for one in selection.new], selection.done) == ([[42]], (41,))
+
+
 def test_nothing_is_asked_about_an_empty_log() -> None:
     """Without turns, or with turns in which nothing is said, no call is made."""
     silent = [Group(1, (), ""), Group(2, (human("x"),), "", status="erased")]
