@@ -113,7 +113,10 @@ def merged(
     [('Max upload is 10 MB.', True), ('Max upload is now 25 MB.', False)]
     """
     pool = {item.key: item for item in old}
-    fresh = {item.key: item for item in new if item.key not in pool}
+    fresh: dict[str, Item] = {}
+    for item in new:
+        if item.key not in pool:
+            fresh[item.key] = max(fresh.get(item.key, item), item, key=_strength)
     pool |= {item.key: item for item in sorted(fresh.values(), key=lambda item: item.turn)}
     merges = [*_left(pool, gone)]
     keys, first = [*pool], len(pool) - len(fresh)
@@ -159,11 +162,15 @@ def _end(pool: Mapping[str, Item], key: str) -> str:
 def _united(pool: dict[str, Item], one: Item, other: Item, likeness: float) -> Merge:
     """Keep one of two items that say the same."""
     stays, goes = (other, one) if len(other.quote) < len(one.quote) else (one, other)
-    kind = max(stays.kind, goes.kind, key=STRENGTH.index)
+    kind = max(stays, goes, key=_strength).kind
     said = "user" if "user" in {stays.speaker, goes.speaker} else stays.speaker
     pool[stays.key] = replace(stays, kind=kind, speaker=said)
     pool[goes.key] = replace(goes, superseded_by=stays.key)
     return Merge(stays.key, goes.key, "same", likeness)
+
+
+def _strength(item: Item) -> int:
+    return STRENGTH.index(item.kind)
 
 
 def same(one: str, other: str) -> bool:

@@ -97,6 +97,14 @@ def test_the_kept_item_has_the_stronger_kind() -> None:
     assert kept == replace(fact, kind=Kind.CONSTRAINT)
 
 
+def test_a_quote_given_as_two_kinds_has_the_stronger() -> None:
+    """A constraint that a model quotes once more as a fact is a constraint."""
+    rule, fact = (Item(kind, "Test first.", 1) for kind in (Kind.CONSTRAINT, Kind.FACT))
+
+    for new in ((rule, fact), (fact, rule)):
+        assert merged([], new, lexical, 0.85).items == (rule,)
+
+
 def named(*pairs: tuple[Item, Item]) -> list[tuple[str, str]]:
     """Return what a model names: each first item is revised by the second one."""
     return [(old.key, new.key) for old, new in pairs]
