@@ -27,7 +27,7 @@ from .turn.recovery import memory_at, recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
 from .turn.user_attention import surface
-from .turn.values import owner_of, packed, running_turn, tip_of, workspace
+from .turn.values import owner_of, packed, resumed, running_turn, tip_of, workspace
 
 
 def begin_turn(
@@ -56,6 +56,8 @@ def _begun(
 ) -> dict[str, Any]:
     archive = parts.archive
     known = recovered(state, archive, owner, settings.messages_window + 1)
+    if known is not state:
+        known = resumed(known, runtime, parts)
     arrived = arrivals(known, owner, archive)
     settled = settle(known, owner, arrived, archive)
     if arrived.left:  # its end may be in the archive and not in the checkpoint

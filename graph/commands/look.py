@@ -42,7 +42,7 @@ from ...nodes.turn.langchain_messages import from_dicts, to_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, unpacked
-from ...nodes.turn.values import sealed, workspace
+from ...nodes.turn.values import resumed, sealed, workspace
 from ...prompts.loader import text as prompt
 from ..build import one
 from .threads import (
@@ -169,6 +169,9 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         return _whole(agent, thread, found)
     owner = replace(thread.owner, namespace=path)
     known = remembered(thread.state, thread.parts.archive, owner, 1)
+    if "session" in known:
+        asked = thread.settings.model_copy(update={"user_id": owner.user})
+        known = resumed(known, Runtime(context=asked), thread.parts)
     return replace(thread, owner=owner, values=sealed(known, {}, thread.parts.archive))
 
 

@@ -47,6 +47,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
         **marks([turn for turn in turns if turn], gone=gone),
         **_place(owner, tip),
     }
+    state.pop("view", None)  # what is shown may have changed, or no provider has its prefix
     return cast("TurnState", state)
 
 

@@ -26,7 +26,7 @@ from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
 from ...memory.view import View, past
-from .langchain_messages import to_dicts
+from .langchain_messages import from_dicts, to_dicts
 from .parts import AgentParts, sizes
 from .state import TurnState, repacked, unpacked
 
@@ -36,7 +36,7 @@ _LEAST_FREE = 256
 _SAVED = frozenset(
     {
         *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor"),
-        *("safety_factor", "window", "compressed"),
+        *("safety_factor", "window", "compressed", "view"),
     }
 )
 """What of the state is saved with a turn; the rest is in its row, or of one turn alone."""
@@ -178,6 +178,8 @@ def saved(state: Mapping[str, Any]) -> dict[str, Any]:
     {'turn': 2, 'position': {'window': 0}}
     """
     kept = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "", 1.0)}
+    if "anchor" in kept.get("view", ()):  # a text, which erasing looks for in one place alone
+        del kept["view"]
     memory: dict[str, Any] = repacked(kept).get("memory", {})
     return memory
 
@@ -252,6 +254,19 @@ def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, 
     """Return the update of what the context shows after a turn of these messages."""
     calls = sum(isinstance(message, AIMessage) for message in messages)
     return {} if work.line is None else {"view": packed_line(after_turn(work, work.line, calls))}
+
+
+def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
+    """Return a state that was recovered with what the context shows after its last turn.
+
+    The archive has what it showed in that turn, since that is committed before its end.
+    """
+    if not state.get("view"):
+        return state
+    work = turn_at_rest(state, runtime, parts)
+    records = work.view.turns([work.view.tip.turn])
+    said = [message for record in records for message in from_dicts(record.messages)]
+    return cast("TurnState", {**state, **view_after(work, said)})
 
 
 def run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Settings:

@@ -1,5 +1,6 @@
 """The agent inside something larger: a parent graph, a chain, an application with its tools."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,16 +9,16 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from ebbtide import DiskArchive, MemoryState, build_memory_graph
+from ebbtide import DiskArchive, MemoryState, Settings, build_memory_graph, commands
 from ebbtide.memory.messages import text
-from tests.agents import THREAD, Talk, talk
+from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import ScriptedModel, call, together
 from tests.test_complaints import orphans
 
@@ -172,6 +173,30 @@ def test_tool_answers_with_a_command(tmp_path: Path) -> None:
     (record,) = here.records(state)
     assert [m.text for m in here.last[-1:]] == ["done"]
     assert [m["type"] for m in record.messages] == ["human", "ai", "tool", "ai"]
+
+
+LONG = "The refresh token expires after 3600 seconds, and nobody renews it. "
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("schema", [MemoryState, MessagesState])
+def test_each_prompt_begins_with_the_one_before(tmp_path: Path, schema: Any) -> None:
+    """In a graph that hands over messages alone too the context is the one of the agent alone."""
+    settings = Settings(context_budget=4_000)
+    alone = talk(tmp_path / "alone", lambda _: LONG * 6, settings=settings)
+    here = talk(tmp_path / "in", lambda _: LONG * 6, settings=settings, checkpointer=None)
+    outer = inside(here, schema)
+
+    for turn in range(1, 25):
+        alone.say(f"{turn}: {LONG * 8}")
+        shown = commands.show_context(outer, THREAD, f"{turn}: {LONG * 8}").messages
+        outer.invoke({"messages": f"{turn}: {LONG * 8}"}, THREAD)
+        assert [m.text for m in shown] == [m.text for m in here.last]
+
+    prompts = [[[m.text for m in one.messages] for one in it.model.sent] for it in (alone, here)]
+    assert prompts[0] == prompts[1]
+    stable = sum(now[: len(old)] == old for old, now in pairwise(prompts[1]))
+    assert 15 < stable < 23
 
 
 @tool
