@@ -18,6 +18,7 @@ from langchain.agents.middleware import (
     ModelFallbackMiddleware,
     ModelRetryMiddleware,
     PIIMiddleware,
+    ToolCallLimitMiddleware,
     ToolRetryMiddleware,
     hook_config,
 )
@@ -214,6 +215,23 @@ def test_a_limit_of_calls_ends_the_turn(tmp_path: Path, saver: Any, *, first: bo
     assert (len(here.model.sent), "limit" in ended["messages"][-1].text) == (3, True)
     assert [kinds[-1] for kinds in lineage(here, state)] == ["ai", "ai"]
     assert state["memory"]["active_effort"] == "a"
+
+
+@pytest.mark.parametrize("limited", ["add", "open_effort"])
+def test_a_limit_of_calls_of_a_tool_is_kept(tmp_path: Path, saver: Any, limited: str) -> None:
+    """A call beyond it is not run, a memory tool's neither, and each call has one result."""
+    limit = ToolCallLimitMiddleware(tool_name=limited, run_limit=1)
+    asked = [call("add", a=1, b=2), call("open_effort", name="a"), call("open_effort", name="b")]
+    script = [*asked, call("add", a=3, b=4), "done", "next"]
+    here = made(tmp_path, saver, script, limit)
+
+    ended = here.say("go")
+    here.say("and now?")
+
+    results = [message for message in ended["messages"] if message.type == "tool"]
+    assert [message.status for message in results].count("error") == 1
+    assert (len(results), orphans(here.last)) == (4, 0)
+    assert [*ended["memory"]["open_efforts"]] == ["a", "b"][: 1 + (limited == "add")]
 
 
 def test_the_block_is_in_no_stream_of_another_model(tmp_path: Path, saver: Any) -> None:

@@ -25,6 +25,7 @@ from tests.graph.journeys import EXACT
 pytestmark = pytest.mark.usefixtures("entry")
 
 RETRIED = ScriptedModel().with_retry()
+FALLING = ScriptedModel().with_fallbacks([ScriptedModel()])
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 
@@ -209,7 +210,7 @@ def test_bad_call_becomes_an_error_that_helps(tmp_path: Path, asked: AIMessage, 
     assert state["messages"][-1].text == "I see"
 
 
-@pytest.mark.parametrize("model", [GenericFakeChatModel(messages=iter(["hi"])), RETRIED])
+@pytest.mark.parametrize("model", [GenericFakeChatModel(messages=iter(["hi"])), RETRIED, FALLING])
 def test_a_model_without_tools_is_refused(tmp_path: Path, entry: str, model: Any) -> None:
     """A fake of LangChain's, and a model that retries by itself, are told what to pass instead."""
     archive = DiskArchive(tmp_path, durable=False)
