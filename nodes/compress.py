@@ -6,16 +6,11 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory import banners
 from ..memory.clock import stamp
 from ..memory.compression.compress import Compressed
 from ..memory.compression.compress import compress as compression
 from ..memory.compression.due import Due, standing, to_do
-from ..memory.context.rebuild import rebuilt
-from ..memory.context.timeline import packed as packed_line
-from ..memory.efforts import happened
 from ..memory.errors import ArchiveError
-from ..memory.names import span
 from ..memory.questions import Asks
 from ..memory.running_turn import RunningTurn
 from ..memory.salience import Compression, ExtractionEntry
@@ -23,11 +18,9 @@ from ..memory.settings import Settings
 from .llm.drive import Call, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.values import packed, running, traced, turn_at_rest, view_after
+from .turn.values import compression_shown, running, traced, turn_at_rest, view_after
 
 _log = logging.getLogger("ebbtide.compression")
-
-_KEYS = ("compressed", "events", "banners")
 
 
 def compress(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
@@ -78,7 +71,7 @@ def _compressed(
     with parts.archive.together():
         found = to_do(work)
         if isinstance(found, Compression):
-            return _shown(work, found, {})
+            return compression_shown(work, found, {})
     if found is None:
         return {}
     update, told = {}, {"effort": found.effort.id}
@@ -110,7 +103,7 @@ def _kept(work: RunningTurn, found: Due, step: Compressed, calls: Sequence[Call]
         return {}
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
-    return _shown(work, made, {**_counted(step, calls), "tokens": tokens})
+    return compression_shown(work, made, {**_counted(step, calls), "tokens": tokens})
 
 
 def _is_outdated(work: RunningTurn, found: Due) -> bool:
@@ -146,20 +139,3 @@ def _noted(work: RunningTurn, found: Due, told: Mapping[str, Any]) -> None:
         work.view.archive.log_extraction(work.view.owner, entry)
     except (OSError, ArchiveError) as error:
         _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
-
-
-def _shown(work: RunningTurn, made: Compression, more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the update by which the context shows what was made."""
-    event = {
-        "type": "compressed",
-        "effort": made.effort,
-        "turn": made.turn,
-        "through": made.through,
-        "method": made.method,
-        **more,
-    }
-    first = next(iter(work.view.log_turns(made.effort)), made.through)
-    banner = banners.compressed(made.effort, span(first, made.through))
-    work = work.put(happened(work.space, event, banner))
-    update, line = packed(work.space), rebuilt(work, "compressed", work.line)
-    return {key: update[key] for key in _KEYS} | {"view": packed_line(line)}

@@ -11,18 +11,23 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
+from ...memory import banners
 from ...memory.anchor import with_blocks
 from ...memory.archive.protocol import Archive
 from ...memory.clock import stamp
+from ...memory.compression.due import adoptable
+from ...memory.compression.due import stored as stored_compressions
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
-from ...memory.context.rebuild import after_turn
+from ...memory.context.rebuild import after_turn, rebuilt
 from ...memory.context.timeline import packed as packed_line
 from ...memory.context.timeline import unpacked as unpacked_line
-from ...memory.efforts import EffortState
+from ...memory.efforts import EffortState, happened
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
 from ...memory.messages import Message, answered, clean
+from ...memory.names import span
 from ...memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
 from ...memory.running_turn import RunningTurn
+from ...memory.salience import Compression
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
 from ...memory.view import View, past
@@ -256,6 +261,27 @@ def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, 
     return {} if work.line is None else {"view": packed_line(after_turn(work, work.line, calls))}
 
 
+def compression_shown(
+    work: RunningTurn, made: Compression, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the update by which the context shows what was made."""
+    event = {
+        "type": "compressed",
+        "effort": made.effort,
+        "turn": made.turn,
+        "through": made.through,
+        "method": made.method,
+        **more,
+    }
+    first = next(iter(work.view.log_turns(made.effort)), made.through)
+    banner = banners.compressed(made.effort, span(first, made.through))
+    work = work.put(happened(work.space, event, banner))
+    update, line = packed(work.space), rebuilt(work, "compressed", work.line)
+    return {key: update[key] for key in ("compressed", "events", "banners")} | {
+        "view": packed_line(line)
+    }
+
+
 def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
     """Return a state that was recovered with what the context shows after its last turn.
 
@@ -264,6 +290,10 @@ def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> 
     if not state.get("view"):
         return state
     work = turn_at_rest(state, runtime, parts)
+    made = adoptable(work, stored_compressions(work))
+    if made is not None:
+        shown = compression_shown(work, made, {})
+        return cast("TurnState", {**state, **shown})
     records = work.view.turns([work.view.tip.turn])
     said = [message for record in records for message in from_dicts(record.messages)]
     return cast("TurnState", {**state, **view_after(work, said)})

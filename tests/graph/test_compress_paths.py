@@ -9,19 +9,21 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import MessagesState
 
 from ebbtide import DiskArchive, commands, create_memory_agent
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.salience import Compression
 from ebbtide.nodes.turn.state import unpacked
-from tests.agents import THREAD, Talk, talk
+from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import Concepts, ScriptedModel, call
 from tests.graph.living import CountingArchive
 from tests.graph.long_effort import (
     FILLER,
     GOAL,
     SMALL,
+    agent,
     compressing,
     entries,
     quoting,
@@ -100,6 +102,33 @@ async def test_the_stream_tells_when_it_begins_and_ends(
     assert passes == [begun, done] * (len(passes) // 2) != []
     compressed = [one for one in told if "Compressed" in one.get("banner", "")]
     assert len(compressed) == (len(passes) // 2 if ended == "done" else 0)
+
+
+@pytest.mark.usefixtures("entry")
+def test_a_graph_that_hands_over_messages_alone_shows_it(tmp_path: Path) -> None:
+    """Each prompt is the one of the agent alone, and each compression is told once."""
+    prompts, told = [], []
+    for root in ("alone", "inside"):
+        first = iter([call("open_effort", name="shop", goal=GOAL)])
+        saver = InMemorySaver() if root == "alone" else None
+        here = agent(
+            tmp_path / root,
+            lambda _, first=first: next(first, "Seen."),
+            extraction=quoting(RULE),
+            checkpointer=saver,
+        )
+        outer: Any = here.agent if saver else inside(here, MessagesState)
+        for turn in range(1, 16):
+            for one in outer.stream(
+                {"messages": words(turn)}, THREAD, stream_mode="custom", subgraphs=True
+            ):
+                told += [(root, one[1]["banner"])] if "banner" in one[1] else []
+        prompts.append([[message.text for message in sent.messages] for sent in here.model.sent])
+
+    assert prompts[0] == prompts[1]
+    assert [one for root, one in told if root == "alone"] == [
+        one for root, one in told if root == "inside"
+    ]
 
 
 def test_the_stream_tells_that_the_archive_failed(tmp_path: Path) -> None:
