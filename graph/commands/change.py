@@ -128,7 +128,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     branch beside it. A turn that is not finished is archived as aborted and left behind. Raises
     `CommandError` if there is no turn, or no older checkpoint to go back to.
     """
-    older, thread = agent.get_state(config), thread_at(agent, config)
+    thread, older = thread_at(agent, config), agent.get_state(config)
     if not thread.turn:
         raise CommandError("there is no turn to undo")
     while not _precedes(older, before := _before(agent, config, older), thread):

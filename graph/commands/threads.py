@@ -156,7 +156,15 @@ def parts_of(agent: Agent) -> AgentParts:
 
 
 def holder(agent: Agent) -> tuple[str, Agent]:
-    """Return the path of the memory's agent inside a graph, and that agent."""
+    """Return the path of the memory's agent inside a graph, and that agent.
+
+    Raises `SettingsError` for what is no compiled graph, such as the client of a server.
+    """
+    if not isinstance(agent, CompiledStateGraph):
+        raise SettingsError(
+            f"{type(agent).__name__} is no compiled graph: pass the agent itself; the commands for "
+            "an agent on a LangGraph server are routes of that server"
+        )
     graphs = [] if _has_memory(agent) else [*agent.get_subgraphs(recurse=True)]
     found = ((path, one) for path, one in graphs if isinstance(one, CompiledStateGraph))
     return next(((path, one) for path, one in found if _has_memory(one)), ("", agent))
@@ -227,9 +235,9 @@ def owner_in(agent: Agent, config: RunnableConfig) -> Owner:
     Raises `SessionNotFoundError` if the thread's state is another user's, `TipNotFoundError` if it
     is of another archive.
     """
+    owner = named(agent, config)
     kept = isinstance(agent.checkpointer, BaseCheckpointSaver)
     values = agent.get_state(newest_config(config)).values if kept else {}
-    owner = named(agent, config)
     found = claimed(unpacked(values), owner.user)
     trusted(values, parts_of(agent).archive)
     return found or owner

@@ -419,4 +419,5 @@ def _rest(thread: Thread) -> list[BaseMessage]:
 
 
 def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:
-    return agent.checkpointer if isinstance(agent.checkpointer, BaseCheckpointSaver) else None
+    saver = getattr(agent, "checkpointer", None)  # the client of a server, refused later, has none
+    return saver if isinstance(saver, BaseCheckpointSaver) else None
