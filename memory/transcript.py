@@ -94,10 +94,9 @@ def quotations(message: Message) -> list[tuple[Mapping[str, Any], Recalled]]:
     return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
 
 
-def quoting(messages: Sequence[Message]) -> bool:
-    """Tell whether a tool that quotes answered among messages."""
-    tools = (one for one in messages if one["type"] == "tool")
-    return any(one["data"].get("name") in _QUOTING for one in tools)
+def quoting_elsewhere(messages: Sequence[Message]) -> bool:
+    """Tell whether a tool's result among messages quotes another session of the user."""
+    return any(found.session for message in messages for found in recalled(message))
 
 
 def stored(message: Message) -> Message:

@@ -52,12 +52,10 @@ def test_killed_now_and_then(tmp_path: Path, postgres: Server, place: tuple[str,
 def test_killed_at_every_statement(
     tmp_path: Path, postgres: Server, place: tuple[str, str]
 ) -> None:
-    """So it is at each statement; only if whole threads are deleted one is without its state."""
+    """So it is at each statement, and in between a thread may be without its checkpoints."""
     report = run(postgres, tmp_path, place, (1, 1))
 
     assert report["wrong"] == {}
     assert report["kills"] >= 50
     assert 1 <= report["erased"] < report["kills"]
-    assert (report["stateless"] > 0) == (
-        place not in {("postgresql", "turn"), ("postgresql", "aturn")}
-    )
+    assert report["stateless"] > 0
