@@ -128,7 +128,8 @@ def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
 
 
 def _about(work: RunningTurn, said: str, line: Timeline) -> Iterator[Found]:
-    if len(long_enough(asked(said))) < OVERLAP:
+    all_in_view = len(line.turns) == line.built and not line.older
+    if all_in_view or len(long_enough(asked(said))) < OVERLAP:
         return
     stored = work.view.efforts(0).total + work.view.ambient_count()
     best = clearly(*work.view.search_telling(said, CANDIDATES), stored)

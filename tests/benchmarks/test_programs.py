@@ -101,7 +101,7 @@ def test_search_sessions(tmp_path: Path) -> None:
     assert [row["found first %"] for row in rows] == [100, 100]
 
 
-TALKS = ["scripted", "day", "long"]
+TALKS = ["scripted", "long"]
 PEERS = ["create_agent", "SummarizationMiddleware, 4,000", "deepagents"]
 
 
@@ -232,15 +232,15 @@ def test_turn_cost(tmp_path: Path, database: Database) -> None:
 
 def test_growth(tmp_path: Path) -> None:
     """Each length has its row: what a turn took, and what the process and the archive hold."""
-    rows = results("growth", tmp_path, "20", "40")["rows"]
+    rows = results("growth", tmp_path, "10", "20")["rows"]
 
-    assert [row["turns"] for row in rows] == [20, 40]
+    assert [row["turns"] for row in rows] == [10, 20]
     assert all(row["CPU ms"] > 0 and row["opening ms"] > 0 for row in rows)
 
 
 def test_middleware(tmp_path: Path) -> None:
     """With the middleware no turn is lost, and the thread has fewer bytes than without it."""
-    rows = results("middleware", tmp_path, "--turns", "60")["rows"]
+    rows = results("middleware", tmp_path, "--turns", "30")["rows"]
     ours, graph, plain, summarising = rows
 
     assert [row["lost"] for row in (ours, graph, plain)] == [0, 0, 0]
