@@ -7,11 +7,11 @@ from typing import Any
 
 from langchain_core.messages import message_to_dict
 
-from ..memory.compression.compress import Chosen, choose, over
 from ..memory.compression.core import Goals, core
 from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
 from ..memory.compression.extract import background as describe
 from ..memory.compression.merge import by_meaning, lexical, merged
+from ..memory.compression.passes import Chosen, choose, over
 from ..memory.context.front import line_tokens, quote
 from ..memory.context.turns import purpose
 from ..memory.efforts import Effort

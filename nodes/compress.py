@@ -7,9 +7,9 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ..memory.clock import stamp
-from ..memory.compression.compress import Compressed
-from ..memory.compression.compress import compress as compression
 from ..memory.compression.due import Due, standing, to_do
+from ..memory.compression.passes import Compressed
+from ..memory.compression.passes import compress as compression
 from ..memory.errors import ArchiveError
 from ..memory.questions import Asks
 from ..memory.running_turn import RunningTurn

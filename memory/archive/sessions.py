@@ -18,7 +18,7 @@ from ..names import session_name
 from ..record import Owner, Record, Tip
 from .commit import SESSION, Session
 from .database import Database
-from .erase import Scope, scope_of
+from .erasures import Scope, scope_of
 from .lineage import LARGE, RECORDS, VECTORS, Branch, Known, Lineage, branch_of, lineage
 from .schema import sessions, users
 

@@ -23,7 +23,7 @@ from ..messages import broken, clean
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry, as_data, from_data
-from . import commit, elsewhere, erase, vectors
+from . import commit, elsewhere, erasures, vectors
 from .commit import Session
 from .database import Database, upsert
 from .index import among
@@ -247,14 +247,14 @@ class SqlArchive:
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         """Erase a visible turn for good; see `Archive.erase`."""
         with self._sessions.writing(owner) as scope:
-            erased = erase.erase(scope, tip, turn)
+            erased = erasures.erase(scope, tip, turn)
         self._sessions.forget()
         return replace(erased, left=self.database.sweep())
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
         """Store the summary of a stale effort, written again; see `Archive.resummarised`."""
         with self._sessions.writing(owner) as scope:
-            erase.resummarised(scope, tip, effort)
+            erasures.resummarised(scope, tip, effort)
 
     def reseed(self, owner: Owner, tip: Tip | None) -> None:
         """Note from which turn a thread goes on that has lost its checkpoints."""
@@ -274,7 +274,7 @@ class SqlArchive:
         """Delete all of a session; see `Archive.delete_session`."""
         try:
             with self._sessions.writing(owner) as scope:
-                erase.delete_session(scope)
+                erasures.delete_session(scope)
         except SessionNotFoundError:
             return self._deleted(())
         return self._deleted((owner,))
@@ -286,7 +286,7 @@ class SqlArchive:
         if not self.database.exists():
             return Deleted(())
         with self.database.writing() as connection:
-            gone = erase.delete_user(connection, user)
+            gone = erasures.delete_user(connection, user)
             if also is not None:
                 also(gone)
         return self._deleted(gone)
@@ -304,7 +304,7 @@ class SqlArchive:
                 **key, made=zipped(packed(plain(as_data(made))))
             )
             if scope.connection.execute(row.on_conflict_do_nothing()).rowcount:
-                erase.count_rewritten(scope)
+                erasures.count_rewritten(scope)
             where = (compressions.c[name] == value for name, value in key.items())
             kept = select(compressions.c.made).where(*where)
             stored = scope.connection.execute(kept).scalar_one()
@@ -363,7 +363,7 @@ class SqlArchive:
             raise SessionNotFoundError(owner.thread)
         with self.database.reading() as connection:
             session = Sessions(self.database).session(connection, owner)  # as it is, not as known
-            return verified(erase.scope_of(connection, session, owner))
+            return verified(erasures.scope_of(connection, session, owner))
 
     def verify_file(self) -> tuple[Finding, ...]:
         """Check the file of the whole archive, which takes as long as it is large (SQLite)."""

@@ -23,7 +23,7 @@ from ..salience import Compression, as_data, from_data
 from .commit import Session, attend, before, session_of
 from .commit import write as write_record
 from .database import added, upsert
-from .erase import Scope, scope_of
+from .erasures import Scope, scope_of
 from .lineage import Branch, branch_of
 from .protocol import Finding
 from .records import packed, plain, record_of, state_of, unzipped, zipped

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from ..efforts import changed
 from ..messages import digest
 from ..record import Record
-from .erase import Scope
+from .erasures import Scope
 from .lineage import AMBIENT
 from .protocol import Finding
 from .records import packed, record_of, state_of

@@ -8,8 +8,8 @@ from ..messages import text
 from ..salience import Item, Kind
 from ..transcript import Logged
 from .extract import Extracted
+from .quotes import sentences, verify
 from .sources import legible, speaker
-from .verify import sentences, verify
 
 _IDLE = r"(?:worry|know|think|see|mind|understand|remember|believe|hesitate)"
 """What one says not to do without forbidding it."""

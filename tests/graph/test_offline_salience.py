@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.compression.extract import Extraction, Known, Sizes, background, extract
-from ebbtide.memory.compression.verify import verify
+from ebbtide.memory.compression.quotes import verify
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind

@@ -21,7 +21,7 @@ from .core import Goals, core
 from .due import Due, item_limit
 from .extract import BACKGROUND, Known, Selection, Sizes, background, extract
 from .merge import Likeness, Merge, merged, same
-from .verify import Verdict, cut_quote, verify
+from .quotes import Verdict, cut_quote, verify
 
 _LONGEST = 0.25
 """What one quote may have of the tokens of all, a fraction; a longer one is cut."""

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.compression.extract import Extracted
-from ebbtide.memory.compression.verify import Verdict, verify
+from ebbtide.memory.compression.quotes import Verdict, verify
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
