@@ -86,7 +86,7 @@ def test_message_without_a_subject_is_not_searched_for(archive: Watched) -> None
 
 
 def test_steps_of_a_turn(archive: Watched) -> None:
-    """A turn of one call is six checkpoints: two of the input, and one for each node."""
+    """A turn of one call is five checkpoints: two of the input, and one for each node."""
     saver = InMemorySaver()
     here = talk(archive.root, ["Done."] * 9, archive=archive, checkpointer=saver)
     here.say(SAID)
@@ -94,4 +94,4 @@ def test_steps_of_a_turn(archive: Watched) -> None:
 
     here.say(SAID)
 
-    assert len([*saver.list(THREAD)]) - before == 6
+    assert len([*saver.list(THREAD)]) - before == 5
