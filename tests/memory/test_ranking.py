@@ -131,7 +131,7 @@ def test_what_only_asks_answers_nothing() -> None:
     assert found.passages.argmax() == 18
 
 
-@pytest.mark.parametrize("asked", [2, 3])
+@pytest.mark.parametrize("asked", [1, 2, 3])
 def test_all_terms_of_a_short_query(asked: int) -> None:
     """Whose heading has all of them comes first, then who says all; a question does not count."""
     said = passages({"b": 9}, {}, {}, {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 1, "c": 1})

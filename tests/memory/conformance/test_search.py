@@ -257,6 +257,15 @@ def test_questions_asked_in_vain_hide_nothing(archive: Archive, query: str) -> N
     assert search(archive, tip, query)[:1] == ["auth-bug"]
 
 
+@pytest.mark.parametrize("asked", ["auth?", "auth", "tell me about the auth"])
+def test_a_single_word_finds_the_effort_that_is_named_by_it(archive: Archive, asked: str) -> None:
+    """However many turns said only that word since, the effort with it in its id comes first."""
+    vain = [turn(at, asked) for at in range(19, 27)]
+    tip = commit_all(archive, vain, populate(archive))
+
+    assert search(archive, tip, "auth")[:1] == ["auth-bug"]
+
+
 def test_a_speaker_and_a_month(archive: Archive) -> None:
     """What somebody said in a month comes first, whatever others said, or he in another one."""
     said = [
