@@ -32,7 +32,7 @@ from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, c
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import run
 from ebbtide.memory.transcript import stored
-from ebbtide.memory.view import View
+from ebbtide.memory.view import View, past
 from tests.constants import change
 from tests.memory.asking import step
 
@@ -204,7 +204,8 @@ class Conversation:
         self.tip, self.messages = record.tip, ()
         self.space = replace(self.space, events=())
         if self.line is not None:
-            self.line = after_turn(self.work, self.line, calls)
+            view = past(self.archive, self.owner, self.tip)  # nothing runs any more
+            self.line = after_turn(replace(self.work, view=view), self.line, calls)
         return record
 
     def turn(self, question: str, *calls: Message, answer: str = "Done.") -> list[dict[str, Any]]:

@@ -183,3 +183,25 @@ def test_a_huge_message_is_read_in_part(talk: Conversation) -> None:
     stored(talk)
 
     assert hinted(talk, "word " * 100_000 + "auth bug") == []
+
+
+@pytest.mark.parametrize("question", [QUESTION, "How is the grey cat called that hunts?"])
+def test_what_is_erased_is_not_hinted_at(talk: Conversation, question: str) -> None:
+    """Neither is a turn of which only the tombstone stands, nor the effort that was made of it."""
+    stored(talk)
+    for turn in (1, 3):
+        talk.archive.erase(talk.owner, talk.tip, turn)
+
+    assert hinted(talk, question) == []
+
+
+def test_a_hint_that_was_given_says_nothing_of_what_is_erased_since(talk: Conversation) -> None:
+    """Its line is made anew from the archive, which has nothing of the turn any more."""
+    stored(talk)
+    talk.set(rebuild="lazy")
+    talk.ask("How is the grey cat called that hunts?")
+    before = [text(message) for message in talk.context.messages]
+    talk.archive.erase(talk.owner, talk.tip, 3)
+
+    assert any("Minka" in said for said in before)
+    assert not any("Minka" in text(message) for message in talk.context.messages)

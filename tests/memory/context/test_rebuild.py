@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.compression.due import due
 from ebbtide.memory.context.budget import high_water, low_water
 from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, parts, rebuilt, size
@@ -535,3 +536,30 @@ def test_a_large_turn_is_held_once(talk: Conversation) -> None:
         held.append(len(talk.laid_out._held))
 
     assert held[0] == held[-1]
+
+
+def test_recalled_text_is_gone_once_it_is_erased_elsewhere(talk: Conversation) -> None:
+    """What is laid out once for all calls is laid out anew, whoever erased what it quotes."""
+    assert isinstance(talk.archive, DiskArchive)
+    talk.set(ambient_window=1)
+    talk.turn("My cat is called Minka.")
+    talk.turn("What is she called?", call("read_log", turns="1"), answer="I have read it.")
+    for _ in range(2):
+        talk.turn("Right.")
+    talk.line = rebuilt(talk.work, "new", None)
+    talk.ask("And now?")
+
+    assert 1 not in line_of(talk).turns
+    assert "Minka" in sent(talk)
+    with DiskArchive(talk.archive.root) as other:
+        other.erase(talk.owner, talk.tip, 1)
+    assert "Minka" not in sent(talk)
+
+
+def test_a_turn_that_read_itself_is_shown_with_what_it_read(talk: Conversation) -> None:
+    """At its end nothing runs any more, so that its own words come from its record."""
+    talk.set(rebuild="every-turn")
+    talk.turn("My cat is called Minka.", call("read_log", turns="1"))
+    talk.ask("And now?")
+
+    assert sent(talk).count("Minka") == 2
