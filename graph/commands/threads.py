@@ -158,9 +158,10 @@ def parts_of(agent: Agent) -> AgentParts:
 def holder(agent: Agent) -> tuple[str, Agent]:
     """Return the path of the memory's agent inside a graph, and that agent.
 
-    Raises `SettingsError` for what is no compiled graph, such as the client of a server.
+    Raises `SettingsError` for what is no compiled graph, such as the client of a server; what
+    stands for one, as in the server's routes, has its builder.
     """
-    if not isinstance(agent, CompiledStateGraph):
+    if not hasattr(agent, "builder"):
         raise SettingsError(
             f"{type(agent).__name__} is no compiled graph: pass the agent itself; the commands for "
             "an agent on a LangGraph server are routes of that server"
