@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, TypeAlias
 
+from .efforts import one_line
 from .messages import CALL_BLOCKS, Message, calls, speaks, text
 from .record import Event, Record, Status
 from .tokens import TokenCounter, count_messages
@@ -40,7 +41,7 @@ class TurnPage:
 def turn_line(record: Record) -> TurnLine:
     """Return the line of a turn."""
     asked = (m for m in record.messages if m["type"] == "human" and m["data"].get("name") != NAME)
-    said = " ".join(next((text(message) for message in asked), "").split())
+    said = one_line(next((text(message) for message in asked), ""))
     short = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
     return TurnLine(record.turn, record.efforts, record.at, short, record.status)
 

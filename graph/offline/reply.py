@@ -10,6 +10,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from ...memory.anchor import parsed, rendered
+from ...memory.efforts import one_line
 from ...memory.names import is_qualified
 from ...memory.state_blocks import END, FIELDS, START
 from ...memory.terms import asked, is_pair, telling, terms, words
@@ -193,7 +194,7 @@ def _results(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _in_a_line(said: object) -> str:
-    return clipped(" ".join(str(said).split()), 160)
+    return clipped(one_line(str(said)), 160)
 
 
 def _place(found: Mapping[str, Any]) -> str:

@@ -95,7 +95,7 @@ def _item_line(item: Item) -> str:
 def _background(background: str) -> Iterator[str]:
     """Write the background in one line too, for a model that wrote it may have been misled."""
     if background:
-        yield f"background: {' '.join(background.split())}"
+        yield f"background: {one_line(background)}"
 
 
 def _cut(background: str, limit: int, count: TokenCounter) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from ...prompts.loader import text as prompt
 from ..archive.protocol import Found
+from ..efforts import one_line
 from ..excerpt import best_piece
 from ..keywords import KeywordCache, Name, about, distinctiveness, having
 from ..messages import text
@@ -158,7 +159,7 @@ def _of_turn(work: RunningTurn, turn: int, said: str) -> Hint:
 
 def _begin(told: str, said: str) -> int:
     """Return where the piece of a text begins that the message is about."""
-    line = " ".join(told.split())
+    line = one_line(told)
     if len(line) <= _SHOWN:
         return 0
     begin, _ = best_piece(line, frozenset(asked(said)))
@@ -174,7 +175,7 @@ def _line(view: View, hint: Hint) -> str:
 
 
 def _short(name: str, told: str, begin: int) -> str:
-    line = " ".join(told.split())
+    line = one_line(told)
     shown = line[begin : begin + _SHOWN]
     if not shown:
         return ""
