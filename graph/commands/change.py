@@ -132,7 +132,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     if not thread.turn:
         raise CommandError("there is no turn to undo")
     while not _precedes(older, before := _before(agent, config, older), thread):
-        older = agent.get_state(_parent(older, thread))
+        older = _older(agent, older, thread)
     _keep(thread)
     write(agent, older.config, {})
     return before.state.get("turn", 0)
@@ -154,13 +154,15 @@ def _precedes(older: StateSnapshot, before: Thread, thread: Thread) -> bool:
     return before.turn < thread.turn
 
 
-def _parent(older: StateSnapshot, thread: Thread) -> RunnableConfig:
-    if older.parent_config is None:
+def _older(agent: Agent, newer: StateSnapshot, thread: Thread) -> StateSnapshot:
+    """Return the checkpoint before another; one that was deleted is named there, but empty."""
+    found = agent.get_state(newer.parent_config) if newer.parent_config else None
+    if found is None or found.created_at is None:
         raise CommandError(
             f"turn {thread.turn} cannot be undone: the thread has no checkpoint from before it, "
-            "since it was rebuilt from the archive, something was erased, or none was written"
+            "since it was rebuilt from the archive, something was erased, or none was kept"
         )
-    return older.parent_config
+    return found
 
 
 def _keep(thread: Thread) -> None:

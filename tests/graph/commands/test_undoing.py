@@ -192,6 +192,35 @@ def test_without_older_checkpoints_it_says_so(tmp_path: Path) -> None:
         commands.undo(again.agent, THREAD)
 
 
+class NewestOnly(InMemorySaver):
+    """Keeps the newest checkpoint of a thread, as some savers do to stay small."""
+
+    def put(self, config: Any, *written: Any) -> Any:
+        """Write a checkpoint, and delete the one before it."""
+        chosen = config["configurable"]
+        there = self.storage[chosen["thread_id"]][chosen["checkpoint_ns"]]
+        there.pop(chosen.get("checkpoint_id"), None)
+        return super().put(config, *written)
+
+
+@pytest.mark.parametrize("schema", [None, MemoryState, MessagesState])
+def test_a_checkpoint_that_is_not_kept_is_no_beginning(tmp_path: Path, schema: Any) -> None:
+    """The newest one still names the one before it; the thread stays as it is."""
+    here = talk(tmp_path, ["one", "two", "three"], checkpointer=None if schema else NewestOnly())
+    agent = here.agent
+    if schema is not None:
+        agent = inside(here, schema)
+        agent.checkpointer = NewestOnly()
+    for words in ("first", "second"):
+        agent.invoke({"messages": words}, THREAD)
+
+    with pytest.raises(CommandError, match="no checkpoint from before it"):
+        commands.undo(agent, THREAD)
+
+    state = agent.invoke({"messages": "third"}, THREAD)
+    assert [m.text for m in state["messages"] if m.type == "human"] == ["first", "second", "third"]
+
+
 def test_it_goes_back_where_only_the_ends_of_turns_are_kept(tmp_path: Path) -> None:
     """With durability `exit` there is a checkpoint for each turn, which is enough."""
     here = talk(tmp_path, ["yes"] * 3)
