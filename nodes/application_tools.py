@@ -40,16 +40,24 @@ async def _arun_alone(
 
 
 def _of_messages(result: Any) -> Any:
-    """Return a result; a command for keys that the agent's state has not is an error of the tool.
+    """Return a result; a command for what the agent's graph has not is an error of the tool.
 
-    Raises `SettingsError`, which is the tool's result then: LangGraph would drop them silently.
+    Raises `SettingsError`, which is the tool's result then: LangGraph would drop the keys silently,
+    and run the node that it names beside the one that follows the tools.
     """
-    if isinstance(result, Command) and result.graph is None and isinstance(result.update, dict):
-        unknown = result.update.keys() - {"messages"}
+    for one in result if isinstance(result, list) else [result]:
+        if not isinstance(one, Command) or one.graph is not None:
+            continue
+        unknown = {*one.update} - {"messages"} if isinstance(one.update, dict) else set()
         if unknown:
             raise SettingsError(
                 f"the agent's state has no {min(unknown)!r}: give create_agent a state_schema and "
                 "EbbtideMiddleware, or update a graph around the agent (graph=Command.PARENT)"
+            )
+        if one.goto:
+            raise SettingsError(
+                f"a tool cannot go to {one.goto!r} in the agent itself: a tool with return_direct "
+                "ends the turn, and graph=Command.PARENT goes to a node of the graph around it"
             )
     return result
 

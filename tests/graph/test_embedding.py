@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import InjectedToolCallId, tool
+from langchain_core.tools import BaseTool, InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.store.base import BaseStore
@@ -206,14 +206,39 @@ def fill_the_cart(what: str, call_id: Annotated[str, InjectedToolCallId]) -> Com
     return Command(update={"messages": [done], "cart": [what]})
 
 
-def test_a_key_that_the_state_has_not_is_an_error(tmp_path: Path) -> None:
+@tool
+def fill_it_twice(what: str, call_id: Annotated[str, InjectedToolCallId]) -> list[Command[Any]]:
+    """Put something into the cart, as a tool does that returns a list."""
+    done = ToolMessage("bought", tool_call_id=call_id)
+    return [Command(update={"messages": [done]}), Command(update={"cart": [what]})]
+
+
+@pytest.mark.parametrize("filling", [fill_the_cart, fill_it_twice])
+def test_a_key_that_the_state_has_not_is_an_error(tmp_path: Path, filling: BaseTool) -> None:
     """It does not vanish: the result says where an application has keys of its own."""
-    here = talk(tmp_path, [call("fill_the_cart", what="tea"), "sorry"], tools=[fill_the_cart])
+    here = talk(tmp_path, [call(filling.name, what="tea"), "sorry"], tools=[filling])
 
     state = here.say("buy tea")
 
     assert "no 'cart'" in state["messages"][-2].text
     assert "state_schema" in state["messages"][-2].text
+
+
+@tool
+def go_to(node: str, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Go to a node of the agent's graph."""
+    return Command(goto=node, update={"messages": [ToolMessage("gone", tool_call_id=call_id)]})
+
+
+@pytest.mark.parametrize("node", ["begin_turn", "call_model", "persist", END, "nowhere"])
+def test_a_tool_goes_to_no_node_of_the_agent(tmp_path: Path, node: str) -> None:
+    """It would run beside what follows the tools; the result says so, and the thread goes on."""
+    here = talk(tmp_path, [call("go_to", node=node), "sorry", "yes"], tools=[go_to])
+
+    state = here.say("go")
+
+    assert "return_direct ends the turn" in state["messages"][-2].text
+    assert here.said(here.say("and now?")) == ["go", "and now?"]
 
 
 @tool(return_direct=True)
