@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Annotated, Any, NotRequired, Unpack, cast
 
 from langchain.agents import AgentState
@@ -24,7 +25,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
 from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, RemoveMessage, SystemMessage
+from langchain_core.messages import AIMessage, RemoveMessage, SystemMessage, ToolMessage
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, StateGraph
@@ -61,6 +62,9 @@ _looking: ContextVar[bool] = ContextVar("ebbtide_looking", default=False)
 """Set while a command asks what the model would be sent, and by whom."""
 
 _MODELS = ("model", "summary_model", "extraction_model", "compression_model")
+
+_EDITED = "hitl_edited_tool_calls"
+"""Where LangChain's approval by a person keeps the calls that he changed, by their ids."""
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -228,7 +232,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _called(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if there are calls of memory tools, or invalid ones."""
-        known = self._trusted(state)
+        known = self._trusted(_as_edited(state))
         messages = to_dicts(running(known))
         others = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
         if not waiting(messages, others):
@@ -254,6 +258,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the call of the model with the working context as its messages."""
         parts, runtime = self._learned(request), request.runtime
         state = self._trusted(cast("Mapping[str, Any]", request.state))
+        _answered_once(state)
         settings = resolve(runtime.context, parts.settings)
         checked(settings, *sizes(parts, settings))
         call = prepared(state, runtime, parts)
@@ -362,6 +367,36 @@ async def _awaited(
     request: ModelRequest[Any],
 ) -> ModelResponse[Any]:
     return await handler(request)
+
+
+def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the state with the calls that a person changed as he changed them.
+
+    The message that is kept has them as the model made them.
+    """
+    edited = state.get(_EDITED)
+    if not edited:
+        return state
+    messages = [
+        one.model_copy(
+            update={"tool_calls": [{**c, **edited.get(c["id"], {})} for c in one.tool_calls]}
+        )
+        if isinstance(one, AIMessage)
+        else one
+        for one in state["messages"]
+    ]
+    return {**state, "messages": messages}
+
+
+def _answered_once(state: TurnState) -> None:
+    """Raise `SettingsError` if a call of a memory tool was refused after it was run."""
+    results = takewhile(lambda one: one.type == "tool", reversed(state["messages"]))
+    ours = [one for one in results if isinstance(one, ToolMessage) and one.name in NAMES]
+    if len({one.tool_call_id for one in ours}) < len(ours):
+        raise SettingsError(
+            "a call of a memory tool was refused after it had been run: in middleware=[...] put "
+            "EbbtideMiddleware before what decides about its tools"
+        )
 
 
 def _opening(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:

@@ -150,6 +150,48 @@ def test_a_person_decides(
     assert lineage(here, state) == [["human", "ai", "tool", "tool", "tool", "ai"]]
 
 
+OTHER = {"type": "edit", "edited_action": {"name": "open_effort", "args": {"name": "other"}}}
+
+
+@pytest.mark.parametrize(
+    ("decision", "opened", "said"),
+    [
+        ({"type": "approve"}, ["sums"], '"effort_id":"sums"'),
+        (REJECTED, [], "no"),
+        ({"type": "respond", "message": "Not yet."}, [], "Not yet."),
+        (OTHER, ["other"], '"effort_id":"other"'),
+    ],
+)
+def test_a_person_decides_about_a_memory_tool(
+    tmp_path: Path, saver: Any, decision: dict[str, Any], opened: list[str], said: str
+) -> None:
+    """It waits as well, and runs as decided, once; the message has the call as it was made."""
+    asking = HumanInTheLoopMiddleware({"open_effort": True})
+    script = [call("open_effort", name="sums"), "so be it"]
+    here = made(tmp_path, saver, script, asking)
+    waiting = here.say("go")
+
+    state = approved(here, decision)
+
+    (result,) = (m.text for m in state["messages"] if m.type == "tool")
+    assert (waiting["memory"]["open_efforts"], result.endswith((said, said + "}"))) == ({}, True)
+    assert [*state["memory"]["open_efforts"]] == opened
+    assert state["messages"][1].tool_calls[0]["args"] == {"name": "sums"}
+
+
+def test_a_person_who_is_asked_too_late_is_told(tmp_path: Path, saver: Any) -> None:
+    """What decides about memory tools stands after the memory; else they have run by then."""
+    asking = HumanInTheLoopMiddleware({"open_effort": True})
+    script = [call("open_effort", name="sums"), "never", "yes"]
+    here = made(tmp_path, saver, script, before=[asking])
+    here.say("go")
+
+    with pytest.raises(SettingsError, match="put EbbtideMiddleware before"):
+        approved(here, REJECTED)
+
+    assert here.said(here.say("and now?")) == ["go", "and now?"]
+
+
 def test_an_interrupted_run_goes_on_in_another_process(tmp_path: Path, saver: Any) -> None:
     """What the agent is made of is not known there before the model is called; nothing is lost."""
     asking = HumanInTheLoopMiddleware({"add": True})
