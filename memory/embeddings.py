@@ -155,6 +155,10 @@ class Embedder:
         return Meaning(vector, self.name, floor)
 
 
+_DIGITS = 5
+"""Digits of a cosine that all databases compute alike: sums of float32 are exact to six."""
+
+
 def cosines(rows: Vectors, meant: Vector) -> NDArray[np.float32]:
     """Return the cosine of each row with a vector.
 
@@ -164,7 +168,13 @@ def cosines(rows: Vectors, meant: Vector) -> NDArray[np.float32]:
     [0.0, 1.0]
     """
     found: NDArray[np.float32] = np.einsum("ij,j->i", rows, meant)
-    return found
+    return alike(found)
+
+
+def alike(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return cosines without the last digits, in which one database differs from another."""
+    rounded: NDArray[np.float32] = values.round(_DIGITS)
+    return rounded
 
 
 def normalised(rows: NDArray[Any]) -> Vectors:

@@ -78,7 +78,7 @@ def search_sessions(
     best = {(one.owner, one.effort.id): one.score for one in found if one.effort}
     whole = sum(rare.values())
     kept = [one for one in found if not _told(one, best, whole)]
-    return sorted(kept, key=lambda one: (one.score, one.at), reverse=True)
+    return sorted(kept, key=lambda one: (one.score, *_newest(one)), reverse=True)
 
 
 def concluded(
@@ -94,7 +94,13 @@ def concluded(
     )
     rows = connection.execute(query).all()
     found = _standing(connection, user, rows, {})
-    return sorted(found, key=lambda one: one.at, reverse=True)[:newest]
+    return sorted(found, key=_newest, reverse=True)[:newest]
+
+
+def _newest(one: Elsewhere) -> tuple[str, ...]:
+    """Return what results are ordered by: the time; names part equals, in any database alike."""
+    name = one.effort.id if one.effort else f"{one.tip.turn:09}"
+    return one.at, one.owner.thread, one.owner.namespace, name
 
 
 def others(connection: Connection, user: str, numbers: Collection[int]) -> dict[int, Other]:

@@ -8,7 +8,6 @@ time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ from sqlalchemy import (
     Table,
     bindparam,
     exists,
+    func,
     inspect,
     literal_column,
     select,
@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort
-from ..embeddings import Cosines, Embedder, Matrix, Meaning, Vector
+from ..embeddings import Cosines, Embedder, Matrix, Meaning, Vector, alike
 from ..errors import ArchiveError
 from ..ranking import Numbers, passages
 from ..record import Group, Record
@@ -166,14 +166,15 @@ def cosines_of(seen: Lineage, meaning: Meaning, known: Cosines, wanted: Ids) -> 
 def _computed(
     seen: Lineage, table: Table, meaning: Meaning, where: ColumnElement[bool], most: int
 ) -> Cosines:
-    """Return the highest cosines as pgvector computes them."""
+    """Return the highest cosines as pgvector computes them; of zeros it is 0, as on SQLite."""
     asked = bindparam("asked", meaning.vector.tobytes(), VectorType)
-    away = table.c.vector.op("<=>", return_type=Float)(asked)
+    far = table.c.vector.op("<=>", return_type=Float)(asked)
+    away = func.coalesce(func.nullif(far, literal_column("'NaN'::float8")), 1.0)
     query = select(table.c.id, away).where(where, table.c.model == meaning.model)
-    rows = sorted(seen.connection.execute(query.order_by(away).limit(most)).all())
-    kept = [(number, 1.0 - float(far)) for number, far in rows if not isnan(far)]
+    rows = sorted(seen.connection.execute(query.order_by(away, table.c.id).limit(most)).all())
+    kept = [(number, 1.0 - float(far)) for number, far in rows]
     ids, values = zip(*kept, strict=True) if kept else ((), ())
-    return Cosines(np.array(ids, np.int64), np.array(values, np.float32))
+    return Cosines(np.array(ids, np.int64), alike(np.array(values, np.float32)))
 
 
 def _matrix(seen: Lineage, table: Table, meaning: Meaning) -> Matrix:

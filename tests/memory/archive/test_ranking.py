@@ -83,3 +83,17 @@ def test_by_meaning(both: tuple[SqlArchive, SqlArchive]) -> None:
 
     assert found == there
     assert found != ranked(disk, None, 4)
+
+
+def test_by_meaning_where_the_model_has_no_answer(both: tuple[SqlArchive, SqlArchive]) -> None:
+    """What a model answers with no numbers stands as little as what is far from the query."""
+    model = Concepts(*SYNONYMS, seed=1)
+    model.bend = lambda rows: [
+        [float("nan")] * len(row) if at % 3 else row for at, row in enumerate(rows)
+    ]
+    for archive in both:
+        archive.embed(OWNERS[0], Embedder(model), 1_000)
+
+    found, there = (ranked(one, Embedder(Concepts(*SYNONYMS, seed=1)), 4) for one in both)
+
+    assert found == there

@@ -306,3 +306,14 @@ def test_what_one_passage_says_comes_first(archive: Archive) -> None:
     found = archive.search_sessions(OWNER, "zebra harbour", 5)
 
     assert [one.owner.thread for one in found] == ["t3", "t2"]
+
+
+def test_equals_have_an_order(archive: Archive) -> None:
+    """What says the same at the same time is found in the order of its names, last first."""
+    for thread in ("t4", "t6", "t3", "t5"):
+        work(archive, Owner("ann", thread), "auth-bug", SUMMARY)
+
+    listed = archive.concluded_elsewhere(OWNER, 9)
+
+    assert found(archive, "interceptor") == [f"t{at}/auth-bug" for at in (6, 5, 4, 3)]
+    assert [one.owner.thread for one in listed] == ["t6", "t5", "t4", "t3"]
