@@ -169,13 +169,18 @@ def _refused(name: str, why: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Split text into runs of letters and digits; accents and vowel signs stay on their letter."""
+    """Split text into runs of letters and digits; accents and vowel signs stay on their letter.
+
+    What is not seen, such as a soft hyphen, parts no word.
+    """
     if text.isascii():
         return _ASCII.findall(text)
     kept = ""
     for character in _SELECTORS.sub("", text):
-        mark = kept[-1:].strip() and unicodedata.category(character) in {"Mn", "Mc"}
-        kept += character if mark or character.isalnum() else " "
+        kind = unicodedata.category(character)
+        mark = kept[-1:].strip() and kind in {"Mn", "Mc"}
+        unseen = "" if kind == "Cf" else " "
+        kept += character if mark or character.isalnum() else unseen
     return kept.split()
 
 

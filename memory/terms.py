@@ -7,11 +7,18 @@ from functools import lru_cache
 
 import snowballstemmer
 
-CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-"""The characters of scripts that do not part their words, as a range of a pattern."""
+CJK = (
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+)
+"""The characters of scripts that do not part their words, as a range of a pattern.
+
+Those of Thai, Lao, Burmese and Khmer too, with their marks.
+"""
 
 _PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
 _IDEOGRAPH = re.compile(f"[{CJK}]")
+_ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
 _SHORTEST = 3
 """Characters of a term that says what a text is about; CJK pairs aside."""
 
@@ -76,8 +83,13 @@ _PHRASES = re.compile(rf"\b({'|'.join(STOP_PHRASES)})\b")
 
 
 def folded(text: str) -> str:
-    """Return a text as it is compared: NFKC, case folded."""
-    return unicodedata.normalize("NFKC", text).casefold()
+    r"""Return a text as it is compared: NFKC, case folded, without marks and what is not seen.
+
+    >>> folded("Au\u00adth")
+    'auth'
+    """
+    found = unicodedata.normalize("NFKC", text).casefold()
+    return found if found.isascii() else _ODD.sub(_seen, found)
 
 
 def pieces(text: str) -> list[str]:
@@ -138,6 +150,22 @@ def asked(query: str) -> list[str]:
     (['fix', 'auth'], [])
     """
     return list(dict.fromkeys(terms(_PHRASES.sub(" ", folded(query)))))
+
+
+def indexed(text: str) -> list[str]:
+    """Return the different terms under which a text is found: each character of a pair is one.
+
+    >>> indexed("修复 axios")
+    ['修复', 'axio', '修', '复']
+    """
+    found = terms(text)
+    return list(dict.fromkeys([*found, *(one for term in found if is_pair(term) for one in term)]))
+
+
+def _seen(character: re.Match[str]) -> str:
+    """Return a character, or nothing for a mark or a format character, which part no word."""
+    kind = unicodedata.category(character[0])
+    return "" if kind[0] == "M" or kind == "Cf" else character[0]
 
 
 def _words(piece: str) -> list[str]:

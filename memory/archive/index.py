@@ -33,7 +33,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from ..efforts import Effort
 from ..ranking import Passage
 from ..record import Record
-from ..terms import terms
+from ..terms import indexed
 from .records import left_by
 from .schema import TERM_BITS, Listed, first_passage
 
@@ -80,7 +80,7 @@ def postings(turn: int, found: Sequence[Passage]) -> Rows:
     """Return each passage's id with its terms and a term for its speaker."""
     first = first_passage(turn)
     rows = [
-        (first + at, [*distinct(one.searched), *map(spoken_by, distinct(one.speaker))])
+        (first + at, [*indexed(one.searched), *map(spoken_by, indexed(one.speaker))])
         for at, one in enumerate(found)
     ]
     return [(number, terms) for number, terms in rows if terms]
@@ -108,12 +108,7 @@ def heading(effort: Effort) -> list[str]:
     >>> heading(Effort("auth-bug", "concluded", summary="Fixed the login.", keywords=("login",)))
     ['auth', 'bug', 'fix', 'login']
     """
-    return distinct(" ".join((effort.id, effort.goal, effort.summary, *effort.keywords)))
-
-
-def distinct(said: str) -> list[str]:
-    """Return the different terms of a text, in their order."""
-    return list(dict.fromkeys(terms(said)))
+    return indexed(" ".join((effort.id, effort.goal, effort.summary, *effort.keywords)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ..errors import ToolError
 from ..names import is_qualified, numbers, parted, qualified, ranges, session_name, turns_named
 from ..record import Group, Record, memberships
 from ..running_turn import Outcome, RunningTurn
-from ..terms import asked, terms
+from ..terms import asked, indexed
 from ..tokens import fit
 from ..transcript import Logged, Recalled, compact, rendered, transcript
 from ..view import View
@@ -90,7 +90,7 @@ def in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> boo
 def _matching(log: Sequence[Logged], query: str) -> list[Logged]:
     """Return the turns that hold a term of the query, those with most of them first."""
     wanted = frozenset(asked(query))
-    held = {turn.turn: len(wanted.intersection(terms(transcript([turn])))) for turn in log}
+    held = {turn.turn: len(wanted.intersection(indexed(transcript([turn])))) for turn in log}
     return sorted((turn for turn in log if held[turn.turn]), key=lambda turn: -held[turn.turn])
 
 

@@ -14,6 +14,7 @@ from ebbtide.memory.references import mentionable, own_words
         ("auth-bug", "the Auth Bug again"),
         ("auth-bug", "see auth_bug.py"),
         ("auth-bug", "auth\nbug"),
+        ("auth-bug", "the \u200bau\u00adth\u200b-bug"),
         ("api", "the API"),
         ("straße", "die Straße"),
         ("修复", "请看修复的结果"),

@@ -18,12 +18,19 @@ from tests.memory.conversations import Conversation
         ("fix数据库now好", ["fix", "数据", "据库", "好"]),
         ("データ 서버", ["デー", "ータ", "서버"]),
         ("go on, yes, continue", []),
+        ("au\u200bth au\u00adth \ufeffauth\u2060 \u202eauth", ["auth"] * 4),
+        ("İstanbul cafe\u0301 ❤\ufe0f", ["istanbul", "café"]),
+        ("हिन्दी السَّلام", ["हनद", "السلام"]),
+        ("ระบบ", ["ระ", "ะบ", "บบ"]),
         ("--- 🙂 ---", []),
         ("", []),
     ],
 )
 def test_terms_are_normalised(text: str, expected: list[str]) -> None:
-    """Case, width, punctuation, endings and stop words do not count; CJK text comes in pairs."""
+    """Case, width, punctuation, endings, stop words and what is not seen do not count.
+
+    Text whose words are not parted comes in pairs.
+    """
     assert terms(text) == expected
 
 

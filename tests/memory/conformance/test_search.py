@@ -63,6 +63,7 @@ def siblings(archive: Archive, said: Sequence[str]) -> None:
         "(axios)",
         "the 401s, and the tokens' refreshing!",
         "ＡＸＩＯＳ",  # noqa: RUF001 (full width, on purpose)
+        "ax\u200bi\u00ados",
     ],
 )
 def test_the_effort_that_is_meant_comes_first(archive: Archive, query: str) -> None:
@@ -94,10 +95,11 @@ def test_an_id_inside_another_word_does_not_count(archive: Archive) -> None:
         ("登录页面怎么了", "登录"),
         ("日本語の翻訳", "翻訳"),
         ("メニュー", "翻訳"),
+        ("牌", "登录"),
     ],
 )
 def test_scripts_without_spaces_are_found(archive: Archive, query: str, found: str) -> None:
-    """Chinese and Japanese are found by any part of two characters."""
+    """Chinese and Japanese are found by any part, even by one character."""
     tip = populate(archive)
 
     assert search(archive, tip, query)[:1] == [found]
