@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .messages import Message
+from .terms import is_question
 from .transcript import sayings
 
 LONGEST = 800
@@ -28,7 +29,6 @@ _ENOUGH = LONGEST // 2
 """From here on a passage ends with its paragraph."""
 
 _SPEAKER = re.compile(r"\s*([^\W\d_a-z][\w'’-]*(?: [^\W\d_a-z][\w'’-]*){0,2})[:：]\s")
-_ASKS = re.compile(r"[?？][\"'”’)*]*$")
 _ENDS = re.compile(r"(?<=[.!?。！？])\s+")
 
 
@@ -50,7 +50,7 @@ class Passage:
         """Tell whether the user only asks, so that it answers nothing."""
         said = self.text[len(self.speaker) + 1 :] if self._named else self.text
         parts = [one for one in _ENDS.split(said.strip()) if one]
-        return self.user and bool(parts) and all(map(_ASKS.search, parts))
+        return self.user and bool(parts) and all(map(is_question, parts))
 
     @property
     def searched(self) -> str:

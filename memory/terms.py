@@ -235,3 +235,27 @@ def telling(text: str) -> frozenset[str]:
     ['login', 'token']
     """
     return frozenset(long_enough(asked(text))) - _CHATTER
+
+
+_ASKS = re.compile(r"[?？][\"'”’)*]*$")
+_BEFORE = (
+    r"(?:(?:again|and|but|hey|hi|just|now|ok|okay|please|so|then|well|"
+    r"(?:can|could|will|would) you|do you (?:know|recall|remember))\b[\s,]*)*"
+)
+_BE_OR_DO = r"(?:'s|\s+(?:is|are|was|were|do|does|did|has|have|had|can|should|will))\b"
+_REQUESTS = re.compile(
+    rf"(?i){_BEFORE}(?:(?:give|show|tell) (?:me|us)\b|remind (?:me|us)\b(?! (?:that|to)\b)|"
+    r"(?:check|find|list|recall|see)(?: out)? (?:all|any\w*|every\w*|how|if|what|when|where|"
+    r"whether|which|who|whose|why)\b|look up\b|(?:look|search)\b[^,;:]* for\b|"
+    rf"(?:what|which|how) (?!i |it |he |she |that |they |this |we |you )\w+{_BE_OR_DO}|"
+    rf"(?:how|what|when|where|which|who|why){_BE_OR_DO})"
+)
+
+
+def is_question(sentence: str) -> bool:
+    """Tell whether a sentence asks for something, with a question mark or without.
+
+    >>> is_question("Which port?"), is_question("Tell me about the port.")
+    (True, True)
+    """
+    return bool(_ASKS.search(sentence) or _REQUESTS.match(sentence))

@@ -13,7 +13,7 @@ from ...memory.anchor import parsed, rendered
 from ...memory.efforts import one_line
 from ...memory.names import is_qualified
 from ...memory.state_blocks import END, FIELDS, START
-from ...memory.terms import asked, is_pair, telling, terms, words
+from ...memory.terms import asked, is_pair, is_question, telling, terms, words
 from .prompt import (
     Efforts,
     Sentence,
@@ -25,7 +25,7 @@ from .prompt import (
     split,
     turn_start,
 )
-from .requests import Call, Clause, clauses, is_question, is_request, request
+from .requests import Call, Clause, clauses, is_request, request
 from .writing import clipped, filled, signals, summarised
 
 _CONSTANT = re.compile(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ...memory.terms import words
+from ...memory.terms import is_question, words
 from .prompt import Efforts, split
 
 _LEAD = (
@@ -119,12 +119,6 @@ _AROUND = re.compile(
     r"^(?:(?:the|a|an|our|my|that|this|effort)\s+)+(?=\S)|\s+(?:effort|again|now|please|for now)$",
     re.IGNORECASE,
 )
-_QUESTION = re.compile(
-    r"(?:(?:what|which|who|when|where|why|how)(?:'s)?\s+(?:\w+\s+)?"
-    r"(?:is|are|was|were|do|does|did|has|have|had|can|should|will)\b|"
-    r"(?:tell|remind) me\b|do you (?:remember|recall|know)\b)",
-    re.IGNORECASE,
-)
 _GOAL = re.compile(r"\s*:\s+|\s+[-–—]\s+")
 _BREAK = re.compile(r"\s*[,;(]|\s+(?:because|since|so that|which|but)\s")
 _THANKS = re.compile(r"\s*[,–—-]\s*(?:thanks|thank you|cheers)\b[^,.]*$", re.IGNORECASE)
@@ -172,11 +166,6 @@ def clauses(text: str, efforts: Efforts, tools: Mapping[str, Any]) -> list[Claus
     near = said if len(said) <= _FIRST + _LAST else said[:_FIRST] + said[-_LAST:]
     found = (part for sentence in near for part in _parts(sentence, efforts))
     return [part if part.call and part.call.tool in tools else Clause(part.text) for part in found]
-
-
-def is_question(text: str) -> bool:
-    """Tell whether a sentence asks something."""
-    return text.endswith(("?", "？")) or bool(_QUESTION.match(text))
 
 
 @lru_cache(maxsize=4_000)

@@ -10,9 +10,9 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from ...memory.compression.core import kind_of
 from ...memory.salience import Kind
-from ...memory.terms import terms, words
+from ...memory.terms import is_question, terms, words
 from .prompt import Sentence, is_own, sentences, split
-from .requests import is_question, is_request
+from .requests import is_request
 
 _DECISION = re.compile(
     r"\b(?:decid\w+|decision|chose|choose|agreed?|found|fix(?:ed|es)?|because|solved|caused?|"

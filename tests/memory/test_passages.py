@@ -74,12 +74,20 @@ def test_every_passage_of_a_speaker_names_him() -> None:
         (human("Which port? And why?"), True),
         (human("Ann: which port?"), True),
         (human("It is down. Which port?"), False),
+        (human("Find what we said about the retry budget."), True),
+        (human("OK, please search our notes for the retry budget."), True),
+        (human("Tell me about the auth fix. Could you look it up?"), True),
+        (human("what was the fix for the auth thing"), True),
+        (human("Remind me to call Ann at five."), False),
+        (human("Find the bug in the login, it fails with 401."), False),
+        (human("What we did was to raise the retry budget."), False),
+        (human("Look, the retry budget is 5."), False),
         (human("auth fix"), False),
         (ai("Which port?"), False),
     ],
 )
 def test_what_only_asks(message: Message, *, asks: bool) -> None:
-    """Only the user asks in vain, and only where he says nothing else."""
+    """Only the user asks in vain, with a mark or in plain words, where he says nothing else."""
     (found,) = passages([message])
 
     assert found.asks == asks

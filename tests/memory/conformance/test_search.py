@@ -249,7 +249,11 @@ def test_questions_asked_in_vain_hide_nothing(archive: Archive, query: str) -> N
     """However often something was asked, and beside work alike, its effort still comes first."""
     tip = populate(archive)
     perf = effort(19, "perf-fix", "Fixed the slow start: the cache was never filled.")
-    said = ["What was the fix for the auth thing?", "The auth fix and the perf fix?"] * 8
+    said = [
+        "What was the fix for the auth thing?",
+        "The auth fix and the perf fix?",
+        "Find what we said about the auth fix.",
+    ] * 8
     vain = [
         Group(at, (human(text), answer("I do not find an answer.")), "2026-01-02T00:00:00Z")
         for at, text in enumerate(said, 21)
