@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -227,7 +228,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, help="hold only so many, for a quick look")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
-    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         done = [pool.submit(measured, run) for run in runs(options)]
         for one in as_completed(done):
             print(one.result(), file=sys.stderr)

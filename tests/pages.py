@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.examples.running import ROOT, Run, run
+from tests.examples.running import Run, run
+from tests.processes import ROOT
 
 README = "README.md"
 PAGES = [README, *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))]

@@ -15,7 +15,7 @@ from ebbtide import commands, create_memory_agent
 from ebbtide.cli.chat_commands import COMMANDS
 from ebbtide.cli.main import app
 from ebbtide.cli.settings_table import settings_table
-from tests.examples.running import ROOT, Run, once, run
+from tests.examples.running import Run, once, run
 from tests.pages import (
     PAGES,
     README,
@@ -29,6 +29,7 @@ from tests.pages import (
     run_page,
     text,
 )
+from tests.processes import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 BLOCKS = blocks()

@@ -8,7 +8,8 @@ import pytest
 
 from tests.benchmarks.talk import conversation
 from tests.databases import Database
-from tests.examples.running import ROOT, run
+from tests.examples.running import run
+from tests.processes import ROOT
 from tests.redis_server import RedisServer
 
 FOLDER = ROOT / "benchmarks"
@@ -40,20 +41,29 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def results(name: str, folder: Path, *arguments: str, table: str = "") -> dict[str, Any]:
+def results(name: str, folder: Path, *arguments: str) -> dict[str, Any]:
     """Run a benchmark in a folder, and return what it wrote there as JSON."""
     done = run([str(FOLDER / f"{name}.py"), "--out", str(folder), *arguments], folder)
     assert done.code == 0
-    return dict(json.loads((folder / f"{table or name}.json").read_text(encoding="utf-8")))
+    return dict(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
 
 
-def test_references(tmp_path: Path, data: Path) -> None:
+@pytest.fixture(scope="module")
+def references(data: Path) -> dict[str, Any]:
+    """Run the benchmark of references, and return its tables by their names."""
+    names = ("references", "references_work")
+    results(names[0], data.parent, "--data", str(data))
+    tables = {name: (data.parent / f"{name}.json").read_text(encoding="utf-8") for name in names}
+    return {name: json.loads(table)["rows"] for name, table in tables.items()}
+
+
+def test_references(references: dict[str, Any]) -> None:
     """The rules recognise two of three mentions; only the plain one takes two names for one.
 
     Ordered by score, 12 of 18 pairs are right by the plain rule, 13 by the memory's, ties by half.
     The second summary is mentioned in turn 10 and left in turn 24, the first one is not.
     """
-    *plain, ours, goal = results("references", tmp_path, "--data", str(data))["rows"]
+    *plain, ours, goal = references["references"]
 
     assert [{**row, "rule": ""} for row in plain] == [{"rule": "", **PLAIN}] * 2
     assert ours == {
@@ -66,9 +76,9 @@ def test_references(tmp_path: Path, data: Path) -> None:
     assert (goal["AUC"], goal["left"]) == (">= 0.91", "<= 8")
 
 
-def test_references_on_work(tmp_path: Path) -> None:
+def test_references_on_work(references: dict[str, Any]) -> None:
     """On both halves of the dialogues about work the memory's rule reaches the goals."""
-    *rows, _ = results("references", tmp_path, table="references_work")["rows"]
+    *rows, _ = references["references_work"]
     ours = [row for row in rows if row["rule"] == "distinctive keywords"]
 
     assert [(row["half"], row["of"]) for row in ours] == [("development", 32), ("check", 32)]
@@ -85,9 +95,16 @@ def test_recall(tmp_path: Path, data: Path) -> None:
         assert {*row.values()} == {66.67}
 
 
-def test_search_scale(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Measure searches at two sizes; return the folder of the results, and what it says."""
+    folder = tmp_path_factory.mktemp("scaled")
+    return folder, results("search_scale", folder, "3", "6")
+
+
+def test_search_scale(scaled: tuple[Path, dict[str, Any]]) -> None:
     """Every query finds the effort that it is from first, at every size."""
-    rows = results("search_scale", tmp_path, "3", "6")["rows"]
+    rows = scaled[1]["rows"]
 
     assert [row["efforts"] for row in rows] == [3, 6]
     assert [row["found first %"] for row in rows] == [100, 100]
@@ -153,17 +170,17 @@ def test_recorded(tmp_path: Path) -> None:
     assert len({row["answers"] for row in made["rows"]}) >= 2
 
 
-def test_results_say_how_they_were_made(tmp_path: Path) -> None:
+def test_results_say_how_they_were_made(scaled: tuple[Path, dict[str, Any]]) -> None:
     """The files name the command and the versions, and show the rows as a table and a plot."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
-    made = results("search_scale", tmp_path, "3")
-    shown = (tmp_path / "search_scale.md").read_text(encoding="utf-8")
+    folder, made = scaled
+    shown = (folder / "search_scale.md").read_text(encoding="utf-8")
 
-    assert made["command"].endswith(f"search_scale.py --out {tmp_path} 3")
+    assert made["command"].endswith(f"search_scale.py --out {folder} 3 6")
     assert {"Python", "SQLite", "snowballstemmer"} <= made["versions"].keys()
     assert shown.startswith("# Search at scale\n\n| efforts |")
     assert all(said in shown for said in (made["command"], made["versions"]["SQLite"]))
-    assert (tmp_path / "search_scale.png").stat().st_size > 0
+    assert (folder / "search_scale.png").stat().st_size > 0
 
 
 def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
@@ -216,7 +233,7 @@ def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
 
 def test_turn_cost(tmp_path: Path, database: Database) -> None:
     """Each agent holds each turn, and what it stored is counted, wherever it is kept."""
-    cases = ["SQLite", "PostgreSQL, exit", "PostgreSQL, ainvoke"]
+    cases = ["SQLite", "PostgreSQL, ainvoke"]
     options = ["--turns", "60", "--agents", "ebbtide", "create_agent", "--url", database.url]
     rows = results("turn_cost", tmp_path, *options, "--cases", *cases)["rows"]
     pairs = [*zip(rows[::2], rows[1::2], strict=True)]
@@ -240,7 +257,7 @@ def test_growth(tmp_path: Path) -> None:
 
 def test_middleware(tmp_path: Path) -> None:
     """With the middleware no turn is lost, and the thread has fewer bytes than without it."""
-    rows = results("middleware", tmp_path, "--turns", "30")["rows"]
+    rows = results("middleware", tmp_path, "--turns", "20")["rows"]
     ours, graph, plain, summarising = rows
 
     assert [row["lost"] for row in (ours, graph, plain)] == [0, 0, 0]

@@ -3,14 +3,15 @@
 import os
 import pty
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from select import select
+
+from tests.processes import begun
 
 _TIMEOUT = 30.0
 
@@ -19,7 +20,7 @@ _TIMEOUT = 30.0
 class Terminal:
     """A running command and what it has written so far."""
 
-    process: subprocess.Popen[bytes]
+    process: ForkServerProcess
     screen: int
     shown: str = ""
 
@@ -43,11 +44,13 @@ class Terminal:
 
     def send(self, sent: signal.Signals) -> None:
         """Send a signal to the command, as Ctrl-C does."""
-        self.process.send_signal(sent)
+        assert self.process.pid is not None
+        os.kill(self.process.pid, sent)
 
-    def leave(self) -> int:
+    def leave(self) -> int | None:
         """Wait for the end of the command and return its exit code."""
-        return self.process.wait(_TIMEOUT)
+        self.process.join(_TIMEOUT)
+        return self.process.exitcode
 
 
 @contextmanager
@@ -57,31 +60,16 @@ def terminal(
     """Run `ebbtide` with these arguments in a folder while the context lasts."""
     screen, own = pty.openpty()
     told = {"TERM": "xterm", "COLUMNS": "200", "LINES": "50", "PROMPT_TOOLKIT_NO_CPR": "1"}
-    with _interruptible():
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ebbtide.cli.main", *arguments],
-            stdin=own,
-            stdout=own,
-            stderr=own,
-            cwd=folder,
-            env={**os.environ, **told, **environment},
-            start_new_session=True,
-        )
-    os.close(own)
+    process = begun(
+        ["-m", "ebbtide.cli.main", *arguments],
+        folder,
+        {**os.environ, **told, **environment},
+        [os.ttyname(own)] * 3,
+    )
     try:
         yield Terminal(process, screen)
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        process.wait()
+        process.kill()
+        process.join()
+        os.close(own)
         os.close(screen)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let what is started meanwhile heed Ctrl-C: an ignored signal would be inherited."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

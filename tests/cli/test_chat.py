@@ -4,8 +4,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +17,7 @@ from ebbtide.cli.main import app
 from ebbtide.memory.record import Owner
 from tests.cli.terminal import terminal
 from tests.openai_server import Fail, Say, serving
+from tests.processes import ended
 
 OWNER = Owner("default", "default")
 MODEL = ("chat", "--root", "kept", "--model", "openai:gpt-5-mini")
@@ -44,16 +43,13 @@ def asked(*lines: str, url: str, fails: bool = False) -> str:
 
     Its exit code says whether something failed.
     """
-    ran = subprocess.run(
-        [sys.executable, "-m", "ebbtide.cli.main", *MODEL],
-        input="".join(f"{line}\n" for line in lines),
-        env={**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url},
-        capture_output=True,
-        check=False,
-        text=True,
+    ran = ended(
+        ["-m", "ebbtide.cli.main", *MODEL],
+        environment={**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url},
+        typed="".join(f"{line}\n" for line in lines),
     )
-    assert (ran.returncode, bool(ran.stderr)) == (int(fails), fails)
-    return ran.stdout + ran.stderr
+    assert (ran.code, bool(ran.failed)) == (int(fails), fails)
+    return ran.printed + ran.failed
 
 
 def statuses(root: str) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from ebbtide.cli import demo
 from ebbtide.cli.main import app
 
 
@@ -121,6 +122,7 @@ def test_without_a_root_nothing_stays(tmp_path: Path, monkeypatch: pytest.Monkey
     """The temporary folder of the demonstration is gone afterwards, and no other is made."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(demo, "SCRIPT", demo.SCRIPT[:30])
 
     result = CliRunner().invoke(app, ["demo"])
 

@@ -1,9 +1,6 @@
 """A run that is killed goes on where it was."""
 
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +10,7 @@ import pytest
 from tests.evaluation.answering import KEY, answer
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
 from tests.openai_server import Answer, Body, OpenAIServer, serving
+from tests.processes import begun
 
 OPTIONS = (*MODEL, "--strategy", "full-history", "--template", "test-simple", "--trials", "12")
 PATIENCE = 60
@@ -34,12 +32,13 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
 
 def killed(folder: Path, after: int) -> bytes:
     """Start a run in a child, kill it once so many trials are kept; return what it kept."""
-    command = [sys.executable, "-m", "ebbtide.cli.main", "eval", "--out", str(folder), *OPTIONS]
+    command = ["-m", "ebbtide.cli.main", "eval", "--out", str(folder), *OPTIONS]
     path, until = folder / "trials.jsonl", time.monotonic() + PATIENCE
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as child:
-        while kept(path).count(b"\n") < after and time.monotonic() < until:
-            time.sleep(0.005)
-        os.kill(child.pid, signal.SIGKILL)
+    child = begun(command, folder, None, [os.devnull] * 3)
+    while kept(path).count(b"\n") < after and time.monotonic() < until:
+        time.sleep(0.005)
+    child.kill()
+    child.join()
     return kept(path)
 
 

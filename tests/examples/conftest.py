@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.running import ROOT, Run, once
+from tests.examples.running import Run, once
+from tests.processes import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from tests.conftest import SECRETS
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import ended
 
 
 @dataclass(frozen=True)
@@ -20,21 +18,16 @@ class Run:
 
     printed: str
     folder: Path
-    code: int = 0
+    code: int | None = 0
 
 
 def run(arguments: list[str], folder: Path) -> Run:
     """Run Python with these arguments in a folder, with warnings as errors."""
     environment = {name: value for name, value in os.environ.items() if name not in SECRETS}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
-        cwd=folder,
-        env={**environment, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"},
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-        check=False,
-    )
-    return Run(done.stdout, folder, done.returncode)
+    told = {**environment, "COLUMNS": "100"}
+    done = ended(["-W", "error", *arguments], folder, told)
+    sys.stderr.write(done.failed)
+    return Run(done.printed, folder, done.code)
 
 
 def once(example: Path, shared: Path) -> Run:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import SECRETS
 from tests.databases import Database, Server
-from tests.examples.running import ROOT
+from tests.processes import ROOT
 from tests.test_server import free_port
 
 FOLDER = ROOT / "examples" / "fastapi_app"

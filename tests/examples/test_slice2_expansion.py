@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.running import ROOT, Run, run
+from tests.examples.running import Run, run
+from tests.processes import ROOT
 
 FALSIFIED = """
 import runpy

@@ -2,8 +2,7 @@
 
 import json
 import signal
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,14 +14,15 @@ from tests.agents import THREAD, Talk
 from tests.faults.compressing import OWNER, RULE, opened
 from tests.faults.places import Place
 from tests.graph.long_effort import FILLER, shown, stored
+from tests.processes import ended
 
 
 def killed(place: Place, after: str) -> None:
     """Talk in a process of its own until it is killed in its first pass."""
-    program = [sys.executable, "-m", "tests.faults.compressing", str(place.root), place.uri]
-    done = subprocess.run([*program, after], capture_output=True, check=False)
+    program = ["-m", "tests.faults.compressing", str(place.root), place.uri]
+    done = ended([*program, after])
 
-    assert done.returncode == -signal.SIGKILL
+    assert done.code == -signal.SIGKILL
 
 
 def logged(here: Talk) -> list[tuple[str, int]]:
@@ -80,11 +80,11 @@ def test_two_processes_compress_one_thread(place: Place) -> None:
         for turn in range(2, 12):
             here.say(f"The shop is {names[turn % 2]}. {FILLER}{turn}", context=off)
         here.say("Go on.", interrupt_before=["compress"], durability="sync")
-    program = [sys.executable, "-m", "tests.faults.compressing_together"]
-    command = [*program, str(place.root), place.uri]
+    command = ["-m", "tests.faults.compressing_together", str(place.root), place.uri]
 
-    both = [subprocess.Popen([*command, *pair]) for pair in (names, names[::-1])]
-    codes = [process.wait(120) for process in both]
+    with ThreadPoolExecutor() as pool:
+        both = pool.map(lambda pair: ended([*command, *pair]), (names, names[::-1]))
+        codes = [one.code for one in both]
 
     with opened(place) as here:
         states = [s.values for s in here.agent.get_state_history(THREAD) if not s.next]

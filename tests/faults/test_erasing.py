@@ -4,8 +4,6 @@ Whoever opens the archive next finds it so, with nothing left of what is gone.
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 
 from tests.databases import Server
 from tests.faults.erasing import SECRETS, STEMS
+from tests.processes import ended
 
 ON_SQLITE, ON_POSTGRESQL = ("turn", "session", "user"), ("turn", "aturn", "threads", "session")
 PLACES = [
@@ -27,12 +26,10 @@ def run(server: Server, root: Path, place: tuple[str, str], numbers: tuple[int, 
     """Run the killing in a process of its own and return its report."""
     database, what = place
     uri = "" if database == "sqlite" else server.database().uri
-    program = [sys.executable, "-m", "tests.faults.erasing", str(root / "whole"), uri, what]
-    done = subprocess.run(
-        [*program, *map(str, numbers)], capture_output=True, check=False, text=True
-    )
-    assert done.returncode == 0, done.stderr[-4_000:]
-    report = json.loads(done.stdout)
+    program = ["-m", "tests.faults.erasing", str(root / "whole"), uri, what]
+    done = ended([*program, *map(str, numbers)])
+    assert done.code == 0, done.failed[-4_000:]
+    report = json.loads(done.printed)
     assert report["known"] >= len(SECRETS) + len(STEMS)
     return report
 

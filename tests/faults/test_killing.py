@@ -1,13 +1,12 @@
 """Processes that are killed in the middle of a turn lose nothing and double nothing."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.databases import Server
+from tests.processes import ended
 
 CLEAN = {"lost": 0, "doubled": 0, "disordered": 0, "altered": 0, "back": 0, "told": 0, "damage": 0}
 
@@ -23,12 +22,10 @@ def uri(request: pytest.FixtureRequest) -> str:
 
 def run(root: Path, uri: str, durability: str, kills: int, seed: int) -> dict[str, int]:
     """Run the killing in a process of its own and return its report."""
-    command = [sys.executable, "-m", "tests.faults.killing", str(root), uri, durability]
-    done = subprocess.run(
-        [*command, str(kills), str(seed)], capture_output=True, check=False, text=True
-    )
-    assert done.returncode == 0, done.stderr[-4_000:]
-    report: dict[str, int] = json.loads(done.stdout)
+    command = ["-m", "tests.faults.killing", str(root), uri, durability, str(kills), str(seed)]
+    done = ended(command)
+    assert done.code == 0, done.failed[-4_000:]
+    report: dict[str, int] = json.loads(done.printed)
     return report
 
 

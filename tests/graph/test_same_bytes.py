@@ -44,7 +44,7 @@ def shown(root: Path, seed: int) -> bytes:
 
 
 def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
-    """Sets in another order, or an index that is built again, change no byte of any part."""
+    """Sets in another order change no byte of any part."""
     with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
         settings = Settings(context_budget=BUDGET)
         agent = create_memory_agent(
@@ -57,12 +57,9 @@ def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
             state = agent.invoke({"messages": words}, THREAD)
 
     first, other = (shown(tmp_path, seed) for seed in (1, 2))
-    for path in tmp_path.rglob("index.sqlite*"):
-        path.unlink()
-    again = shown(tmp_path, 3)
 
     assert state["memory"]["context_report"]["left_out"]
     assert [
         len(state["memory"][key]) for key in ("summaries", "expanded", "open_efforts", "anchor")
     ] == [*(2, 1, 2, 1)]
-    assert first == other == again
+    assert first == other

@@ -412,7 +412,7 @@ PORT = call("open_effort", name="port", goal="port the parser", constraints=["no
         ([OPENING, call("close_effort")], [], ["never on a Friday"]),
     ],
 )
-@pytest.mark.parametrize("rounds", [60, 120])
+@pytest.mark.parametrize("rounds", [60, pytest.param(120, marks=pytest.mark.soak)])
 def test_what_holds_is_said_where_its_call_is_left_out(
     talk: Conversation, calls: list[Any], shown: list[str], hidden: list[str], rounds: int
 ) -> None:
