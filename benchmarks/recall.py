@@ -23,7 +23,7 @@ from report import write
 from ebbtide import DiskArchive
 from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Found
-from ebbtide.memory.context.notes import CANDIDATES, clearly
+from ebbtide.memory.context.notes import pointed_at
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.excerpt import excerpt
 from ebbtide.memory.ranking import spans
@@ -54,9 +54,8 @@ class Asked:
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a message would be given a hint at."""
-        terms, found = self.archive.search_telling(self.owner, self.tip, text, CANDIDATES)
-        best = clearly(terms, found, self.archive.efforts(self.owner, self.tip, 0).total)
-        return best.effort if best else None
+        best = pointed_at(self.archive.pointing(self.owner, self.tip, text))
+        return best if isinstance(best, str) else None
 
     def log(self, turn: int) -> str:
         """Return a turn as text."""

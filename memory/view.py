@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .archive.protocol import Archive, EffortList, Elsewhere, Found
+from .archive.protocol import Archive, EffortList, Elsewhere, Found, Pointing
 from .efforts import Effort, changes, newest
 from .embeddings import Meaning
 from .messages import Message
@@ -107,9 +107,9 @@ class View:
         """Return the newest efforts of the archive, and how many there are."""
         return self.archive.efforts(self.owner, self.tip, limit)
 
-    def search_telling(self, query: str, limit: int) -> tuple[frozenset[str], tuple[Found, ...]]:
-        """Return which terms of a text few committed passages say, and what is found by these."""
-        return self.archive.search_telling(self.owner, self.tip, query, limit)
+    def pointing(self, message: str) -> Pointing:
+        """Return what of the committed turns says the telling terms of a message."""
+        return self.archive.pointing(self.owner, self.tip, message)
 
     def search_passages(
         self, query: str, limit: int, meaning: Meaning | None = None

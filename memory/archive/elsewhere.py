@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 from ..ranking import Passages, Rare, Topics, ranked, score
 from ..record import Owner, Tip
 from ..terms import asked
-from .index import Postings, among, heading
+from .index import Wanted, among, having, heading
 from .lineage import Lineage, beginning, effort_of, lineage, tip_at
 from .protocol import Elsewhere
 from .query import TERMS, rarest, spoken_in, spread, strengths
@@ -66,8 +66,9 @@ def search_sessions(
     least as well, or that says all of the query, is left out.
     """
     wanted = asked(query)[:TERMS]
-    headings = _outside(Postings(connection, headed, owner).having(wanted, _EVERYWHERE, _ROWS), own)
-    spoken = _outside(Postings(connection, said, owner).having(wanted, _EVERYWHERE, _ROWS), own)
+    everywhere = Wanted(headed, wanted, _ROWS), Wanted(said, wanted, _ROWS)
+    found_in = having(connection, owner, _EVERYWHERE, *everywhere)
+    headings, spoken = (_outside(found, own) for found in found_in)
     total = connection.execute(
         select(func.coalesce(func.sum(sessions.c.turns), 1)).where(sessions.c.owner == owner)
     ).scalar_one()

@@ -6,7 +6,7 @@ for it, PostgreSQL arrays under a GIN index, of numbers: the user's, and 32 bits
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -45,17 +45,26 @@ _LONGEST = (1 << 14) - 1
 
 # All terms at once, and of each its ids in one value: a row for each id would cost far more.
 _IN_FTS5 = """
-SELECT (SELECT json_group_array(found.rowid) FROM (
+SELECT {1}, wanted.key, (SELECT json_group_array(found.rowid) FROM (
     SELECT rowid FROM {0} WHERE {0} MATCH '"' || wanted.value || '"'
-    AND rowid BETWEEN :first AND :last ORDER BY rowid DESC LIMIT :limit) AS found)
-FROM json_each(:terms) AS wanted ORDER BY wanted.key
+    AND rowid BETWEEN :first AND :last ORDER BY rowid DESC LIMIT :limit{1}) AS found)
+FROM json_each(:terms{1}) AS wanted
 """
 _IN_ARRAYS = """
-SELECT (SELECT array_agg(found.id) FROM (
+SELECT {1}, wanted.at, (SELECT array_agg(found.id) FROM (
     SELECT id FROM {0} WHERE terms @> ARRAY[wanted.term]
-    AND id BETWEEN :first AND :last ORDER BY id DESC LIMIT :limit) AS found)
-FROM unnest(CAST(:terms AS bigint[])) WITH ORDINALITY AS wanted(term, at) ORDER BY wanted.at
+    AND id BETWEEN :first AND :last ORDER BY id DESC LIMIT :limit{1}) AS found)
+FROM unnest(CAST(:terms{1} AS bigint[])) WITH ORDINALITY AS wanted(term, at)
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Terms that are looked up in a table, and how many ids of each, the newest, are read."""
+
+    table: Table
+    terms: Sequence[str]
+    limit: int
 
 
 def layout(found: Sequence[Passage]) -> bytes:
@@ -123,48 +132,61 @@ class Postings:
         """Add rows of terms."""
         if rows and is_sqlite(self.connection):
             sql = "INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)"
-            self._run(sql, [{"id": n, "terms": " ".join(self._of_owner(f))} for n, f in rows])
+            self._run(sql, rows)
         elif rows:
-            listed = [{"id": number, "terms": self._numbers(found)} for number, found in rows]
-            self.connection.execute(insert(self.table), listed)
+            self.connection.execute(insert(self.table), self._listed(rows, _numbers))
 
     def remove(self, rows: Rows) -> None:
         """Take rows out again; SQLite has to be told the very terms that it was given."""
         if rows and is_sqlite(self.connection):
             sql = "INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)"
-            self._run(sql, [{"id": n, "terms": " ".join(self._of_owner(f))} for n, f in rows])
+            self._run(sql, rows)
         elif rows:
             gone = [number for number, _ in rows]
             self.connection.execute(delete(self.table).where(self.table.c.id.in_(gone)))
 
-    def having(
-        self, wanted: Sequence[str], within: tuple[int, int], limit: int
-    ) -> Mapping[str, list[int]]:
-        """Return by term the newest ids within a range that have it, up to `limit` of each."""
-        if not wanted:
-            return {}
-        sqlite = is_sqlite(self.connection)
-        terms = json.dumps(self._of_owner(wanted)) if sqlite else self._numbers(wanted)
-        asked: dict[str, Any] = {"terms": terms, "limit": limit}
-        asked |= {"first": within[0], "last": within[1]}
-        rows = self._run(_IN_FTS5 if sqlite else _IN_ARRAYS, asked).scalars().all()
-        listed = map(json.loads, rows) if sqlite else (row or [] for row in rows)
-        return dict(zip(wanted, listed, strict=True))
+    def _run(self, sql: str, rows: Rows) -> None:
+        self.connection.execute(_in((self.table.name,), sql), self._listed(rows, _joined))
 
-    def _of_owner(self, found: Iterable[str]) -> list[str]:
-        return [f"{self.owner}u{term}" for term in found]
+    def _listed(self, rows: Rows, written: Callable[..., Any]) -> list[dict[str, Any]]:
+        return [{"id": number, "terms": written(self.owner, found)} for number, found in rows]
 
-    def _numbers(self, found: Iterable[str]) -> list[int]:
-        return [self.owner << TERM_BITS | crc32(term.encode()) for term in found]
 
-    def _run(self, sql: str, values: Any) -> Any:
-        return self.connection.execute(_on(self.table.name, sql), values)
+def having(
+    connection: Connection, owner: int, within: tuple[int, int], *wanted: Wanted
+) -> list[dict[str, list[int]]]:
+    """Return for each table by term the newest ids within a range that have it, in one statement.
+
+    `owner` is the user's number.
+    """
+    sqlite = is_sqlite(connection)
+    values: dict[str, Any] = {"first": within[0], "last": within[1]}
+    for at, one in enumerate(wanted):
+        terms = _of_owner(owner, one.terms) if sqlite else _numbers(owner, one.terms)
+        values |= {f"terms{at}": json.dumps(terms) if sqlite else terms, f"limit{at}": one.limit}
+    tables = tuple(one.table.name for one in wanted)
+    found = connection.execute(_in(tables, _IN_FTS5 if sqlite else _IN_ARRAYS), values).all()
+    rows = iter(sorted(tuple(row) for row in found))
+    listed = (json.loads(ids) if sqlite else ids or [] for _, _, ids in rows)
+    return [{term: next(listed) for term in one.terms} for one in wanted]
+
+
+def _of_owner(owner: int, found: Iterable[str]) -> list[str]:
+    return [f"{owner}u{term}" for term in found]
+
+
+def _joined(owner: int, found: Iterable[str]) -> str:
+    return " ".join(_of_owner(owner, found))
+
+
+def _numbers(owner: int, found: Iterable[str]) -> list[int]:
+    return [owner << TERM_BITS | crc32(term.encode()) for term in found]
 
 
 @lru_cache
-def _on(table: str, sql: str) -> TextClause:
-    """Return a statement on one of the tables, built once."""
-    return text(sql.format(table))
+def _in(tables: tuple[str, ...], sql: str) -> TextClause:
+    """Return a statement on tables, one after the other, built once."""
+    return text("UNION ALL".join(sql.format(table, at) for at, table in enumerate(tables)))
 
 
 def rewrite(connection: Connection, *tables: Table) -> None:

@@ -54,6 +54,18 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Pointing:
+    """What says the telling terms of a message, which few passages say.
+
+    `rare` is how rare each is; `said` has, by effort or ambient turn, which of them each of its
+    turns and headings says.
+    """
+
+    rare: Mapping[str, float]
+    said: Mapping[str | int, Sequence[frozenset[str]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Elsewhere:
     """A concluded effort, or a turn, of another session of the same user.
 
@@ -161,12 +173,10 @@ class Archive(Protocol):
         The first of an effort has its score; `search` has these alone.
         """
 
-    def search_telling(
-        self, owner: Owner, tip: Tip, query: str, limit: int
-    ) -> tuple[frozenset[str], tuple[Found, ...]]:
-        """Return which terms of a query few passages say, and what `search` finds by these alone.
+    def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
+        """Return who says the telling terms of a message; the cost does not grow with the session.
 
-        The cost does not grow with the session.
+        Up to 100 turns and as many headings are looked at, those that say most.
         """
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:

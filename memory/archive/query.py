@@ -14,7 +14,7 @@ from ..embeddings import Cosines, Meaning
 from ..ranking import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
 from ..terms import asked
 from .commit import Session
-from .index import Postings, any_of, laid_out, spoken_by
+from .index import Wanted, any_of, having, laid_out, spoken_by
 from .lineage import Lineage
 from .schema import (
     PASSAGE_BITS,
@@ -39,13 +39,6 @@ _ROWS = 30_000
 """Passages that are read of one term, the newest: a term of more tells little of a turn.
 
 Of 100,000 efforts 95 % are found first, as with all rows; with 10,000 it is 87 %.
-"""
-
-TELLING = 500
-"""Passages that say a term at most if it is to tell what a hint points at.
-
-Of LoCoMo's questions 21.0 % then have a right hint and 0.4 % of foreign ones one, without a bound
-20.9 and 0.4; a message in a talk of 5,000 turns and few words takes 3 ms in place of 22.
 """
 
 _HEADINGS_READ = 2_000
@@ -152,22 +145,16 @@ class Query:
         return found
 
 
-def looked_up(
-    seen: Lineage, of: Session, query: str, meaning: Meaning | None, *, telling: bool = False
-) -> Query:
-    """Return what says the terms of a query to a session.
-
-    Those that tell little are left out if only `telling` ones are wanted.
-    """
+def looked_up(seen: Lineage, of: Session, query: str, meaning: Meaning | None) -> Query:
+    """Return what says the terms of a query to a session."""
     wanted = asked(query)[:TERMS]
-    connection, within = seen.connection, passages_of(seen.session)
-    most = TELLING + 1 if telling else _ROWS
-    said_by = Postings(connection, said, of.owner)
-    passages = said_by.having([*wanted, *map(spoken_by, wanted)], within, most)
-    if telling:
-        wanted = [term for term in wanted if len(passages[term]) < most]
-    names = [spoken_by(term) for term in wanted]
-    headings = Postings(connection, headed, of.owner).having(wanted, within, _HEADINGS_READ)
+    names = [*map(spoken_by, wanted)]
+    everywhere = (
+        Wanted(said, [*wanted, *names], _ROWS),
+        Wanted(headed, wanted, _HEADINGS_READ),
+    )
+    within = passages_of(seen.session)
+    passages, headings = having(seen.connection, of.owner, within, *everywhere)
     rare = rarest(of.turns, wanted, passages, headings)
     needed = {*asked(undated(query))}.intersection(wanted)
     unknown = sum(not passages[term] and not headings[term] for term in needed)
@@ -274,16 +261,14 @@ def rarest(
     headings: Mapping[str, Sequence[int]],
 ) -> Rare:
     """Return how rare the terms that count are, the rarest first, among `total` turns."""
-    counts = {term: max(_turns(passages[term]), len(headings[term])) for term in wanted}
+    _, said_by = spoken_in([passages[term] for term in wanted]).turns()
+    turns_of = np.bincount(said_by, minlength=len(wanted)).tolist()
+    counts = {
+        term: max(count, len(headings[term])) for term, count in zip(wanted, turns_of, strict=True)
+    }
     found = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
     whole = max(total, 1)
     return {term: rarity(whole, min(whole, counts[term])) for term in found[:RAREST]}
-
-
-def _turns(passages: Sequence[int]) -> int:
-    """Count the turns of passages, those of one turn side by side."""
-    turn = np.array(passages, np.int64) >> PASSAGE_BITS
-    return int(np.count_nonzero(np.diff(turn, prepend=-1)))
 
 
 def strongest(ids: Ids, weights: Numbers) -> Ids:

@@ -1,7 +1,7 @@
 """Searching a session: the passages that say a query's rarest terms are read and scored exactly.
 
 No text is read for it, only which passages and headings have which terms. Of a long query the
-rarest terms count, so that a hint costs no more for a page than for a sentence or two.
+rarest terms count, so that a page costs no more than a sentence or two.
 """
 
 import json
@@ -32,7 +32,7 @@ from .commit import Session
 from .index import any_of
 from .lineage import AMBIENT, Lineage
 from .protocol import Found
-from .query import TERMS, Ids, Nearness, Query, looked_up, spread, strengths, strongest
+from .query import Ids, Nearness, Query, looked_up, spread, strengths, strongest
 from .schema import PASSAGE_BITS, members, turn_of, turns
 from .vectors import MOST, cosines_of
 
@@ -108,15 +108,6 @@ def search(
         return ()
     asking = looked_up(seen, of, query, meaning)
     return _found(asking, _ranking(asking))
-
-
-def telling(seen: Lineage, of: Session, query: str) -> tuple[frozenset[str], tuple[Found, ...]]:
-    """Return which terms of a query few passages say, and what these find."""
-    terms = asked(query)
-    asking = looked_up(seen, of, query, None, telling=True)
-    common = frozenset(terms[:TERMS]).difference(asking.asked)
-    found = _found(asking, _ranking(asking)) if asking.rare else ()
-    return frozenset(terms) - common, found
 
 
 def once_each(found: Iterable[Found]) -> tuple[Found, ...]:

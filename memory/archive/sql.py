@@ -29,10 +29,11 @@ from .database import Database, upsert
 from .index import among
 from .lineage import Lineage
 from .memories import SqlAttention
-from .protocol import EffortList, Elsewhere, Finding, Found, Saved
+from .pointing import pointing
+from .protocol import EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .records import packed, plain, record_of, state_of, unzipped, zipped
 from .schema import branches, compressions, extractions, sessions, turns, users
-from .search import once_each, search, telling
+from .search import once_each, search
 from .sessions import Sessions
 from .verify import verify as verified
 
@@ -191,17 +192,10 @@ class SqlArchive:
 
         return self._sessions.find(owner, tip, find, ())
 
-    def search_telling(
-        self, owner: Owner, tip: Tip, query: str, limit: int
-    ) -> tuple[frozenset[str], tuple[Found, ...]]:
-        """Return the terms of a query that tell something, and what these find; see `Archive`."""
-
-        def find(seen: Lineage, session: Session) -> tuple[frozenset[str], tuple[Found, ...]]:
-            terms, found = telling(seen, session, clean(query))
-            return terms, once_each(found)[:limit]
-
-        nothing: tuple[frozenset[str], tuple[Found, ...]] = (frozenset(), ())
-        return self._sessions.find(owner, tip, find, nothing)
+    def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
+        """Return who says the telling terms of a message; see `Archive.pointing`."""
+        asked = partial(pointing, message=clean(message))
+        return self._sessions.find(owner, tip, asked, Pointing({}, {}))
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         """Return what matches in the user's other sessions; see `Archive.search_sessions`."""

@@ -2,14 +2,16 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import nlargest
 from itertools import takewhile
+from math import log
 from typing import Any, TypeAlias
 
 from ...prompts.loader import text as prompt
-from ..archive.protocol import Found
+from ..archive.protocol import Pointing
 from ..efforts import one_line
 from ..excerpt import best_piece
-from ..keywords import KeywordCache, Name, about, distinctiveness, having
+from ..keywords import KeywordCache, about
 from ..messages import text
 from ..record import Record
 from ..references import keywords_of, mentionable, mentions, own_words, statements
@@ -18,54 +20,50 @@ from ..terms import asked, content, long_enough, telling
 from ..view import View
 from .timeline import Timeline
 
-OVERLAP = 3
+_OVERLAP = 3
 """Telling words that a hint needs: two are often chance."""
 
-SHARE = 0.6
-"""The weight that they have in the message at least: it is about that more than about else."""
+_ONE = 0.5
+"""The share of a message's weight that one turn or heading says at least."""
 
-LEAD = 1.0
-"""By which the best leads the next: one word that only one of two things has."""
+_ALL = 0.7
+"""The share of it that all of an effort's turns and headings say at least.
 
-_DISTINCT_SHARE = 0.5
-"""The share of the things that may have a distinctive word."""
+Of questions to long conversations 44 % have a hint that is right, and 0.3 % of those to another one
+have any; with six tenths 46 and 1 %.
+"""
 
-_ROUNDING = 1e-9
-"""Lest a sum in another order falls below a bound."""
+_LEAD = 0.1
+"""By which the sum of both leads the next best."""
+
+_USUAL = log(2)
+"""How rare a term is that half of the turns say; one that more of them say tells nothing."""
 
 
-def pointed_at(
-    message: Collection[str], vocabulary: Mapping[Name, Collection[str]], count: int
-) -> Name | None:
-    """Return the one thing that a message clearly points at, else None.
+def pointed_at(message: Pointing) -> str | int | None:
+    """Return the effort or the ambient turn that a message clearly points at, else None.
 
-    `vocabulary` says which terms of the message each has, `count` how many things there are. It
-    shares three terms that at most half of them have, and three fifths of the weight of all that
-    the message says (a term that none has weighs 1), and leads the next best by 1.
-
-    >>> said = {"auth": {"refresh", "token", "login"}, "css": {"login"}}
-    >>> pointed_at(["refresh", "token", "login", "expir"], said, 4)
+    >>> rare = {"refresh": 3.0, "token": 3.0, "login": 1.0, "expir": 2.0}
+    >>> auth, css = [frozenset({"refresh", "token", "login"})], [frozenset({"login"})]
+    >>> pointed_at(Pointing(rare, {"auth": auth, "css": css}))
     'auth'
-    >>> pointed_at(["login", "page"], said, 4)
+    >>> pointed_at(Pointing(rare, {"auth": css, "css": css}))
     """
-    wanted = set(message)
-    counted = having(wanted, vocabulary)
-    known = max(count, len(vocabulary))
-    weights = {term: distinctiveness(known, number) for term, number in counted.items()}
-    sums = {name: _sum(weights, wanted.intersection(terms)) for name, terms in vocabulary.items()}
-    name = max(sums, key=lambda one: sums[one], default=None)
-    if name is None:
+    whole = {name: frozenset[str]().union(*each) for name, each in message.said.items()}
+    one = {name: max(_share(message, says) for says in each) for name, each in message.said.items()}
+    scores = {name: one[name] + _share(message, said) for name, said in whole.items()}
+    if not scores:
         return None
-    most = max(1.0, _DISTINCT_SHARE * known)
-    distinct = [term for term in wanted.intersection(vocabulary[name]) if counted[term] <= most]
-    said = sum(weights.get(term, 1.0) for term in wanted)
-    lead = sums[name] - max((value for one, value in sums.items() if one != name), default=0.0)
-    enough = sums[name] >= SHARE * said - _ROUNDING
-    return name if len(distinct) >= OVERLAP and enough and lead >= LEAD - _ROUNDING else None
+    best, *rest = nlargest(2, scores, key=scores.__getitem__)
+    telling = [term for term in long_enough(whole[best]) if message.rare[term] >= _USUAL]
+    leads = scores[best] - max((scores[name] for name in rest), default=0.0) >= _LEAD
+    enough = one[best] >= _ONE and scores[best] - one[best] >= _ALL
+    return best if len(telling) >= _OVERLAP and enough and leads else None
 
 
-def _sum(weights: Mapping[str, float], terms: Collection[str]) -> float:
-    return sum(weights[term] for term in sorted(terms))
+def _share(message: Pointing, terms: Collection[str]) -> float:
+    """Return how much of a message's weight these terms have."""
+    return sum(message.rare[one] for one in sorted(terms)) / sum(sorted(message.rare.values()))
 
 
 Hint: TypeAlias = Mapping[str, Any]
@@ -74,15 +72,8 @@ Hint: TypeAlias = Mapping[str, Any]
 It is kept as an event of its turn, so that the same line is sent again; its text is not.
 """
 
-CANDIDATES = 250
-"""How much of what a search finds is compared."""
-
 _READ = 2_000
 """Characters of a message in which hints are looked for: a longer one is pasted text."""
-
-_WEIGHED = 200
-"""Things among which a word is weighed at least, so that few results make no word rare."""
-
 
 _SHOWN = 160
 """Characters of a hint: one line."""
@@ -98,25 +89,15 @@ def hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     said, limit = said[:_READ], work.settings.recall_hints
     if not limit or not asked(said):
         return []
-    names = dict.fromkeys(_named(work, said, line))
-    found = [] if len(names) >= limit else [*_about(work, said, line)]
-    given = [_of_effort(work, name, said) for name in names] + [
-        _of_turn(work, one.turn, said) if one.effort is None else _of_effort(work, one.effort, said)
-        for one in found
-        if one.effort not in names
-    ]
-    return given[:limit]
+    names: dict[str | int, None] = dict.fromkeys(_named(work, said, line))
+    if len(names) < limit:
+        names |= dict.fromkeys(_about(work, said, line))
+    return [_hint(work, name, said) for name in names][:limit]
 
 
 def hint_lines(view: View, given: Sequence[Hint]) -> list[str]:
     """Return the lines of hints, from what the archive has; of what is gone there is none."""
     return [line for hint in given if (line := _line(view, hint))]
-
-
-def clearly(terms: Collection[str], found: Sequence[Found], stored: int) -> Found | None:
-    """Return which of the things found terms clearly point at; `stored` is how many there are."""
-    vocabulary = {one: one.said for one in found}
-    return pointed_at(long_enough(terms), vocabulary, min(stored, max(_WEIGHED, len(found))))
 
 
 def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
@@ -128,16 +109,16 @@ def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
             yield effort.id
 
 
-def _about(work: RunningTurn, said: str, line: Timeline) -> Iterator[Found]:
+def _about(work: RunningTurn, said: str, line: Timeline) -> Iterator[str | int]:
     all_in_view = len(line.turns) == line.built and not line.older
-    if all_in_view or len(long_enough(asked(said))) < OVERLAP:
+    if all_in_view or len(long_enough(asked(said))) < _OVERLAP:
         return
-    stored = work.view.efforts(0).total + work.view.ambient_count()
-    best = clearly(*work.view.search_telling(said, CANDIDATES), stored)
-    if best is None:
-        return
-    seen = best.turn > line.built or best.turn in line.turns
-    if not (seen if best.effort is None else _in_context(work, best.effort, line)):
+    best = pointed_at(work.view.pointing(said))
+    if isinstance(best, int):
+        shown = best > line.built or best in line.turns
+    else:
+        shown = best is None or _in_context(work, best, line)
+    if best is not None and not shown:
         yield best
 
 
@@ -147,14 +128,12 @@ def _in_context(work: RunningTurn, name: str, line: Timeline) -> bool:
     return recent or name in work.space.open or name in line.summaries
 
 
-def _of_effort(work: RunningTurn, name: str, said: str) -> Hint:
+def _hint(work: RunningTurn, name: str | int, said: str) -> Hint:
+    if isinstance(name, int):
+        return {"turn": name, "offset": _begin(work.view.render(name), said)}
     efforts = work.view.efforts_named([name], work.space.events)
     told = "".join(effort.summary or effort.goal for effort in efforts)
     return {"effort": name, "offset": _begin(told, said)}
-
-
-def _of_turn(work: RunningTurn, turn: int, said: str) -> Hint:
-    return {"turn": turn, "offset": _begin(work.view.render(turn), said)}
 
 
 def _begin(told: str, said: str) -> int:

@@ -300,15 +300,15 @@ def test_a_passage_is_named(archive: Archive) -> None:
 
 def test_what_most_say_tells_nothing(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a message the terms that few passages say are searched for; all others are left out."""
-    monkeypatch.setattr("ebbtide.memory.archive.query.TELLING", 3)
+    monkeypatch.setattr("ebbtide.memory.archive.pointing.TELLING", 3)
     tip = commit_all(
         archive, [turn(at, f"common talk {'zebra' * (at == 1)}") for at in range(1, 6)]
     )
-    terms, found = archive.search_telling(OWNER, tip, "common zebra giraffe", 5)
+    found = archive.pointing(OWNER, tip, "common zebra giraffe")
 
-    assert terms == {"zebra", "giraff"}
-    assert [one.turn for one in found] == [1]
-    assert archive.search_telling(OWNER, tip, "common talk", 5) == (frozenset(), ())
+    assert found.rare.keys() == {"zebra", "giraff"}
+    assert found.said == {1: [frozenset({"zebra"})]}
+    assert not archive.pointing(OWNER, tip, "common talk").said
 
 
 def test_a_long_effort_is_found_by_what_is_around_the_best(
