@@ -1,12 +1,19 @@
 """Which efforts a turn mentions."""
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
+from ebbtide import DiskArchive
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.record import Event
-from tests.memory.conversations import Conversation, call, conversation, human
+from ebbtide.memory.record import Event, Group
+from ebbtide.memory.references import referenced as noted
+from tests.memory.conversations import OWNER, Conversation, ai, call, conversation, human
+from tests.memory.turns import concluded, opened
 
 AUTH = "The gateway answers 401 since the certificate was rotated."
 CSS = "The header is teal, and the sidebar overlaps the footer."
@@ -258,3 +265,50 @@ def test_what_the_archive_lost_still_counts(talk: Conversation) -> None:
 
     assert referenced(talk, "What was lost?") == ["lost"]
     assert Effort("lost", "concluded") in talk.work.known(["lost"])
+
+
+def worked(number: int) -> Group:
+    """Return a turn in which an effort is opened and concluded."""
+    name, said = f"work-{number}", f"The gateway number {number} answers {number + 400}."
+    events = (opened(name, goal=""), concluded(name, said, keywords=[f"word{number}"]))
+    return Group(number, (human(said), ai("I see.")), "2026-01-01", (name,), events)
+
+
+def cost(efforts: int) -> dict[str, int]:
+    """Return what the references of a turn cost in a session of so many efforts, just opened.
+
+    That is statements, steps of SQLite's machine, of which each row takes some, and keywords.
+    """
+    with conversation() as talk:
+        talk.patch.setattr("ebbtide.memory.archive.lineage._NAMED_AT_MOST", 100)
+        for number in range(1, efforts + 1):
+            talk.tip = talk.archive.commit(OWNER, talk.tip, worked(number)).tip
+        names = [f"work-{number}" for number in range(efforts - 20, efforts + 1)]
+        talk.space = replace(talk.space, summaries=dict.fromkeys(names, efforts))
+        talk.ask(f"Has gateway {efforts} its word{efforts}, as in work-3, and not work-4000?")
+        counts = Counter[str]()
+
+        def watch(connection: Any, *_: Any) -> None:
+            counts["statements"] += 1
+            connection.connection.driver_connection.set_progress_handler(
+                lambda: counts.update(["steps"]), 1
+            )
+
+        with DiskArchive(talk.archive.root, durable=False) as talk.archive:
+            event.listen(talk.archive.database._engine, "before_cursor_execute", watch)
+            after = noted(talk.work, talk.keywords)
+        found = {one["effort"] for one in after.events if "effort" in one}
+        assert found == {"work-3", f"work-{efforts}"}
+        return {**counts, "weighed": len(talk.keywords._held)}
+
+
+def test_the_cost_does_not_grow_with_the_number_of_efforts() -> None:
+    """Twelve times the efforts take as many statements, rows and keywords.
+
+    Of a session whose names are too many to be held; they would be read once.
+    """
+    few, many = cost(250), cost(3_000)
+
+    assert many["statements"] == few["statements"]
+    assert many["steps"] <= 1.01 * few["steps"]
+    assert many["weighed"] == few["weighed"] < 250
