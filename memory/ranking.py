@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .messages import Message
-from .terms import is_question
+from .terms import is_question, terms
 from .transcript import sayings
 
 LONGEST = 800
@@ -36,7 +36,8 @@ _ENDS = re.compile(r"(?<=[.!?。！？])\s+")
 class Passage:
     """A piece of what the message with this number says, from `begin` on.
 
-    `speaker` is the name of who says it, if one is given; `user` tells that the user does.
+    `speaker` is the name of who says it, if one is given; `user` tells that the user does,
+    `sought` that it says nothing but what its turn searched for.
     """
 
     message: int
@@ -44,13 +45,14 @@ class Passage:
     text: str
     speaker: str = field(default="", kw_only=True)
     user: bool = field(default=False, kw_only=True)
+    sought: bool = field(default=False, kw_only=True)
 
     @property
     def asks(self) -> bool:
         """Tell whether the user only asks, so that it answers nothing."""
         said = self.text[len(self.speaker) + 1 :] if self._named else self.text
         parts = [one for one in _ENDS.split(said.strip()) if one]
-        return self.user and bool(parts) and all(map(is_question, parts))
+        return self.user and bool(parts) and (self.sought or all(map(is_question, parts)))
 
     @property
     def searched(self) -> str:
@@ -68,7 +70,8 @@ def passages(messages: Sequence[Message], most: int = MOST) -> list[Passage]:
     >>> [one.text for one in passages([{"type": "human", "data": {"content": "Which port?"}}])]
     ['Which port?']
     """
-    found = [one for at, message in enumerate(messages) for one in _of(at, message)]
+    wanted = _wanted(messages)
+    found = [one for at, message in enumerate(messages) for one in _of(at, message, wanted)]
     rest = "\n".join(one.text for one in found[most - 1 :])
     last = [Passage(one.message, one.begin, rest, user=one.user) for one in found[most - 1 : most]]
     return found if len(found) <= most else [*found[: most - 1], *last]
@@ -84,7 +87,17 @@ def placed(passage: Passage, log: str, offset: int) -> tuple[int, int] | None:
     return (begin, begin + len(said)) if begin >= 0 else None
 
 
-def _of(at: int, message: Message) -> Iterator[Passage]:
+def _wanted(messages: Sequence[Message]) -> frozenset[str]:
+    """Return the terms that a turn searched for."""
+    listed = (message["data"].get("tool_calls") for message in messages)
+    calls = (call for one in listed if isinstance(one, list) for call in one)
+    named = (call for call in calls if isinstance(call, Mapping))
+    asked = (call.get("args") for call in named if call.get("name") == "search_efforts")
+    queries = (args.get("query") for args in asked if isinstance(args, Mapping))
+    return frozenset(term for query in queries if isinstance(query, str) for term in terms(query))
+
+
+def _of(at: int, message: Message, wanted: frozenset[str]) -> Iterator[Passage]:
     user, name = message["type"] == "human", message["data"].get("name")
     for said in sayings([message]):
         named = _SPEAKER.match(said)
@@ -92,7 +105,9 @@ def _of(at: int, message: Message) -> Iterator[Passage]:
         speaker = named[1] if named else told
         for begin, end in spans(said):
             if said[begin:end].strip():
-                yield Passage(at, begin, said[begin:end], speaker=speaker, user=user)
+                text = said[begin:end]
+                sought = user and bool(wanted) and wanted.issuperset(terms(text))
+                yield Passage(at, begin, text, speaker=speaker, user=user, sought=sought)
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:

@@ -93,6 +93,30 @@ def test_what_only_asks(message: Message, *, asks: bool) -> None:
     assert found.asks == asks
 
 
+@pytest.mark.parametrize(
+    ("said", "asks"),
+    [
+        ("authentication problem", True),
+        ("The auth problems!", True),
+        ("The authentication problem is a clock.", False),
+    ],
+)
+def test_what_was_only_searched_for(said: str, *, asks: bool) -> None:
+    """The user says nothing if it is no more than what the turn searched for."""
+    searched = ai("", call("search_efforts", query="authentication problem"))
+    found, *_ = passages([human(said), searched, ai("I do not find it.")])
+
+    assert found.asks == asks
+
+
+@pytest.mark.parametrize("odd", [5, ["x"], [{"name": "search_efforts", "args": "auth"}]])
+def test_odd_calls_search_for_nothing(odd: Any) -> None:
+    """A message of any form has its passages."""
+    (found,) = passages([human("auth", tool_calls=odd)])[:1]
+
+    assert not found.asks
+
+
 def test_the_last_has_all_the_rest() -> None:
     """There are no more than there are numbers for."""
     found = passages([human(str(number)) for number in range(5)], 3)

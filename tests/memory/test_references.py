@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -274,15 +275,17 @@ def worked(number: int) -> Group:
     return Group(number, (human(said), ai("I see.")), "2026-01-01", (name,), events)
 
 
-def cost(efforts: int) -> dict[str, int]:
+def cost(folder: Path, efforts: int) -> dict[str, int]:
     """Return what the references of a turn cost in a session of so many efforts, just opened.
 
     That is statements, steps of SQLite's machine, of which each row takes some, and keywords.
     """
-    with conversation() as talk:
-        talk.patch.setattr("ebbtide.memory.archive.lineage._NAMED_AT_MOST", 100)
+    with DiskArchive(folder, durable=False) as archive:
+        talk = Conversation(archive)
         for number in range(1, efforts + 1):
             talk.tip = talk.archive.commit(OWNER, talk.tip, worked(number)).tip
+    with DiskArchive(folder, durable=False) as archive:
+        talk.archive = archive
         names = [f"work-{number}" for number in range(efforts - 20, efforts + 1)]
         talk.space = replace(talk.space, summaries=dict.fromkeys(names, efforts))
         talk.ask(f"Has gateway {efforts} its word{efforts}, as in work-3, and not work-4000?")
@@ -294,20 +297,22 @@ def cost(efforts: int) -> dict[str, int]:
                 lambda: counts.update(["steps"]), 1
             )
 
-        with DiskArchive(talk.archive.root, durable=False) as talk.archive:
-            event.listen(talk.archive.database._engine, "before_cursor_execute", watch)
-            after = noted(talk.work, talk.keywords)
+        event.listen(archive.database._engine, "before_cursor_execute", watch)
+        after = noted(talk.work, talk.keywords)
         found = {one["effort"] for one in after.events if "effort" in one}
         assert found == {"work-3", f"work-{efforts}"}
         return {**counts, "weighed": len(talk.keywords._held)}
 
 
-def test_the_cost_does_not_grow_with_the_number_of_efforts() -> None:
+def test_the_cost_does_not_grow_with_the_number_of_efforts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Twelve times the efforts take as many statements, rows and keywords.
 
     Of a session whose names are too many to be held; they would be read once.
     """
-    few, many = cost(250), cost(3_000)
+    monkeypatch.setattr("ebbtide.memory.archive.lineage._NAMED_AT_MOST", 100)
+    few, many = cost(tmp_path / "few", 250), cost(tmp_path / "many", 3_000)
 
     assert many["statements"] == few["statements"]
     assert many["steps"] <= 1.01 * few["steps"]

@@ -272,6 +272,16 @@ def test_a_single_word_finds_the_effort_that_is_named_by_it(archive: Archive, as
     assert search(archive, tip, "auth")[:1] == ["auth-bug"]
 
 
+def test_what_was_only_searched_for_hides_nothing(archive: Archive) -> None:
+    """A query that was said, and searched for, does not stand before the effort that it means."""
+    query = {"name": "search_efforts", "args": {"query": "authentication problem"}, "id": "1"}
+    said = (human("authentication problem"), answer("", tool_calls=[query]), answer("No."))
+    vain = [Group(at, said, "2026-01-02T00:00:00Z") for at in range(19, 27)]
+    tip = commit_all(archive, vain, populate(archive))
+
+    assert search(archive, tip, "authentication problem")[:1] == ["auth-bug"]
+
+
 def test_a_speaker_and_a_month(archive: Archive) -> None:
     """What somebody said in a month comes first, whatever others said, or he in another one."""
     said = [
