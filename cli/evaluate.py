@@ -22,9 +22,8 @@ from ..evaluation.failures import TapeError
 from ..evaluation.harness import Plan, Runners, run, trials_left
 from ..evaluation.judge import Judge
 from ..evaluation.matching import by_meaning, lexical
-from ..evaluation.report import Report, Row, value_text, write
+from ..evaluation.report import COSTS, SCORES, Metric, Report, Row, value_text, write
 from ..evaluation.results import REPLAYED, Setup, Store, TrialResult, append, locked, mended
-from ..evaluation.scores import COSTS, SCORES, Metric
 from ..evaluation.strategies import OURS, STRATEGIES, chosen
 from ..evaluation.tape import Library, header, library, named
 from ..evaluation.template import read_all, shipped

@@ -221,12 +221,15 @@ class Trial:
         probes, tasks = self.probes, self.template.probing_tasks
         if probes is None:
             return {}
+        judge, left = probes.judge, context.messages
         scores: dict[str, float | None] = {}
         if question := tasks.goal(point.number):
             goal = goal_at(self.template, point)
-            earlier = self._tried(point, "goal_before", lambda: probes.goal(before, question, goal))
+            earlier = self._tried(
+                point, "goal_before", lambda: judge.goal(goal, probes.answer(before, question))
+            )
             now = self._tried(
-                point, "goal_coherence", lambda: probes.goal(context.messages, question, goal)
+                point, "goal_coherence", lambda: judge.goal(goal, probes.answer(left, question))
             )
             scores |= {"goal_before": earlier, "goal_coherence": now}
             scores["drift"] = None if earlier is None or now is None else earlier - now
@@ -236,13 +239,15 @@ class Trial:
             scores["constraint_recall"] = self._tried(
                 point,
                 "constraint_recall",
-                lambda: probes.constraints(context.messages, rules, held, said),
+                lambda: judge.constraints(held, said, probes.answer(left, rules)),
             )
         if tests := temptations_at(self.template, point):
             scores["behavioural_alignment"] = self._tried(
                 point,
                 "behavioural_alignment",
-                lambda: fmean(probes.behaviour(context.messages, test) for test in tests),
+                lambda: fmean(
+                    judge.behaviour(test, probes.answer(left, test.prompt)) for test in tests
+                ),
             )
         return scores
 

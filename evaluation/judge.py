@@ -3,13 +3,15 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from threading import local
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..memory.messages import fenced
 from ..prompts.loader import text as prompt
@@ -18,6 +20,7 @@ from .strategy import transcript
 from .template import BehavioralTest
 
 Parsed = TypeVar("Parsed")
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class Judge:
@@ -66,9 +69,10 @@ class Judge:
         return self._ask(asked, score)
 
     def constraints(self, constraints: Sequence[str], said: Sequence[str], answer: str) -> float:
-        """Return the share of the constraints that an answer knows; there is one at least.
+        """Return the share, 0 to 1, of the constraints that an answer knows; there is one at least.
 
-        Every rule of the answer that is invented counts as one more that is not known.
+        `said` is what else holds: a rule that stands in neither list is invented, and counts as one
+        more that is not known.
         """
         listed = "\n".join(f"{at}. {one}" for at, one in enumerate(constraints, start=1))
         asked = prompt(
@@ -100,16 +104,24 @@ class Judge:
         return str(self._model.invoke(asked).text)
 
 
+class _Score(BaseModel):
+    model_config = ConfigDict(strict=True)
+    score: Annotated[float, Field(ge=0, le=1)]
+
+
+class _Known(BaseModel):
+    model_config = ConfigDict(strict=True)
+    known: list[bool]
+    invented: list[Any]
+
+
 def score(said: str) -> float:
     """Return the score in a judge's answer; raises `JudgeError` if there is none from 0 to 1.
 
     >>> score('The answer is close. {"score": 0.75, "why": "One detail is missing."}')
     0.75
     """
-    value = _object(said, "a score").get("score")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise JudgeError("a score from 0 to 1", said)
-    return float(value)
+    return _parsed(_Score, said, "a score from 0 to 1").score
 
 
 def known(said: str, number: int) -> tuple[list[bool], int]:
@@ -120,24 +132,20 @@ def known(said: str, number: int) -> tuple[list[bool], int]:
     >>> known('{"known": [true, false], "invented": ["No cars."]}', 2)
     ([True, False], 1)
     """
-    told = _object(said, "a list")
-    values, invented = told.get("known"), told.get("invented")
-    if not isinstance(values, list) or not all(isinstance(value, bool) for value in values):
-        raise JudgeError("a list of true and false", said)
-    if len(values) != number:
-        raise JudgeError(f"{number} values", said)
-    if not isinstance(invented, list):
-        raise JudgeError("a list of rules that are invented", said)
-    return values, len(invented)
+    wanted = f"{number} values, each true or false, and a list of rules that are invented"
+    told = _parsed(_Known, said, wanted)
+    if len(told.known) != number:
+        raise JudgeError(wanted, said)
+    return told.known, len(told.invented)
 
 
-def _object(said: str, wanted: str) -> Mapping[str, Any]:
-    begin, end = said.find("{"), said.rfind("}")
+def _parsed(kind: type[Model], said: str, wanted: str) -> Model:
+    """Return the JSON object in an answer, whatever stands around it."""
+    found = said[said.find("{") : said.rfind("}") + 1]
     try:
-        found: Mapping[str, Any] = json.loads(said[begin : end + 1])
-    except ValueError as error:
+        return kind.model_validate_json(found.encode("utf-8", "replace"))
+    except ValidationError as error:
         raise JudgeError(wanted, said) from error
-    return found
 
 
 def _kept(path: Path) -> str | None:
@@ -156,40 +164,18 @@ def _keep(path: Path, said: str) -> None:
     Path(file.name).replace(path)
 
 
+@dataclass(frozen=True, slots=True)
 class Probes:
-    """Asks a model that knows nothing but a context, and lets the judge score what it says."""
+    """Asks a model that knows nothing but a context, under the instructions of the template."""
 
-    def __init__(self, model: BaseChatModel, judge: Judge, system_prompt: str) -> None:
-        """Ask `model` under the instructions of the template."""
-        self._model = model
-        self._judge = judge
-        self._system_prompt = system_prompt
-
-    def goal(self, context: Sequence[AnyMessage], question: str, goal: str) -> float:
-        """Return the goal coherence, 0 to 1: whether the context still tells what the goal is."""
-        return self._judge.goal(goal, self.answer(context, question))
-
-    def constraints(
-        self,
-        context: Sequence[AnyMessage],
-        question: str,
-        constraints: Sequence[str],
-        said: Sequence[str],
-    ) -> float:
-        """Return the constraint recall, 0 to 1: the share that the answer knows.
-
-        `said` is what else holds: a rule that stands in neither list is invented.
-        """
-        return self._judge.constraints(constraints, said, self.answer(context, question))
-
-    def behaviour(self, context: Sequence[AnyMessage], test: BehavioralTest) -> float:
-        """Return the behavioural alignment, 0 to 1: whether the answer keeps to the goal."""
-        return self._judge.behaviour(test, self.answer(context, test.prompt))
+    model: BaseChatModel
+    judge: Judge
+    system_prompt: str
 
     def answer(self, context: Sequence[AnyMessage], question: str) -> str:
         """Return what the model says; the context is quoted, since no provider takes any other."""
         known = fenced("context", transcript(context))
         asked = prompt("evaluation/probe", context=known, question=question)
-        system: list[BaseMessage] = [SystemMessage(self._system_prompt)]
-        said = [*(system if self._system_prompt else []), HumanMessage(asked)]
-        return str(self._model.invoke(said).text)
+        system: list[BaseMessage] = [SystemMessage(self.system_prompt)]
+        said = [*(system if self.system_prompt else []), HumanMessage(asked)]
+        return str(self.model.invoke(said).text)

@@ -12,8 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 
 from .failures import StrategyError
-from .quoting import ProtectedCore, SelectiveSalience
-from .stand_ins import Listener
+from .ours import BUDGET, EbbtideAgent, Listener, ProtectedCore, SelectiveSalience
 from .strategy import (
     RECENT,
     Context,
@@ -26,7 +25,6 @@ from .strategy import (
     remembered,
 )
 from .template import TemplateTurn
-from .whole_agent import BUDGET, EbbtideAgent
 
 LANGMEM_TOKENS = 2_000
 """The context that LangMem's node is told to stay within; it does not summarise below that."""

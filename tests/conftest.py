@@ -7,7 +7,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from ebbtide.nodes.llm import retry
+from ebbtide.nodes.llm import structured
 from tests import agents
 from tests.databases import Database, Server, serving
 from tests.draws import SOAK, examples
@@ -34,7 +34,7 @@ def _clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for nothing between two attempts to reach a model, unless the provider says so."""
-    monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(structured, "FIRST_WAIT", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,7 @@ from langchain_core.language_models import BaseChatModel
 
 from ...memory.errors import AnswerError
 from ...memory.questions import Asks, Question, What
-from .retry import reason
-from .structured import Meter, aask, ask
+from .structured import Meter, aask, ask, reason
 
 Result = TypeVar("Result")
 

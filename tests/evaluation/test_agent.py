@@ -9,9 +9,9 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.failures import StrategyError
+from ebbtide.evaluation.ours import BUDGET, EbbtideAgent
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, size, transcript
 from ebbtide.evaluation.template import Template, TemplateTurn, read_template, stands_in
-from ebbtide.evaluation.whole_agent import BUDGET, EbbtideAgent
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import shed
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.quoting import ProtectedCore, SelectiveSalience, exchanges
+from ebbtide.evaluation.ours import ProtectedCore, SelectiveSalience, exchanges
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, recent, transcript
 from ebbtide.evaluation.template import Template, read_template, shipped, stands_in
 from ebbtide.memory.efforts import one_line

@@ -17,7 +17,7 @@ from ebbtide.evaluation.harness import (
     temptations_at,
 )
 from ebbtide.evaluation.matching import agreement, lexical
-from ebbtide.evaluation.scores import LONG_TURNS
+from ebbtide.evaluation.report import LONG_TURNS
 from ebbtide.evaluation.strategy import Context, as_messages, recent, size
 from ebbtide.evaluation.template import Template, read_template, shipped, stands_in
 from ebbtide.memory.efforts import one_line

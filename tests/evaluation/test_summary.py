@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.evaluation.report import page, rows, spread, value_text, write
+from ebbtide.evaluation.report import SCORES, Target, page, rows, spread, value_text, write
 from ebbtide.evaluation.results import REPLAYED, CallCost
-from ebbtide.evaluation.scores import SCORES, Target
 from tests.evaluation.outcomes import SETUP, point, result
 
 TRIALS = (
