@@ -8,7 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from sqlalchemy import event
 
-from ebbtide import DiskArchive
+from ebbtide import DiskArchive, Settings
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -74,6 +74,22 @@ def test_statements_of_a_turn(archive: Watched, opening: list[Any]) -> None:
     writes = [sum(one.startswith(("INSERT", "UPDATE")) for one in turn) for turn in found]
     assert writes == [5] * 40
     assert max(map(len, found)) <= 15
+
+
+def test_round_trips_of_a_turn(archive: Watched) -> None:
+    """A turn reads in three round trips what it needs, what is out of view too, then it commits."""
+    settings = Settings(ambient_window=1, rebuild="every-turn")
+    here = talk(archive.root, ["Done."] * 60, archive=archive, settings=settings)
+    for number in range(30):
+        archive.taken()
+        here.say(f"{SAID} It was number {number} of the server room.")
+
+    found = archive.taken()
+    commits = [at for at, one in enumerate(found) if "FROM ebbtide_sessions" in one][1]
+    assert commits == 3
+    assert sum("MATCH" in one for one in found[:3]) == 1
+    wrote = [at for at, one in enumerate(found) if not one.lstrip().startswith("SELECT")]
+    assert wrote == [*range(wrote[0], len(found))]
 
 
 def test_message_without_a_subject_is_not_searched_for(archive: Watched) -> None:
