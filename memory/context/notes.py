@@ -1,10 +1,10 @@
 """The notes before a message: hints at what is stored, and one line that an effort is open."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
 from itertools import takewhile
-from math import log
+from math import fsum, log
 from typing import Any, TypeAlias
 
 from ...prompts.loader import text as prompt
@@ -49,21 +49,21 @@ def pointed_at(message: Pointing) -> str | int | None:
     'auth'
     >>> pointed_at(Pointing(rare, {"auth": css, "css": css}))
     """
-    whole = {name: frozenset[str]().union(*each) for name, each in message.said.items()}
-    one = {name: max(_share(message, says) for says in each) for name, each in message.said.items()}
-    scores = {name: one[name] + _share(message, said) for name, said in whole.items()}
+    rare, total = message.rare, fsum(message.rare.values())
+    one, whole, scores = {}, {}, {}
+    for name, each in message.said.items():
+        said = frozenset[str]().union(*each)
+        one[name] = max(fsum(map(rare.__getitem__, terms)) for terms in each) / total
+        whole[name] = fsum(map(rare.__getitem__, said)) / total
+        scores[name] = one[name] + whole[name]
     if not scores:
         return None
     best, *rest = nlargest(2, scores, key=scores.__getitem__)
-    telling = [term for term in long_enough(whole[best]) if message.rare[term] >= _USUAL]
+    known = frozenset[str]().union(*message.said[best])
+    telling = [term for term in long_enough(known) if rare[term] >= _USUAL]
     leads = scores[best] - max((scores[name] for name in rest), default=0.0) >= _LEAD
-    enough = one[best] >= _ONE and scores[best] - one[best] >= _ALL
+    enough = one[best] >= _ONE and whole[best] >= _ALL
     return best if len(telling) >= _OVERLAP and enough and leads else None
-
-
-def _share(message: Pointing, terms: Collection[str]) -> float:
-    """Return how much of a message's weight these terms have."""
-    return sum(message.rare[one] for one in sorted(terms)) / sum(sorted(message.rare.values()))
 
 
 Hint: TypeAlias = Mapping[str, Any]
