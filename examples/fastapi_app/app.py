@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, FastAPI, Header, HTTPException
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -15,7 +15,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.types import Command
 from psycopg_pool import AsyncConnectionPool
 
-from ebbtide import EbbtideMiddleware, SessionNotFoundError, SqlArchive, adelete_user, atranscript
+from ebbtide import EbbtideError, EbbtideMiddleware, SqlArchive, adelete_user, atranscript
 from ebbtide.graph.models import choose_model
 
 URL = os.environ["DATABASE_URL"]  # postgresql://user@host/name
@@ -40,7 +40,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 app = FastAPI(lifespan=lifespan)
-User = Annotated[str, Header(alias="x-user")]  # in place of your authentication
+User = Annotated[str, Header(alias="x-user", min_length=1)]  # in place of your authentication
 
 
 def thread_of(thread: str, user: User) -> RunnableConfig:
@@ -49,13 +49,23 @@ def thread_of(thread: str, user: User) -> RunnableConfig:
 
 
 Thread = Annotated[RunnableConfig, Depends(thread_of)]
-Text = Annotated[str | None, Body()]
+Said = Annotated[str, Body()]
+Decision = Annotated[Literal["approve", "reject"] | None, Body()]
+
+
+def given_in(said: Said = "", decision: Decision = None) -> Any:
+    """Return the input of a run, which is made before its answer begins to be streamed."""
+    if not said and not decision:
+        raise HTTPException(422, "say something, or decide")
+    return {"messages": said} if said else Command(resume={"decisions": [{"type": decision}]})
+
+
+Given = Annotated[Any, Depends(given_in)]
 
 
 @app.post("/{thread}", response_class=EventSourceResponse)
-async def run(config: Thread, said: Text = None, decision: Text = None) -> AsyncIterator[Any]:
+async def run(config: Thread, given: Given) -> AsyncIterator[Any]:
     """Stream the answer to what was said, or what follows a decision."""
-    given: Any = {"messages": said} if said else Command(resume={"decisions": [{"type": decision}]})
     parts = app.state.agent.astream(given, config, stream_mode=["messages", "updates"])
     async for mode, part in parts:
         if mode == "updates" and "__interrupt__" in part:
@@ -69,8 +79,8 @@ async def read(config: Thread, before: int | None = None) -> list[dict[str, Any]
     """Return the last turns of the conversation, or those before a turn."""
     try:
         return messages_to_dict(await atranscript(app.state.agent, config, before=before))
-    except SessionNotFoundError as error:
-        raise HTTPException(404) from error
+    except EbbtideError as error:  # it is not there, or not a page
+        raise HTTPException(404, str(error)) from error
 
 
 @app.delete("/")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, FastAPI, Header, HTTPException
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -37,7 +37,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 app = FastAPI(lifespan=lifespan)
-User = Annotated[str, Header(alias="x-user")]  # in place of your authentication
+User = Annotated[str, Header(alias="x-user", min_length=1)]  # in place of your authentication
 
 
 def thread_of(thread: str, user: User) -> RunnableConfig:
@@ -46,13 +46,23 @@ def thread_of(thread: str, user: User) -> RunnableConfig:
 
 
 Thread = Annotated[RunnableConfig, Depends(thread_of)]
-Text = Annotated[str | None, Body()]
+Said = Annotated[str, Body()]
+Decision = Annotated[Literal["approve", "reject"] | None, Body()]
+
+
+def given_in(said: Said = "", decision: Decision = None) -> Any:
+    """Return the input of a run, which is made before its answer begins to be streamed."""
+    if not said and not decision:
+        raise HTTPException(422, "say something, or decide")
+    return {"messages": said} if said else Command(resume={"decisions": [{"type": decision}]})
+
+
+Given = Annotated[Any, Depends(given_in)]
 
 
 @app.post("/{thread}", response_class=EventSourceResponse)
-async def run(config: Thread, said: Text = None, decision: Text = None) -> AsyncIterator[Any]:
+async def run(config: Thread, given: Given) -> AsyncIterator[Any]:
     """Stream the answer to what was said, or what follows a decision."""
-    given: Any = {"messages": said} if said else Command(resume={"decisions": [{"type": decision}]})
     parts = app.state.agent.astream(given, config, stream_mode=["messages", "updates"])
     async for mode, part in parts:
         if mode == "updates" and "__interrupt__" in part:

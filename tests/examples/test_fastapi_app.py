@@ -146,6 +146,61 @@ def test_a_refund_can_be_refused(chat: Chat) -> None:
     assert PAID not in [message["content"] for message in chat.read("emma")]
 
 
+@pytest.mark.parametrize(
+    ("method", "asked"),
+    [
+        ("POST", {"json": {}}),
+        ("POST", {"json": {"said": ""}}),
+        ("POST", {"json": {"said": ["hi"]}}),
+        ("POST", {"json": {"decision": "maybe"}}),
+        ("POST", {"content": b"{said", "headers": {"content-type": "application/json"}}),
+        ("POST", {"json": {"said": "hi"}, "headers": {"x-user": ""}}),
+        ("GET", {"params": {"before": "x"}}),
+    ],
+)
+def test_a_request_that_means_nothing_is_refused(
+    chat: Chat, method: str, asked: dict[str, Any]
+) -> None:
+    """It has a status of its own, which a stream that breaks off has not."""
+    kim = {"x-user": "kim"}
+    given = {**asked, "headers": {**kim, **asked.get("headers", {})}}
+
+    assert chat.client.request(method, "/odd", **given).status_code in (404, 422)
+    assert chat.client.get("/odd", headers=kim).status_code == 404
+
+
+def test_a_decision_that_is_none_leaves_the_call_waiting(chat: Chat) -> None:
+    """It is refused, and the person can still decide."""
+    chat.ask("lou", said="use refund with order=A-17")
+    headers = {"x-user": "lou"}
+    refused = chat.client.post("/monday", json={"decision": "maybe"}, headers=headers)
+
+    chat.ask("lou", decision="approve")
+
+    assert refused.status_code == 422
+    assert PAID in [message["content"] for message in chat.read("lou")]
+
+
+def test_a_client_that_goes_away_leaves_a_thread_that_goes_on(chat: Chat) -> None:
+    """Whatever was written of the turn by then, the next message is answered."""
+    asked: Any = {"json": {"said": "The attic is dry. " * 200}, "headers": {"x-user": "mia"}}
+    with chat.client.stream("POST", "/monday", **asked) as stream:
+        next(stream.iter_text())
+
+    answer = chat.said("mia", "And now?")
+
+    assert answer
+    assert chat.read("mia")[-1]["content"] == answer
+
+
+def test_no_page_before_the_first_is_an_error(remembering: Chat) -> None:
+    """It is told in words."""
+    found = remembering.client.get("/monday", headers={"x-user": "ann"}, params={"before": 0})
+
+    assert found.status_code == 404
+    assert "before" in found.json()["detail"]
+
+
 def test_users_do_not_see_each_other(chat: Chat) -> None:
     """Threads of one name are different ones, and who has none finds none."""
     chat.said("fay", "The parcel is red.")
