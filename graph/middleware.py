@@ -258,7 +258,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the call of the model with the working context as its messages."""
         parts, runtime = self._learned(request), request.runtime
         state = self._trusted(cast("Mapping[str, Any]", request.state))
-        _answered_once(state)
+        _unspoilt(state)
         settings = resolve(runtime.context, parts.settings)
         checked(settings, *sizes(parts, settings))
         call = prepared(state, runtime, parts)
@@ -388,9 +388,15 @@ def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**state, "messages": messages}
 
 
-def _answered_once(state: TurnState) -> None:
-    """Raise `SettingsError` if a call of a memory tool was refused after it was run."""
-    results = takewhile(lambda one: one.type == "tool", reversed(state["messages"]))
+def _unspoilt(state: TurnState) -> None:
+    """Raise `SettingsError` if another middleware took the question away or decided too late."""
+    said = state["messages"]
+    if state.get("accepted") not in {one.id for one in said}:
+        raise SettingsError(
+            "another middleware took away what the user said in this turn: leave out what "
+            "summarises or trims messages, as SummarizationMiddleware does"
+        )
+    results = takewhile(lambda one: one.type == "tool", reversed(said))
     ours = [one for one in results if isinstance(one, ToolMessage) and one.name in NAMES]
     if len({one.tool_call_id for one in ours}) < len(ours):
         raise SettingsError(

@@ -18,6 +18,7 @@ from langchain.agents.middleware import (
     ModelFallbackMiddleware,
     ModelRetryMiddleware,
     PIIMiddleware,
+    SummarizationMiddleware,
     ToolCallLimitMiddleware,
     ToolRetryMiddleware,
     hook_config,
@@ -430,6 +431,24 @@ def test_keys_of_the_application_are_its_own(tmp_path: Path, saver: Any) -> None
     assert (state["cart"], state["turn"], state["memory"]["turn"]) == (["tea"], "theirs", 2)
     assert "'cart', 'turn'" in report.not_erased[-1]
     assert (after["cart"], after["turn"], after["memory"]["turn"]) == (["tea"], "theirs", 3)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_question_that_is_summarised_away_is_told(
+    tmp_path: Path, saver: Any, *, first: bool
+) -> None:
+    """It would be in no archive; what summarises is to be left out, as the error says."""
+    short = ScriptedModel(answers=lambda _: "They talked.")
+    summing = SummarizationMiddleware(short, trigger=("messages", 3), keep=("messages", 1))
+    script = [call("add", a=1, b=2), "never", "yes"]
+    here = made(tmp_path, saver, script, **({"before": [summing]} if first else {}))
+    if not first:
+        here = made(tmp_path, saver, script, summing)
+
+    with pytest.raises(SettingsError, match="leave out what summarises"):
+        here.say("go")
+
+    assert len(here.model.sent) == 1
 
 
 class Guard(AgentMiddleware[Any, Any, Any]):
