@@ -144,12 +144,13 @@ def long_enough(found: Iterable[str]) -> list[str]:
 
 
 def asked(query: str) -> list[str]:
-    """Return the different terms of a query, stop phrases out; none if it asks for nothing.
+    """Return the different terms of a query, without what only asks; none if it asks for nothing.
 
     >>> asked("What was the fix for the auth thing?"), asked("ok, carry on")
     (['fix', 'auth'], [])
     """
-    return list(dict.fromkeys(terms(_PHRASES.sub(" ", folded(query)))))
+    said = _PHRASES.sub(" ", _LEAD.sub("", folded(query)))
+    return list(dict.fromkeys(terms(said)))
 
 
 def indexed(text: str) -> list[str]:
@@ -243,10 +244,15 @@ _BEFORE = (
     r"(?:can|could|will|would) you|do you (?:know|recall|remember))\b[\s,]*)*"
 )
 _BE_OR_DO = r"(?:'s|\s+(?:is|are|was|were|do|does|did|has|have|had|can|should|will))\b"
+_OPEN = r"(?:all|any\w*|every\w*|how|if|what|when|where|whether|which|who|whose|why)\b"
+_LEAD = re.compile(
+    rf"\A\s*{_BEFORE}(?:(?:find|recall)(?: out)? (?={_OPEN})|(?:give|remind|show) (?:me|us)\b|"
+    r"look up\b|(?:look|search)\b[^,;:]{0,40}? for\b)"
+)
 _REQUESTS = re.compile(
     rf"(?i){_BEFORE}(?:(?:give|show|tell) (?:me|us)\b|remind (?:me|us)\b(?! (?:that|to)\b)|"
-    r"(?:check|find|list|recall|see)(?: out)? (?:all|any\w*|every\w*|how|if|what|when|where|"
-    r"whether|which|who|whose|why)\b|look up\b|(?:look|search)\b[^,;:]* for\b|"
+    rf"(?:check|find|list|recall|see)(?: out)? {_OPEN}|"
+    r"look up\b|(?:look|search)\b[^,;:]* for\b|"
     rf"(?:what|which|how) (?!i |it |he |she |that |they |this |we |you )\w+{_BE_OR_DO}|"
     rf"(?:how|what|when|where|which|who|why){_BE_OR_DO})"
 )

@@ -514,11 +514,18 @@ def test_an_expanded_log_answers() -> None:
     assert [answer.text for answer in answers] == [expected] * 2
 
 
-def test_what_is_not_in_view_is_searched() -> None:
-    """A question about earlier work that nothing in view answers is searched for."""
-    answer = ask("What did we decide about caching?")
-
-    assert calls(answer) == [("search_efforts", {"query": "What did we decide about caching?"})]
+@pytest.mark.parametrize(
+    "said",
+    [
+        "What did we decide about caching?",
+        "Find what we said about caching.",
+        "OK, tell me about the caching",
+        "search our notes for the caching decision",
+    ],
+)
+def test_what_is_not_in_view_is_searched(said: str) -> None:
+    """A question about earlier work that nothing in view answers is searched for, mark or not."""
+    assert calls(ask(said)) == [("search_efforts", {"query": said})]
 
 
 def test_a_question_beside_a_request_is_searched_after_it() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.terms import content, terms, words
+from ebbtide.memory.terms import asked, content, terms, words
 from tests.memory.conversations import Conversation
 
 
@@ -54,6 +54,23 @@ def test_words_are_whole(text: str, expected: list[str]) -> None:
 def test_short_terms_are_no_keywords(text: str, expected: list[str]) -> None:
     """Keywords have three characters and more, CJK pairs aside."""
     assert content(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("Find what we said about the retry budget", ["retri", "budget"]),
+        ("OK, please search our notes for the retry budget.", ["retri", "budget"]),
+        ("Could you remind me when the audit is?", ["audit"]),
+        ("Look up the axios fix", ["axio", "fix"]),
+        ("Which way did you look for Ann?", ["look", "ann"]),
+        ("search index", ["search", "index"]),
+        ("recall benchmark", ["recal", "benchmark"]),
+    ],
+)
+def test_how_a_query_asks_says_nothing(query: str, expected: list[str]) -> None:
+    """What it begins with is no content, unless it is the topic."""
+    assert asked(query) == expected
 
 
 @pytest.mark.parametrize(
