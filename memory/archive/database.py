@@ -36,9 +36,6 @@ FILE = "ebbtide.sqlite"
 
 _log = logging.getLogger("ebbtide.archive")
 
-_MIGRATING = 7_351_204_518
-"""The advisory lock under which one of many processes makes or changes the tables."""
-
 _BUSY = ("database is locked", "database table is locked", "lock timeout", "deadlock detected")
 _STRANGE = ("file is not a database", "database disk image is malformed", "malformed database")
 _LACKING = ("no such table", "no such column", "has no column named")
@@ -289,8 +286,7 @@ class Database:
             with self._engine.connect() as connection:
                 begun = connection.execution_options(ebbtide_writes=True)
                 with begun.begin():
-                    if not self.sqlite:
-                        begun.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
+                    schema.alone(begun)
                     self._migrate(begun)
                     found = begun.execute(select(schema.version)).one()
         self._key = found.key.encode()

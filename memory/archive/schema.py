@@ -46,6 +46,9 @@ FTS5 writes ids as differences, which take fewer bytes if they are small.
 TERM_BITS = 32
 """A term is as many bits of a number on PostgreSQL; before them stands the user's number."""
 
+_MIGRATING = 7_351_204_518
+"""The advisory lock under which one of many processes makes or changes the tables."""
+
 _UNSTORABLE = re.compile("[%\0\ud800-\udfff]")
 _STORED = re.compile("%([0-9a-f]{4})")
 
@@ -321,6 +324,12 @@ _FTS5 = (
 )
 
 
+def alone(connection: Connection) -> None:
+    """Wait until no other process makes or changes tables on PostgreSQL; a file has one writer."""
+    if _is_postgres(connection.dialect):
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
+
+
 def create(connection: Connection) -> None:
     """Make the tables in their present form, and say so."""
     searched = set() if _is_postgres(connection.dialect) else {said, headed}
@@ -334,6 +343,7 @@ def create(connection: Connection) -> None:
 
 def create_vectors(connection: Connection) -> None:
     """Make the tables of vectors, with the extension that PostgreSQL needs for them."""
+    alone(connection)
     if _is_postgres(connection.dialect):
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
     METADATA.create_all(connection, [vectors, heading_vectors])

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Tip
 from tests.databases import Database
 from tests.doubles import Concepts
-from tests.memory.turns import concluded, opened, turn
+from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
 
 OWNERS = (Owner("ann", "one"), Owner("ann", "two"), Owner("bob", "one"))
 SYNONYMS = ("zebra stripes", "harbour port", "lantern lamp", "gravel pebbles")
@@ -97,3 +98,16 @@ def test_by_meaning_where_the_model_has_no_answer(both: tuple[SqlArchive, SqlArc
     found, there = (ranked(one, Embedder(Concepts(*SYNONYMS, seed=1)), 4) for one in both)
 
     assert found == there
+
+
+def test_tables_of_vectors_are_made_once(database: Database) -> None:
+    """Who embeds first at the same time as others finds the tables, made by one of them."""
+    with SqlArchive(database.url) as first:
+        commit_all(first, [turn(1), turn(2)])
+
+    def embedded(_: int) -> int:
+        with SqlArchive(database.url) as archive:
+            return archive.embed(OWNER, Embedder(Concepts()), 1)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert {*pool.map(embedded, range(8))} <= {0, 1}
