@@ -15,17 +15,7 @@ from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.record import Owner
 from .faults import discreet
-from .home import (
-    AnySession,
-    ConfigFile,
-    Root,
-    Session,
-    User,
-    called,
-    configured,
-    one_called,
-    session_label,
-)
+from .home import AnySession, ConfigFile, Root, Session, User, configured, session_label
 from .printable import in_line
 
 app = typer.Typer(
@@ -51,7 +41,7 @@ def verify(
     home = configured(root, user, config).home
     damaged = False
     with home.archive() as archive:
-        owners = called(archive, home.user, session)
+        owners = _called(archive, home.user, session)
         for finding in archive.verify_file():  # once, however many sessions it has
             damaged = True
             typer.echo(_line(finding).strip())
@@ -78,7 +68,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     """Write a session as a folder that people can read, or its newest branch as Markdown."""
     home = configured(root, user, config).home
     with home.archive() as archive:
-        owner = one_called(archive, home.user, session)
+        owner = _one_called(archive, home.user, session)
         if form is Form.FOLDER:
             export_folder(archive, owner, target)
         else:
@@ -159,3 +149,25 @@ def _turns(count: int) -> str:
 def _line(finding: Finding) -> str:
     what = finding.what if finding.fatal else f"note: {finding.what}"
     return in_line(f"  {finding.where}: {what}")
+
+
+def _called(archive: Archive, user: str, name: str | None) -> list[Owner]:
+    """Return the sessions of a user, all or those whose name or thread is `name`.
+
+    If none of that name is listed it is taken for a thread: one that is unknown, or so damaged
+    that its folder does not tell its name.
+    """
+    owners = [
+        one for one in archive.sessions(user) if name in {None, one.thread, session_label(one)}
+    ]
+    return owners if owners or name is None else [Owner(user, name)]
+
+
+def _one_called(archive: Archive, user: str, name: str) -> Owner:
+    """Return the only session of that name; raises `ArchiveError` if there are several."""
+    owners = _called(archive, user, name)
+    exact = [owner for owner in owners if session_label(owner) == name] or owners
+    if len(exact) > 1:
+        names = ", ".join(repr(session_label(owner)) for owner in exact)
+        raise ArchiveError(f"{name!r} is the thread of several sessions: name one of {names}")
+    return exact[0]

@@ -1,19 +1,27 @@
-"""The slash commands of `ebbtide chat`: one table of what each is called, takes and does."""
+"""The slash commands of `ebbtide chat`: what each is called, takes and does, and what it shows."""
 
 import difflib
+import json
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from rich.text import Text
 
 from ..graph import commands
+from ..graph.commands.look import ShownContext
+from ..graph.erase.erase import ErasureReport
+from ..memory.context.timeline import Part
 from ..memory.errors import CommandError, TurnNotFoundError
-from ..memory.metrics import page_of
+from ..memory.messages import Message, calls
+from ..memory.metrics import TurnLine, TurnPage, page_of
 from .attention import attention_table, explanation_page
 from .conversation import Conversation
+from .printable import in_line, printable
 from .reports import metrics, series
-from .screen import Screen, context_page, efforts_page, erasure_page, found_page, turns_page
+from .screen import STYLES, Screen
 
 Action: TypeAlias = Callable[[Conversation, Screen, str], None]
 """Takes the thread, where to show things, and what stands after the command's name."""
@@ -75,7 +83,7 @@ def _context(talk: Conversation, screen: Screen, rest: str) -> None:
     verb, _, more = rest.partition(" ")
     if verb == "show":
         shown = talk.command(commands.ashow_context, more.strip() or None)
-        screen.page(*context_page(shown, screen.budget))
+        screen.page(*_context_page(shown, screen.budget))
     elif verb == "window":
         window = _whole(more, "/context window")
         talk.command(commands.aset_window, window)
@@ -90,7 +98,7 @@ def _context(talk: Conversation, screen: Screen, rest: str) -> None:
 
 def _messages(talk: Conversation, screen: Screen, rest: str) -> None:
     page = _whole(rest, "/messages") if rest else 1
-    screen.page(*turns_page(talk.command(commands.amessages, page)))
+    screen.page(*_turns_page(talk.command(commands.amessages, page)))
 
 
 def _removed(rest: str) -> int:
@@ -127,16 +135,16 @@ def _remove(talk: Conversation, screen: Screen, rest: str) -> None:
         screen.notice(told, "yellow")
         raise
     talk.history.unlink(missing_ok=True)
-    screen.page(*erasure_page(report))
+    screen.page(*_erasure_page(report))
 
 
 def _efforts(talk: Conversation, screen: Screen, rest: str) -> None:
     _nothing(rest, "/efforts")
-    screen.page(*efforts_page(talk.command(commands.aefforts)))
+    screen.page(*_efforts_page(talk.command(commands.aefforts)))
 
 
 def _search(talk: Conversation, screen: Screen, rest: str) -> None:
-    screen.page(*found_page(talk.command(commands.asearch, _named(rest, "/search"))))
+    screen.page(*_found_page(talk.command(commands.asearch, _named(rest, "/search"))))
 
 
 def _attention(talk: Conversation, screen: Screen, rest: str) -> None:
@@ -287,3 +295,99 @@ COMPLETED: Sequence[str] = (
     *(name for name in COMMANDS if name not in {"/context", "/message"}),
 )
 """What Tab completes."""
+
+
+_ROLES = {"human": "user", "ai": "assistant"}
+
+
+def _context_page(shown: ShownContext, budget: int) -> Iterator[Text | str]:
+    """Yield a working context, every character of it: a line for each part, then what it sends."""
+    rest = ", what resuming it sends" if shown.unfinished else ""
+    total = f"turn {shown.turn}{rest}: {shown.total:,} of {budget:,} tokens"
+    yield Text(total, style="bold")
+    for part in shown.parts:
+        yield Text(_part_head(part), style=f"bold {STYLES[part.name]}")
+        if part.name == "tools":
+            yield from (_json(one) for one in shown.tools)
+        for message in part.messages:
+            yield from _message_lines(message)
+
+
+def _turns_page(found: TurnPage) -> Iterator[Text | str]:
+    """Yield a line for each turn, the newest first, and which page it is."""
+    for line in found.lines:
+        yield _turn_line(line)
+    yield Text(f"page {found.page} of {found.pages}", style="dim")
+
+
+def _efforts_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
+    """Yield a line for each effort, and how many more there are."""
+    for effort in found["efforts"]:
+        yield _effort_line(effort)
+    if not found["efforts"]:
+        yield Text("no efforts yet; /open NAME begins one", style="dim")
+    if more := found.get("more"):
+        yield Text(f"{more} more; /search WORDS finds them", style="dim")
+
+
+def _found_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
+    """Yield two lines for each result of a search: where it is, and what it says."""
+    for one in found["results"]:
+        where = one.get("id") or one.get("session") or "outside of efforts"
+        yield Text(in_line(f"turn {one['turn']}, {one['at']}, {where}"), style="cyan")
+        yield f"  {' '.join(one['excerpt'].split())}"
+    if more := found.get("more"):
+        yield Text(f"{more} more", style="dim")
+    if not found["results"]:
+        yield Text(printable(found.get("why", "nothing found")), style="dim")
+
+
+def _erasure_page(report: ErasureReport) -> Iterator[Text | str]:
+    """Yield what was erased, what says the same, and what could not be erased."""
+    branches = ", ".join(report.branches) or "no branch"
+    yield Text(in_line(f"turn {report.turn} erased on {branches}"))
+    said = {
+        "not touched, though they say some of the same": [
+            f"turn {t} on {b}" for b, t in report.quoted
+        ],
+        "summarised again": report.resummarised,
+        "summary still to be written again, by erasing again": report.stale,
+        "not erased": report.not_erased,
+    }
+    yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in said.items() if names)
+
+
+def _part_head(part: Part) -> str:
+    turn = "" if part.turn is None else f", turn {part.turn}"
+    return f"== {part.name}{turn}: {part.tokens:,} tokens"
+
+
+def _message_lines(message: Message) -> Iterator[Text | str]:
+    """Yield who speaks, what is said, and each call, as they are sent."""
+    data, kind = message["data"], str(message["type"])
+    role = _ROLES.get(kind, kind)
+    names = [str(data[key]) for key in ("name", "tool_call_id") if data.get(key)]
+    yield Text(in_line(" ".join(["--", role, *names])), style="dim")
+    content = data.get("content")
+    if content:
+        yield content if isinstance(content, str) else _json(content)
+    for call in calls(message):
+        yield in_line(f"{call['id']} {call['name']} {_json(call['args'])}")
+
+
+def _turn_line(line: TurnLine) -> str:
+    efforts = ", ".join(line.efforts) or "-"
+    aborted = "" if line.status == "done" else f" ({line.status})"
+    at = line.at[:16].replace("T", " ")
+    return in_line(f"{line.turn:>5}  {at} UTC  {efforts}  {line.said}{aborted}")
+
+
+def _effort_line(effort: Mapping[str, Any]) -> str:
+    marks = [effort["status"], *(mark for mark in ("active", "expanded") if effort[mark])]
+    said = f": {' '.join(effort['summary'].split())}" if effort["summary"] else ""
+    turns = f" turns {effort['turns']}," if effort["turns"] else ""
+    return f"{effort['id']} ({', '.join(marks)}){turns} {effort['raw_tokens']:,} tokens{said}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,11 +1,14 @@
 """A thread with its agent, its checkpoints and its event loop, open for a while."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
+from langchain.embeddings import init_embeddings
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -13,8 +16,10 @@ from langgraph.graph.state import CompiledStateGraph
 
 from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
+from ..memory.errors import SettingsError
 from ..memory.record import Owner
-from .home import Setup, embeddings_named
+from .faults import one_line
+from .home import Setup
 
 Show: TypeAlias = Callable[[str, Any], None]
 """Takes a stream mode and one event of it."""
@@ -98,7 +103,7 @@ def conversation(
     If the checkpoints are lost and the archive is there, the thread is restored from it.
     """
     model, owner = setup.chat_model(), Owner(setup.home.user, thread)
-    found = embeddings_named(embeddings)
+    found = _embeddings_named(embeddings)
     with (
         setup.home.archive() as archive,
         asyncio.Runner() as runner,
@@ -126,3 +131,18 @@ def _saver(runner: asyncio.Runner, path: Path) -> Iterator[AsyncSqliteSaver]:
         yield saver
     finally:
         runner.run(opened.__aexit__(None, None, None))
+
+
+def _embeddings_named(name: str | None) -> Embeddings | str | None:
+    """Return a provider's embeddings by their name, such as `openai:text-embedding-3-small`.
+
+    Another name is returned as it is, for the agent to know. Raises `SettingsError`.
+    """
+    if name is None or ":" not in name:
+        return name
+    try:
+        return init_embeddings(name)
+    except Exception as error:  # each provider's package raises its own
+        raise SettingsError(
+            f"embeddings {name!r} cannot be used: {one_line(error, os.environ)}"
+        ) from error

@@ -25,7 +25,7 @@ from .conversation import Conversation, conversation
 from .home import Home, Setup
 from .printable import in_line, printable
 from .reports import percent
-from .screen import STYLES, banner, bar, by_part
+from .screen import STYLES, banner, by_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,50 +41,10 @@ class Line:
     cut: bool = False
 
 
-_WHO = (
-    *("Harbour Books", "the Lindqvist bakery", "Okafor & Daughters", "the school in Tarn"),
-    *("Miller's garage", "the film club", "Dr. Sato's practice", "the ferry office"),
-    *("Penrose Tiles", "the youth hostel", "Ximena's flower shop"),
-)
-_WHAT = (
-    "the invoice of last month came twice, and both copies have the same number",
-    "the export of the addresses stops after the letter M, without a word of warning",
-    "the calendar shows every appointment an hour late since the clocks went back",
-    "the new colleague cannot sign in, although the invitation was accepted on Tuesday",
-    "the pictures in the catalogue are upside down on telephones, and nowhere else",
-    "the reminder goes out to people who have paid long ago, which is embarrassing",
-    "the search finds nothing that has an umlaut in it, so half of the names are lost",
-)
-_TRIED = (
-    "They have signed out and in again, and changed to another browser, without any effect.",
-    "It worked until the update of the fourteenth, they say, and they have the old file.",
-    "A neighbour with the same plan does not have it, which makes it stranger.",
-    "They have sent three pictures of the screen, and a list of the days on which it happened.",
-    "It happens in the morning only, when everybody is at work in it.",
-)
-_HOW = (
-    "give back the fee of the month, because they had to do the work twice",
-    "mend it in the next release, since it can wait until then",
-    "call them on Monday, because they would rather talk than write",
-    "send them the corrected file by hand, so that they can go on today",
-)
-_ASKED = (
-    """\
-They ask how long it will take, and whether they have to tell their own customers of it. They have
-about four hundred, and most of them would not notice, but the forty who pay by the month would.""",
-    """\
-They were patient with us in spring, when the whole list was gone for two days and was typed in
-again from paper. We said then that it would not happen a second time, and they remind us of it.""",
-    """\
-Somebody there has built a table of her own to get around it, with a colour for each line that is
-checked. It takes her an hour every evening, and she would like to throw it away.""",
-    """\
-They do not want money for it, they want to know what it was and that it will not come again. A call
-is enough, in the office until noon and after that on the mobile number that stands in the file.""",
-    """\
-They asked the same a month ago, and nobody has answered; that letter is attached to this one. It
-was sent to the old address, which still takes letters and which nobody has read since the move.""",
-)
+_LETTERS = files(__package__).joinpath("letters.md").read_text(encoding="utf-8")
+_LISTS = [said.strip().split("\n\n")[1:] for said in _LETTERS.split("\n## ")[1:]]
+"""Of what a letter is put together: who, what, what they tried, what they ask, how it ends."""
+
 _DAYS = ("monday", "tuesday", "wednesday", "thursday")
 _A_DAY = 18
 """Letters of a day: an effort of that many turns, four of which make a long talk."""
@@ -98,8 +58,7 @@ def _letters() -> Iterator[Line]:
         yield Line(f"Let's work on the {day} letters: answer what came in.", scene)
         for _ in range(_A_DAY):
             ticket += 1
-            lists = (_WHO, _WHAT, _TRIED, _ASKED, _HOW)
-            who, what, tried, asked, how = (one[ticket % len(one)] for one in lists)
+            who, what, tried, asked, how = (one[ticket % len(one)] for one in _LISTS)
             said = f"{what}. {tried} {asked} We decided to {how}."
             yield Line(f"Ticket {ticket} is from {who}: {said}")
         yield Line("That's done.")
@@ -324,7 +283,7 @@ def _sent(spent: TurnTokens) -> Text:
     """Return what a turn sent as a bar and by its parts, beside the full history."""
     more = "░" * (max(0, spent.full_history - spent.total) // _BLOCK)
     figures = f"\nsent {spent.total:,}, full history {spent.full_history:,}: "
-    return Text.assemble(bar(spent.tiers, _BLOCK), (more, _HISTORY), figures, by_part(spent.tiers))
+    return Text.assemble(_bar(spent.tiers, _BLOCK), (more, _HISTORY), figures, by_part(spent.tiers))
 
 
 def _short(text: str, limit: int) -> Text:
@@ -344,3 +303,13 @@ def _folder(root: Path | None) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="ebbtide-demo-") as folder:
         yield Path(folder)
+
+
+def _bar(tokens: Mapping[str, int], each: int) -> Text:
+    """Return the parts side by side, a block for every `each` tokens.
+
+    >>> _bar({"memory": 70, "turns": 250, "turn": 10}, each=100).plain
+    '█████'
+    """
+    blocks = ((-(-tokens[name] // each), STYLES[name]) for name in STYLES if tokens.get(name))
+    return Text.assemble(*(("█" * many, style) for many, style in blocks))

@@ -6,18 +6,14 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
-from langchain.embeddings import init_embeddings
-from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 
 from ..graph.commands.on_attention import nobody
-from ..graph.config import ROOT, load
+from ..graph.config import ROOT, load, redis_attention
 from ..graph.models import choose_model
-from ..graph.redis_url import redis_attention
-from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
-from ..memory.errors import ArchiveError, SettingsError
+from ..memory.errors import SettingsError
 from ..memory.names import safe_name
 from ..memory.record import DEFAULT_USER, Owner
 from ..memory.settings import Settings
@@ -125,21 +121,6 @@ def configured(
     return Setup(Home(read.root, user or DEFAULT_USER), read.settings, read.model)
 
 
-def embeddings_named(name: str | None) -> Embeddings | str | None:
-    """Return a provider's embeddings by their name, such as `openai:text-embedding-3-small`.
-
-    Another name is returned as it is, for the agent to know. Raises `SettingsError`.
-    """
-    if name is None or ":" not in name:
-        return name
-    try:
-        return init_embeddings(name)
-    except Exception as error:  # each provider's package raises its own
-        raise SettingsError(
-            f"embeddings {name!r} cannot be used: {one_line(error, os.environ)}"
-        ) from error
-
-
 def session_label(owner: Owner) -> str:
     """Return the name of a session: its thread, and its namespace if there is one.
 
@@ -147,25 +128,3 @@ def session_label(owner: Owner) -> str:
     ('t1', 't1 (agent)')
     """
     return f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread
-
-
-def called(archive: Archive, user: str, name: str | None) -> list[Owner]:
-    """Return the sessions of a user, all or those whose name or thread is `name`.
-
-    If none of that name is listed it is taken for a thread: one that is unknown, or so damaged
-    that its folder does not tell its name.
-    """
-    owners = [
-        one for one in archive.sessions(user) if name in {None, one.thread, session_label(one)}
-    ]
-    return owners if owners or name is None else [Owner(user, name)]
-
-
-def one_called(archive: Archive, user: str, name: str) -> Owner:
-    """Return the only session of that name; raises `ArchiveError` if there are several."""
-    owners = called(archive, user, name)
-    exact = [owner for owner in owners if session_label(owner) == name] or owners
-    if len(exact) > 1:
-        names = ", ".join(repr(session_label(owner)) for owner in exact)
-        raise ArchiveError(f"{name!r} is the thread of several sessions: name one of {names}")
-    return exact[0]

@@ -16,7 +16,6 @@ from .ours import BUDGET, EbbtideAgent, Listener, ProtectedCore, SelectiveSalien
 from .strategy import (
     RECENT,
     Context,
-    Stateless,
     Strategy,
     StrategyInputs,
     after,
@@ -36,7 +35,17 @@ _KEEP: tuple[Literal["messages"], int] = ("messages", KEPT)
 _NOW: tuple[Literal["messages"], int] = ("messages", 1)
 
 
-class Middleware(Stateless):
+class _Stateless:
+    """What a strategy is that is told nothing: it knows the goal from the conversation alone."""
+
+    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
+        """Take no note of it."""
+
+    def update_goal(self, goal: str, rationale: str) -> None:
+        """Take no note of it."""
+
+
+class Middleware(_Stateless):
     """LangChain's `SummarizationMiddleware`: a summary, and the last messages."""
 
     name = "summarization-middleware"
@@ -59,7 +68,7 @@ class Middleware(Stateless):
         return Context(tuple(self._messages))
 
 
-class LangMem(Stateless):
+class LangMem(_Stateless):
     """LangMem's `SummarizationNode`: a running summary, and what fits beside it."""
 
     name = "langmem"
@@ -79,7 +88,7 @@ class LangMem(Stateless):
         return Context(tuple(update["summarized_messages"]))
 
 
-class DeepAgents(Stateless):
+class DeepAgents(_Stateless):
     """A deep agent, with its own middleware that summarises and keeps the history in files."""
 
     name = "deepagents"
@@ -118,7 +127,7 @@ def _imported(name: str, module: str) -> Any:
         raise StrategyError.missing(name, module.partition(".")[0]) from error
 
 
-class FullHistory(Stateless):
+class FullHistory(_Stateless):
     """Sends all that was said; nothing is lost, and nothing is saved."""
 
     name = "full-history"
@@ -132,7 +141,7 @@ class FullHistory(Stateless):
         return Context(as_messages(turns))
 
 
-class RollingWindow(Stateless):
+class RollingWindow(_Stateless):
     """Sends the last exchanges and forgets the others."""
 
     name = "rolling-window"

@@ -87,16 +87,6 @@ def remembered(compress: Compress) -> Compress:
     return run
 
 
-class Stateless:
-    """What a strategy is that is told nothing: it knows the goal from the conversation alone."""
-
-    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
-        """Take no note of it."""
-
-    def update_goal(self, goal: str, rationale: str) -> None:
-        """Take no note of it."""
-
-
 def as_messages(turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
     """Return turns as messages; a turn with a tool call is the call, its result and the words."""
     return tuple(message for turn in turns for message in _messages(turn))

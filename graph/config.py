@@ -1,23 +1,54 @@
-"""Read the configuration: arguments beat the environment, which beats `ebbtide.yaml`.
+"""The configuration: arguments beat the environment, which beats `ebbtide.yaml`.
 
 In the file and in the environment (`EBBTIDE_CONTEXT_BUDGET`) every field of `Settings` may be
 given but `user_id`, which belongs to a run; beside them `model` and `root`. A variable that is
-almost one of these is an error, since its setting would silently keep its default.
+almost one of these is an error, since its setting would silently keep its default. The URL of
+Redis is in the environment alone.
 """
 
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
 from pydantic import Field, ValidationError
 
+from ..memory.archive.sql import SqlArchive
+from ..memory.attention.law import Attention
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings
-from .redis_url import VARIABLE
+
+_REDIS_URL = "EBBTIDE_REDIS_URL"
+"""The variable that names the server; it may hold a password, so it is in no file and no log."""
+
+
+def redis_attention(
+    archive: SqlArchive, settings: Settings, environment: Mapping[str, str]
+) -> Attention | None:
+    """Return attention cached on the Redis server of the environment, None if it names none.
+
+    Raises `SettingsError` if the extra `redis` is missing, or if the URL is none.
+    """
+    url = environment.get(_REDIS_URL)
+    if not url:
+        return None
+    try:
+        module: Any = import_module("..memory.redis_attention", __package__)
+    except ImportError as error:
+        raise SettingsError(
+            f"{_REDIS_URL} needs an extra: pip install 'ebbtide[redis]' ({error})"
+        ) from error
+    table = archive.attention(settings.attention_threshold)
+    try:
+        kept: Attention = module.RedisAttention.from_url(url, table)
+    except ValueError:
+        raise SettingsError(f"{_REDIS_URL} is no URL such as redis://localhost:6379/0") from None
+    return kept
+
 
 _log = logging.getLogger("ebbtide.config")
 
@@ -128,7 +159,7 @@ def _unknown(name: str) -> str:
 def _from_environment(environment: Mapping[str, str]) -> _Layer:
     """Return what variables give; raises `SettingsError` for one that is almost a setting's."""
     variables = {name: PREFIX + name.upper() for name in NAMES}
-    known = [*variables.values(), VARIABLE, f"{PREFIX}USER_ID"]
+    known = [*variables.values(), _REDIS_URL, f"{PREFIX}USER_ID"]
     for found in sorted({name for name in environment if name.startswith(PREFIX)} - {*known}):
         if near := get_close_matches(found, known, n=1, cutoff=_NEAR):
             raise SettingsError(f"{found}: unknown variable: did you mean {near[0]}?")

@@ -11,9 +11,8 @@ from langgraph.graph.state import CompiledStateGraph
 
 from ..memory.archive.sql import SqlArchive
 from .agent import create_memory_agent
-from .config import load
+from .config import load, redis_attention
 from .models import choose_model
-from .redis_url import redis_attention
 
 _building = threading.Lock()
 

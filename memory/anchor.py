@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..prompts.loader import text as prompt
-from .messages import Message
+from .messages import Message, saying
 from .record import Record
 from .settings import Settings
 from .state_blocks import FIELDS, blocks, cut_content
@@ -140,15 +140,11 @@ def _shown(message: Message) -> Message:
     if message["type"] != "ai" or not content:
         return message
     seen = cut_content(content)
-    return message if seen is content else _saying(message, seen)
+    return message if seen is content else saying(message, seen)
 
 
 def _raw(message: Message, said: Mapping[str, Any]) -> Message:
     content = said.get(message["data"].get("id") or "")
     if not content or cut_content(content) != message["data"].get("content", ""):
         return message
-    return _saying(message, content)
-
-
-def _saying(message: Message, content: Any) -> Message:
-    return {**message, "data": {**message["data"], "content": content}}
+    return saying(message, content)

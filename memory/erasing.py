@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from ..prompts.loader import text as prompt
 from .anchor import Written, shown
 from .efforts import Effort
-from .messages import Message, calls
+from .messages import Message, calls, saying
 from .record import Event, Owner, Record
 from .transcript import OWN_TOOLS, compact
 
@@ -319,7 +319,7 @@ def _without_copies(message: Message, told: frozenset[Told]) -> Message:
         if isinstance(body.get(key), list)
     }
     left = {**_entry(body, told), **lists}
-    return message if left == body else _saying(message, compact(left))
+    return message if left == body else saying(message, compact(left))
 
 
 def _entry(entry: Any, told: frozenset[Told]) -> Any:
@@ -336,10 +336,6 @@ def _left(name: str, key: str, value: Any, told: frozenset[Told]) -> Any:
     if isinstance(value, list):
         return [one for one in value if (name, one) not in told]
     return "" if key == "goal" else prompt("erased_summary")
-
-
-def _saying(message: Message, content: str) -> Message:
-    return {**message, "data": {**message["data"], "content": content}}
 
 
 def _inside_json(piece: str) -> str:

@@ -100,6 +100,11 @@ def reworded(content: Any, said: str) -> Any:
     return [*kept, {"type": "text", "text": said}] if said.strip() else kept
 
 
+def saying(message: Message, content: Any) -> Message:
+    """Return a message with another content."""
+    return {**message, "data": {**message["data"], "content": content}}
+
+
 def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
     """Return the tool calls of a message, the invalid ones last."""
     data = message["data"]

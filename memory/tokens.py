@@ -78,7 +78,7 @@ def _inside(schema: Any) -> Iterator[Piece]:
     if isinstance(rest.get("additionalProperties"), bool):
         del rest["additionalProperties"]
     if rest:
-        yield 0, json.dumps(rest, ensure_ascii=False, separators=(",", ":"), default=str)
+        yield 0, _compact(rest)
 
 
 def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

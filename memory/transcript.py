@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ..prompts.loader import names
 from ..prompts.loader import text as prompt
-from .messages import Message, calls, text
+from .messages import Message, calls, saying, text
 from .record import Status
 from .state_blocks import cut_content
 from .tokens import TokenCounter, fit
@@ -227,7 +227,7 @@ def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
     whole = {**body, listed: parts} if listed in body else parts[0]
     cut = next((part["left_out"] for part in quoting if "left_out" in part), None)
     whole = {**whole, "next": cut} if cut and "next" in body else whole
-    return {**message, "data": {**message["data"], "content": compact(whole)}}
+    return saying(message, compact(whole))
 
 
 def _parts(message: Message, body: Mapping[str, Any]) -> list[Any]:

@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import text as prompt
-from .messages import CALL_BLOCKS, Message, calls, fenced, fingerprint, reworded, speaks, text
+from .messages import (
+    CALL_BLOCKS,
+    Message,
+    calls,
+    fenced,
+    fingerprint,
+    reworded,
+    saying,
+    speaks,
+    text,
+)
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
@@ -226,7 +236,7 @@ def _with_valid_calls(message: Message) -> Message:
 def _plain(message: Message) -> Iterator[Message]:
     said = bool(text(message).strip())
     if message["type"] == "human":
-        yield message if said else _saying(message, prompt("empty_message"))
+        yield message if said else saying(message, prompt("empty_message"))
     elif message["type"] == "ai":
         yield from [message] if speaks(message["data"].get("content")) else []
     elif said:
@@ -239,7 +249,3 @@ def _from_application(message: Message) -> Message:
     if message["data"].get("role") != "user":
         said = prompt("system_in_turn", text=text(message))
     return {"type": "human", "data": {"content": said}}
-
-
-def _saying(message: Message, content: str) -> Message:
-    return {**message, "data": {**message["data"], "content": content}}

@@ -20,7 +20,7 @@ from ..messages import broken
 from ..names import parted, safe_name, session_name
 from ..record import Owner, Record, Tip
 from ..salience import Compression, as_data, from_data
-from .manifest import as_yaml, entries
+from .page import as_yaml, entries
 from .protocol import Finding
 from .records import FORMAT, decoded, encoded, left_by, packed
 from .sql import SqlArchive

@@ -1,14 +1,17 @@
-"""A session as one page of Markdown: what the newest turn of a branch sees, in order.
+"""What people read of a session: one page of Markdown, and the manifest of an export.
 
-Whatever somebody said stands in a fence longer than any run of backticks in it, so that nothing of
-it is taken for the page's own.
+The page has what the newest turn of a branch sees, in order. Whatever somebody said stands in a
+fence longer than any run of backticks in it, so that nothing of it is taken for the page's own.
 """
 
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls, text
@@ -17,6 +20,47 @@ from ..state_blocks import cut_content
 from ..transcript import recalled
 from .protocol import Archive
 from .records import left_by
+
+# What YAML takes for the end of a line, or does not take at all.
+_REFUSED = re.compile("[\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufeff\ufffe\uffff]")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what YAML would take for a line end as an escape, which PyYAML fails to do."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = '"' if _REFUSED.search(data) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+
+def entries(record: Record) -> list[dict[str, Any]]:
+    """Return the status changes of a record, oldest first: how each effort was left, and when."""
+    return [
+        {
+            "id": effort.id,
+            "status": effort.status,
+            "summary": effort.summary,
+            "keywords": [*effort.keywords],
+            "importance": effort.importance,
+            "goal": effort.goal,
+            "constraints": [*effort.constraints],
+            "tokens": effort.tokens,
+            "turn": effort.turn,
+            "branch": record.branch,
+            "at": record.at,
+            **({"stale": True} if effort.stale else {}),
+        }
+        for effort in left_by(record)
+    ]
+
+
+def as_yaml(listed: Sequence[Mapping[str, Any]]) -> str:
+    """Return entries as YAML in the form that people read best."""
+    return yaml.dump([*listed], Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
+
 
 _SPEAKERS = {"human": "User", "ai": "Assistant", "system": "System"}
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")

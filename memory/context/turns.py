@@ -12,7 +12,7 @@ from ..anchor import rendered as rendered_fields
 from ..clock import day_of
 from ..efforts import Effort, as_shown
 from ..errors import ToolError
-from ..messages import Message, calls, fenced, text
+from ..messages import Message, calls, fenced, saying, text
 from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
 from ..running_turn import RunningTurn
@@ -414,7 +414,7 @@ def _briefly(message: Message) -> Message:
         return message
     result = answered(message)
     brief = {name: result[name] for name in _BRIEF if name in result}
-    return {**message, "data": {**message["data"], "content": compact(brief)}} if brief else message
+    return saying(message, compact(brief)) if brief else message
 
 
 def _turns_of(result: Mapping[str, Any]) -> list[int]:

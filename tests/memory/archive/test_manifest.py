@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.archive.manifest import as_yaml, entries
+from ebbtide.memory.archive.page import as_yaml, entries
 from ebbtide.memory.record import place
 from tests.memory.turns import concluded, opened, turn
 
