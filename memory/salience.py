@@ -157,31 +157,16 @@ def as_data(made: Compression) -> dict[str, Any]:
 
 
 def from_data(said: Mapping[str, Any]) -> Compression:
-    """Return the compression that `as_data` described; raises `LookupError`, `ValueError`.
+    """Return the compression that `as_data` described.
+
+    Raises `LookupError`, `TypeError` or `ValueError` if it is none.
 
     >>> made = Compression("a", 9, 6, (Item(Kind.FACT, "Port 8443.", 3),), "All is well.")
     >>> from_data(as_data(made)) == made
     True
     """
-    items = tuple(
-        Item(
-            kind=Kind(item["kind"]),
-            quote=item["quote"],
-            turn=item["turn"],
-            superseded_by=item.get("superseded_by", ""),
-            speaker=item.get("speaker", ""),
-        )
-        for item in said["items"]
-    )
-    return Compression(
-        effort=said["effort"],
-        turn=said["turn"],
-        through=said["through"],
-        items=items,
-        background=said["background"],
-        method=said["method"],
-        stale=said.get("stale", False),
-    )
+    items = tuple(Item(**{**item, "kind": Kind(item["kind"])}) for item in said["items"])
+    return Compression(**{**said, "items": items})
 
 
 SUPERSEDED = 100

@@ -2,11 +2,9 @@
 
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from threading import Lock
+from functools import cache, lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -15,6 +13,7 @@ from rapidfuzz import fuzz, process
 
 from ..embeddings import Embedder, Vector
 from ..errors import EmbeddingError
+from ..lately import Lately
 from ..salience import STRENGTH, Item, Kind, is_done
 from ..terms import CJK, folded, stem, words
 
@@ -257,21 +256,6 @@ def _moved(one: Sequence[str], other: Sequence[str]) -> bool:
     return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
 
 
-class _Lettered:
-    """Likeness by letters, which says once that it serves for want of embeddings."""
-
-    def __init__(self) -> None:
-        """Say nothing yet."""
-        self._said = False
-
-    def __call__(self, texts: Sequence[str], others: Sequence[str]) -> Matrix:
-        """Return how alike the texts are by their letters; see `lexical`."""
-        if not self._said:
-            _log.warning("salient items are compared by their letters: no embeddings given")
-            self._said = True
-        return lexical(texts, others)
-
-
 class _Meant:
     """Likeness by meaning: cosines of vectors, of which those of known texts are kept.
 
@@ -280,9 +264,8 @@ class _Meant:
 
     def __init__(self, embedder: Embedder, held: int = HELD) -> None:
         """Keep the vectors of up to `held` texts."""
-        self._embedder, self._held = embedder, held
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
-        self._lock, self._failed = Lock(), False
+        self._embedder, self._failed = embedder, False
+        self._vectors: Lately[Vector] = Lately(held)
 
     def __call__(self, texts: Sequence[str], others: Sequence[str]) -> Matrix:
         """Return the cosines of texts; what is opposite is as little alike as what is foreign."""
@@ -300,17 +283,12 @@ class _Meant:
         return cosines.clip(0, 1)
 
     def _of(self, texts: Sequence[str]) -> dict[str, Vector]:
-        with self._lock:
-            found = {text: self._vectors[text] for text in texts if text in self._vectors}
+        found = {text: known for text in texts if (known := self._vectors.get(text)) is not None}
         missing = [text for text in texts if text not in found]
         if missing:
             found.update(zip(missing, self._embedder.documents(missing), strict=True))
-        with self._lock:
-            for text in texts:
-                self._vectors[text] = found[text]
-                self._vectors.move_to_end(text)
-            while len(self._vectors) > self._held:
-                self._vectors.popitem(last=False)
+        for text in texts:
+            self._vectors.put(text, found[text])
         return found
 
 
@@ -321,7 +299,13 @@ def by_meaning(embedder: Embedder) -> Likeness:
 
 def by_letters() -> Likeness:
     """Return `lexical` likeness that logs, at its first use, that there are no embeddings."""
-    return _Lettered()
+    warned = cache(_log.warning)
+
+    def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
+        warned("salient items are compared by their letters: no embeddings given")
+        return lexical(texts, others)
+
+    return alike
 
 
 def lexical(texts: Sequence[str], others: Sequence[str]) -> Matrix:
