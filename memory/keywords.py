@@ -6,9 +6,7 @@ from itertools import islice
 from math import log
 from typing import TypeAlias, TypeVar
 
-from .efforts import Effort
 from .lately import Lately
-from .record import Owner
 from .terms import content
 
 Keywords: TypeAlias = Mapping[str, float]
@@ -133,12 +131,6 @@ def evidence(weighed: Mapping[str, float], vocabulary: Vocabulary) -> dict[str, 
         for name, both in shared.items()
     }
 
-
-Key: TypeAlias = tuple[Owner, str, Effort | None, int]
-"""Owner, branch, effort as it changed last, last turn of its log.
-
-A turn has no effort.
-"""
 
 Terms: TypeAlias = Counter[str]
 """Terms, and in how many texts each of them stands."""

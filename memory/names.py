@@ -85,7 +85,6 @@ NAME_BYTES = 200
 
 _SELECTORS = re.compile("[\ufe00-\ufe0f\u20e3\U000e0100-\U000e01ef]")
 _ASCII = re.compile("[A-Za-z0-9]+")
-_QUOTED = re.compile(rb"%([0-9a-f]{2})")
 _JAMO = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul"}
@@ -123,8 +122,8 @@ def hyphenated(text: str) -> str:
     return "-".join(_words(unicodedata.normalize("NFKC", lower)))
 
 
-def safe_name(text: str, limit: int = NAME_BYTES) -> str:
-    """Return a file name for any text, at most `limit` bytes long, another one for each text.
+def safe_name(text: str) -> str:
+    """Return a file name for any text, at most `NAME_BYTES` long, another one for each text.
 
     Whatever a file system might fold, forbid or reserve is written as `%xx`; what is too long
     keeps its beginning and ends in a hash.
@@ -141,23 +140,7 @@ def safe_name(text: str, limit: int = NAME_BYTES) -> str:
     if text[-1] == ".":
         pieces[-1] = _quote(text[-1])
     name = "".join(pieces)
-    return name if len(name.encode()) <= limit else _hashed(text, pieces, limit)
-
-
-def original(name: str) -> str | None:
-    """Return the text that `safe_name` made this name of; None for hashed and foreign names.
-
-    >>> original("%c3%9cber%2funs")
-    'Über/uns'
-    """
-    if name == _EMPTY:
-        return ""
-    quoted = _QUOTED.sub(lambda match: bytes([int(match[1], 16)]), name.encode("utf-8", "replace"))
-    try:
-        text = quoted.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return None
-    return text if safe_name(text) == name else None
+    return name if len(name.encode()) <= NAME_BYTES else _hashed(text, pieces)
 
 
 def _refused(name: str, why: str) -> str:
@@ -199,8 +182,8 @@ def _quote(character: str) -> str:
     return "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
-def _hashed(text: str, pieces: list[str], limit: int) -> str:
-    room = limit - _DIGITS - len(_HASHED)
+def _hashed(text: str, pieces: list[str]) -> str:
+    room = NAME_BYTES - _DIGITS - len(_HASHED)
     beginning = ""
     for piece in pieces:
         if len((beginning + piece).encode()) > room:

@@ -183,15 +183,6 @@ class Cutter:
         return self._fence is not None
 
 
-def cut(text: str) -> str:
-    r"""Return a text without its blocks; the same text if it has none.
-
-    >>> cut("Done.\n\n---STATE---\nGoal: x\n---END STATE---\n")
-    'Done.'
-    """
-    return str(cut_content(text))
-
-
 def blocks(content: Any) -> tuple[str, ...]:
     r"""Return what stands in the blocks of a message's content, in order.
 
@@ -202,7 +193,11 @@ def blocks(content: Any) -> tuple[str, ...]:
 
 
 def cut_content(content: Any) -> Any:
-    """Return the content of a message, a text or content blocks, without its state blocks."""
+    r"""Return the content of a message, a text or content blocks, without its state blocks.
+
+    >>> cut_content("Done.\n\n---STATE---\nGoal: x\n---END STATE---\n")
+    'Done.'
+    """
     shown, found = _divided(content)
     if not found:
         return content

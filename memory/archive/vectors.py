@@ -5,7 +5,6 @@ held once they were read: to compare 40,000 then takes 3 ms of processor time. T
 time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -47,8 +46,6 @@ from .schema import (
     vectors,
 )
 from .schema import Vector as VectorType
-
-_log = logging.getLogger("ebbtide.embeddings")
 
 MOST = 400
 """The nearest vectors that are found."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.state_blocks import END, START, Cutter, blocks, cut, cut_content
+from ebbtide.memory.state_blocks import END, START, Cutter, blocks, cut_content
 
 BLOCK = f"{START}\nGoal: x\n{END}"
 QUOTE = f'<log key="0123456789abcdef">\n{BLOCK}\n</log 0123456789abcdef>'
@@ -83,7 +83,7 @@ TABLE = [
 )
 def test_blocks_are_cut_out(text: str, shown: str, found: list[str]) -> None:
     """The text is shown without its blocks, the blank lines around them tidied."""
-    assert cut(text) == shown
+    assert cut_content(text) == shown
     assert list(blocks(text)) == found
 
 
@@ -99,7 +99,7 @@ def test_every_division_into_two_gives_the_same(text: str) -> None:
     """Wherever a text is divided, the same is shown and the same blocks are found."""
     found = [fed([text[:at], text[at:]]) for at in range(len(text) + 1)]
 
-    assert found == [(cut(text), list(blocks(text)))] * (len(text) + 1)
+    assert found == [(cut_content(text), list(blocks(text)))] * (len(text) + 1)
 
 
 @given(TEXTS, st.lists(st.integers(0, 300), max_size=8))
@@ -108,14 +108,14 @@ def test_any_division_gives_the_same(text: str, places: list[int]) -> None:
     ends = sorted({*(min(place, len(text)) for place in places), len(text)})
     pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
-    assert fed(pieces) == (cut(text), list(blocks(text)))
-    assert fed([*text]) == (cut(text), list(blocks(text)))
+    assert fed(pieces) == (cut_content(text), list(blocks(text)))
+    assert fed([*text]) == (cut_content(text), list(blocks(text)))
 
 
 @given(TEXTS)
 def test_nothing_is_lost(text: str) -> None:
     """All lines are shown or stand in a block, but for markers and fields of one begun twice."""
-    kept = "\n".join([cut(text), *blocks(text)])
+    kept = "\n".join([cut_content(text), *blocks(text)])
 
     lost = lines(text) - lines(kept)
     assert lost.keys() <= {START, END, "Goal: x"}
@@ -130,7 +130,7 @@ def lines(text: str) -> Counter[str]:
 @given(st.text())
 def test_a_text_without_blocks_is_unchanged(text: str) -> None:
     """What has no block is shown to the last character."""
-    assert cut(text) == text
+    assert cut_content(text) == text
 
 
 def test_nothing_of_a_block_shows_early() -> None:
