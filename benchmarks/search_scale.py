@@ -2,12 +2,14 @@
 
 python benchmarks/search_scale.py --out results 1000 10000
 python benchmarks/search_scale.py --out results --semantic 1000 10000
+python benchmarks/search_scale.py --out results --semantic --url postgresql+psycopg://... 10000
 
 Made-up efforts of two turns each, half of their words from a vocabulary of 50,000 in Zipf's
 proportions. A query is five words of one turn; "found first" is how often its effort leads. CPU is
 the processor time of a search, which other programs on the machine disturb little. With --semantic
 every passage and every heading has a vector of 384 numbers, which mean nothing; the first search
-reads them, and what a model takes to embed a query comes on top.
+reads them, and what a model takes to embed a query comes on top. With --url the archive is in that
+database, which is empty; what the server works is then no part of the processor time.
 """
 
 import argparse
@@ -25,14 +27,13 @@ from zlib import crc32
 import numpy as np
 from report import write
 
-from ebbtide import DiskArchive
+from ebbtide import DiskArchive, SqlArchive
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Tip
 from ebbtide.memory.settings import Settings
 
 T = TypeVar("T")
 
-_OWNER = Owner("scale", "t")
 _GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
 _SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905
 _WORDS = 50_000
@@ -86,7 +87,7 @@ def text(chance: random.Random, size: int) -> str:
     return " ".join(f"{said} {chance.choice(_GLUE)}" for said in content)
 
 
-def built(archive: DiskArchive, efforts: int) -> Built:
+def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
     """Write efforts of two turns each, then one more turn at a time to take the time of it."""
     chance, tip, queries, raw = random.Random(1), Tip(), [], 0
     every = max(1, efforts // _QUERIES)
@@ -96,8 +97,8 @@ def built(archive: DiskArchive, efforts: int) -> Built:
         raw += sum(len(one) for pair in said for one in pair)
         summary = " ".join(said[1][1].split()[:30])
         event = {"type": "concluded", "effort": name, "summary": summary}
-        tip = archive.commit(_OWNER, tip, _group(tip.turn + 1, said[0], name, [])).tip
-        tip = archive.commit(_OWNER, tip, _group(tip.turn + 1, said[1], name, [event])).tip
+        tip = archive.commit(owner, tip, _group(tip.turn + 1, said[0], name, [])).tip
+        tip = archive.commit(owner, tip, _group(tip.turn + 1, said[1], name, [event])).tip
         if number % every == 0:
             words = [one for one in " ".join(said[0]).split() if one not in _GLUE]
             queries.append((name, " ".join(chance.sample(words, 5))))
@@ -106,7 +107,7 @@ def built(archive: DiskArchive, efforts: int) -> Built:
     appends = []
     for _ in range(_APPENDS):
         group = _group(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0", [])
-        took, record = timed(lambda tip=tip, group=group: archive.commit(_OWNER, tip, group))
+        took, record = timed(lambda tip=tip, group=group: archive.commit(owner, tip, group))
         tip, appends = record.tip, [*appends, took]
     return Built(tip, queries, appends, raw)
 
@@ -118,26 +119,30 @@ def timed(do: Callable[[], T]) -> tuple[float, T]:
     return (perf_counter() - begun) * 1_000, result
 
 
-def measured(folder: Path, efforts: int, embedder: Embedder | None) -> dict[str, Any]:
+def opened(place: Path | str) -> SqlArchive:
+    """Return the archive in a folder, or that in a database by its URL."""
+    return SqlArchive(place) if isinstance(place, str) else DiskArchive(place, durable=False)
+
+
+def measured(place: Path | str, efforts: int, embedder: Embedder | None) -> dict[str, Any]:
     """Return the row of one size."""
-    with DiskArchive(folder, durable=False) as archive:
-        made = built(archive, efforts)
-        while embedder and archive.embed(_OWNER, embedder, _OFTEN):
+    owner = Owner("scale", str(efforts))
+    with opened(place) as archive:
+        made = built(archive, owner, efforts)
+        while embedder and archive.embed(owner, embedder, _OFTEN):
             pass
-    with DiskArchive(folder, durable=False) as archive:
-        opened, _ = timed(lambda: archive.newest(_OWNER))
+    with opened(place) as archive:
+        opening, _ = timed(lambda: archive.newest(owner))
         times, worked, first = [], [], 0
         for name, query in made.queries:
             meant = embedder.meaning(query, Settings().semantic_floor) if embedder else None
             begun = process_time()
             took, found = timed(
-                lambda query=query, meant=meant: archive.search(_OWNER, made.tip, query, 5, meant)
+                lambda query=query, meant=meant: archive.search(owner, made.tip, query, 5, meant)
             )
             worked.append((process_time() - begun) * 1_000)
             times.append(took)
             first += bool(found) and found[0].effort == name
-        raw = made.raw
-    stored = sum(path.stat().st_size for path in folder.rglob("*.sqlite*"))
     return {
         "efforts": efforts,
         "search p50 ms": round(median(times), 1),
@@ -145,10 +150,10 @@ def measured(folder: Path, efforts: int, embedder: Embedder | None) -> dict[str,
         "CPU p50 ms": round(median(worked), 1),
         "CPU p95 ms": _p95(worked),
         "first search ms": round(times[0], 1),
-        "open ms": round(opened, 1),
+        "open ms": round(opening, 1),
         "append p50 ms": round(median(made.appends), 2),
         "append p95 ms": _p95(made.appends),
-        "archive / raw": round(stored / raw, 2),
+        **_sizes(place, made.raw),
         "found first %": round(100 * first / len(times)),
     }
 
@@ -158,15 +163,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--semantic", action="store_true")
+    parser.add_argument("--url", default="")
     parser.add_argument("efforts", type=int, nargs="+")
     options = parser.parse_args()
     rows = []
+    embedder = Embedder(Noise()) if options.semantic else None
     for efforts in options.efforts:
         with TemporaryDirectory() as folder:
-            embedder = Embedder(Noise()) if options.semantic else None
-            rows.append(measured(Path(folder), efforts, embedder))
+            rows.append(measured(options.url or Path(folder), efforts, embedder))
     name = "search_scale_semantic" if options.semantic else "search_scale"
+    name += "_postgresql" if options.url else ""
     write(options.out, name, "Search at scale", rows)
+
+
+def _sizes(place: Path | str, raw: int) -> dict[str, float]:
+    if isinstance(place, str):
+        return {}
+    stored = sum(path.stat().st_size for path in place.rglob("*.sqlite*"))
+    return {"archive / raw": round(stored / raw, 2)}
 
 
 def _group(turn: int, said: Sequence[str], effort: str, events: list[dict[str, str]]) -> Group:

@@ -110,6 +110,14 @@ def test_search_scale(scaled: tuple[Path, dict[str, Any]]) -> None:
     assert [row["found first %"] for row in rows] == [100, 100]
 
 
+def test_search_scale_in_a_database(tmp_path: Path, database: Database) -> None:
+    """What is searched in PostgreSQL, by vectors too, is found as on disk."""
+    name = "search_scale_semantic_postgresql"
+    rows = results_of("search_scale", name, tmp_path, database, "--semantic", "3", "6")
+
+    assert [row["found first %"] for row in rows] == [100, 100]
+
+
 def test_search_sessions(tmp_path: Path) -> None:
     """Every query finds the effort that it is from first, in whichever session."""
     rows = results("search_sessions", tmp_path, "3", "6")["rows"]
