@@ -4,8 +4,8 @@ The turns themselves are tested with both entries, see the fixture `entry`.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,13 +25,16 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain.tools import InjectedToolCallId
-from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph.message import add_messages
 from langgraph.types import Command
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from ebbtide import (
     DiskArchive,
@@ -321,12 +324,16 @@ def test_rounds_end_with_structured_output_too(tmp_path: Path, saver: Any) -> No
     assert "limit of 1" in state["messages"][-1].text
 
 
-def test_structured_output_of_the_provider(tmp_path: Path, saver: Any) -> None:
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_structured_output_of_the_provider(tmp_path: Path, way: str) -> None:
     """Memory tools are called before it, and the answer is kept as it was written."""
     script = [call("open_effort", name="sums"), json.dumps({"value": 3})]
-    here = made(tmp_path, saver, script, response_format=ProviderStrategy(Sum))
+    here = made(tmp_path, InMemorySaver(), script, response_format=ProviderStrategy(Sum))
 
-    state = here.say("add")
+    if way == "sync":
+        state = here.say("add")
+    else:
+        state = await here.agent.ainvoke({"messages": "add"}, THREAD)
 
     assert (state["structured_response"], state["memory"]["active_effort"]) == (
         Sum(value=3),
@@ -343,17 +350,60 @@ class Tenant:
     region: str = "eu"
 
 
-def test_a_context_of_the_application_names_the_user(tmp_path: Path, saver: Any) -> None:
+class TenantModel(BaseModel):
+    """The same as a model of pydantic."""
+
+    user_id: str
+
+
+class TenantDict(TypedDict):
+    """The same as a dictionary."""
+
+    user_id: str
+
+
+@pytest.mark.parametrize("kind", [Tenant, TenantModel, TenantDict])
+def test_a_context_of_the_application_names_the_user(
+    tmp_path: Path, saver: Any, kind: Callable[..., Any]
+) -> None:
     """The thread of ann answers ann alone, and sessions of others show nothing of hers."""
-    here = made(tmp_path, saver, lambda _: "yes", context_schema=Tenant)
-    here.say("The code is 4711.", context=Tenant("ann"))
+    here = made(tmp_path, saver, lambda _: "yes", context_schema=kind)
+    here.say("The code is 4711.", context=kind(user_id="ann"))
 
     with pytest.raises(SessionNotFoundError):
-        here.say("What is the code?", context=Tenant("bob"))
+        here.say("What is the code?", context=kind(user_id="bob"))
 
-    state = here.say("hello", {"configurable": {"thread_id": "b"}}, context=Tenant("bob"))
+    other: RunnableConfig = {"configurable": {"thread_id": "b"}}
+    state = here.say("hello", other, context=kind(user_id="bob"))
     assert state["memory"]["position"]["session"]["user"] == "bob"
     assert "4711" not in "".join(sent.text for sent in here.model.sent[1:])
+
+
+@dataclass
+class Basket:
+    """An application's state."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    cart: list[str] = field(default_factory=list)
+
+
+class BasketModel(BaseModel):
+    """The same as a model of pydantic."""
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    cart: list[str] = []
+
+
+@pytest.mark.parametrize("kind", [Basket, BasketModel])
+def test_a_state_of_the_application_may_be_a_class(tmp_path: Path, saver: Any, kind: Any) -> None:
+    """Beside its keys the memory has its own."""
+    here = made(tmp_path, saver, [BOTH, "3", "yes"], state_schema=kind)
+    here.agent.invoke({"messages": "buy tea", "cart": ["tea"]}, THREAD)
+
+    state = here.say("is it there?")
+
+    assert (state["cart"], state["memory"]["turn"]) == (["tea"], 2)
+    assert state["memory"]["active_effort"] == "sums"
 
 
 ANN: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}

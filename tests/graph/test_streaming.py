@@ -1,15 +1,19 @@
 """Every way to run the agent: sync, async, all stream modes."""
 
+import asyncio
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessageChunk
+from langchain_core.tools import tool
 
+from ebbtide.memory.messages import text
 from ebbtide.nodes.turn.state import unpacked
 from tests.agents import SUMMARY, THREAD, Talk, talk
-from tests.doubles import call
+from tests.doubles import call, together
+from tests.test_complaints import orphans
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -147,3 +151,35 @@ def test_batch(here: Talk) -> None:
     found = here.agent.batch([{"messages": "one"}, {"messages": "two"}], threads)
 
     assert [state["messages"][-1].text for state in found] == ["re: one", "re: two"]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(None, [("wait", "done")]), ({"messages": "So?"}, [("wait", "aborted"), ("So?", "done")])],
+)
+async def test_a_run_that_is_cancelled_can_be_gone_on_with(
+    tmp_path: Path, given: Any, kept: list[tuple[str, str]]
+) -> None:
+    """In the middle of a turn nothing is lost: it is resumed, or settled by the next message."""
+    begun = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait for what does not come, the first time."""
+        if not begun.is_set():
+            begun.set()
+            await asyncio.sleep(60)
+        return "waited"
+
+    both = together(call("wait"), call("open_effort", name="a"))
+    here = talk(tmp_path, [both, "here I am"], tools=[wait])
+    run = asyncio.create_task(here.agent.ainvoke({"messages": "wait"}, THREAD))
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    state = await here.agent.ainvoke(given, THREAD)
+
+    found = [(text(record.messages[0]), record.status) for record in here.records(state)]
+    assert (found, state["messages"][-1].text, orphans(here.last)) == (kept, "here I am", 0)

@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 
+from ebbtide import commands
 from ebbtide.graph import studio
 from ebbtide.graph.build import MemoryGraph
 from ebbtide.graph.offline_model import OfflineModel
@@ -19,6 +20,8 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.settings import Settings
 from ebbtide.nodes.turn.parts import AgentParts
+from tests.agents import talk
+from tests.doubles import call, together
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 
@@ -54,6 +57,28 @@ async def test_building_and_running_block_nothing() -> None:
     found = await agent.ainvoke({"messages": [("user", "Let's work on the auth bug.")]}, THREAD)
 
     assert found["memory"]["banners"] == ["--- Started effort: auth-bug ---"]
+
+
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return f"{word}: a word"
+
+
+@pytest.mark.usefixtures("strict", "entry")
+async def test_no_turn_blocks_the_loop(tmp_path: Path) -> None:
+    """Neither does a state block, a summary, a search or a log that is read, nor a command."""
+    both = together(call("open_effort", name="auth bug"), call("look_up", word="tide"))
+    block = "Opened.\n\n---STATE---\nGoal: ship\n---END STATE---"
+    find = [call("search_efforts", query="tide"), call("expand_effort", effort_id="auth-bug")]
+    script = [both, block, call("close_effort"), "closed", *find, "shown"]
+    here = await asyncio.to_thread(talk, tmp_path, script, tools=[look_up])
+
+    for words in ("Let's work on it", "done", "What was it?"):
+        state = await here.agent.ainvoke({"messages": words}, THREAD)
+    shown = await commands.ashow_context(here.agent, THREAD, "And?")
+
+    assert [*state["memory"]["expanded"]] == ["auth-bug"]
+    assert (state["memory"]["anchor"], shown.turn) == ({"Goal": "ship"}, 4)
 
 
 async def test_all_runs_share_one_agent() -> None:
