@@ -49,29 +49,19 @@ def thread_of(thread: str, user: User) -> RunnableConfig:
 
 
 Thread = Annotated[RunnableConfig, Depends(thread_of)]
-Said = Annotated[str, Body()]
-Decision = Annotated[Literal["approve", "reject"] | None, Body()]
-
-
-def given_in(said: Said = "", decision: Decision = None) -> Any:
-    """Return the input of a run, which is made before its answer begins to be streamed."""
-    if not said and not decision:
-        raise HTTPException(422, "say something, or decide")
-    return {"messages": said} if said else Command(resume={"decisions": [{"type": decision}]})
-
-
-Given = Annotated[Any, Depends(given_in)]
+Said = Annotated[str, Body(min_length=1)]
+Decision = Annotated[Literal["approve", "reject"], Body()]
 
 
 @app.post("/{thread}", response_class=EventSourceResponse)
-async def run(config: Thread, given: Given) -> AsyncIterator[Any]:
+async def run(config: Thread, said: Said = "", decision: Decision = "reject") -> AsyncIterator[Any]:
     """Stream the answer to what was said, or what follows a decision."""
-    parts = app.state.agent.astream(given, config, stream_mode=["messages", "updates"])
-    async for mode, part in parts:
-        if mode == "updates" and "__interrupt__" in part:
-            yield ServerSentEvent(event="approval", data=part["__interrupt__"][0].value)
-        elif mode == "messages" and isinstance(part[0], AIMessage) and part[0].text:
-            yield ServerSentEvent(event="text", data=part[0].text)
+    new: Any = {"messages": said} if said else Command(resume={"decisions": [{"type": decision}]})
+    async for mode, it in app.state.agent.astream(new, config, stream_mode=["messages", "updates"]):
+        if mode == "updates" and "__interrupt__" in it:
+            yield ServerSentEvent(event="approval", data=it["__interrupt__"][0].value)
+        elif mode == "messages" and isinstance(it[0], AIMessage) and it[0].text:
+            yield ServerSentEvent(event="text", data=it[0].text)
 
 
 @app.get("/{thread}")
