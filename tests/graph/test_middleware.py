@@ -162,14 +162,13 @@ OTHER = {"type": "edit", "edited_action": {"name": "open_effort", "args": {"name
     [
         ({"type": "approve"}, ["sums"], '"effort_id":"sums"'),
         (REJECTED, [], "no"),
-        ({"type": "respond", "message": "Not yet."}, [], "Not yet."),
         (OTHER, ["other"], '"effort_id":"other"'),
     ],
 )
 def test_a_person_decides_about_a_memory_tool(
     tmp_path: Path, saver: Any, decision: dict[str, Any], opened: list[str], said: str
 ) -> None:
-    """It waits as well, and runs as decided, once; the message has the call as it was made."""
+    """It waits as well, and runs as decided, once."""
     asking = HumanInTheLoopMiddleware({"open_effort": True})
     script = [call("open_effort", name="sums"), "so be it"]
     here = made(tmp_path, saver, script, asking)
@@ -180,7 +179,6 @@ def test_a_person_decides_about_a_memory_tool(
     (result,) = (m.text for m in state["messages"] if m.type == "tool")
     assert (waiting["memory"]["open_efforts"], result.endswith((said, said + "}"))) == ({}, True)
     assert [*state["memory"]["open_efforts"]] == opened
-    assert state["messages"][1].tool_calls[0]["args"] == {"name": "sums"}
 
 
 def test_a_person_who_is_asked_too_late_is_told(tmp_path: Path, saver: Any) -> None:
