@@ -45,7 +45,7 @@ _BY_MEANING = "their meaning (cosine of {name})"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class _Asked:
     """What the command was given; none of a kind means all that there are."""
 
     strategy: list[str] | None
@@ -62,15 +62,7 @@ class Asked:
     config: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A plan, and who carries it out."""
-
-    plan: Plan
-    crew: Runners
-
-
-def ready(asked: Asked) -> Ready:
+def _ready(asked: _Asked) -> tuple[Plan, Runners]:
     """Return the plan and the crew; raises what is wrong with the options before any work."""
     if asked.replay and (asked.model or asked.judge or asked.record):
         raise typer.BadParameter("--replay names the model and the judge; leave out the others")
@@ -93,17 +85,17 @@ def ready(asked: Asked) -> Ready:
     if asked.record:
         _begin(asked.record, setup)
     alike = by_meaning(embedder) if embedder else lexical
-    return Ready(plan, Runners(chat, judging, embedder, alike, settings, tapes, asked.record))
+    return plan, Runners(chat, judging, embedder, alike, settings, tapes, asked.record)
 
 
-def _names(asked: Asked) -> tuple[str, str | None]:
+def _names(asked: _Asked) -> tuple[str, str | None]:
     """Return who answers and who judges; the offline model can judge nothing."""
     name = model_name(configured(None, None, asked.config, asked.model).model, os.environ)
     judging = asked.judge or name
     return name, None if judging in {OFF, OFFLINE} else judging
 
 
-def _plan(asked: Asked, setup: Setup, tapes: Library | None) -> Plan:
+def _plan(asked: _Asked, setup: Setup, tapes: Library | None) -> Plan:
     strategies, templates, trials = named(tapes) if tapes else ([], [*shipped()], 1)
     return Plan(
         strategies=chosen(asked.strategy or strategies),
@@ -218,18 +210,18 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
 
     A run that was stopped goes on where it was if it is started again with the same options.
     """
-    asked = Asked(**locals())  # each option by its name
+    asked = _Asked(**locals())  # each option by its name
     with locked(out):
-        prepared = ready(asked)
-        store = Store(out, prepared.plan.setup)
-        _work(prepared, store)
-        report = write(out, prepared.plan.setup, store.trials)
-    _show(out, prepared, report, store)
+        plan, crew = _ready(asked)
+        store = Store(out, plan.setup)
+        _work(plan, crew, store)
+        report = write(out, plan.setup, store.trials)
+    _show(out, plan.setup, report, store)
 
 
-def _work(prepared: Ready, store: Store) -> None:
+def _work(plan: Plan, crew: Runners, store: Store) -> None:
     """Run the trials that are left, under a progress bar on stderr."""
-    number = len(trials_left(prepared.plan, store))
+    number = len(trials_left(plan, store))
     with Progress(*_BAR, console=Console(stderr=True)) as progress:
         task = progress.add_task("trials", total=number)
 
@@ -237,7 +229,7 @@ def _work(prepared: Ready, store: Store) -> None:
             progress.update(task, advance=1, description=in_line(result.job.name))
 
         with warned_once():
-            asyncio.run(run(prepared.plan, prepared.crew, store, done))
+            asyncio.run(run(plan, crew, store, done))
 
 
 @contextmanager
@@ -258,12 +250,12 @@ def warned_once() -> Iterator[None]:
         handler.removeFilter(is_new)
 
 
-def _show(out: Path, prepared: Ready, report: Report, store: Store) -> None:
+def _show(out: Path, setup: Setup, report: Report, store: Store) -> None:
     """Print the results, and end with exit code 1 if some are missing because of errors."""
     console = Console(highlight=False)
-    for table in _tables(prepared.plan.setup, report.rows):
+    for table in _tables(setup, report.rows):
         console.print(fitted(table, console))
-    typer.echo(in_line(f"Quotes are compared by {prepared.plan.setup.likeness}."))
+    typer.echo(in_line(f"Quotes are compared by {setup.likeness}."))
     names = ", ".join(path.name for path in report.files)
     typer.echo(in_line(f"Wrote {names} to {out}."))
     if not report.drawn:
