@@ -32,6 +32,9 @@ _CHARACTERS = 2.5
 A token of a block full of names and numbers has three; the rest is room for one that is longer.
 """
 
+_STEP = 50
+"""The length is told in whole fifties, so that a little more room does not change the prompt."""
+
 _LEAST = 4
 """Tokens that a field is cut to at least; if there are too many for that, some are left out."""
 
@@ -95,12 +98,16 @@ def limited(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
     return first(number, _LEAST + tokens)
 
 
-def keeping(settings: Settings) -> str:
-    """Return what the model is told about keeping the anchor; empty if it keeps none."""
+def keeping(settings: Settings, tokens: int = ANCHOR_TOKENS) -> str:
+    """Return what the model is told about keeping the anchor; empty if it keeps none.
+
+    `tokens` are what the context has room for.
+    """
     if settings.anchor == "off":
         return ""
     when = prompt("anchor_always" if settings.anchor == "always" else "anchor_on_change")
-    return prompt("anchor", when=when, characters=int(ANCHOR_TOKENS * _CHARACTERS))
+    characters = int(min(tokens, ANCHOR_TOKENS) * _CHARACTERS) // _STEP * _STEP
+    return prompt("anchor", when=when, characters=characters)
 
 
 def shown(messages: Sequence[Message]) -> tuple[Message, ...]:

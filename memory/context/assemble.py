@@ -10,6 +10,7 @@ from ..names import ranges, ranges_between
 from ..running_turn import RunningTurn
 from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
+from .budget import anchor_tokens
 from .rebuild import fitted, rebuilt
 from .timeline import Part, Timeline, WorkingContext
 from .turns import has_long_results
@@ -40,7 +41,8 @@ def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Par
 
 def instructions(application: str, settings: Settings) -> str:
     """Return the system message: Ebbtide's instructions, then the application's own."""
-    return "\n\n".join(filter(None, (prompt("system"), keeping(settings), application.strip())))
+    state_block = keeping(settings, anchor_tokens(settings.context_budget))
+    return "\n\n".join(filter(None, (prompt("system"), state_block, application.strip())))
 
 
 def sent(messages: Sequence[Message]) -> str:

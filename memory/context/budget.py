@@ -25,6 +25,12 @@ SHARES: Mapping[str, float] = {"memory": 0.12, "quotes": 0.15, "open": 0.11, "an
 With `TURN_SHARE` they come to `MOST`: so a cut always fits, if need be without any older turn.
 """
 
+_OURS = 1_200
+"""Tokens of the instructions and of the tool schemas without an application's own."""
+
+_AROUND_ANCHOR = 66
+"""Tokens of what stands around the state block in its message."""
+
 HIGH_WATER, GROWTH, MOST = 0.85, 0.12, 0.97
 """Shares of the room at which it is cut, see `high_water`; found by simulation, as `LOW_WATER`."""
 
@@ -60,6 +66,17 @@ def low_water(room: int, budget: int) -> int:
     (9100, 1500)
     """
     return int((LOW_WATER if budget >= SMALL else LOW_WATER_SMALL) * room)
+
+
+def anchor_tokens(budget: int) -> int:
+    """Return how long a state block may be, as the model is told in the instructions.
+
+    What an application adds to these makes the room smaller; the block is then cut to fit.
+
+    >>> anchor_tokens(3_400), anchor_tokens(4_096)
+    (220, 310)
+    """
+    return int(SHARES["anchor"] * room(budget, _OURS)) - _AROUND_ANCHOR
 
 
 def effort_share(budget: int) -> float:

@@ -18,6 +18,7 @@ from ..references import keywords_of, mentionable, mentions, own_words, statemen
 from ..running_turn import RunningTurn
 from ..terms import asked, content, long_enough, telling
 from ..view import View
+from .shortening import word_begin
 from .timeline import Timeline
 
 _OVERLAP = 3
@@ -142,7 +143,8 @@ def _begin(told: str, said: str) -> int:
     if len(line) <= _SHOWN:
         return 0
     begin, _ = best_piece(line, frozenset(asked(said)))
-    return min(begin, len(line) - _SHOWN)
+    last = len(line) - _SHOWN
+    return begin if begin <= last else word_begin(line, last)
 
 
 def _line(view: View, hint: Hint) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ...prompts.loader import text as prompt
 from ..efforts import one_line
 from ..messages import Message, calls, fenced, reworded
+from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..transcript import (
@@ -78,7 +79,7 @@ def preview(said: str, limit: int, turn: int, offset: int, count: TokenCounter) 
     first = max(1, int(limit * _HEAD_SHARE))
     end = _word_end(said, fit(said, first, count))
     begin = max(end, fit_end(said, limit - first, count)) if limit > first else len(said)
-    begin = _word_begin(said, begin)
+    begin = word_begin(said, begin)
     left = max(1, whole - count(said[:end]) - count(said[begin:]))
     pointer = prompt("left_out", tokens=left, turn=turn, offset=offset + end)
     return f"{said[:end]}\n{pointer}\n{said[begin:]}".rstrip("\n")
@@ -94,10 +95,10 @@ def _word_end(said: str, end: int) -> int:
     return space if space > 0 else end
 
 
-def _word_begin(said: str, begin: int) -> int:
+def word_begin(said: str, begin: int) -> int:
     """Return where the next whole word begins, the position itself if no space is near.
 
-    >>> _word_begin("one two three", 5), _word_begin("one two three", 8)
+    >>> word_begin("one two three", 5), word_begin("one two three", 8)
     (8, 8)
     """
     near = [said.find(space, begin - 1, begin + _WORD) for space in " \n"] if begin else []
@@ -435,7 +436,8 @@ def _log(
 ) -> tuple[Message, ...]:
     """Return head and tail of the log as a quote, and what the user said last.
 
-    Where there is no room for the quote, or for both, a note says that the turn is left out.
+    Where there is no room for the quote, or for both, a note says that the turn is left out: after
+    the question if it was answered, before one that is still to be.
     """
     log, turn = rendered(said.messages), said.turn
     short = previewed(said, messages, Limits(LEAST, LEAST, LEAST), count)
@@ -446,5 +448,5 @@ def _log(
         if count_messages(shown, count) <= limit:
             return shown
     gone = note(prompt("whole_turn_left_out", turn=turn, tokens=count(log)))
-    shown = wellformed([gone, *asked])
+    shown = wellformed([*asked, gone] if has_answer(messages) else [gone, *asked])
     return shown if count_messages(shown, count) <= limit else (gone,)

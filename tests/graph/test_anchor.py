@@ -1,5 +1,6 @@
 """The anchor through the graph: what users see, what is stored, and where it goes back to."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,24 @@ def test_the_block_is_kept_and_not_shown(tmp_path: Path) -> None:
     assert state["memory"]["anchor"] == FIRST
     assert answers(here, state) == [saying("Understood.", FIRST)]
     assert "raw_answers" not in state
+
+
+@pytest.mark.parametrize("budget", [2_400, 3_400, 4_500, 16_000])
+def test_a_block_as_long_as_the_model_is_told_is_not_cut(tmp_path: Path, budget: int) -> None:
+    """A small budget leaves it less room, and the instructions say so."""
+    said = "Ann has db-7.example:5432, Lenze MCS 14L32 with 16 kHz; Mr. Sobota comes at 14:00. "
+    here = talk(tmp_path, ["Yes."], settings=Settings(context_budget=budget))
+    here.say("Hello.")
+    (told,) = re.findall(r"at most (\d+) characters", here.model.sent[-1].messages[0].text)
+    fields = {"Goal": "Ship it.", "Context": (said * 20)[: int(told) - 60]}
+    here.model.answers = ["Yes.", saying("Noted.", fields), "Fine."]
+
+    here.say("Keep that, please.")
+    here.say("And now?")
+
+    last = here.model.sent[-1].text
+    assert fields["Context"].strip() in last
+    assert "cut to fit" not in last
 
 
 def test_the_next_call_gets_the_anchor_once(tmp_path: Path) -> None:

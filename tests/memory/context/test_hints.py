@@ -129,6 +129,23 @@ def test_a_hint_is_one_short_line(talk: Conversation) -> None:
     assert len(line) < 180
 
 
+def test_a_hint_begins_with_a_whole_word(talk: Conversation) -> None:
+    """Of a longer text it shows the end if that is what the message is about."""
+    talk.set(MOST_SUMMARIES=1)
+    told = "The kitchen was painted. " * 9 + "The certificate of the curtain is TK-0448."
+    talk.replies.append(EffortSummary(summary=told, keywords=["curtain"], importance=80))
+    talk.effort("fire-officer", LONG_ENOUGH)
+    talk.effort("other", LONG_ENOUGH)
+    for _ in range(3):
+        talk.turn("Right.")
+    talk.ask("What is the fire officer's curtain certificate?")
+
+    (line,) = lines(talk)
+    assert line.startswith("- fire-officer: …")
+    assert line.endswith("The certificate of the curtain is TK-0448.")
+    assert f" {line.partition('…')[2]}".startswith((" The ", " kitchen ", " was ", " painted. "))
+
+
 def test_hints_stand_before_the_question(talk: Conversation) -> None:
     """They say that what is stored may be related, quoted as data."""
     stored(talk)

@@ -138,6 +138,16 @@ def test_where_the_log_has_no_room_a_note_names_the_turn() -> None:
     assert [text(message) for message in least] == [gone]
 
 
+def test_what_was_left_out_stands_after_a_question_that_was_answered() -> None:
+    """What followed a question is not told before it."""
+    messages = [human("Which port?"), ai("It is 8443. " * 1_000)]
+
+    asked, gone = shortened(messages, 40)
+
+    assert text(asked) == "Which port?"
+    assert text(gone).startswith("[Memory: what was done in turn 7")
+
+
 def searched(call_id: str, *scores: float) -> list[Message]:
     """Return a search whose excerpts have these scores, of turns of these numbers and 40 words."""
     parts = [{"turn": int(score * 10), "excerpt": f"{score} " * 40} for score in scores]
