@@ -58,10 +58,14 @@ def incoming(messages: Sequence[Message], marks: Marks) -> Incoming:
 
     New is what follows the last archived message or, if neither that nor the question of its turn
     is among the messages, the last run of user messages. In an unfinished turn, new begins with
-    the first message after the accepted ones that the graph cannot have made.
+    the first message after the accepted ones that the graph cannot have made. An archived message
+    that stands before its question has an id of an earlier one, in whose place LangGraph put it.
     """
     place = {message.id: position for position, message in enumerate(messages) if message.id}
     after = place[marks.archived] + 1 if marks.archived in place else None
+    if after is not None and after <= place.get(marks.accepted, 0) and not marks.running:
+        gone = _first_foreign(messages, place[marks.accepted] + 1)
+        return Incoming(None, gone, gone)
     asked = question([message.kind for message in messages])
     foreign = None
     if marks.accepted in place:

@@ -1,6 +1,6 @@
 """The agent inside something larger: a parent graph, a chain, an application with its tools."""
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,6 +87,17 @@ def test_parent_graph_keeps_the_memory(tmp_path: Path) -> None:
     )
     assert state["memory"]["position"]["session"]["namespace"] == "agent"
     assert here.said(state) == ["one", "two"]
+
+
+def test_parent_graph_of_a_model_that_repeats_ids(tmp_path: Path) -> None:
+    """What LangGraph puts in the place of an old answer in the parent stays in its own turn."""
+    here = parent(tmp_path, [AIMessage(f"Answer {number}.", id="same") for number in range(8)])
+    for number in range(8):
+        state = here.say(f"Question {number}?")
+
+    said = [text(message) for record in here.records(state) for message in record.messages]
+    turns = [[f"Question {number}?", f"Answer {number}."] for number in range(8)]
+    assert said == [*chain.from_iterable(turns)]
 
 
 def test_parent_graph_forks(tmp_path: Path) -> None:
