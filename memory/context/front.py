@@ -160,7 +160,7 @@ def _memory(lines: Mapping[str, str], older: int) -> tuple[Message, ...]:
         for name, listed in named.items()
         if listed
     ]
-    missing = [prompt("older_efforts", efforts=older)] if older else []
+    missing = [prompt("other_efforts", efforts=older)] if older else []
     return tuple(map(note, [*said[:-1], "\n".join([*said[-1:], *missing])] if missing else said))
 
 

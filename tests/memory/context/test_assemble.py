@@ -190,7 +190,7 @@ def test_what_is_out_of_view_is_said(talk: Conversation) -> None:
     talk.ask("Which efforts?")
 
     assert texts(talk, "memory")[0].split("\n")[-1] == (
-        "[Memory: older efforts out of view, which search_efforts finds: 1.]"
+        "[Memory: other efforts out of view, which search_efforts finds: 1.]"
     )
     assert texts(talk, "turns")[-1] == (
         "[Memory: out of view and stored: turn 1. read_log reads them, "
