@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 
 from . import banners
@@ -29,6 +29,7 @@ _READ = 4_000
 """Characters at both ends of a text that are read: the middle of a longer one is pasted."""
 
 
+@lru_cache(maxsize=4)  # a message is asked for hints, and then for references
 def mentionable(text: str) -> frozenset[str]:
     """Return the ids that a text would mention: its runs of whole words, joined by hyphens.
 
