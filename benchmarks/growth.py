@@ -3,7 +3,7 @@
 python benchmarks/growth.py --out results 100 1000 5000 10000 20000
 
 One agent holds the conversation, with a search every tenth turn; the model answers from a list. A
-row is one of the lengths that are asked for: the median CPU time of the 100 turns before it, "of
+row is one of the lengths that are asked for: the median CPU time of the 100 turns around it, "of
 the first" as a ratio to the first row, the memory of the process after them, the bytes of the
 archive per turn, and how long it takes then to open the session anew: its archive, its state and
 its context.
@@ -31,7 +31,8 @@ from talks import TalkingModel, Turn, day
 from ebbtide import DiskArchive, commands
 
 _SEARCH_EVERY = 10
-_SPAN = 100
+_AROUND = 50
+"""Turns before and after a length: the first turns, which have all in view, are none of them."""
 
 
 def talk() -> Iterator[Turn]:
@@ -61,23 +62,23 @@ def held(lengths: list[int], folder: Path) -> Iterator[dict[str, Any]]:
         saver.setup()
         model = TalkingModel().watched(lambda *_: None)
         agent = ours(archive)(model, saver, folder)
-        for number, turn in enumerate(islice(talk(), max(lengths)), 1):
+        for number, turn in enumerate(islice(talk(), max(lengths) + _AROUND), 1):
             model.begin(turn, {*MEMORY_TOOLS, "search_efforts"})
             cpu.append(_cpu(lambda turn=turn: agent.invoke(_said(turn), CONFIG)))
-            if number not in lengths:
+            if number - _AROUND not in lengths:
                 continue
             gc.collect()
-            now = 1_000 * median(cpu[-_SPAN:])
+            now = 1_000 * median(cpu[-2 * _AROUND :])
             first = first or now
             yield {
-                "turns": number,
+                "turns": number - _AROUND,
                 "CPU ms": round(now, 1),
                 "of the first": round(now / first, 2),
                 "memory MB": round(process.memory_info().rss / 1e6, 1),
                 "archive bytes a turn": _bytes(folder / "archive") // number,
                 "opening ms": round(opened(folder), 1),
             }
-            print(f"{number:,} turns", flush=True)
+            print(f"{number - _AROUND:,} turns", flush=True)
 
 
 def _cpu(do: Callable[[], Any]) -> float:
