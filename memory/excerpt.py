@@ -83,3 +83,27 @@ def _last(spans: Sequence[tuple[int, int]], first: int) -> int:
     while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _LONGEST:
         last += 1
     return last
+
+
+_WORD = 40
+"""Characters by which a cut may be moved so that it cuts no word in two."""
+
+
+def word_end(said: str, end: int) -> int:
+    """Return where the last whole word ends before a position, itself if no space is near.
+
+    >>> word_end("one two three", 9), word_end("one two three", 7)
+    (7, 7)
+    """
+    space = max(said.rfind(space, max(0, end - _WORD), end + 1) for space in " \n")
+    return space if space > 0 else end
+
+
+def word_begin(said: str, begin: int) -> int:
+    """Return where the next whole word begins, the position itself if no space is near.
+
+    >>> word_begin("one two three", 5), word_begin("one two three", 8)
+    (8, 8)
+    """
+    near = [said.find(space, begin - 1, begin + _WORD) for space in " \n"] if begin else []
+    return min((at + 1 for at in near if at >= 0), default=begin)

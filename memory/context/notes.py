@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from ...prompts.loader import text as prompt
 from ..archive.protocol import Pointing
 from ..efforts import one_line
-from ..excerpt import best_piece
+from ..excerpt import best_piece, word_begin
 from ..keywords import KeywordCache, about
 from ..messages import text
 from ..record import Record
@@ -18,7 +18,6 @@ from ..references import keywords_of, mentionable, mentions, own_words, statemen
 from ..running_turn import RunningTurn
 from ..terms import asked, content, long_enough, telling
 from ..view import View
-from .shortening import word_begin
 from .timeline import Timeline
 
 _OVERLAP = 3

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...prompts.loader import text as prompt
 from ..efforts import one_line
+from ..excerpt import word_begin, word_end
 from ..messages import Message, calls, fenced, reworded
 from ..messages import answered as has_answer
 from ..messages import text as text_of
@@ -31,9 +32,6 @@ from ..wellformed import note, quote_within, wellformed
 
 _HEAD_SHARE = 0.7
 """What the head of a preview has: most texts say first what they are about."""
-
-_WORD = 40
-"""Characters by which a cut may be moved so that it cuts no word in two."""
 
 _LEAVING = frozenset({"concluded", "paused"})
 """What a tool says that leaves no effort active."""
@@ -77,32 +75,12 @@ def preview(said: str, limit: int, turn: int, offset: int, count: TokenCounter) 
     if whole <= limit:
         return said
     first = max(1, int(limit * _HEAD_SHARE))
-    end = _word_end(said, fit(said, first, count))
+    end = word_end(said, fit(said, first, count))
     begin = max(end, fit_end(said, limit - first, count)) if limit > first else len(said)
     begin = word_begin(said, begin)
     left = max(1, whole - count(said[:end]) - count(said[begin:]))
     pointer = prompt("left_out", tokens=left, turn=turn, offset=offset + end)
     return f"{said[:end]}\n{pointer}\n{said[begin:]}".rstrip("\n")
-
-
-def _word_end(said: str, end: int) -> int:
-    """Return where the last whole word ends before a position, itself if no space is near.
-
-    >>> _word_end("one two three", 9), _word_end("one two three", 7)
-    (7, 7)
-    """
-    space = max(said.rfind(space, max(0, end - _WORD), end + 1) for space in " \n")
-    return space if space > 0 else end
-
-
-def word_begin(said: str, begin: int) -> int:
-    """Return where the next whole word begins, the position itself if no space is near.
-
-    >>> word_begin("one two three", 5), word_begin("one two three", 8)
-    (8, 8)
-    """
-    near = [said.find(space, begin - 1, begin + _WORD) for space in " \n"] if begin else []
-    return min((at + 1 for at in near if at >= 0), default=begin)
 
 
 def previewed(
