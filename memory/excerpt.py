@@ -13,6 +13,9 @@ _BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \
 _LONGEST = 400
 """Characters of an excerpt, about 100 tokens."""
 
+_WORD = 40
+"""Characters by which a cut may be moved so that it cuts no word in two."""
+
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
@@ -83,10 +86,6 @@ def _last(spans: Sequence[tuple[int, int]], first: int) -> int:
     while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _LONGEST:
         last += 1
     return last
-
-
-_WORD = 40
-"""Characters by which a cut may be moved so that it cuts no word in two."""
 
 
 def word_end(said: str, end: int) -> int:

@@ -48,9 +48,8 @@ def pointing(seen: Lineage, of: Session, message: str) -> Pointing:
     spoken, headings = having(seen.connection, of.owner, within, *everywhere)
     told = [term for term in wanted if max(len(spoken[term]), len(headings[term])) < most]
     rare = rarest(of.turns, told, spoken, headings)
-    unknown = [term for term in told if not spoken[term] and not headings[term]]
     if not rare:
-        return Pointing(dict.fromkeys(unknown, 1.0), {})
+        return Pointing({}, {})
     by_turns = spoken_in([spoken[term] for term in rare]).turns()
     by_headings = spoken_in([headings[term] for term in rare])
     at_turns = _strongest(rare, *by_turns)
@@ -63,6 +62,7 @@ def pointing(seen: Lineage, of: Session, message: str) -> Pointing:
             terms = frozenset((at_headings if row.what == "change" else at_turns)[row.id])
             for name in _names(row):
                 said_by.setdefault(name, []).append(terms)
+    unknown = [term for term in told if not spoken[term] and not headings[term]]
     return Pointing({**rare, **dict.fromkeys(unknown, rarity(max(of.turns, 1), 1))}, said_by)
 
 
