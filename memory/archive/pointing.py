@@ -19,10 +19,11 @@ from .protocol import Pointing
 from .query import TERMS, Ids, rarest, spoken_in, strongest
 from .schema import changes, headed, passages_of, said, turns
 
-TELLING = 500
+TELLING = 100
 """Passages, or headings, that say a term at most if it is to tell what a message points at.
 
-Without a bound the time that a message takes would grow with the session.
+Without a bound the time that a message takes would grow with the session. Of questions to long
+conversations 42.6 % have a right hint; with 500, for which five times as much is read, 43.5 %.
 """
 
 _BEST = 100

@@ -29,7 +29,7 @@ _ONE = 0.5
 _ALL = 0.7
 """The share of it that all of an effort's turns and headings say at least.
 
-Of questions to long conversations 44 % have a hint that is right, and 0.3 % of those to another one
+Of questions to long conversations 43 % have a hint that is right, and 0.3 % of those to another one
 have any; with six tenths 46 and 1 %.
 """
 
