@@ -32,13 +32,17 @@ _OWN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of the prompt; `effort` and `turn` say which log or summary it stands in."""
+    """One sentence of the prompt; `effort` and `turn` say which log or summary it stands in.
+
+    `own` tells that the line in which it stands is the offline model's about something elsewhere.
+    """
 
     text: str
     speaker: str
     effort: str = ""
     turn: str = ""
     source: str = ""
+    own: bool = False
 
     @property
     def where(self) -> str:
@@ -62,11 +66,6 @@ class Efforts:
 def is_memory(message: BaseMessage) -> bool:
     """Tell whether the memory wrote this message."""
     return isinstance(message, HumanMessage) and message.name == MEMORY
-
-
-def is_own(sentence: Sentence) -> bool:
-    """Tell whether the offline model itself said this about something that stands elsewhere."""
-    return sentence.speaker == "assistant" and bool(_OWN.match(sentence.text))
 
 
 def memory_result(message: ToolMessage) -> Mapping[str, Any] | None:
@@ -174,8 +173,11 @@ def _plain(line: str, outside: Sentence) -> Sentence:
 
 
 def _each(place: Sentence) -> Iterator[Sentence]:
+    """Yield the sentences of a line; a list of what was found has sentences of others in it."""
+    own = False
     for part in split(place.text):
-        yield replace(place, text=part)
+        own = own or (place.speaker == "assistant" and bool(_OWN.match(part)))
+        yield replace(place, text=part, own=own)
 
 
 def _of_result(message: ToolMessage) -> Iterator[Sentence]:

@@ -19,7 +19,6 @@ from .prompt import (
     Sentence,
     efforts,
     is_memory,
-    is_own,
     memory_result,
     sentences,
     split,
@@ -166,7 +165,7 @@ def _quotable(sentence: Sentence) -> bool:
     if is_question(sentence.text) or len(_terms(sentence.text)) < _FEWEST:
         return False
     if sentence.speaker == "assistant":
-        return not is_own(sentence)
+        return not sentence.own
     return sentence.speaker != "user" or not is_request(sentence.text)
 
 

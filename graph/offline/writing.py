@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from ...memory.compression.core import kind_of
 from ...memory.salience import Kind
 from ...memory.terms import is_question, terms, words
-from .prompt import Sentence, is_own, sentences, split
+from .prompt import Sentence, sentences, split
 from .requests import is_request
 
 _DECISION = re.compile(
@@ -142,7 +142,7 @@ def filled(schema: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, An
 
 def _picked(found: Sequence[Sentence]) -> Iterator[dict[str, Any]]:
     for one in found:
-        if not one.turn or is_own(one) or is_question(one.text) or is_request(one.text):
+        if not one.turn or one.own or is_question(one.text) or is_request(one.text):
             continue
         kind = Kind.OUTPUT if one.speaker == "tool" else kind_of(one.text) or Kind.FACT
         if signals(one.text) or kind not in {Kind.OUTPUT, Kind.FACT}:
@@ -153,7 +153,7 @@ def _said_by_others(spoken: Iterable[Sentence]) -> Iterator[Sentence]:
     """Yield what tools and the offline model itself did not say; its answers repeat other text."""
     own = False
     for sentence in spoken:
-        own = is_own(sentence) or (own and sentence.speaker == "assistant")
+        own = sentence.own or (own and sentence.speaker == "assistant")
         if not own and sentence.speaker != "tool":
             yield sentence
 

@@ -585,6 +585,22 @@ def test_an_effort_that_left_is_found_and_tells(tmp_path: Path) -> None:
     assert said[-1].startswith("The search found nothing.")
 
 
+def test_what_was_told_of_a_search_is_no_answer() -> None:
+    """A list of what was found once is not quoted later, not even a sentence in its middle."""
+    told = (
+        "Found flow: Users were logged out. The interceptor fixes it.; perf: The cache was empty."
+    )
+    before = [HumanMessage("What of the flows?"), AIMessage(told)]
+    note = "[Memory: concluded efforts.]\n- perf: The start was slow. The cache was never filled."
+    question = HumanMessage("Which fix did the cache of the perf get?")
+
+    alone = OfflineModel().invoke([*before, question])
+    beside = OfflineModel().invoke([HumanMessage(note, name="ebbtide"), *before, question])
+
+    assert alone.text.startswith("I do not find an answer")
+    assert beside.text == 'From the summary of perf: "The cache was never filled."'
+
+
 def test_found_text_answers() -> None:
     """After a search the answer quotes what was found."""
     found = {"id": "cache", "summary": "Done.", "excerpt": "We cache pages in Redis.", "turn": 7}
