@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.query import RAREST
 from ebbtide.memory.record import Group, Owner, Tip
 from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
 
@@ -126,6 +127,28 @@ def test_a_query_is_no_expression(archive: Archive, query: str) -> None:
     assert {"auth-bug"} >= {*search(archive, tip, query)}
 
 
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("'; -- axios", ["auth-bug"]),
+        ("\x00axios\\ %_", ["auth-bug"]),
+        ("🙂 axios 🙂", ["auth-bug"]),
+        ("axios 登录", ["auth-bug", "登录"]),
+        ("axios " * 10_000, ["auth-bug"]),
+        (" ".join(f"word{number}" for number in range(10_000)), []),
+        ("x" * 100_000, []),
+        ("🙂", []),
+    ],
+)
+def test_odd_queries_are_answered(archive: Archive, query: str, found: list[str]) -> None:
+    """Signs say nothing, scripts may be mixed, and ten thousand words are no error."""
+    tip = populate(archive)
+
+    assert sorted(map(str, search(archive, tip, query))) == found
+    assert archive.search_sessions(OWNER, query, 5) == ()
+    assert len(archive.pointing(OWNER, tip, query).rare) <= RAREST
+
+
 def test_an_empty_session_has_nothing(archive: Archive) -> None:
     """Without a session, and without efforts, nothing is found."""
     tip = commit_all(archive, [])
@@ -244,23 +267,42 @@ def test_the_rare_words_of_a_long_text_count(archive: Archive) -> None:
     assert "zoo" in search(archive, tip, f"{common} zebra")
 
 
-@pytest.mark.parametrize("query", ["auth fix", "What was the fix for the auth thing?"])
-def test_questions_asked_in_vain_hide_nothing(archive: Archive, query: str) -> None:
-    """However often something was asked, and beside work alike, its effort still comes first."""
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("auth fix", ["auth-bug"]),
+        ("What was the fix for the auth thing?", ["auth-bug"]),
+        ("refresh token", ["auth-bug"]),
+        ("401 error", ["auth-bug"]),
+        ("capital of France", ["rapid-import"]),
+        ("recipe for pancakes", []),
+    ],
+)
+@pytest.mark.parametrize("vain", ["I do not find an answer.", 'Nothing is known of "{}".'])
+def test_questions_asked_in_vain_hide_nothing(
+    archive: Archive, query: str, found: list[str], vain: str
+) -> None:
+    """However often something was asked, and beside work alike, its effort still comes first.
+
+    So it does where each answer repeats the question. Who asks for something else does not get it,
+    and what nobody spoke of is not found.
+    """
     tip = populate(archive)
     perf = effort(19, "perf-fix", "Fixed the slow start: the cache was never filled.")
     said = [
         "What was the fix for the auth thing?",
         "The auth fix and the perf fix?",
         "Find what we said about the auth fix.",
+        "Which refresh token was it?",
+        "And the 401 error?",
     ] * 8
-    vain = [
-        Group(at, (human(text), answer("I do not find an answer.")), "2026-01-02T00:00:00Z")
+    asked = [
+        Group(at, (human(text), answer(vain.format(text))), "2026-01-02T00:00:00Z")
         for at, text in enumerate(said, 21)
     ]
-    tip = commit_all(archive, [*perf, *vain], tip)
+    tip = commit_all(archive, [*perf, *asked], tip)
 
-    assert search(archive, tip, query)[:1] == ["auth-bug"]
+    assert search(archive, tip, query)[:1] == found
 
 
 @pytest.mark.parametrize("asked", ["auth?", "auth", "tell me about the auth"])
