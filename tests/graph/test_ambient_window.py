@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ebbtide import Settings
-from tests.graph.journeys import play, trains
+from tests.doubles import call
+from tests.graph.journeys import Turn, play, trains
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,15 @@ def test_the_window_in_each_turn(tmp_path: Path, settings: Settings, sent: list[
     afters = play(tmp_path, trains(26), settings=settings)
 
     assert [after.ambient_sent for after in afters] == sent
+
+
+def test_a_group_counts_as_one(tmp_path: Path) -> None:
+    """However many messages of tools a turn holds, the window has as many turns, each whole."""
+    asked = (call("effort_status"), call("effort_status"), "Done.")
+    turns = [Turn(f"# And train {number}?", asked) for number in range(6)]
+    settings = Settings(ambient_window=3, rebuild="every-turn")
+
+    afters = play(tmp_path, [*turns, *trains(1)], settings=settings)
+
+    assert [after.ambient_sent for after in afters] == [0, 1, 2, 3, 3, 3, 3]
+    assert sum(message.type == "tool" for message in afters[-1].sent) == 3 * 2
