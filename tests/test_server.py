@@ -43,6 +43,25 @@ async def who(authorization: str | None) -> str:
     return authorization
 """
 _TIMEOUT = 60.0
+# The server in memory looks every half second for a run that waits: with some 60 runs, a minute.
+SOON = """
+import asyncio
+
+from langgraph_cli.cli import cli
+from langgraph_runtime_inmem import ops
+
+following = ops.Runs.next
+
+
+async def soon(wait, limit=1):
+    await asyncio.sleep(0.02 if wait else 0)
+    async for run in following(False, limit):
+        yield run
+
+
+ops.Runs.next = soon
+cli()
+"""
 
 
 def free_port() -> int:
@@ -60,7 +79,7 @@ def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> 
             if httpx.get(f"{url}/ok").is_success:
                 return
         except httpx.TransportError:
-            time.sleep(0.1)
+            time.sleep(0.02)
     raise AssertionError(f"the server did not start:\n{log.read_text('utf-8')}")
 
 
@@ -80,7 +99,7 @@ def served(folder: Path, config: Path) -> Iterator[str]:
     options = ["--no-browser", "--no-reload", "--port", str(port), "--config", str(config)]
     with log.open("wb") as written:
         server = subprocess.Popen(
-            [sys.executable, "-m", "langgraph_cli", "dev", *options],
+            [sys.executable, "-c", SOON, "dev", *options],
             cwd=folder,
             env={**kept, **QUIET},
             stdout=written,
