@@ -19,6 +19,8 @@ QUICK := tests/nodes tests/prompts tests/graph/test_turn_loop.py tests/graph/tes
   tests/graph/test_middleware.py tests/graph/test_embedding.py \
   tests/graph/test_search.py tests/graph/test_config.py tests/cli/test_main.py \
   tests/cli/test_screen.py tests/cli/test_chat_commands.py tests/memory/test_ranking.py
+# What waits in the tests is most often a disk that syncs: if there is room, their files are in memory.
+MEMORY := $(shell df -k /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 TOOLS := '^(pytest|hypothesis|blockbuster|httpx|psycopg|psutil|redis|pixeltable)'
 # In the order of the folders the short files come last, so that no core waits for the others.
 WORKERS ?= --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
@@ -39,7 +41,7 @@ demo: $(VENV)/run ## run the demonstration
 	@$(BIN)/ebbtide demo $(ARGS)
 
 test: $(VENV)/dev ## run the tests (ARGS="-k name" chooses)
-	@$(BIN)/python -m pytest $(WORKERS) $(COV) $(ARGS)
+	@$(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest $(WORKERS) $(COV) $(ARGS)
 
 check: $(VENV)/dev ## run the static checks
 	@$(BIN)/ruff check
