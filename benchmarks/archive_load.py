@@ -38,8 +38,12 @@ from ebbtide.memory.record import Owner
 
 PROMPT = "You are a helpful assistant."
 OURS, PLAIN = "ebbtide", "create_agent"
+BEHIND = [create_memory_agent.__module__, SqlArchive.__module__]
 LIMIT = 100
 """Steps of one turn at most."""
+
+PRELOADED = ["langchain.agents", "langgraph.checkpoint.postgres", *BEHIND]
+"""Imported once, and not by each process; what `ebbtide` exports it imports when it is used."""
 
 _NUMBER = re.compile(r"uestion (\d+):")
 
@@ -150,7 +154,7 @@ def config(thread: str) -> dict[str, Any]:
 def together(loads: Sequence[Load]) -> float:
     """Work in a process for each; kill the first half-way, and resume. Return the seconds."""
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["ebbtide", "langchain.agents"])  # imported once, not by each
+    server.set_forkserver_preload(PRELOADED)
     begun = time.perf_counter()
     processes = [server.Process(target=work, args=(load,)) for load in loads]
     for process in processes:

@@ -2,8 +2,11 @@
 
 import os
 from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 
+import httpx._config
+import httpx._transports.default
 import hypothesis
 import pytest
 
@@ -29,6 +32,15 @@ def _clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in [*SECRETS, *(name for name in os.environ if name.startswith("EBBTIDE_"))]:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _authorities_read_once() -> Iterator[None]:
+    """Let all clients have one list of certificates: to read it takes each of them 30 ms."""
+    with pytest.MonkeyPatch.context() as patch:
+        once = cache(httpx._config.create_ssl_context)
+        patch.setattr(httpx._transports.default, "create_ssl_context", once)
+        yield
 
 
 @pytest.fixture

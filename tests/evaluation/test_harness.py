@@ -4,6 +4,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import pytest
 
@@ -18,25 +19,45 @@ from tests.openai_server import Answer, Body, Fail, OpenAIServer, Say
 PEERS = {"langmem": "langmem", "deepagents": "deepagents"}
 ASKING = ("selective-salience", "ebbtide", "summarization-middleware", *PEERS)
 POINTS = {name: len(read_template(name).points) for name in shipped()}
+SHORT = ["test-simple", "test-edge-cases", "coding-session", "research-synthesis-001"]
 SIMPLE = ("--template", "test-simple", *MODEL)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what peers import
 
 
-def strategy(name: str) -> object:
-    """Return a strategy as a parameter that is skipped if it is not installed."""
+def strategy(name: str, *more: Any) -> object:
+    """Return a strategy as a parameter that is skipped if it is not installed.
+
+    What follows it are marks, and other parameters.
+    """
     missing = name in PEERS and find_spec(PEERS[name]) is None
     mark = pytest.mark.skipif(missing, reason="pip install 'ebbtide[bench]'")
-    return pytest.param(name, marks=mark)
+    marks = [one for one in more if isinstance(one, pytest.MarkDecorator)]
+    return pytest.param(name, *(one for one in more if one not in marks), marks=[mark, *marks])
 
 
-@pytest.mark.parametrize("name", [strategy(name) for name in STRATEGIES])
-def test_every_strategy_on_every_template(tmp_path: Path, server: OpenAIServer, name: str) -> None:
-    """Each strategy goes through each template without an error, and is scored at each point."""
-    done = evaluated(tmp_path, "--strategy", name, *MODEL)
+@pytest.mark.parametrize(
+    ("name", "templates"),
+    [
+        ("ebbtide", [*POINTS]),
+        *(strategy(name, SHORT) for name in STRATEGIES if name != "ebbtide"),
+        *(strategy(name, [*POINTS], pytest.mark.soak) for name in STRATEGIES if name != "ebbtide"),
+    ],
+)
+def test_every_strategy_on_every_template(
+    tmp_path: Path, server: OpenAIServer, name: str, templates: list[str]
+) -> None:
+    """Each strategy goes through each template without an error, and is scored at each point.
+
+    All but the memory's own go through the long ones in the soak alone.
+    """
+    chosen = [option for one in templates for option in ("--template", one)]
+    done = evaluated(tmp_path, "--strategy", name, *chosen, *MODEL)
     found = trials(tmp_path)
 
     assert done.exit_code == 0, done.output
-    assert {one.template: len(one.points) for one in found} == POINTS
+    assert {one.template: len(one.points) for one in found} == {
+        one: POINTS[one] for one in templates
+    }
     assert {one.errors for one in found} == {()}
     assert {point.goal_coherence for one in found for point in one.points} == {0.75}
     assert {point.drift for one in found for point in one.points} == {0.0}

@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import ndiff
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 
 from tests.conftest import SECRETS
 from tests.databases import Database, Server
-from tests.processes import ROOT
+from tests.processes import ROOT, begun
 from tests.test_server import free_port
 
 FOLDER = ROOT / "examples" / "fastapi_app"
@@ -66,29 +65,29 @@ def running(module: str, database: Database, log: Path) -> Iterator[Chat]:
     port = free_port()
     kept = {name: value for name, value in os.environ.items() if name not in SECRETS}
     options = ["--app-dir", str(FOLDER), "--port", str(port), f"{module}:app"]
-    with log.open("wb") as written, httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", *options],
-            env={**kept, "DATABASE_URL": database.uri},
-            stdout=written,
-            stderr=subprocess.STDOUT,
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        server = begun(
+            ["-m", "uvicorn", *options],
+            Path.cwd(),
+            {**kept, "DATABASE_URL": database.uri},
+            [os.devnull, os.devnull, str(log)],
         )
         try:
             _wait(client, server, log)
             yield Chat(client, database)
         finally:
             server.terminate()
-            server.wait(_TIMEOUT)
+            server.join(_TIMEOUT)
 
 
-def _wait(client: httpx.Client, server: subprocess.Popen[bytes], log: Path) -> None:
+def _wait(client: httpx.Client, server: BaseProcess, log: Path) -> None:
     end = time.monotonic() + _TIMEOUT
-    while time.monotonic() < end and server.poll() is None:
+    while time.monotonic() < end and server.is_alive():
         try:
             if client.get("/openapi.json").is_success:
                 return
         except httpx.TransportError:
-            time.sleep(0.1)
+            time.sleep(0.02)
     raise AssertionError(f"the server did not start:\n{log.read_text('utf-8')}")
 
 

@@ -18,7 +18,7 @@ from tests.memory.turns import concluded, turn
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 USER = "ann"
 WRITERS = 8
-ROUNDS = 12
+ROUNDS = 8
 SHARED = ("shared/1", "shared/2")
 CROWD = 20
 

@@ -1,11 +1,14 @@
 """A process that dies in the commit of a turn leaves it whole or not begun; done again it is once.
 
-It dies at each statement, those that open the database and the COMMIT included, and right after;
-on PostgreSQL before a statement is sent, and when it was sent and nobody heard the answer.
+It dies at statements, in the soak at each, those that open the database and the COMMIT included,
+and right after; on PostgreSQL before a statement is sent, and when it was sent and nobody heard
+the answer.
 """
 
 import os
 import signal
+
+import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Group, Tip
@@ -47,13 +50,14 @@ def kept(archive: SqlArchive, tip: Tip) -> tuple[object, ...]:
     )
 
 
-def numbers(place: Place, total: int) -> list[int]:
-    """Return at which operations it is killed: on PostgreSQL some, and all about the COMMIT."""
+def numbers(total: int, step: int) -> list[int]:
+    """Return at which operations it is killed: each so many, and all about the COMMIT."""
     every = [*range(1, total + 1)]
-    return sorted({*every[::9], *every[-8:]}) if place.uri else every
+    return sorted({*every[::step], *every[-8:]})
 
 
-def test_killed_in_the_commit_of_a_turn(place: Place) -> None:
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
+def test_killed_in_the_commit_of_a_turn(place: Place, step: int) -> None:
     """All of the turn is there or nothing, and the same turn committed again stands once."""
     first: Group = turn(1, "hello", ["a"], [opened("a")])
     with place.archive() as archive:
@@ -66,7 +70,7 @@ def test_killed_in_the_commit_of_a_turn(place: Place) -> None:
         after = kept(archive, tip)
 
     states = []
-    for number in numbers(place, 1_000_000 - counted.left):
+    for number in numbers(1_000_000 - counted.left, step):
         one = place.copy()
         killed(one, tip, number)
         with one.archive() as archive:

@@ -30,7 +30,7 @@ from tests.graph.long_effort import (
 from tests.graph.planted import GONE, HOLDING, REVISED, plan
 
 
-@pytest.mark.parametrize("turns", [150, pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("turns", [100, pytest.param(300, marks=pytest.mark.soak)])
 def test_many_turns_stay_in_budget_and_keep_what_holds(tmp_path: Path, turns: int) -> None:
     """All planted constraints, decisions and newest numbers stand verbatim; old numbers do not."""
     here = compressing(tmp_path, settings=Settings(context_budget=16_000))

@@ -173,7 +173,7 @@ def test_many_tiny_messages_count_what_is_billed(server: OpenAIServer, seed: int
 @pytest.mark.parametrize("piece", [piece for piece in PIECES if piece.strip()])
 def test_a_huge_message_is_at_most_one_percent_too_high(server: OpenAIServer, piece: str) -> None:
     """Over 200,000 characters a text is counted in slices, which may cost a little."""
-    messages: list[BaseMessage] = [HumanMessage(piece * (450_000 // len(piece)))]
+    messages: list[BaseMessage] = [HumanMessage(piece * (250_000 // len(piece)))]
 
     billed = bill(model(server).invoke(messages))
 
