@@ -86,6 +86,17 @@ def test_the_context_falls_by_the_quoted_log(run: list[After], row: int) -> None
     assert run[row].tokens["expanded"] == 0
 
 
+def test_the_context_moves_by_nothing_but_the_log_and_what_is_said(run: list[After]) -> None:
+    """Beside the turns the context falls by the log at the collapse, and rises by it again."""
+    totals = [after.state["memory"]["context_report"]["total"] for after in run]
+    said = [after.tokens["turns"] + after.tokens["turn"] for after in run]
+    log, front = run[1].tokens["expanded"], totals[0] - said[0]
+
+    beside = [total - turns - front for total, turns in zip(totals, said, strict=True)]
+
+    assert beside == [0, log, log, log, log, log, 0, log]
+
+
 def test_the_other_effort_is_as_it_was(run: list[After]) -> None:
     """The effort that nobody mentioned has its summary, and the counter of its conclusion."""
     assert {after.state["memory"]["summaries"]["css"] for after in run} == {4}
