@@ -2,13 +2,11 @@
 
 import json
 import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,6 +21,7 @@ from ebbtide import DiskArchive
 from ebbtide.graph.server import app
 from ebbtide.memory.settings import Settings
 from tests.conftest import SECRETS
+from tests.processes import begun
 
 CONFIG = Path(__file__).parents[1] / "langgraph.json"
 QUIET = {
@@ -71,10 +70,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until_healthy(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until_healthy(url: str, server: BaseProcess, log: Path) -> None:
     """Wait for the server to answer; raise with its log if it does not."""
     end = time.monotonic() + _TIMEOUT
-    while time.monotonic() < end and server.poll() is None:
+    while time.monotonic() < end and server.is_alive():
         try:
             if httpx.get(f"{url}/ok").is_success:
                 return
@@ -97,21 +96,14 @@ def served(folder: Path, config: Path) -> Iterator[str]:
     kept = {name: value for name, value in os.environ.items() if name not in SECRETS}
     kept = {name: value for name, value in kept.items() if not name.startswith("EBBTIDE_")}
     options = ["--no-browser", "--no-reload", "--port", str(port), "--config", str(config)]
-    with log.open("wb") as written:
-        server = subprocess.Popen(
-            [sys.executable, "-c", SOON, "dev", *options],
-            cwd=folder,
-            env={**kept, **QUIET},
-            stdout=written,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    streams = [os.devnull, os.devnull, str(log)]
+    server = begun(["-c", SOON, "dev", *options], folder, {**kept, **QUIET}, streams)
     try:
         wait_until_healthy(url, server, log)
         yield url
     finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
+        server.kill()
+        server.join()
 
 
 @pytest.fixture(scope="module")

@@ -146,10 +146,10 @@ def test_every_division_of_a_block_begun_and_ended_twice(tmp_path: Path) -> None
 
 
 async def test_every_division_async(tmp_path: Path) -> None:
-    """The same holds asynchronously."""
+    """The same holds asynchronously, where every second division is tried."""
     here = dividing(tmp_path)
 
-    for at in range(len(SAID) + 1):
+    for at in range(0, len(SAID) + 1, 2):
         found = await here.astreamed(pieces(SAID[:at], SAID[at:]))
 
         assert (at, said(found)) == (at, SHOWN)
