@@ -317,3 +317,11 @@ def test_equals_have_an_order(archive: Archive) -> None:
 
     assert found(archive, "interceptor") == [f"t{at}/auth-bug" for at in (6, 5, 4, 3)]
     assert [one.owner.thread for one in listed] == ["t6", "t5", "t4", "t3"]
+
+
+def test_what_says_too_little_of_a_query_is_not_found(archive: Archive) -> None:
+    """One of its words is enough of a short query, not of one whose other words nobody says."""
+    work(archive, OTHER, "auth-bug", SUMMARY)
+
+    assert found(archive, "the token") == ["t2/auth-bug"]
+    assert found(archive, "a token for the carousel of the village fair") == []
