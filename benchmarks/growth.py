@@ -3,18 +3,18 @@
 python benchmarks/growth.py --out results 100 1000 5000 10000 20000
 
 One agent holds the conversation, with a search every tenth turn; the model answers from a list. A
-row is one of the lengths that are asked for: the median CPU time of the 100 turns around it, "of
-the first" as a ratio to the first row, the memory of the process after them, the bytes of the
-archive per turn, and how long it takes then to open the session anew: its archive, its state and
-its context.
+row is one of the lengths asked for: the median CPU time of the 100 turns around it; that of
+turns 51-150 of another session, held in between, so that both have the same machine; the ratio; the
+memory of the process after them, the bytes of the archive per turn, and how long it takes then to
+open the session anew: its archive, its state and its context.
 """
 
 import argparse
 import gc
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -31,13 +31,37 @@ from talks import TalkingModel, Turn, day
 from ebbtide import DiskArchive, commands
 
 _SEARCH_EVERY = 10
-_AROUND = 50
-"""Turns before and after a length: the first turns, which have all in view, are none of them."""
 
 
-def talk() -> Iterator[Turn]:
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A conversation that is held: an agent, what its model is told, and the turns to come."""
+
+    agent: Any
+    model: TalkingModel
+    turns: Iterator[Turn]
+
+    def go_on(self) -> float:
+        """Hold the next turn, and return the seconds of CPU that it took."""
+        turn = next(self.turns)
+        self.model.begin(turn, {*MEMORY_TOOLS, "search_efforts"})
+        begun = time.process_time()
+        self.agent.invoke({"messages": [("user", turn.question)]}, CONFIG)
+        return time.process_time() - begun
+
+
+@contextmanager
+def holding(folder: Path, seed: str) -> Iterator[Held]:
+    """Yield a new conversation, kept in a folder."""
+    with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
+        saver.setup()
+        model = TalkingModel().watched(lambda *_: None)
+        yield Held(ours(archive)(model, saver, folder), model, talk(seed))
+
+
+def talk(seed: str) -> Iterator[Turn]:
     """Yield the conversation, with a search for words of its question every tenth turn."""
-    for number, turn in enumerate(day(1 << 20), 1):
+    for number, turn in enumerate(day(1 << 20, seed), 1):
         if number % _SEARCH_EVERY:
             yield turn
             continue
@@ -55,40 +79,30 @@ def opened(folder: Path) -> float:
     return (time.perf_counter() - begun) * 1_000
 
 
-def held(lengths: list[int], folder: Path) -> Iterator[dict[str, Any]]:
+def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str, Any]]:
     """Hold the conversation, and yield a row at each of the lengths."""
-    first, cpu, process = 0.0, [], psutil.Process()
-    with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
-        saver.setup()
-        model = TalkingModel().watched(lambda *_: None)
-        agent = ours(archive)(model, saver, folder)
-        for number, turn in enumerate(islice(talk(), max(lengths) + _AROUND), 1):
-            model.begin(turn, {*MEMORY_TOOLS, "search_efforts"})
-            cpu.append(_cpu(lambda turn=turn: agent.invoke(_said(turn), CONFIG)))
-            if number - _AROUND not in lengths:
-                continue
+    done, process = 0, psutil.Process()
+    with holding(folder, "day") as old:
+        for length in lengths:
+            for _ in range(length - around - done):
+                old.go_on()
+            with TemporaryDirectory() as beside, holding(Path(beside), f"day {length}") as young:
+                for _ in range(around):  # the first have all in view
+                    young.go_on()
+                both = [(old.go_on(), young.go_on()) for _ in range(2 * around)]
+            done = length + around
             gc.collect()
-            now = 1_000 * median(cpu[-2 * _AROUND :])
-            first = first or now
+            now, first = (1_000 * median(each) for each in zip(*both, strict=True))
             yield {
-                "turns": number - _AROUND,
+                "turns": length,
                 "CPU ms": round(now, 1),
-                "of the first": round(now / first, 2),
+                "turns 51-150 beside it": round(first, 1),
+                "ratio": round(now / first, 2),
                 "memory MB": round(process.memory_info().rss / 1e6, 1),
-                "archive bytes a turn": _bytes(folder / "archive") // number,
+                "archive bytes a turn": _bytes(folder / "archive") // done,
                 "opening ms": round(opened(folder), 1),
             }
-            print(f"{number - _AROUND:,} turns", flush=True)
-
-
-def _cpu(do: Callable[[], Any]) -> float:
-    begun = time.process_time()
-    do()
-    return time.process_time() - begun
-
-
-def _said(turn: Turn) -> Any:
-    return {"messages": [("user", turn.question)]}
+            print(f"{length:,} turns", flush=True)
 
 
 def _saver(folder: Path) -> Any:
@@ -104,10 +118,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("lengths", type=int, nargs="+", help="turns after which is measured")
+    parser.add_argument("--around", type=int, default=50, help="turns before and after a length")
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
-        rows = [*held(options.lengths, Path(folder))]
-    write(options.out, "growth", "What grows", rows)
+        found = [*rows(sorted(options.lengths), options.around, Path(folder))]
+    write(options.out, "growth", "What grows", found)
 
 
 if __name__ == "__main__":

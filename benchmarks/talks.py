@@ -146,9 +146,9 @@ def scripted(number: int) -> Iterator[Turn]:
         yield _turn(turn, about, calls, _text(chance, QUESTION), _text(chance, ANSWER))
 
 
-def day(number: int) -> Iterator[Turn]:
-    """Yield the first turns of a day of many efforts; the same ones each time."""
-    chance = random.Random("day")
+def day(number: int, seed: str = "day") -> Iterator[Turn]:
+    """Yield the first turns of a day of many efforts; of one seed the same ones each time."""
+    chance = random.Random(seed)
     return islice(_spans(chance), number)
 
 
