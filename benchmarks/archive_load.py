@@ -38,11 +38,13 @@ from ebbtide.memory.record import Owner
 
 PROMPT = "You are a helpful assistant."
 OURS, PLAIN = "ebbtide", "create_agent"
-BEHIND = [create_memory_agent.__module__, SqlArchive.__module__]
 LIMIT = 100
 """Steps of one turn at most."""
 
-PRELOADED = ["langchain.agents", "langgraph.checkpoint.postgres", *BEHIND]
+PRELOADED = [
+    *("langchain.agents", "langgraph.checkpoint.postgres"),
+    *(create_memory_agent.__module__, SqlArchive.__module__),
+]
 """Imported once, and not by each process; what `ebbtide` exports it imports when it is used."""
 
 _NUMBER = re.compile(r"uestion (\d+):")

@@ -31,7 +31,7 @@ def within_budget(talk: Conversation) -> list[Message]:
     return [*context.messages]
 
 
-@settings(max_examples=examples(5))
+@settings(max_examples=examples(8))
 @given(TURNS, ABOVE_THE_FLOOR, COUNTERS)
 def test_no_context_exceeds_the_budget(turns: Turns, above: int, counter: TokenCounter) -> None:
     """Invariants 1 and 5: whatever is said and done, every context fits and is well formed."""
@@ -44,7 +44,7 @@ def test_no_context_exceeds_the_budget(turns: Turns, above: int, counter: TokenC
             assert talk.context.messages == context.messages
 
 
-@settings(max_examples=examples(5))
+@settings(max_examples=examples(8))
 @given(TURNS, ABOVE_THE_FLOOR)
 def test_the_turns_stand_in_their_order(turns: Turns, above: int) -> None:
     """The context reads as the conversation was, and has the last three turns if they fit."""
@@ -56,7 +56,7 @@ def test_the_turns_stand_in_their_order(turns: Turns, above: int) -> None:
             before = layout(context)
 
 
-@settings(max_examples=examples(5))
+@settings(max_examples=examples(8))
 @given(TURNS, ABOVE_THE_FLOOR)
 def test_between_two_rebuilds_the_prompt_only_grows(turns: Turns, above: int) -> None:
     """Invariant 7: each call's prompt is a byte prefix of the next one's."""
@@ -65,7 +65,7 @@ def test_between_two_rebuilds_the_prompt_only_grows(turns: Turns, above: int) ->
             assert begins(now, before)
 
 
-@settings(max_examples=examples(5))
+@settings(max_examples=examples(8))
 @example([*[({}, [("say", "Kept.")])] * 4, ({}, [("say", "Kept."), ("read", 9)])], 1, 2_000)
 @given(TURNS, ABOVE_THE_FLOOR, st.integers(2_000, 10_000))
 def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> None:
