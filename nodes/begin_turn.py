@@ -23,7 +23,7 @@ from ..memory.view import past
 from .turn.arrivals import arrivals, kept_turns
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts, sizes
-from .turn.recovery import memory_at, recovered
+from .turn.recovery import GONE, memory_at, recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
 from .turn.user_attention import surface
@@ -78,11 +78,20 @@ def _begun(
         "messages": messages,
         "session": asdict(owner),
         "turn": space.turn,
-        "turn_starts": [turn[0].id for turn in turns],
+        "turn_starts": _starts(turns, gone=arrived.last is None and not arrived.left),
         "accepted": arrived.new[-1].id,
     }
     begun_ = cast("TurnState", {**known, **update})
     return {**update, **_view(begun_, runtime, parts), "messages": Overwrite(messages)}
+
+
+def _starts(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> list[str | None]:
+    """Return where the turns begin; `gone`: the last archived one is not as it was committed.
+
+    If the new one is cut short, what follows must not take the other for edited either.
+    """
+    firsts = [turn[0].id for turn in turns]
+    return [*firsts[:-1], GONE, firsts[-1]] if gone else firsts
 
 
 def _view(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
