@@ -3,17 +3,17 @@
 python benchmarks/growth.py --out results 100 1000 5000 10000 20000
 
 One agent holds the conversation, with a search every tenth turn; the model answers from a list. A
-row is one of the lengths asked for: the median CPU time of the 100 turns around it; that of
-turns 51-150 of another session, held in between, so that both have the same machine; the ratio; the
-memory of the process after them, the bytes of the archive per turn, and how long it takes then to
-open the session anew: its archive, its state and its context.
+row is one of the lengths asked for: the median CPU time of the 100 turns around it; that of turns
+51-150 of five other sessions, the same at each length, held in between, so that all have the same
+machine; the ratio; the memory of the process after them, the bytes of the archive per turn, and how
+long it takes then to open the session anew: its archive, its state and its context.
 """
 
 import argparse
 import gc
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -31,6 +31,8 @@ from talks import TalkingModel, Turn, day
 from ebbtide import DiskArchive, commands
 
 _SEARCH_EVERY = 10
+_YOUNG = 5
+"""Sessions that a long one is compared with: what is talked about changes a turn by a third."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,19 @@ class Held:
 @contextmanager
 def holding(folder: Path, seed: str) -> Iterator[Held]:
     """Yield a new conversation, kept in a folder."""
+    folder.mkdir(exist_ok=True)
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         saver.setup()
         model = TalkingModel().watched(lambda *_: None)
         yield Held(ours(archive)(model, saver, folder), model, talk(seed))
+
+
+@contextmanager
+def young() -> Iterator[list[Held]]:
+    """Yield new conversations."""
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        places = ((Path(folder) / str(number), f"young {number}") for number in range(_YOUNG))
+        yield [stack.enter_context(holding(*place)) for place in places]
 
 
 def talk(seed: str) -> Iterator[Turn]:
@@ -86,13 +97,15 @@ def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str
         for length in lengths:
             for _ in range(length - around - done):
                 old.go_on()
-            with TemporaryDirectory() as beside, holding(Path(beside), f"day {length}") as young:
-                for _ in range(around):  # the first have all in view
-                    young.go_on()
-                both = [(old.go_on(), young.go_on()) for _ in range(2 * around)]
+            with young() as others:
+                for one in others:
+                    for _ in range(around):  # the first have all in view
+                        one.go_on()
+                held = [[one.go_on() for one in (old, *others)] for _ in range(2 * around)]
             done = length + around
             gc.collect()
-            now, first = (1_000 * median(each) for each in zip(*both, strict=True))
+            now = 1_000 * median(one for one, *_ in held)
+            first = 1_000 * median(one for _, *rest in held for one in rest)
             yield {
                 "turns": length,
                 "CPU ms": round(now, 1),

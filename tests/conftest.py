@@ -1,14 +1,19 @@
 """What holds for all tests: no keys, no deadlines, and on demand no skips."""
 
+import gc
 import os
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import httpx._config
 import httpx._transports.default
 import hypothesis
 import pytest
+from sqlalchemy import Engine
+from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy.util import LRUCache
 
 from ebbtide.nodes.llm import structured
 from tests import agents
@@ -40,6 +45,23 @@ def _authorities_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         once = cache(httpx._config.create_ssl_context)
         patch.setattr(httpx._transports.default, "create_ssl_context", once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_compiled_once() -> Iterator[None]:
+    """Let all archives share what SQLAlchemy compiled for one: each test has its own."""
+    compiled: Any = LRUCache(2_000)
+    made = Engine.__init__
+
+    def sharing(engine: Engine, *args: Any, **kwargs: Any) -> None:
+        made(engine, *args, **kwargs)
+        engine._compiled_cache = compiled
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultDialect, "__eq__", lambda one, other: type(one) is type(other))
+        patch.setattr(DefaultDialect, "__hash__", lambda one: hash(type(one)))
+        patch.setattr(Engine, "__init__", sharing)
         yield
 
 
@@ -100,6 +122,12 @@ def redis_server(running_redis: RedisServer) -> RedisServer:
 def pytest_configure(config: pytest.Config) -> None:
     """Remember what the environment asked for, before a test changes it."""
     config.stash[_NO_SKIP] = os.environ.get(NO_SKIP) == "1"
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage leave alone what was imported: it stays as long as the tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, table, text
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.schema import version
@@ -82,7 +82,10 @@ def emptied(database: Database) -> SqlArchive:
     archive = SqlArchive(database.url)
     with archive.database.writing() as connection:
         names = [one for one in inspect(connection).get_table_names() if one != version.name]
-        connection.execute(text(f"TRUNCATE {', '.join(names)} RESTART IDENTITY"))
+        for name in names:  # for a few rows that is faster than `TRUNCATE`, which makes new files
+            connection.execute(table(name).delete())
+        for name in inspect(connection).get_sequence_names():
+            connection.execute(text(f"ALTER SEQUENCE {name} RESTART"))
     return archive
 
 
@@ -116,10 +119,10 @@ def _configure(uri: str) -> None:
 
 def _contents(connection: psycopg.Connection[Any]) -> Iterator[tuple[str, bytes]]:
     """Yield what stands in each row of each column of each table, and in the planner's samples."""
-    for table, column in connection.execute(_TEXTS).fetchall():
-        asked = sql.SQL("SELECT {} FROM {}").format(sql.Identifier(column), sql.Identifier(table))
+    for name, column in connection.execute(_TEXTS).fetchall():
+        asked = sql.SQL("SELECT {} FROM {}").format(sql.Identifier(column), sql.Identifier(name))
         for (value,) in connection.execute(asked):
             data = value if isinstance(value, bytes) else str(value).encode()
-            yield f"{table}.{column}", revealed(data)
-    for table, column, samples in connection.execute(_SAMPLES).fetchall():
-        yield f"samples of {table}.{column}", samples.encode()
+            yield f"{name}.{column}", revealed(data)
+    for name, column, samples in connection.execute(_SAMPLES).fetchall():
+        yield f"samples of {name}.{column}", samples.encode()

@@ -219,11 +219,11 @@ def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer
 @pytest.mark.parametrize("copies", [0, 1])
 def test_archive_scale_on_postgresql(tmp_path: Path, database: Database, copies: int) -> None:
     """Every statement of a turn uses an index, whoever the rows were copied for."""
-    sizes = ["--turns", "800", "--users", "4", "--copies", str(copies), "--processes", "1"]
+    sizes = ["--turns", "400", "--users", "4", "--copies", str(copies), "--processes", "1"]
     (row,) = results_of("archive_scale", "archive_scale_postgresql", tmp_path, database, *sizes)
     plans = json.loads((tmp_path / "archive_scale_postgresql_plans.json").read_text("utf-8"))
 
-    assert (row["turns"], row["users"], row["written"]) == (800, 4, 800 // (copies + 1))
+    assert (row["turns"], row["users"], row["written"]) == (400, 4, 400 // (copies + 1))
     assert {plan["operation"] for plan in plans["rows"]} >= {"open", "commit", "search"}
     assert not any("Seq Scan ebbtide_turns" in plan["plan"] for plan in plans["rows"])
 
@@ -231,7 +231,7 @@ def test_archive_scale_on_postgresql(tmp_path: Path, database: Database, copies:
 def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
     """So it is in a file."""
     done = run(
-        [str(FOLDER / "archive_scale.py"), "--out", str(tmp_path), "--turns", "400"], tmp_path
+        [str(FOLDER / "archive_scale.py"), "--out", str(tmp_path), "--turns", "200"], tmp_path
     )
     made = json.loads((tmp_path / "archive_scale_sqlite.json").read_text(encoding="utf-8"))
 
