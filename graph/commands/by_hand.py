@@ -32,10 +32,9 @@ from ...nodes.turn.settling import ToolCommand, answering, calling, question
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import running
 from ..build import one
-from ..erase.erase import write
 from ..middleware import middleware_of
 from .look import resting
-from .threads import Agent, handed_over, holder, newest_config, node_of, on_a_thread
+from .threads import Agent, handed_over, holder, newest_config, node_of, on_a_thread, write
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ from ...nodes.turn.settling import settle
 from ...nodes.turn.state import TurnState
 from ...nodes.turn.values import sealed
 from ...prompts.loader import text as prompt
-from ..erase.erase import seed, write
 from .look import rehearsed, resting, thread_at
 from .threads import (
     Agent,
@@ -42,7 +41,9 @@ from .threads import (
     on_a_thread,
     owner_in,
     parts_of,
+    seed,
     tip_named,
+    write,
 )
 
 

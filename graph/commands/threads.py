@@ -1,4 +1,4 @@
-"""A thread as a command finds it: its session, its state, and whether it is at rest."""
+"""A thread as a command finds and writes it: its session, its state, and whether it is at rest."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,10 +7,11 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.graph import START
+from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import StateSnapshot
+from langgraph.types import Overwrite, StateSnapshot
 
 from ...memory.archive.protocol import Archive
 from ...memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
@@ -265,3 +266,32 @@ def newest_config(config: RunnableConfig) -> RunnableConfig:
     chosen = config.get("configurable", {})
     kept = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
     return {**config, "configurable": kept}
+
+
+def last_node(agent: Agent) -> str:
+    """Return the last node of a turn, in whose name a whole state is written.
+
+    In an agent of `create_agent` it is that of its first middleware.
+    """
+    hooks = (name for name in agent.builder.nodes if name.endswith(".after_agent"))
+    return next(hooks, "compress")
+
+
+def write(agent: Agent, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
+    """Write an update in the name of the last node of a turn, and return the config.
+
+    In a larger graph that is the node in which the agent stands, and nothing follows then.
+    """
+    node = node_of(agent)
+    written = agent.update_state(config, update, as_node=node or last_node(agent))
+    return agent.update_state(written, None, as_node=END) if node else written
+
+
+def seed(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
+    """Write a whole state as the newest of a thread, as `write` does."""
+    values = {key: value for key, value in values.items() if key in agent.channels}
+    reduced = {
+        key for key, one in agent.channels.items() if isinstance(one, BinaryOperatorAggregate)
+    }
+    written = {key: Overwrite(v) if key in reduced else v for key, v in values.items()}
+    return write(agent, config, written)

@@ -9,13 +9,11 @@ from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import END
-from langgraph.types import Overwrite, StateSnapshot
+from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
@@ -44,6 +42,7 @@ from ..commands.threads import (
     on_a_thread,
     owner_in,
     parts_of,
+    seed,
     thread_of,
     tip_named,
 )
@@ -51,35 +50,6 @@ from ..commands.threads import (
 Saver = BaseCheckpointSaver[Any]
 
 _SQLITE = (SqliteSaver, AsyncSqliteSaver)
-
-
-def last_node(agent: Agent) -> str:
-    """Return the last node of a turn, in whose name a whole state is written.
-
-    In an agent of `create_agent` it is that of its first middleware.
-    """
-    hooks = (name for name in agent.builder.nodes if name.endswith(".after_agent"))
-    return next(hooks, "compress")
-
-
-def write(agent: Agent, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
-    """Write an update in the name of the last node of a turn, and return the config.
-
-    In a larger graph that is the node in which the agent stands, and nothing follows then.
-    """
-    node = node_of(agent)
-    written = agent.update_state(config, update, as_node=node or last_node(agent))
-    return agent.update_state(written, None, as_node=END) if node else written
-
-
-def seed(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
-    """Write a whole state as the newest of a thread, as `write` does."""
-    values = {key: value for key, value in values.items() if key in agent.channels}
-    reduced = {
-        key for key, one in agent.channels.items() if isinstance(one, BinaryOperatorAggregate)
-    }
-    written = {key: Overwrite(v) if key in reduced else v for key, v in values.items()}
-    return write(agent, config, written)
 
 
 def replace_all(

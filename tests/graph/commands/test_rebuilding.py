@@ -7,7 +7,7 @@ import pytest
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ebbtide import CommandError, Settings, TurnRunningError, commands
-from ebbtide.graph.erase.erase import last_node
+from ebbtide.graph.commands.threads import last_node
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages

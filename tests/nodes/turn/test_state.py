@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from langgraph.types import Overwrite
 
 from ebbtide import EbbtideError, StateError, TipNotFoundError, commands, restore
-from ebbtide.graph.erase.erase import last_node
+from ebbtide.graph.commands.threads import last_node
 from ebbtide.nodes.turn.state import merged, repacked, unpacked
 from tests.agents import THREAD, lasting, talk
 
