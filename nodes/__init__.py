@@ -1,1 +1,1 @@
-"""The graph's nodes, one file each, named like its one public function."""
+"""The graph's nodes: a file each, named like its node, with what middleware and commands share."""
