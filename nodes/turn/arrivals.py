@@ -24,7 +24,7 @@ MADE_HERE = frozenset({"ai", "tool"})
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Outline:
     """What telling turns apart needs of a message: its id and its type."""
 
     id: str
@@ -53,7 +53,7 @@ class Incoming:
     new: int
 
 
-def incoming(messages: Sequence[Message], marks: Marks) -> Incoming:
+def incoming(messages: Sequence[Outline], marks: Marks) -> Incoming:
     """Tell the parts of the messages apart.
 
     New is what follows the last archived message or, if neither that nor the question of its turn
@@ -84,7 +84,7 @@ def _first_of(starts: Sequence[str], place: Mapping[str, int], end: int | None) 
     return place.get(starts[0]) if starts and end is not None else None
 
 
-def _first_foreign(messages: Sequence[Message], start: int) -> int:
+def _first_foreign(messages: Sequence[Outline], start: int) -> int:
     positions = range(start, len(messages))
     return next((at for at in positions if messages[at].kind not in MADE_HERE), len(messages))
 
@@ -157,7 +157,7 @@ def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
 
 def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:
     messages: list[BaseMessage] = [*state.get("messages", [])]
-    known = [Message(message.id or "", message.type) for message in messages]
+    known = [Outline(message.id or "", message.type) for message in messages]
     return messages, incoming(known, _marks(state))
 
 

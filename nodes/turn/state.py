@@ -84,7 +84,7 @@ class ExpandedEffort(TypedDict):
 
 
 @with_config(_STRICT)
-class View(TypedDict, total=False):
+class PackedTimeline(TypedDict, total=False):
     """What the context shows until it is rebuilt, as `timeline.packed` writes it."""
 
     built: Required[_Turn]
@@ -119,7 +119,7 @@ class Position(TypedDict, total=False):
     branch: str
     persisted: _Turn
     tip: str
-    view: View | None
+    view: PackedTimeline | None
     due: bool
     sent: str
     safety_factor: Annotated[float, Field(ge=1, le=MOST_FACTOR)]

@@ -2,14 +2,14 @@
 
 import pytest
 
-from ebbtide.nodes.turn.arrivals import Incoming, Marks, Message, incoming
+from ebbtide.nodes.turn.arrivals import Incoming, Marks, Outline, incoming
 
 KINDS = {"h": "human", "a": "ai", "t": "tool", "s": "system"}
 
 
-def messages(written: str) -> list[Message]:
+def messages(written: str) -> list[Outline]:
     """Return the messages of ids such as `h1 a2`, whose first letter says of what kind they are."""
-    return [Message(name, KINDS[name[0]]) for name in written.split()]
+    return [Outline(name, KINDS[name[0]]) for name in written.split()]
 
 
 FRESH = Marks(archived="", accepted="", starts=(), running=False)
