@@ -51,7 +51,7 @@ class RecordedModel(BaseCache):
         self._recorded = recorded
         self._answers: list[Mapping[str, Any]] = []
         self._open: set[tuple[str, str]] = set()
-        self._lock = Lock()
+        self._lock = Lock()  # else two calls that come at once could take the same answer
         self.missing = 0
         """The calls for which there was no recorded answer."""
 

@@ -13,6 +13,7 @@ class Lately(Generic[T]):
 
     def __init__(self, most: int, size: Callable[[T], int] = lambda _: 1) -> None:
         """Hold nothing yet, and never more than `most`: so many, or so much by their `size`."""
+        # Without it one thread drops what another is about to move, and a sum overwrites another.
         self._most, self._size, self._lock = most, size, Lock()
         self._held: OrderedDict[Hashable, T] = OrderedDict()
         self._sum = 0

@@ -59,6 +59,7 @@ class RedisAttention(SqlAttention):
         super().__init__(table.database, threshold=table.threshold, capacity=table.capacity)
         self._client = client
         self._late: dict[str, object] = {}
+        # Without it a change would never be told that comes while those that were told are dropped.
         self._lock, self._away, self._rested = Lock(), False, 0.0
 
     @classmethod

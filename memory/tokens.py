@@ -170,7 +170,7 @@ _SENTENCE = re.compile(
 """Marks that end no sentence, as in "...x", are passed as a whole, not from each of them anew."""
 
 _WORD = re.compile(r"(?<=\S)(?=\s)")
-_loading = Lock()
+_loading = Lock()  # else each of the threads that count first would read the vocabulary
 
 
 def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:

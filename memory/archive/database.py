@@ -59,6 +59,7 @@ class Database:
         self.url = _url(place)
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self._durable, self._timeout = durable, timeout
+        # Without it each of the threads that come first would set up, and drop what another opened.
         self._ready, self._process, self._lock = False, os.getpid(), Lock()
         self._file: tuple[int, int, str, int] | None = None
         self._key = b""

@@ -21,6 +21,8 @@ from .state import TurnState
 from .values import committed, group, tip_of
 
 
+# The next attempt opens a lost connection anew, and stores nothing twice. The waits are short since
+# the archive has itself waited for a lock, and random to part writers; what fails thrice will last.
 @retry(
     retry=retry_if_exception_type((OSError, ArchiveLockedError)),
     stop=stop_after_attempt(3),
