@@ -149,13 +149,17 @@ Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the s
 """
 
 
+_HELD = 4_000
+"""Efforts, and turns, whose keywords are held: those of 20 sessions with 200 that are weighed."""
+
+
 class KeywordCache(Lately[Keywords]):
     """Keywords of efforts with a given log, and of turns, which never change; those used last.
 
     `turns` are the terms of turns, since an open effort has another log after each.
     """
 
-    def __init__(self, limit: int = 4_000) -> None:
+    def __init__(self, limit: int = _HELD) -> None:
         """Hold the keywords of up to `limit` efforts and turns, of any session, in any thread."""
         super().__init__(limit)
         self.turns: Lately[Terms] = Lately(limit)

@@ -23,7 +23,7 @@ LONGEST = 800
 """Characters, about 200 tokens. On long answers 400 and 5,000 bring 4 and 2 % less into 1,000."""
 
 MOST = (1 << 10) - 1
-"""Passages of a turn; the last one has all the rest."""
+"""Passages of a turn, as ten bits of their ids tell them apart; the last one has all the rest."""
 
 _ENOUGH = LONGEST // 2
 """From here on a passage ends with its paragraph."""

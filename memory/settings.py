@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from .errors import SettingsError
 from .messages import clean
 
+ATTENTION_THRESHOLD = 40.0
+"""What a memory holds at least to be in attention: one of 50 that nobody uses does for 20 days."""
+
 
 class Settings(BaseModel):
     """The settings of an agent; each can be overridden for one run with `context={...}`."""
@@ -61,7 +64,10 @@ class Settings(BaseModel):
         0.85, gt=0, le=1, description="Likeness above which two salient items say the same"
     )
     attention_threshold: float = Field(
-        40.0, gt=0, le=100, description="What a memory holds at least to be in attention, 0-100"
+        ATTENTION_THRESHOLD,
+        gt=0,
+        le=100,
+        description="What a memory holds at least to be in attention, 0-100",
     )
     attention_limit: int = Field(
         10, ge=0, le=200, description="Memories surfaced when a session starts at most; 0 = off"

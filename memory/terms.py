@@ -19,6 +19,9 @@ Those of Thai, Lao, Burmese and Khmer too, with their marks.
 _PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
 _IDEOGRAPH = re.compile(f"[{CJK}]")
 _ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
+_REMEMBERED = 50_000
+"""Words whose stems and terms are remembered: with all of them that takes 10 MB."""
+
 _SHORTEST = 3
 """Characters of a term that says what a text is about; CJK pairs aside."""
 
@@ -175,7 +178,7 @@ def _words(piece: str) -> list[str]:
     return [piece[start : start + 2] for start in range(len(piece) - 1)]
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=_REMEMBERED)
 def _term(word: str) -> str:
     """Return the term of a word, empty for a stop word or a single letter."""
     if _IDEOGRAPH.match(word):
@@ -186,7 +189,7 @@ def _term(word: str) -> str:
     return _SAME.get(found, found)
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=_REMEMBERED)
 def stem(word: str) -> str:
     """Return the stem of an English word, however it is spelt; others stay, or lose an ending.
 

@@ -139,6 +139,8 @@ LOW_DETAIL_TOKENS = 85
 _VOCABULARY = "o200k_base.tiktoken"
 _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _SPECIAL = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
+"""The numbers of the special tokens, as `tiktoken_ext.openai_public` has them."""
+
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _PATTERN = "|".join(
@@ -357,13 +359,17 @@ Where the density of tokens changes suddenly, guesses come close too slowly, by 
 """
 
 
+_TOKEN = 16
+"""Characters of a long text that are looked at for each token: prose has four or five of them."""
+
+
 def fit(text: str, limit: int, count: TokenCounter) -> int:
     """Return how many leading characters of `text` fit into `limit` tokens, at least one.
 
     >>> fit("one two three", 2, lambda text: len(text.split()))
     8
     """
-    return _fitting(min(len(text), limit * 16), limit, lambda size: count(text[:size]))
+    return _fitting(min(len(text), limit * _TOKEN), limit, lambda size: count(text[:size]))
 
 
 def fit_end(text: str, limit: int, count: TokenCounter) -> int:
@@ -372,7 +378,7 @@ def fit_end(text: str, limit: int, count: TokenCounter) -> int:
     >>> fit_end("one two three", 2, lambda text: len(text.split()))
     5
     """
-    size = min(len(text), limit * 16)
+    size = min(len(text), limit * _TOKEN)
     return len(text) - _fitting(size, limit, lambda size: count(text[-size:]))
 
 

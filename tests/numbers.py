@@ -32,6 +32,14 @@ The constants of the code, with the reason that stands beside each. They are no 
 """
 
 
+_MADE_BY = {"frozenset", "range", "round"}
+_SHAPE = (
+    *(ast.Constant, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Call, ast.Name),
+    *(ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop, ast.expr_context),
+)
+"""The parts of an expression whose value can be numbers."""
+
+
 def pages() -> dict[str, str]:
     """Return what each page must hold."""
     sources = (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
@@ -51,7 +59,7 @@ def _rows(path: Path) -> Iterator[str]:
         for statement, after in zip(body, [*body[1:], None], strict=True):
             name, value = _constant(statement)
             if name and _numeric(value):
-                written = ast.unparse(value) if value else ""
+                written = ast.unparse(value).replace("|", "\\|") if value else ""
                 why = _why(statement, after, text.splitlines())
                 yield f"| {where} | `{name}` | {written} | {why} |"
 
@@ -70,13 +78,20 @@ def _constant(statement: ast.stmt) -> tuple[str, ast.expr | None]:
 
 
 def _numeric(value: ast.expr | None) -> bool:
-    """Tell whether a value is made of numbers alone; 0 and 1 without more say nothing."""
+    """Tell whether a value is made of numbers alone, perhaps named ones, or is some by their names.
+
+    What only repeats another constant says nothing.
+    """
     if value is None:
         return False
-    leaves = [node for node in ast.walk(value) if isinstance(node, ast.Constant)]
-    allowed = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop)
-    shape = all(isinstance(node, (*allowed, ast.expr_context)) for node in ast.walk(value))
-    return shape and bool(leaves) and all(type(leaf.value) in {int, float} for leaf in leaves)
+    nodes = [*ast.walk(value)]
+    keys = {key for node in nodes if isinstance(node, ast.Dict) for key in node.keys}
+    leaves = [node for node in nodes if isinstance(node, ast.Constant) and node not in keys]
+    named = [node.id for node in nodes if isinstance(node, ast.Name)]
+    shape = all(isinstance(node, _SHAPE) for node in nodes)
+    known = all(name.isupper() or name in _MADE_BY for name in named)
+    numbers = all(type(leaf.value) in {int, float} for leaf in leaves)
+    return shape and known and bool(leaves) and numbers
 
 
 def _why(statement: ast.stmt, after: ast.stmt | None, lines: list[str]) -> str:

@@ -53,6 +53,12 @@ _ASKED_FOR = 0.5
 _FEWEST = 2
 """Telling words that a sentence needs to be worth quoting."""
 
+_ECHOED = 120
+"""Characters of a question that is repeated, enough to tell which one it was."""
+
+_IN_A_LINE = 160
+"""Characters of a result in a list: two lines of a terminal."""
+
 INTRODUCTION = (
     "Hello. I am Ebbtide's offline model: I follow plain requests such as \"let's work on …\", "
     '"that\'s done" or "expand …", and otherwise quote what stands in my context.'
@@ -110,7 +116,7 @@ def best(question: str, found: Sequence[Sentence]) -> Sentence | None:
 
 def missing(question: str) -> str:
     """Say that the context does not answer a question."""
-    return f'I do not find an answer to "{clipped(question, 120)}" in my context.'
+    return f'I do not find an answer to "{clipped(question, _ECHOED)}" in my context.'
 
 
 def noted(text: str) -> str:
@@ -193,7 +199,7 @@ def _results(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _in_a_line(said: object) -> str:
-    return clipped(one_line(str(said)), 160)
+    return clipped(one_line(str(said)), _IN_A_LINE)
 
 
 def _place(found: Mapping[str, Any]) -> str:

@@ -128,6 +128,9 @@ _LONGEST = 400
 _FIRST, _LAST = 20, 10
 """Sentences at the ends of a message in which requests are looked for."""
 
+_REMEMBERED = 4_000
+"""Sentences whose request is remembered, more than a context has: each call reads all of them."""
+
 _NAME_WORDS = 6
 """Words of a name that is made from what was asked."""
 
@@ -168,7 +171,7 @@ def clauses(text: str, efforts: Efforts, tools: Mapping[str, Any]) -> list[Claus
     return [part if part.call and part.call.tool in tools else Clause(part.text) for part in found]
 
 
-@lru_cache(maxsize=4_000)
+@lru_cache(maxsize=_REMEMBERED)
 def request(text: str) -> Call | None:
     """Return the call of a memory tool that a sentence asks for, whatever was said before."""
     return _call(text, Efforts((), (), ()))

@@ -32,6 +32,7 @@ from ..errors import ArchiveError, AttentionError
 from ..messages import clean
 from ..names import is_qualified, parted, qualified
 from ..record import Event, Owner, Record
+from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
 from .lineage import Lineage, effort_of
 from .records import left_by, packed
@@ -52,7 +53,11 @@ class SqlAttention:
     """
 
     def __init__(
-        self, database: Database, *, threshold: float = 40.0, capacity: int = CAPACITY
+        self,
+        database: Database,
+        *,
+        threshold: float = ATTENTION_THRESHOLD,
+        capacity: int = CAPACITY,
     ) -> None:
         """Read what is at `threshold` (0-100) or above; up to `capacity` memories of a user."""
         self.database = database

@@ -116,7 +116,8 @@ def _page(archive: Archive, owner: Owner, tip: Tip) -> Iterator[str]:
     whose = f"User {inline(owner.user)}"
     whose += f", namespace {inline(owner.namespace)}" if owner.namespace else ""
     yield f"{whose}. Branch {inline(tip.branch)} up to turn {tip.turn}."
-    listed = archive.efforts(owner, tip, tip.turn * 64).efforts
+    total = archive.efforts(owner, tip, 0).total
+    listed = archive.efforts(owner, tip, total).efforts
     if listed:
         yield "\n".join(f"- {inline(one.id)}: {one.status}" for one in reversed(listed))
     for first in range(1, tip.turn + 1, _AT_ONCE):

@@ -55,6 +55,7 @@ _LONG = 500
 """Turns from which on an effort is scored by those around the best alone, not by all it says."""
 
 _AROUND = range(-2, 3)
+"""The turns around one: the two passages on each side that are its window reach no further."""
 
 _FOUND = select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.efforts).where(
     any_of(turns.c.id, "ids")

@@ -23,9 +23,10 @@ from ..messages import broken, clean
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry, as_data, from_data
+from ..settings import ATTENTION_THRESHOLD
 from . import commit, elsewhere, erasures, vectors
 from .commit import Session
-from .database import Database, upsert
+from .database import LOCK_TIMEOUT, POOL_SIZE, Database, upsert
 from .index import among
 from .lineage import Lineage
 from .memories import SqlAttention
@@ -48,8 +49,8 @@ class SqlArchive:
         place: str | os.PathLike[str],
         *,
         durable: bool = True,
-        lock_timeout: float = 10.0,
-        pool_size: int = 5,
+        lock_timeout: float = LOCK_TIMEOUT,
+        pool_size: int = POOL_SIZE,
     ) -> None:
         """Take a folder, in which a SQLite file is made, or the URL of a database.
 
@@ -83,7 +84,9 @@ class SqlArchive:
         self._sessions.forget()
         self.database.close()
 
-    def attention(self, threshold: float = 40.0, capacity: int = CAPACITY) -> SqlAttention:
+    def attention(
+        self, threshold: float = ATTENTION_THRESHOLD, capacity: int = CAPACITY
+    ) -> SqlAttention:
         """Return the attention of the archive's users; see `Attention`."""
         return SqlAttention(self.database, threshold=threshold, capacity=capacity)
 
@@ -404,7 +407,11 @@ class DiskArchive(SqlArchive):
     """The embedded archive: a SQLite file in a folder, made when the first turn is committed."""
 
     def __init__(
-        self, root: str | os.PathLike[str], *, durable: bool = True, lock_timeout: float = 10.0
+        self,
+        root: str | os.PathLike[str],
+        *,
+        durable: bool = True,
+        lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         """Keep sessions in the folder `root`; see `SqlArchive`."""
         super().__init__(Path(root), durable=durable, lock_timeout=lock_timeout)

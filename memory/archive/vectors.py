@@ -48,7 +48,7 @@ from .schema import (
 from .schema import Vector as VectorType
 
 MOST = 400
-"""The nearest vectors that are found."""
+"""The nearest vectors that are found: eight for each of the turns by meaning that are ranked."""
 
 Ids: TypeAlias = NDArray[np.int64]
 

@@ -33,7 +33,7 @@ DECAYING = round((1.0 - LEAST_DECAY) / DAILY_DECAY)
 """The days after which time takes nothing more: 70."""
 
 BOOST = 0.02
-"""What each access adds, a fraction."""
+"""What each access adds, a fraction: 25 of them add half of a base."""
 
 MOST_BOOST = 1.5
 """What 25 accesses give; more give no more."""

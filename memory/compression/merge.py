@@ -24,7 +24,10 @@ Likeness: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
 """A way to tell how alike each of some texts is to each of others."""
 
 HELD = 4_000
-"""The texts whose vectors are kept."""
+"""The texts whose vectors are kept: 25 MB, if they are of 1,536 numbers."""
+
+_READ = 8_000
+"""Texts of which it is remembered what they tell, 5 MB: each is compared with many others."""
 
 How: TypeAlias = Literal["same", "superseded", "done"]
 """Why an item is gone: another says the same, a newer one otherwise, or it matters no longer."""
@@ -216,7 +219,7 @@ class _Told:
         return numbers, sum(word.startswith("¬") for word in self.words) % 2
 
 
-@lru_cache(maxsize=8_000)
+@lru_cache(maxsize=_READ)
 def _told(text: str) -> _Told:
     for pattern, plain in _REWRITTEN:
         text = pattern.sub(plain, text)

@@ -44,7 +44,7 @@ _COUNTED = 50
 """Further results are counted up to here."""
 
 _PASSAGES = 200
-"""Passages that are looked at."""
+"""Passages that are looked at: all that a search finds."""
 
 _ANSWERS = 0.5
 """Of the score of what the user says, what the assistant's words have that are told with it.
