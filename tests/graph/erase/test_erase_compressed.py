@@ -14,7 +14,7 @@ from sqlalchemy import inspect
 from ebbtide import erase
 from ebbtide.memory.archive.schema import METADATA
 from tests.agents import THREAD, Talk
-from tests.graph.erase.test_erasing import traces
+from tests.graph.erase.test_erase import traces
 from tests.graph.long_effort import compressing, entries, shown, stored, talked
 from tests.zipped import revealed
 

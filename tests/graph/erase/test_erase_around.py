@@ -22,7 +22,7 @@ from ebbtide import (
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
-from tests.graph.erase.test_erasing import traces
+from tests.graph.erase.test_erase import traces
 
 TOLD = "The key of the north gate is kept with Marion, tell nobody."
 ANSWER = "I shall not mention Marion's key to anybody at all."
