@@ -56,7 +56,7 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     with conversation(setup, thread, embeddings) as talk:
         _greet(talk, screen, in_line(f"Thread {thread} in {setup.home.shown}"))
         typing = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-        read = typed(talk.history, COMPLETED) if typing else piped(sys.stdin)
+        read = _typed(talk.history, COMPLETED) if typing else _piped(sys.stdin)
         dialogue = _Chat(talk, screen, read)
         dialogue.talk()
     if dialogue.failed and not typing:
@@ -150,7 +150,7 @@ class _OnFile(FileHistory):
             yield said
 
 
-def typed(history: Path, commands: Sequence[str]) -> ReadLine:
+def _typed(history: Path, commands: Sequence[str]) -> ReadLine:
     """Read from a terminal; arrow up brings back what was typed, Tab completes a command."""
     session: PromptSession[str] = PromptSession(
         history=_OnFile(str(history)),
@@ -169,7 +169,7 @@ def typed(history: Path, commands: Sequence[str]) -> ReadLine:
     return read
 
 
-def piped(stream: TextIO | None) -> ReadLine:
+def _piped(stream: TextIO | None) -> ReadLine:
     """Read from a file or a pipe; there is none in a process without standard input."""
 
     def read() -> str | None:

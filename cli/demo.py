@@ -29,7 +29,7 @@ from .screen import STYLES, banner, by_part
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class _Line:
     """One turn: what is said, the heading above it, what to look at below it.
 
     `cut` stops the agent in the middle of this turn.
@@ -50,37 +50,37 @@ _A_DAY = 18
 """Letters of a day: an effort of that many turns, four of which make a long talk."""
 
 
-def _letters() -> Iterator[Line]:
+def _letters() -> Iterator[_Line]:
     """Yield a week at the support desk: each day's letters are an effort of their own."""
     ticket = 4100
     for day in _DAYS:
         scene = "A week of letters, one effort a day" if day == _DAYS[0] else ""
-        yield Line(f"Let's work on the {day} letters: answer what came in.", scene)
+        yield _Line(f"Let's work on the {day} letters: answer what came in.", scene)
         for _ in range(_A_DAY):
             ticket += 1
             who, what, tried, asked, how = (one[ticket % len(one)] for one in _LISTS)
             said = f"{what}. {tried} {asked} We decided to {how}."
-            yield Line(f"Ticket {ticket} is from {who}: {said}")
-        yield Line("That's done.")
-    yield Line(
+            yield _Line(f"Ticket {ticket} is from {who}: {said}")
+        yield _Line("That's done.")
+    yield _Line(
         "What did we hear from Miller's garage about the embarrassing reminder?",
         "One letter of all these",
         "It had left the context. The search found it in the log, word for word, with its turn.",
     )
 
 
-def _day(text: str) -> Iterator[Line]:
+def _day(text: str) -> Iterator[_Line]:
     """Yield the turns of `demo.md`: a heading begins a scene, a quote is what is said.
 
     A paragraph below it is the note, and a line across cuts the turn above.
     """
-    scene, turns = "", list[Line]()
+    scene, turns = "", list[_Line]()
     for block in text.strip().split("\n\n")[1:]:
         if block.startswith("## "):
             scene = block.removeprefix("## ")
         elif block.startswith(">"):
             said = "\n".join(line[2:] for line in block.splitlines())
-            turns.append(Line(said, scene))
+            turns.append(_Line(said, scene))
             scene = ""
         else:
             cut = block == "---"
@@ -150,7 +150,7 @@ def _play(setup: Setup, thread: str, page: "_Page") -> Report:
 
 
 def _played(
-    talk: Conversation, left: deque[tuple[int, Line]], page: "_Page", *, resumes: bool
+    talk: Conversation, left: deque[tuple[int, _Line]], page: "_Page", *, resumes: bool
 ) -> bool:
     """Play until a turn is cut, beginning with the rest of the one that was; tell if one was."""
     while left:
@@ -240,7 +240,7 @@ class _Page:
         grid.add_row(number, who, text)
         self._console.print(grid)
 
-    def asked(self, number: int, line: Line, turns: Sequence[TurnTokens]) -> None:
+    def asked(self, number: int, line: _Line, turns: Sequence[TurnTokens]) -> None:
         """Print a question; before it as one row what the quiet turns since the last came to."""
         first, last = self._shown + 1, number - 1
         if first <= last:

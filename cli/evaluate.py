@@ -36,7 +36,7 @@ from .home import ConfigFile, configured
 from .printable import in_line, printable
 from .screen import fitted
 
-OFF = "off"
+_OFF = "off"
 """The name of no judge."""
 
 _JUDGED = "judged"
@@ -92,7 +92,7 @@ def _names(asked: _Asked) -> tuple[str, str | None]:
     """Return who answers and who judges; the offline model can judge nothing."""
     name = model_name(configured(None, None, asked.config, asked.model).model, os.environ)
     judging = asked.judge or name
-    return name, None if judging in {OFF, OFFLINE} else judging
+    return name, None if judging in {_OFF, OFFLINE} else judging
 
 
 def _plan(asked: _Asked, setup: Setup, tapes: Library | None) -> Plan:

@@ -35,7 +35,7 @@ AnySession: TypeAlias = Annotated[
     str | None, typer.Argument(help="Name of a session or a thread; without it, all of them.")
 ]
 
-FOLDER = ".ebbtide"
+_FOLDER = ".ebbtide"
 """What only the chat needs, in the folder of the archive, or in the usual one beside a database."""
 
 
@@ -49,7 +49,7 @@ class Home:
     @property
     def shown(self) -> str:
         """Where the archive is, from the root of the disk, without a password."""
-        return discreet(str(self.root if is_url(self.root) else Path(self.root).absolute()))
+        return discreet(str(self.root if _is_url(self.root) else Path(self.root).absolute()))
 
     @property
     def none(self) -> str:
@@ -70,8 +70,8 @@ class Home:
 
     def _folder(self) -> Path:
         """Return a folder per user, so that two users' threads of one name stay apart."""
-        root = Path(ROOT).expanduser() if is_url(self.root) else Path(self.root)
-        folder = root / FOLDER / safe_name(self.user)
+        root = Path(ROOT).expanduser() if _is_url(self.root) else Path(self.root)
+        folder = root / _FOLDER / safe_name(self.user)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -108,7 +108,7 @@ class Setup:
         return self.redis(archive) or table
 
 
-def is_url(root: str | Path) -> bool:
+def _is_url(root: str | Path) -> bool:
     """Tell whether this names a database, not a folder."""
     return "://" in str(root)
 

@@ -29,7 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Each command: the module and the name of its function or of its own commands, and its help."""
 
 
-class Lazy(TyperGroup):
+class _Lazy(TyperGroup):
     """Commands of which `--help` knows the name and the help, and nothing more is imported."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -50,7 +50,7 @@ class Lazy(TyperGroup):
 
 
 app = typer.Typer(
-    cls=Lazy,
+    cls=_Lazy,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -36,7 +36,7 @@ STYLES: Mapping[str, str] = {
 """The parts of the context, and how each is shown."""
 
 
-def spent(report: Mapping[str, Any], budget: int) -> Text:
+def _spent(report: Mapping[str, Any], budget: int) -> Text:
     """Return one line: tokens in all against the budget, then by part, empty ones left out."""
     line = Text(f"context {report['total']:,} of {budget:,} tokens: ", style="dim")
     return line.append_text(by_part(report["tokens"]))
@@ -56,10 +56,10 @@ def banner(text: str) -> Text:
     return shown.append(f"\n{rest}", style="dim") if rest else shown
 
 
-def wrapped(text: str, width: int, column: int = 0) -> tuple[str, int]:
+def _wrapped(text: str, width: int, column: int = 0) -> tuple[str, int]:
     r"""Return text with a line end where a word would be cut by the edge, and the column after it.
 
-    >>> wrapped("what it costs", width=10)
+    >>> _wrapped("what it costs", width=10)
     ('what it \ncosts', 5)
     """
     done: list[str] = []
@@ -119,7 +119,7 @@ class Screen:
         """End a turn: say how large its context was."""
         self._break()
         if self._report:
-            self._line(spent(self._report, self.budget))
+            self._line(_spent(self._report, self.budget))
         self._report = {}
 
     def notice(self, text: str, style: str = "dim") -> None:
@@ -164,7 +164,7 @@ class Screen:
         """Return text as it stands at the terminal, after what stands there."""
         if self._flows:
             return text
-        text, self._column = wrapped(text, self._console.width, self._column)
+        text, self._column = _wrapped(text, self._console.width, self._column)
         return text
 
     def _line(self, text: Text) -> None:

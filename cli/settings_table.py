@@ -33,13 +33,13 @@ class Row:
 
 def described(name: str, field: FieldInfo) -> Row:
     """Return what there is to say of a setting."""
-    return Row(name, value_text(field.default), _range(field), field.description or "")
+    return Row(name, _value_text(field.default), _range(field), field.description or "")
 
 
-def value_text(value: object) -> str:
+def _value_text(value: object) -> str:
     """Return a value with its digits grouped as in source text.
 
-    >>> value_text(16000), value_text(0.25), value_text(None)
+    >>> _value_text(16000), _value_text(0.25), _value_text(None)
     ('16_000', '0.25', 'none')
     """
     if value is None:
@@ -65,7 +65,7 @@ def _range(field: FieldInfo) -> str:
     if choices := _choices(field.annotation):
         return ", ".join(f"`{choice}`" for choice in choices)
     limits = [
-        f"{sign} {value_text(getattr(limit, kind.__name__.lower()))}"
+        f"{sign} {_value_text(getattr(limit, kind.__name__.lower()))}"
         for kind, sign in _SIGNS.items()
         for limit in field.metadata
         if isinstance(limit, kind)
@@ -106,4 +106,4 @@ def _listed(config: Config) -> Iterator[tuple[str, str]]:
     for name in NAMES:
         row = described(name, Keys.model_fields[name])
         given = config.given.get(name, "default")
-        yield f"{name}: {value_text(values[name])} ({given})", f"{row.meaning}; {row.range}"
+        yield f"{name}: {_value_text(values[name])} ({given})", f"{row.meaning}; {row.range}"

@@ -173,7 +173,7 @@ def _row(trials: Sequence[TrialResult]) -> Row:
     )
 
 
-ABSENT = "–"
+_ABSENT = "–"
 _FIRST = ("template", "strategy")
 
 
@@ -186,7 +186,7 @@ def page(setup: Setup, rows: Sequence[Row], trials: Sequence[TrialResult]) -> st
         "## Scores",
         table(rows, SCORES),
         "## Targets",
-        targets(rows),
+        _targets(rows),
         "## Cost",
         table(rows, COSTS),
         *_errors(trials),
@@ -202,7 +202,7 @@ def table(rows: Sequence[Row], metrics: Sequence[Metric]) -> str:
     return _table(head, lines)
 
 
-def targets(rows: Sequence[Row]) -> str:
+def _targets(rows: Sequence[Row]) -> str:
     """Return for each row which targets it meets, with the value where it misses."""
     aimed = [one for one in SCORES if one.target]
     head = [*_FIRST, *(f"{one.title} {one.target}" for one in aimed)]
@@ -216,7 +216,7 @@ def value_text(found: Spread | None, digits: int) -> str:
     '0.50 ± 0.10'
     """
     if found is None:
-        return ABSENT
+        return _ABSENT
     mean = f"{found.mean:,.{digits}f}"
     return mean if found.deviation is None else f"{mean} ± {found.deviation:,.{digits}f}"
 
@@ -263,7 +263,7 @@ def _values(row: Row, metrics: Sequence[Metric]) -> list[str]:
 
 def _verdict(row: Row, metric: Metric) -> str:
     if metric.name not in row.targets:
-        return ABSENT
+        return _ABSENT
     met = row.targets[metric.name]
     return "met" if met else f"missed ({row.metrics[metric.name].mean:.2f})"
 
@@ -286,7 +286,7 @@ _WIDTH = 0.8
 """What the bars of a template have of its place; the rest parts them from the next ones."""
 
 
-def plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:
+def _plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:
     """Draw the scores that there are; return False, and draw nothing, without matplotlib."""
     shown = [one for one in SCORES if not one.summed and any(one.name in r.metrics for r in rows)]
     charts = _charts()
@@ -359,7 +359,7 @@ def write(folder: Path, setup: Setup, trials: Sequence[TrialResult]) -> Report:
     }
     _replace(folder / JSON, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
     _replace(folder / TABLE, page(setup, found, ordered))
-    drawn = plot(folder / PICTURE, setup, found)
+    drawn = _plot(folder / PICTURE, setup, found)
     names = (JSON, TABLE, *((PICTURE,) if drawn else ()))
     return Report(tuple(folder / name for name in names), drawn, found)
 

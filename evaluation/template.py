@@ -214,19 +214,19 @@ def _quoted(field: str, sentences: Sequence[str], turns: Sequence[TemplateTurn])
             raise ValueError(f"{field}: {sentence!r} stands in no turn up to there")
 
 
-FOLDER = Path(__file__).parent / "templates"
+_FOLDER = Path(__file__).parent / "templates"
 _LONGEST = 160
 """Characters of a fault that an error shows."""
 
 
 def shipped() -> tuple[str, ...]:
     """Return the names of the templates that are shipped, sorted."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
 
 
 def read_template(name: str) -> Template:
     """Return a template by its name or by the path of its file; raises `TemplateFileError`."""
-    path = FOLDER / f"{name}.json" if name in shipped() else Path(name)
+    path = _FOLDER / f"{name}.json" if name in shipped() else Path(name)
     try:
         return Template.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:

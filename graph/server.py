@@ -70,7 +70,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class _Asked:
     """A command that a client asks for: the agent and the config that commands take.
 
     `context` are the settings of the assistant that the thread ran with last.
@@ -121,7 +121,7 @@ class _Served:
         self._agent, self._client, self._metadata = agent, client, metadata
         self._loop = asyncio.get_running_loop()
         self._remote = RemoteGraph(str(metadata.get("graph_id", "")), client=client)
-        self.checkpointer = ServerCheckpoints(self)
+        self.checkpointer = _ServerCheckpoints(self)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._agent, name)
@@ -175,7 +175,7 @@ class _Served:
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
 
-class ServerCheckpoints(BaseCheckpointSaver[str]):
+class _ServerCheckpoints(BaseCheckpointSaver[str]):
     """The checkpoints of a server: it lets them be deleted, and shows states alone."""
 
     def __init__(self, served: _Served) -> None:
@@ -217,7 +217,7 @@ def routes(make: Make) -> list[Route]:
     ]
 
 
-def _route(method: str, path: str, make: Make, command: Callable[[Asked], Any]) -> Route:
+def _route(method: str, path: str, make: Make, command: Callable[[_Asked], Any]) -> Route:
     """Return the route of a command, which runs on a thread; its errors are answers."""
 
     async def answer(request: Request) -> Response:
@@ -242,7 +242,7 @@ def _refused(error: Exception, status: int) -> Response:
     return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
 
 
-async def _asked(request: Request, make: Make, client: LangGraphClient) -> Asked:
+async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Asked:
     """Return what is asked for; raises `TurnRunningError` for a change while a run is going on."""
     chosen: dict[str, Any] = _user(request)
     metadata: Mapping[str, Any] = {}
@@ -258,7 +258,7 @@ async def _asked(request: Request, make: Make, client: LangGraphClient) -> Asked
             context = dict(cast("Mapping[str, Any]", assistant.get("context") or {}))
     config: RunnableConfig = {"configurable": chosen}
     served = _Served(await make(config), client, metadata)
-    return Asked(request, cast("Agent", served), config, context)
+    return _Asked(request, cast("Agent", served), config, context)
 
 
 def _user(request: Request) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def _turn_of(values: Any) -> int:
     return int((memory or {}).get("turn", 0))
 
 
-def _context(asked: Asked) -> dict[str, Any]:
+def _context(asked: _Asked) -> dict[str, Any]:
     """Answer with the next context, if the user said `message` if there is one."""
     said = asked.request.query_params.get("message")
     found = show_context(asked.agent, asked.config, said, context=asked.context)
@@ -294,46 +294,46 @@ def _context(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _messages(asked: Asked) -> dict[str, Any]:
+def _messages(asked: _Asked) -> dict[str, Any]:
     return asdict(messages(asked.agent, asked.config, asked.number("page", "1")))
 
 
-def _transcript(asked: Asked) -> list[dict[str, Any]]:
+def _transcript(asked: _Asked) -> list[dict[str, Any]]:
     """Answer with the last turns, or those before one, as messages that LangChain writes."""
     before = asked.number("before") if "before" in asked.request.query_params else None
     return messages_to_dict(transcript(asked.agent, asked.config, before=before))
 
 
-def _search(asked: Asked) -> Mapping[str, Any]:
+def _search(asked: _Asked) -> Mapping[str, Any]:
     return search(asked.agent, asked.config, asked.query("query"))
 
 
-def _undo(asked: Asked) -> dict[str, Any]:
+def _undo(asked: _Asked) -> dict[str, Any]:
     """Undo the last turn; it must be finished, since the server shows only part of another."""
     opened(asked.agent, asked.config, asked.agent.get_state(asked.config)).at_rest()
     return {"turn": undo(asked.agent, asked.config)}
 
 
-def _restore(asked: Asked) -> dict[str, Any]:
+def _restore(asked: _Asked) -> dict[str, Any]:
     """Rebuild the thread from the archive, from a branch if one is named."""
     restore(asked.agent, asked.config, branch=asked.query("branch") or None)
     return {"turn": _turn_of(asked.agent.get_state(asked.config).values)}
 
 
-def _window(asked: Asked) -> dict[str, Any]:
+def _window(asked: _Asked) -> dict[str, Any]:
     """Set the ambient window of the thread; without a number it is that of the settings."""
     turns = asked.number("turns") if asked.query("turns") else None
     set_window(asked.agent, asked.config, turns)
     return {"turns": turns}
 
 
-def _anchor(asked: Asked) -> Any:
+def _anchor(asked: _Asked) -> Any:
     """Rebuild the anchor, by asking the model if `model` says so."""
     model = asked.query("model") == "true"
     return rebuild_anchor(asked.agent, asked.config, model=model, context=asked.context)
 
 
-def _by_hand(asked: Asked) -> Any:
+def _by_hand(asked: _Asked) -> Any:
     """Run a tool by hand on an effort."""
     agent, config, name = asked.agent, asked.config, asked.query("effort")
     how = {"context": {**asked.context, **asked.named}}
@@ -347,7 +347,7 @@ def _by_hand(asked: Asked) -> Any:
     )
 
 
-def _memory(asked: Asked) -> Any:
+def _memory(asked: _Asked) -> Any:
     """Explain a memory in attention, or change what is kept of it."""
     given = asked.agent, asked.config, asked.query("memory")
     if asked.request.method == "GET":
@@ -359,7 +359,7 @@ def _memory(asked: Asked) -> Any:
     )
 
 
-def _erase(asked: Asked) -> dict[str, Any]:
+def _erase(asked: _Asked) -> dict[str, Any]:
     return asdict(erase(asked.agent, asked.config, asked.number("turn")))
 
 

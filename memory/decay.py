@@ -12,8 +12,8 @@ def decayed(space: EffortState, settings: Settings) -> EffortState:
 
     Open efforts stay, and so does the summary of an effort that was expanded in this turn.
     """
-    old = [*forgotten(space, settings.summary_eviction_threshold)]
-    for name, turns in [*faded(space, settings.decay_threshold)]:
+    old = [*_forgotten(space, settings.summary_eviction_threshold)]
+    for name, turns in [*_faded(space, settings.decay_threshold)]:
         event = {"type": "collapsed", "effort": name, "auto": True}
         space = happened(space, event, banners.auto_collapsed(name, turns))
     for name in old:
@@ -21,11 +21,11 @@ def decayed(space: EffortState, settings: Settings) -> EffortState:
     return space
 
 
-def faded(space: EffortState, threshold: int) -> Iterator[tuple[str, int]]:
+def _faded(space: EffortState, threshold: int) -> Iterator[tuple[str, int]]:
     """Yield the expanded efforts without a reference for `threshold` turns, and since how many.
 
     >>> entry = {"expanded_turn": 1, "last_referenced_turn": 2, "turns": [1]}
-    >>> [[*faded(EffortState(turn, None, {}, {"a": entry}, {}), 3)] for turn in (4, 5)]
+    >>> [[*_faded(EffortState(turn, None, {}, {"a": entry}, {}), 3)] for turn in (4, 5)]
     [[], [('a', 3)]]
     """
     for name, entry in space.expanded.items():
@@ -34,10 +34,10 @@ def faded(space: EffortState, threshold: int) -> Iterator[tuple[str, int]]:
             yield name, turns
 
 
-def forgotten(space: EffortState, threshold: int) -> Iterator[str]:
+def _forgotten(space: EffortState, threshold: int) -> Iterator[str]:
     """Yield the efforts whose summary had no reference for `threshold` turns; not expanded ones.
 
-    >>> [[*forgotten(EffortState(turn, None, {}, {}, {"a": 10}), 20)] for turn in (29, 30)]
+    >>> [[*_forgotten(EffortState(turn, None, {}, {}, {"a": 10}), 20)] for turn in (29, 30)]
     [[], ['a']]
     """
     for name, last in space.summaries.items():

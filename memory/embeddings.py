@@ -77,7 +77,7 @@ class Matrix:
 
     def cosines(self, meant: Vector) -> "Cosines":
         """Return the cosine of each with a vector."""
-        found = [np.zeros(0, np.float32), *(cosines(rows, meant) for _, rows in self.parts)]
+        found = [np.zeros(0, np.float32), *(_cosines(rows, meant) for _, rows in self.parts)]
         ids = [np.zeros(0, np.int64), *(ids for ids, _ in self.parts)]
         return Cosines(np.concatenate(ids), np.concatenate(found))
 
@@ -159,12 +159,12 @@ _DIGITS = 5
 """Digits of a cosine that all databases compute alike: sums of float32 are exact to six."""
 
 
-def cosines(rows: Vectors, meant: Vector) -> NDArray[np.float32]:
+def _cosines(rows: Vectors, meant: Vector) -> NDArray[np.float32]:
     """Return the cosine of each row with a vector.
 
     Not by `@`, whose threads wait for each other where other processes need the processor.
 
-    >>> cosines(np.eye(2, dtype="f"), np.float32([0, 1])).tolist()
+    >>> _cosines(np.eye(2, dtype="f"), np.float32([0, 1])).tolist()
     [0.0, 1.0]
     """
     found: NDArray[np.float32] = np.einsum("ij,j->i", rows, meant)
@@ -177,10 +177,10 @@ def alike(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return rounded
 
 
-def normalised(rows: NDArray[Any]) -> Vectors:
+def _normalised(rows: NDArray[Any]) -> Vectors:
     """Return rows with length 1; one that has no length, or is no number, becomes zeros.
 
-    >>> normalised(np.array([[3.0, 4.0], [0.0, 0.0], [np.nan, 1.0]])).round(1).tolist()
+    >>> _normalised(np.array([[3.0, 4.0], [0.0, 0.0], [np.nan, 1.0]])).round(1).tolist()
     [[0.6000000238418579, 0.800000011920929], [0.0, 0.0], [0.0, 0.0]]
     """
     with np.errstate(over="ignore"):
@@ -197,7 +197,7 @@ def _answer(ask: Callable[[Any], Any], asked: Any) -> Vectors:
         raise EmbeddingError(f"{type(error).__name__}: {str(error)[:200]}") from error
     if rows.ndim != 2:  # noqa: PLR2004 (rows and columns)
         raise EmbeddingError(f"a vector for each text expected, got an array of {rows.shape}")
-    return normalised(rows)
+    return _normalised(rows)
 
 
 def _one(rows: Vectors) -> Vector:

@@ -99,7 +99,7 @@ class Target:
         said = (text for _, _, *texts in given for text in texts)
         texts = [*_said(shown(self.record.messages)), *said, *(text for _, text in self.wrote)]
         object.__setattr__(self, "given", given)
-        object.__setattr__(self, "sought", sentences(texts))
+        object.__setattr__(self, "sought", _sentences(texts))
 
     def is_copy(self, record: Record) -> bool:
         """Tell whether a record is the turn itself, on this branch or on another."""
@@ -115,7 +115,7 @@ class Target:
         return {
             name: text
             for name, text in fields.items()
-            if (name, text) not in self.wrote and not held(text, self.sought)
+            if (name, text) not in self.wrote and not _held(text, self.sought)
         }
 
     def anchor_of(
@@ -124,13 +124,13 @@ class Target:
         """Return what stays of another turn's anchor; what it says itself (`own`) does."""
         if self.sees(record.branch, record.turn):
             return self.anchor(fields)
-        return {name: text for name, text in fields.items() if not held(text, self.sought) - own}
+        return {name: text for name, text in fields.items() if not _held(text, self.sought) - own}
 
     def _given(self) -> Iterator[tuple[str, ...]]:
         """Yield what the turn's events say anew of each effort, as later events may repeat it."""
         for event in self.record.events:
             name = event.get("effort", "")
-            for key in text_fields(event):
+            for key in _text_fields(event):
                 if key == "constraints":
                     known = getattr(self.before(name), key, ())
                     yield from ((name, key, one) for one in event[key] if one not in known)
@@ -138,10 +138,10 @@ class Target:
                     yield (name, key, *_leaves(event[key]))
 
 
-def sentences(texts: Iterable[str]) -> Sought:
+def _sentences(texts: Iterable[str]) -> Sought:
     """Return the sentences and lines by which texts are found again, the longest first.
 
-    >>> sentences(["Hello there. The key lies under the mat."])
+    >>> _sentences(["Hello there. The key lies under the mat."])
     ('The key lies under the mat.',)
     """
     ours = {prompt(name) for name in _OURS}
@@ -151,10 +151,10 @@ def sentences(texts: Iterable[str]) -> Sought:
     return tuple(sorted(telling, key=lambda part: (-len(part), part))[:_MOST])
 
 
-def held(text: str, pieces: Iterable[str]) -> frozenset[str]:
+def _held(text: str, pieces: Iterable[str]) -> frozenset[str]:
     r"""Return the pieces that a text holds, as they are or inside JSON.
 
-    >>> sorted(held('{"a": "say \\"hi\\" now"}', ['say "hi" now', "hi there"]))
+    >>> sorted(_held('{"a": "say \\"hi\\" now"}', ['say "hi" now', "hi there"]))
     ['say "hi" now']
     """
     return frozenset(piece for piece in pieces if piece in text or _inside_json(piece) in text)
@@ -162,20 +162,20 @@ def held(text: str, pieces: Iterable[str]) -> frozenset[str]:
 
 def quotes(messages: Sequence[Message], sought: Sought) -> frozenset[str]:
     """Return the sentences that messages say."""
-    return held("\n".join(_leaves([message["data"] for message in messages])), sought)
+    return _held("\n".join(_leaves([message["data"] for message in messages])), sought)
 
 
 def quoted(record: Record, sought: Sought) -> bool:
     """Tell whether a record says one of the sentences, in its messages or of an effort."""
-    told = [event[key] for event in record.events for key in text_fields(event)]
-    return bool(quotes(record.messages, sought) or held("\n".join(_leaves(told)), sought))
+    told = [event[key] for event in record.events for key in _text_fields(event)]
+    return bool(quotes(record.messages, sought) or _held("\n".join(_leaves(told)), sought))
 
 
 def tombstone(record: Record, target: Target) -> Record:
     """Return what stays of the turn: its place, its digest, and events without their texts."""
     events = []
     for event in record.events:
-        gone = {key for key in text_fields(event) if _goes(event, key, target)}
+        gone = {key for key in _text_fields(event) if _goes(event, key, target)}
         events.append(_blanked(event, _rest(event, gone, target), target.anchor))
     return replace(record, messages=(), events=tuple(events), status="erased")
 
@@ -185,7 +185,7 @@ def without(record: Record, target: Target) -> tuple[Record, frozenset[Told]]:
 
     Its messages stay here; see `without_copies`.
     """
-    if not any("anchor" in event or text_fields(event) for event in record.events):
+    if not any("anchor" in event or _text_fields(event) for event in record.events):
         return record, frozenset()
     own = quotes(record.messages, target.sought)
     told: set[Told] = set()
@@ -214,7 +214,7 @@ def without_summaries(record: Record, efforts: Iterable[str]) -> tuple[Record, f
     """
     named, told, events = frozenset(efforts), set(), []
     for event in record.events:
-        fields = text_fields(event)
+        fields = _text_fields(event)
         if event.get("effort") in named and "summary" in fields and not event.get("stale"):
             told.add((event["effort"], event["summary"]))
             emptied = {key: type(event[key])() for key in _SUMMARY & fields}
@@ -224,10 +224,10 @@ def without_summaries(record: Record, efforts: Iterable[str]) -> tuple[Record, f
     return replace(record, events=tuple(events)), frozenset(told)
 
 
-def text_fields(event: Event) -> frozenset[str]:
+def _text_fields(event: Event) -> frozenset[str]:
     """Return the fields of an event that are text, and not the name of an effort.
 
-    >>> sorted(text_fields({"type": "opened", "effort": "a", "goal": "g", "tokens": 3}))
+    >>> sorted(_text_fields({"type": "opened", "effort": "a", "goal": "g", "tokens": 3}))
     ['goal']
     """
     return frozenset(key for key in event if key not in _NO_TEXT and any(_leaves(event[key])))
@@ -241,7 +241,7 @@ def _goes(event: Event, key: str, target: Target) -> bool:
 
 def _made(event: Event, record: Record, target: Target) -> set[str]:
     """Return the fields of a later event that were made from the turn: no sentence is compared."""
-    name, fields = event.get("effort", ""), text_fields(event)
+    name, fields = event.get("effort", ""), _text_fields(event)
     if "effort" not in event or not target.sees(record.branch, record.turn):
         return set()
     gone = {key for key in fields if (name, key, *_leaves(event[key])) in target.given}

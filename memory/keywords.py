@@ -74,10 +74,10 @@ def share(weight: float, said: Collection[str]) -> float:
     return weight / (len(said) + 1)
 
 
-def distinctiveness(efforts: int, having: float) -> float:
+def _distinctiveness(efforts: int, having: float) -> float:
     """Weigh a keyword that `having` of `efforts` have: 1 if one has it, towards 0 if all do.
 
-    >>> [round(distinctiveness(5, having), 2) for having in (1, 2, 5)]
+    >>> [round(_distinctiveness(5, having), 2) for having in (1, 2, 5)]
     [1.0, 0.61, 0.1]
     """
     return 1 - log(having) / log(efforts + 1)
@@ -103,7 +103,7 @@ def weights(
     """
     heard = having(among, dict(enumerate(recent)))
     known = efforts + len(recent)
-    return {term: distinctiveness(known, count + heard[term]) for term, count in among.items()}
+    return {term: _distinctiveness(known, count + heard[term]) for term, count in among.items()}
 
 
 def evidence(weighed: Mapping[str, float], vocabulary: Vocabulary) -> dict[str, float]:

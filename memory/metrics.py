@@ -157,7 +157,7 @@ def report(records: Sequence[Record]) -> Report:
     """Fold the events of consecutive turns, oldest first."""
     events = [(record.turn, event) for record in records for event in record.events]
     last = records[-1].turn if records else 0
-    expansions = [*expanded(events)]
+    expansions = [*_expanded(events)]
     auto = [one for one in expansions if one.auto is True]
     manual = [one for one in expansions if one.auto is False]
     again = [(one, _next(one, expansions)) for one in auto]
@@ -254,7 +254,7 @@ def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def expanded(events: Iterable[Happening]) -> Iterator[Expansion]:
+def _expanded(events: Iterable[Happening]) -> Iterator[Expansion]:
     """Yield every expansion: those that ended in the order of their ends, then the others."""
     running: dict[str, Expansion] = {}
     for turn, event in events:

@@ -231,7 +231,7 @@ def owner_called(name: str, user: str) -> Owner | None:
     return owner if session_name(owner) == name else None
 
 
-def is_hashed(name: str) -> bool:
+def _is_hashed(name: str) -> bool:
     """Tell whether a session's name was too long, so that it does not tell the whole thread."""
     return len(name) == _LONGEST + len(_HASHED) + _KEY
 
@@ -242,7 +242,7 @@ def session_called(text: str) -> str:
     >>> session_called("planning%202026"), session_called("planning 2026")
     ('planning%202026', 'planning%202026')
     """
-    known = is_hashed(text) or owner_called(text, "") is not None
+    known = _is_hashed(text) or owner_called(text, "") is not None
     return text if known else session_name(Owner("", text))
 
 

@@ -13,7 +13,7 @@ from .messages import Message, digest, fingerprint
 Event: TypeAlias = Mapping[str, Any]
 Status: TypeAlias = Literal["done", "aborted", "erased"]
 
-MAIN = "main"
+_MAIN = "main"
 
 DEFAULT_USER = "default"
 """The user of sessions that name none; such sessions know nothing of one another."""
@@ -37,7 +37,7 @@ class Owner:
 class Tip:
     """The last turn that a state has committed: its branch, number (0 for none) and digest."""
 
-    branch: str = MAIN
+    branch: str = _MAIN
     turn: int = 0
     digest: str = ""
 

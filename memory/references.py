@@ -93,23 +93,23 @@ def mentions(work: RunningTurn, texts: Sequence[str]) -> Mentions:
     known = {one: _canonical(one) for one in written}
     there = {effort.id for effort in work.view.efforts_named([*set(known.values())], ())}
     words = {one: name for one, name in known.items() if name in there and is_qualified(name)}
-    words |= {name: name for name in found_elsewhere(work)}
+    words |= {name: name for name in _found_elsewhere(work)}
     said = {name for one, name in words.items() if any(map(_pattern(one).search, texts))}
     return Mentions(frozenset(said), tuple(_without(text, words) for text in texts))
 
 
-def named_elsewhere(work: RunningTurn, named: Collection[str]) -> frozenset[str]:
+def _named_elsewhere(work: RunningTurn, named: Collection[str]) -> frozenset[str]:
     """Return the efforts of other sessions that are in the context, or were found, by their names.
 
     `named` are the names that were mentioned; an effort of this session with that name is meant.
     """
-    ids = {name: parted(name)[1] for name in found_elsewhere(work)}
+    ids = {name: parted(name)[1] for name in _found_elsewhere(work)}
     asked = sorted({bare for bare in ids.values() if bare in named})
     own = {effort.id for effort in work.view.efforts_named(asked, work.space.events)}
     return frozenset(name for name, bare in ids.items() if bare in named and bare not in own)
 
 
-def found_elsewhere(work: RunningTurn) -> tuple[str, ...]:
+def _found_elsewhere(work: RunningTurn) -> tuple[str, ...]:
     """Return the efforts of other sessions in the context, and those found in this turn."""
     searches = (event["efforts"] for event in work.space.events if event["type"] == "searched")
     found: Iterable[str] = (name for names in searches for name in names)
@@ -187,7 +187,7 @@ def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     """
     elsewhere = mentions(work, [*map(own_words, statements(work.view.running.messages))])
     named = frozenset[str]().union(*map(mentionable, elsewhere.texts))
-    named |= elsewhere.efforts | named_elsewhere(work, named)
+    named |= elsewhere.efforts | _named_elsewhere(work, named)
     space = _returned(work, named)
     using = {event["effort"] for event in space.events if event["type"] in _USING}
     found = named | using | _by_keywords(work, elsewhere.texts, cache)

@@ -25,10 +25,10 @@ _REMEMBERED = 50_000
 _SHORTEST = 3
 """Characters of a term that says what a text is about; CJK pairs aside."""
 
-STOP_PHRASES = ("carry on", "go ahead", "go on", "keep going", "the thing")
+_STOP_PHRASES = ("carry on", "go ahead", "go on", "keep going", "the thing")
 """What says only that the talk goes on; taken out of a query before its words are looked at."""
 
-STOP_WORDS = frozenset(
+_STOP_WORDS = frozenset(
     """
 about above actually after again against ain all already also although always am an and another
 any anyone anything anyway are aren around as ask asked at back basically be because been before
@@ -82,7 +82,7 @@ woollen, yogurt yoghurt
 """
 """Short forms beside the long ones, and spellings that follow no rule."""
 
-_PHRASES = re.compile(rf"\b({'|'.join(STOP_PHRASES)})\b")
+_PHRASES = re.compile(rf"\b({'|'.join(_STOP_PHRASES)})\b")
 
 
 def folded(text: str) -> str:
@@ -95,10 +95,10 @@ def folded(text: str) -> str:
     return found if found.isascii() else _ODD.sub(_seen, found)
 
 
-def pieces(text: str) -> list[str]:
+def _pieces(text: str) -> list[str]:
     """Return the runs of letters and digits of a text, CJK apart from the rest.
 
-    >>> pieces("auth-bug 修复了")
+    >>> _pieces("auth-bug 修复了")
     ['auth', 'bug', '修复了']
     """
     return _PIECE.findall(text)
@@ -115,7 +115,7 @@ def words(text: str) -> list[str]:
     >>> words("Fixed the 数据库")
     ['fixed', 'the', '数据', '据库']
     """
-    found = pieces(folded(text))
+    found = _pieces(folded(text))
     return found if text.isascii() else [word for piece in found for word in _words(piece)]
 
 
@@ -183,7 +183,7 @@ def _term(word: str) -> str:
     """Return the term of a word, empty for a stop word or a single letter."""
     if _IDEOGRAPH.match(word):
         return word
-    if word in STOP_WORDS or (len(word) == 1 and not word.isdigit()):
+    if word in _STOP_WORDS or (len(word) == 1 and not word.isdigit()):
         return ""
     found = stem(word)
     return _SAME.get(found, found)

@@ -270,7 +270,7 @@ class Logged(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class _Line:
     """One entry of a rendered turn: who speaks, what is said, and which call it is, if one."""
 
     speaker: str
@@ -359,15 +359,15 @@ def _shown(turn: Logged) -> str:
     return prompt("erased_turn") if turn.status == "erased" else rendered(turn.messages)
 
 
-def _lines(message: Message, said: str) -> list[Line]:
+def _lines(message: Message, said: str) -> list[_Line]:
     references = recalled(message)
     if references:
         named = "; ".join(map(str, references))
-        return [Line(f"tool {message['data'].get('name')}: ", f"({named})")]
+        return [_Line(f"tool {message['data'].get('name')}: ", f"({named})")]
     who = speaker(message)
-    lines = [Line(f"{who}: ", said)] if said or not calls(message) else []
+    lines = [_Line(f"{who}: ", said)] if said or not calls(message) else []
     return lines + [
-        Line(f"{who} calls {call['name']} ", _arguments(call), at)
+        _Line(f"{who} calls {call['name']} ", _arguments(call), at)
         for at, call in enumerate(calls(message))
     ]
 

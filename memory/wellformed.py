@@ -68,16 +68,16 @@ def wellformed(messages: Sequence[Message]) -> tuple[Message, ...]:
     Missing results are filled in, orphan results become quotes, system messages become user text,
     messages without any content are left out or say that they are empty. An answer without words
     is left out too: providers refuse one that is empty, or nothing but thoughts. A model may call
-    a tool by any name; what is sent back has one that is taken (see `sendable`).
+    a tool by any name; what is sent back has one that is taken (see `_sendable`).
     """
     named = [_named(message) for message in messages]
     return tuple(fixed for part in _rounds(named) for fixed in _paired(part))
 
 
-def sendable(name: str | None) -> str:
+def _sendable(name: str | None) -> str:
     """Return a tool's name in the form that every provider accepts.
 
-    >>> sendable("functions.open_effort"), sendable("")
+    >>> _sendable("functions.open_effort"), _sendable("")
     ('functions_open_effort', 'unnamed')
     """
     return _NOT_IN_NAMES.sub("_", name or "")[:_LONGEST_NAME] or "unnamed"
@@ -141,7 +141,7 @@ def _named(message: Message) -> Message:
     """Return a message whose calls, or the call that it answers, have names that can be sent."""
     data = dict(message["data"])
     if message["type"] == "tool" and data.get("name") is not None:
-        data["name"] = sendable(data["name"])
+        data["name"] = _sendable(data["name"])
     if message["type"] == "ai":
         extra = data.get("additional_kwargs")
         data |= _calling(data)
@@ -174,7 +174,7 @@ def _called(found: Any) -> Any:
         return found
     if "function" in found:
         return {**found, "function": _called(found["function"])}
-    return {**found, "name": sendable(found.get("name"))}
+    return {**found, "name": _sendable(found.get("name"))}
 
 
 def _rounds(messages: Sequence[Message]) -> Iterator[list[Message]]:

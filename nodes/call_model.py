@@ -97,7 +97,7 @@ def prepared(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) ->
     cached = prefix_tokens(context, shared(state.get("sent", ""), now), parts.count)
     settings = resolve(runtime.context, parts.settings)
     told = {"prefix": cached, "safety_factor": state.get("safety_factor", 1.0)}
-    below = floored(state, context.report, settings.context_budget)
+    below = _floored(state, context.report, settings.context_budget)
     messages = from_dicts(context.messages)
     update = {
         "context": {"messages": messages},
@@ -161,7 +161,7 @@ def heeded(
     return {"safety_factor": factor, "context_report": {**report, "safety_factor": factor}}
 
 
-def floored(
+def _floored(
     state: TurnState, report: Mapping[str, Any], context_budget: int
 ) -> dict[str, dict[str, int]]:
     """Return a warning for the report if the safety factor takes the budget below the floor.

@@ -46,7 +46,7 @@ class CommandResult:
     banners: tuple[str, ...]
 
 
-def order(
+def _order(
     agent: Agent, config: RunnableConfig, what: ToolCommand, context: object = None
 ) -> CommandResult:
     """Run a tool by hand, as a turn; of a graph around the agent no other node runs.
@@ -137,7 +137,7 @@ def open_effort(
     agent: Agent, config: RunnableConfig, name: str, goal: str = "", *, context: object = None
 ) -> CommandResult:
     """Begin an effort and make it active."""
-    return order(agent, config, opening(name, goal), context)
+    return _order(agent, config, _opening(name, goal), context)
 
 
 aopen_effort = on_a_thread(open_effort)
@@ -147,7 +147,7 @@ def close_effort(
     agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
 ) -> CommandResult:
     """Conclude an effort, the active one by default; the model that summarises is called."""
-    return order(agent, config, closing(effort_id), context)
+    return _order(agent, config, _closing(effort_id), context)
 
 
 aclose_effort = on_a_thread(close_effort)
@@ -157,7 +157,7 @@ def switch_effort(
     agent: Agent, config: RunnableConfig, effort_id: str = "", *, context: object = None
 ) -> CommandResult:
     """Make another open effort the active one; without a name none is, and all stay open."""
-    return order(agent, config, _named("switch", effort_id), context)
+    return _order(agent, config, _named("switch", effort_id), context)
 
 
 aswitch_effort = on_a_thread(switch_effort)
@@ -167,7 +167,7 @@ def reopen_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
     """Go on with a concluded effort."""
-    return order(agent, config, _named("reopen", effort_id), context)
+    return _order(agent, config, _named("reopen", effort_id), context)
 
 
 areopen_effort = on_a_thread(reopen_effort)
@@ -177,7 +177,7 @@ def expand_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, turns: str = "", *, context: object = None
 ) -> CommandResult:
     """Show the raw log of a concluded effort in the context; `turns` such as "3-5,8"."""
-    return order(agent, config, expanding(effort_id, turns), context)
+    return _order(agent, config, _expanding(effort_id, turns), context)
 
 
 aexpand_effort = on_a_thread(expand_effort)
@@ -187,29 +187,29 @@ def collapse_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
     """Take the raw log of an expanded effort out of the context."""
-    return order(agent, config, _named("collapse", effort_id), context)
+    return _order(agent, config, _named("collapse", effort_id), context)
 
 
 acollapse_effort = on_a_thread(collapse_effort)
 
 
-def opening(name: str, goal: str) -> ToolCommand:
+def _opening(name: str, goal: str) -> ToolCommand:
     """Return the order to open an effort.
 
-    >>> opening("auth bug", "sign-in works").said
+    >>> _opening("auth bug", "sign-in works").said
     '/open auth bug: sign-in works'
     """
     said = f"/open {name}: {goal}" if goal else f"/open {name}"
     return ToolCommand(said, "open_effort", {"name": name, "goal": goal})
 
 
-def closing(effort_id: str | None) -> ToolCommand:
+def _closing(effort_id: str | None) -> ToolCommand:
     """Return the order to close an effort, None for the active one."""
     arguments: dict[str, Any] = {"effort_id": effort_id} if effort_id else {}
     return ToolCommand(f"/close {effort_id or ''}".strip(), "close_effort", arguments)
 
 
-def expanding(effort_id: str, turns: str) -> ToolCommand:
+def _expanding(effort_id: str, turns: str) -> ToolCommand:
     """Return the order to expand an effort, all of it or some turns."""
     arguments = {"effort_id": effort_id, "turns": turns}
     return ToolCommand(f"/expand {effort_id} {turns}".strip(), "expand_effort", arguments)

@@ -74,24 +74,24 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
 arestore = on_a_thread(restore)
 
 
-def visible(parts: Sequence[Part]) -> list[int]:
+def _visible(parts: Sequence[Part]) -> list[int]:
     """Return the turns that stand in a context as real messages, ascending.
 
-    >>> visible([Part("turns", (), 0, turn) for turn in (1, 1, 2)])
+    >>> _visible([Part("turns", (), 0, turn) for turn in (1, 1, 2)])
     [1, 2]
     """
     turns = {part.turn for part in parts if part.name == "turns"}
     return sorted(turn for turn in turns if turn is not None)
 
 
-def newest_block(records: Sequence[Record]) -> dict[str, str] | None:
+def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
     """Return the newest complete state block that the model said in these turns, else None."""
     said = (m for one in reversed(records) for m in reversed(one.messages) if m["type"] == "ai")
     found = (newest(message["data"].get("content", "")) for message in said)
     return next((fields for fields in found if fields), None)
 
 
-def quoted(records: Sequence[Record], limit: int, count: TokenCounter) -> str:
+def _quoted(records: Sequence[Record], limit: int, count: TokenCounter) -> str:
     """Return these turns as a quote of at most `limit` tokens, its fences aside; the end stays."""
     log = transcript(records)
     return fenced("conversation", log[fit_end(log, limit, count) :])
@@ -205,7 +205,7 @@ def rebuild_anchor(
     thread = resting(agent, config, context)
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
-    records = thread.view.turns(visible(rehearsed(thread, config, None, context).parts))
+    records = thread.view.turns(_visible(rehearsed(thread, config, None, context).parts))
     answer = ""
     if model and records:
         try:
@@ -224,8 +224,8 @@ arebuild_anchor = on_a_thread(rebuild_anchor)
 def _question(thread: Thread, records: tuple[Record, ...]) -> Question:
     settings, count = thread.settings, thread.parts.count
     told = prompt("rebuild_anchor", limit=ANCHOR_TOKENS)
-    log = quoted(
-        records, readable(settings, call_overhead(told, quoted((), 0, count), count)), count
+    log = _quoted(
+        records, readable(settings, call_overhead(told, _quoted((), 0, count), count)), count
     )
     return Question("anchor", told, log)
 
@@ -235,7 +235,7 @@ def _rebuilt(
 ) -> tuple[dict[str, Any], Rebuilt]:
     """Return the update of the state, empty if nothing gave an anchor, and what to say of it."""
     said = newest(answer)
-    fields = said or newest_block(records)
+    fields = said or _newest_block(records)
     if fields is None:
         return {}, Rebuilt(thread.state.get("anchor", {}), "none")
     anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)

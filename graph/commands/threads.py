@@ -64,7 +64,7 @@ class Thread:
         """The turn that was begun last; an unfinished one may not have been counted yet."""
         if not self.unfinished:
             return self.state.get("turn", 0)
-        return last_turn(self.state, self.following)
+        return _last_turn(self.state, self.following)
 
     @property
     def tip(self) -> Tip:
@@ -121,7 +121,7 @@ def on_a_thread(command: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
     return run
 
 
-def last_turn(state: TurnState, following: tuple[str, ...]) -> int:
+def _last_turn(state: TurnState, following: tuple[str, ...]) -> int:
     """Return the turn that was begun last in a state, counted or not."""
     turn = state.get("turn", 0)
     waiting = turn == state.get("persisted", 0) and bool(told_apart(state).new)

@@ -52,7 +52,7 @@ Saver = BaseCheckpointSaver[Any]
 _SQLITE = (SqliteSaver, AsyncSqliteSaver)
 
 
-def replace_all(
+def _replace_all(
     agent: Agent, saver: Saver, config: RunnableConfig, values: dict[str, Any]
 ) -> tuple[str, ...]:
     """Make a state the thread's only checkpoint; say what may still hold the text of the others."""
@@ -74,7 +74,7 @@ def replace_all(
     return reclaimed(saver)
 
 
-def delete_threads(saver: Saver, threads: Iterable[str]) -> tuple[str, ...]:
+def _delete_threads(saver: Saver, threads: Iterable[str]) -> tuple[str, ...]:
     """Delete all checkpoints of threads; say which could not be."""
     if not _has(saver, "delete_thread"):
         kind = type(saver).__name__
@@ -268,7 +268,7 @@ def _deleted(agent: Agent, threads: Sequence[str], gone: Iterable[Owner]) -> lis
     saver = _saver(agent)
     outer = {one.thread for one in gone if saver is None or one.namespace}.difference(threads)
     return [
-        *(delete_threads(saver, threads) if saver else ()),
+        *(_delete_threads(saver, threads) if saver else ()),
         *(
             f"checkpoints: the agent has none of thread {one!r} of its own; delete that with the "
             "checkpointer of the graph around it"
@@ -369,7 +369,7 @@ def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -
     values = {**kept, **sealed({**state, **chosen}, {}, parts.archive)}
     saver = cast("BaseCheckpointSaver[Any]", agent.checkpointer)
     parts.archive.reseed(owner, tip)
-    left = replace_all(agent, saver, newest_config(config), values)
+    left = _replace_all(agent, saver, newest_config(config), values)
     if handed_over(agent) or values["messages"]:  # else no message tells where the thread goes on
         parts.archive.reseed(owner, None)
     named = ", ".join(map(repr, kept))

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from ...memory.transcript import OWN_TOOLS
 
-MEMORY = "ebbtide"
+_MEMORY = "ebbtide"
 """The name of user-role messages that the memory wrote."""
 
 _END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
@@ -65,7 +65,7 @@ class Efforts:
 
 def is_memory(message: BaseMessage) -> bool:
     """Tell whether the memory wrote this message."""
-    return isinstance(message, HumanMessage) and message.name == MEMORY
+    return isinstance(message, HumanMessage) and message.name == _MEMORY
 
 
 def memory_result(message: ToolMessage) -> Mapping[str, Any] | None:

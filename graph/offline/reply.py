@@ -59,7 +59,7 @@ _ECHOED = 120
 _IN_A_LINE = 160
 """Characters of a result in a list: two lines of a terminal."""
 
-INTRODUCTION = (
+_INTRODUCTION = (
     "Hello. I am Ebbtide's offline model: I follow plain requests such as \"let's work on …\", "
     '"that\'s done" or "expand …", and otherwise quote what stands in my context.'
 )
@@ -81,13 +81,13 @@ _TOLD: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def answer(question: str, found: Sequence[Sentence]) -> str | None:
+def _answer(question: str, found: Sequence[Sentence]) -> str | None:
     """Answer by quoting the sentence that shares most with the question, None if none does."""
-    sentence = best(question, found)
+    sentence = _best(question, found)
     return f'{sentence.where}: "{clipped(sentence.text, _QUOTED)}"' if sentence else None
 
 
-def best(question: str, found: Sequence[Sentence]) -> Sentence | None:
+def _best(question: str, found: Sequence[Sentence]) -> Sentence | None:
     """Return the sentence with the best overlap, rare words weighing more; the newest of equals.
 
     It must hold two fifths of the weight of the question's words. The name of the effort that a
@@ -114,7 +114,7 @@ def best(question: str, found: Sequence[Sentence]) -> Sentence | None:
     return quotable[max(order, key=lambda index: order[index])] if order else None
 
 
-def missing(question: str) -> str:
+def _missing(question: str) -> str:
     """Say that the context does not answer a question."""
     return f'I do not find an answer to "{clipped(question, _ECHOED)}" in my context.'
 
@@ -125,10 +125,10 @@ def noted(text: str) -> str:
     return f"Noted: {clipped(max(said, key=signals))}"
 
 
-def outcome(result: ToolMessage) -> str:
+def _outcome(result: ToolMessage) -> str:
     """Tell in one sentence what a tool did."""
     text, name, body = str(result.text), result.name or "The tool", memory_result(result) or {}
-    if _NOTHING_OPEN in error(result):
+    if _NOTHING_OPEN in _error(result):
         return "No effort is open."
     if "error" in body or result.status == "error":
         return f"{name} did not work: {clipped(str(body.get('error', text)), _QUOTED)}"
@@ -142,7 +142,7 @@ def outcome(result: ToolMessage) -> str:
     return f"{name} answered: {clipped('; '.join(read) or text, _QUOTED)}"
 
 
-def error(result: ToolMessage) -> str:
+def _error(result: ToolMessage) -> str:
     """Return the error text of a result, empty if it worked."""
     return str((memory_result(result) or {}).get("error") or "")
 
@@ -241,7 +241,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class _Prompt:
     """What the model was given, taken apart: what came before, the turn, the tools."""
 
     before: Sequence[BaseMessage]
@@ -277,7 +277,7 @@ class Prompt:
 def reply(messages: Sequence[BaseMessage], tools: Mapping[str, Any], choice: str) -> Reply:
     """Answer a prompt; `tools` maps names to schemas, `choice` is auto, none, any or a name."""
     start = turn_start(messages)
-    prompt = Prompt(messages[:start], messages[start:], {} if choice == "none" else tools)
+    prompt = _Prompt(messages[:start], messages[start:], {} if choice == "none" else tools)
     shown = efforts(prompt.before)
     parts = clauses(prompt.text, shown, tools)
     wanted = tuple(part.call for part in parts if part.call and prompt.tools)
@@ -288,11 +288,11 @@ def reply(messages: Sequence[BaseMessage], tools: Mapping[str, Any], choice: str
     return Reply(calls=calls) if calls else Reply(_said(prompt, parts))
 
 
-def _looked_up(prompt: Prompt, parts: Sequence[Clause], shown: Efforts) -> tuple[Call, ...]:
+def _looked_up(prompt: _Prompt, parts: Sequence[Clause], shown: Efforts) -> tuple[Call, ...]:
     """Expand or search for the first question that nothing in view answers, each once a turn."""
     questions = [part.text for part in parts if part.asks]
     found = prompt.found if questions else ()
-    question = next((text for text in questions if not answer(text, found)), "")
+    question = next((text for text in questions if not _answer(text, found)), "")
     hidden = (name for name in shown.concluded if name not in shown.expanded)
     named = [name for name in hidden if {*words(name)} <= {*words(question)}]
     named = named or (_elsewhere(prompt) if question else [])
@@ -303,7 +303,7 @@ def _looked_up(prompt: Prompt, parts: Sequence[Clause], shown: Efforts) -> tuple
     return ()
 
 
-def _elsewhere(prompt: Prompt) -> list[str]:
+def _elsewhere(prompt: _Prompt) -> list[str]:
     """Return the efforts of other sessions that a search found, the best last: it shows no log."""
     bodies = [memory_result(result) or {} for result in prompt.results]
     found = (str(one.get("id")) for body in bodies for one in body.get("results", ()))
@@ -315,14 +315,16 @@ def _is_about_something(question: str) -> bool:
     return bool(telling(question) or (_SHARED.search(question) and asked(question)))
 
 
-def _followed(prompt: Prompt) -> tuple[Call, ...]:
+def _followed(prompt: _Prompt) -> tuple[Call, ...]:
     """Follow an error that names another tool, once."""
     if len(prompt.rounds) != 1:
         return ()
     given = {call["id"]: call for call in prompt.rounds[0].tool_calls}
-    hints = ((_HINT.search(error(one)), given.get(one.tool_call_id), one) for one in prompt.results)
+    hints = (
+        (_HINT.search(_error(one)), given.get(one.tool_call_id), one) for one in prompt.results
+    )
     return tuple(
-        Call(hint["tool"], {"effort_id": _meant(error(result), call["args"])})
+        Call(hint["tool"], {"effort_id": _meant(_error(result), call["args"])})
         for hint, call, result in hints
         if hint and call and call["name"] in _OPENING and hint["tool"] in prompt.tools
     )
@@ -343,23 +345,23 @@ def _forced(
     return (Call(name, filled(tools[name], summarised(messages))),)
 
 
-def _said(prompt: Prompt, parts: Sequence[Clause]) -> str:
-    done = [outcome(result) for result in prompt.results]
+def _said(prompt: _Prompt, parts: Sequence[Clause]) -> str:
+    done = [_outcome(result) for result in prompt.results]
     questions = [part.text for part in parts if part.asks]
     found = prompt.found if questions else ()
-    answers = [(question, answer(question, found)) for question in questions]
+    answers = [(question, _answer(question, found)) for question in questions]
     if answers and all(text for _, text in answers) and not any(part.call for part in parts):
         done = []
     bodies = [memory_result(result) or {} for result in prompt.results]
     told_of = {body.get("query") for body in bodies if body.get("results")}
     left = [(question, text) for question, text in answers if text or question not in told_of]
-    said = [*done, *(text or missing(question) for question, text in left)]
+    said = [*done, *(text or _missing(question) for question, text in left)]
     return " ".join(said) or _acknowledged(prompt)
 
 
-def _acknowledged(prompt: Prompt) -> str:
+def _acknowledged(prompt: _Prompt) -> str:
     if not prompt.turn:
         return "There is no request in what I was given."
     if not prompt.text:
         return "I read only text, and this message has none."
-    return INTRODUCTION if _GREETING.fullmatch(prompt.text) else noted(prompt.text)
+    return _INTRODUCTION if _GREETING.fullmatch(prompt.text) else noted(prompt.text)

@@ -183,10 +183,10 @@ def is_request(text: str) -> bool:
     return call is not None and not call.args.get("goal")
 
 
-def bare(name: str) -> str:
+def _bare(name: str) -> str:
     """Return the name of an effort without articles, quotation marks and the like.
 
-    >>> bare('the "auth bug" effort')
+    >>> _bare('the "auth bug" effort')
     'auth bug'
     """
     before = ""
@@ -195,10 +195,10 @@ def bare(name: str) -> str:
     return name
 
 
-def known(name: str, candidates: Sequence[str]) -> str | None:
+def _known(name: str, candidates: Sequence[str]) -> str | None:
     """Return the effort among `candidates` that a name means: it shares most words.
 
-    >>> known("the auth bug", ["rate-limits", "auth-bug"])
+    >>> _known("the auth bug", ["rate-limits", "auth-bug"])
     'auth-bug'
     """
     asked = {*words(name)}
@@ -245,9 +245,9 @@ def _filled(tool: str, said: Mapping[str, str | None], efforts: Efforts) -> Call
 
 
 def _on_effort(tool: str, said: Mapping[str, str | None], efforts: Efforts) -> Call | None:
-    name = bare(said.get("known") or said.get("id") or "")
+    name = _bare(said.get("known") or said.get("id") or "")
     everywhere = (*efforts.open, *efforts.concluded, *efforts.expanded)
-    effort = known(name, everywhere)
+    effort = _known(name, everywhere)
     if name.casefold() in _HERE:
         return Call(tool, {}) if tool == "close_effort" and "known" not in said else None
     if "known" in said and effort is None:
@@ -264,8 +264,8 @@ def _to_open(said: str) -> dict[str, str]:
     {'name': 'login page', 'goal': 'login page, it hangs'}
     """
     whole, *goal = _GOAL.split(said, maxsplit=1)
-    name = " ".join(bare(_BREAK.split(whole, maxsplit=1)[0]).split()[:_NAME_WORDS])
-    unsaid = "" if name == bare(whole) else bare(whole)
+    name = " ".join(_bare(_BREAK.split(whole, maxsplit=1)[0]).split()[:_NAME_WORDS])
+    unsaid = "" if name == _bare(whole) else _bare(whole)
     return {"name": name, "goal": goal[0] if goal else unsaid}
 
 

@@ -81,7 +81,7 @@ _COUNTED = (
 
 
 @dataclass(slots=True)
-class Slots:
+class _Slots:
     """The occupied places of a session, each asked for once."""
 
     connection: Connection
@@ -130,7 +130,7 @@ def commit(
     """
     group = storable(group)
     session = session_of(connection, owner)
-    slots = Slots(connection, session.id)
+    slots = _Slots(connection, session.id)
     placed = placement(tip, group, slots)
     if placed.stored:
         return session, placed.record, None

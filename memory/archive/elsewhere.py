@@ -115,7 +115,7 @@ def _newest(one: Elsewhere) -> tuple[str, ...]:
     return one.at, one.owner.thread, one.owner.namespace, name
 
 
-def others(connection: Connection, user: str, numbers: Collection[int]) -> dict[int, Other]:
+def _others(connection: Connection, user: str, numbers: Collection[int]) -> dict[int, Other]:
     """Return sessions of the user by their numbers, each with what its newest branch sees."""
     query = (
         select(sessions, branches.c.first, branches.c.last, branches.c.ancestors)
@@ -166,7 +166,7 @@ def _standing(
         if row.effort not in names:
             names.append(row.effort)
     found: list[Elsewhere] = []
-    for number, there in (others(connection, user, named) if named else {}).items():
+    for number, there in (_others(connection, user, named) if named else {}).items():
         left = there.seen.changes(named[number]).values()
         tips = there.seen.tips({row.turn for row in left})
         for row in left:
@@ -200,7 +200,7 @@ def _turns(
     columns = (turns.c.id, turns.c.session, turns.c.branch, turns.c.turn, turns.c.digest)
     query = select(*columns, turns.c.at, turns.c.efforts, turns.c.passages)
     rows = connection.execute(query.where(among(turns.c.id, best))).all()
-    there = others(connection, user, {row.session for row in rows})
+    there = _others(connection, user, {row.session for row in rows})
     seen = [
         row
         for row in sorted(rows, key=lambda row: row.id)

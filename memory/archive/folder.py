@@ -28,10 +28,10 @@ from .transfer import DAMAGED, Moved, Told, Turn, Whole, each, read, write
 
 SESSION, MANIFEST, RAW = "session.json", "manifest.yaml", "raw.jsonl"
 COMPRESSED, EXTRACTIONS = "compressed.jsonl", "extractions.jsonl"
-STATES = "states.jsonl"
+_STATES = "states.jsonl"
 """The turns in the order of their commit, each with the memory's state after it."""
-ATTENTION = "attention.jsonl"
-ERASED = "erased.json"
+_ATTENTION = "attention.jsonl"
+_ERASED = "erased.json"
 """Which turns lost text: what is left of them has another digest than they have."""
 
 _ERASING = "erasing.json"
@@ -120,7 +120,7 @@ def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) ->
         (target / name).write_text(lines, "utf-8", newline="\n")
     told = [entry for turn in whole.turns for entry in entries(turn.record)]
     (target / MANIFEST).write_text(as_yaml(told), "utf-8", newline="\n")
-    _write_json(target / ERASED, [*_erased(whole.turns)])
+    _write_json(target / _ERASED, [*_erased(whole.turns)])
     said = {name: getattr(owner, name) for name in _NAMES}
     reseed = None if whole.reseed is None else astuple(whole.reseed)
     _write_json(target / SESSION, {"format": FORMAT, **said, "reseed": reseed})
@@ -162,7 +162,7 @@ def _files(whole: Whole) -> dict[str, list[Any]]:
         for name in others:
             ref = {"branch": record.branch, "turn": record.turn, "file": own}
             files.setdefault(name, []).append({"v": FORMAT, "ref": ref})
-    files[STATES] = [
+    files[_STATES] = [
         {"v": FORMAT, "branch": turn.record.branch, "turn": turn.record.turn, "state": turn.state}
         for turn in whole.turns
     ]
@@ -171,7 +171,7 @@ def _files(whole: Whole) -> dict[str, list[Any]]:
         for branch, made in whole.compressions
     ]
     files[EXTRACTIONS] = [*whole.extractions]
-    files[ATTENTION] = [{"v": FORMAT, **kept} for kept in whole.attention or ()]
+    files[_ATTENTION] = [{"v": FORMAT, **kept} for kept in whole.attention or ()]
     return files
 
 
@@ -242,18 +242,18 @@ class _Folder:
         turns = self._turns()
         compressed = tuple(self._decoded(COMPRESSED, _compressed))
         logged = tuple(self._decoded(EXTRACTIONS, _pass))
-        kept = tuple(self._decoded(ATTENTION, lambda _, said: _memory(said, owner)))
+        kept = tuple(self._decoded(_ATTENTION, lambda _, said: _memory(said, owner)))
         if reseed is not None and (reseed.branch, reseed.turn) not in [one.place for one in turns]:
             raise _damaged(self.path / SESSION, f"{reseed} is none of its turns")
-        attention = kept if (self.path / ATTENTION).exists() else None
+        attention = kept if (self.path / _ATTENTION).exists() else None
         return Whole(owner, turns, compressed, logged, attention, reseed)
 
     def _turns(self) -> tuple[Turn, ...]:
         """Return the turns in the order of their commit as far as it is known, parents first."""
         found = self._logged()
-        states = dict(self._decoded(STATES, _state))
+        states = dict(self._decoded(_STATES, _state))
         for place in states.keys() - found.keys():
-            raise _damaged(self.path / STATES, f"turn {place[1]} of {place[0]!r} is in no log")
+            raise _damaged(self.path / _STATES, f"turn {place[1]} of {place[0]!r} is in no log")
         by_time = sorted(found, key=lambda one: (found[one].record.at, one[1], one[0]))
         left = self._left(found)
         turns: dict[_Place, Turn] = {}
@@ -303,10 +303,10 @@ class _Folder:
 
     def _noted(self) -> list[tuple[_Place, str, str]]:
         try:
-            listed = _NOTED.validate_python(self._json(ERASED)) or ()
+            listed = _NOTED.validate_python(self._json(_ERASED)) or ()
             return [((one.branch, one.turn), one.digest, one.content) for one in listed]
         except DAMAGED as error:
-            raise _damaged(self.path / ERASED, error) from error
+            raise _damaged(self.path / _ERASED, error) from error
 
     def _json(self, name: str) -> Any:
         """Return what a file says as a whole, None if there is none."""
@@ -331,7 +331,7 @@ class _Folder:
                 try:
                     yield decode(where, _body(raw))
                 except DAMAGED as error:
-                    if raw.endswith(b"\n") or (self.path / STATES).exists():
+                    if raw.endswith(b"\n") or (self.path / _STATES).exists():
                         raise _damaged(where, error) from error
                     what = "torn last line: it is left out"
                     self.findings.append(Finding(where, what, fatal=False))

@@ -78,7 +78,7 @@ _COUNTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class _Member:
     """A turn as a member of one effort, or an ambient one: its id, number and passages."""
 
     id: int
@@ -88,7 +88,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
+class _Ranking:
     """What was scored: passages by their ids, efforts, and the scores.
 
     `near` tells which passages are near in meaning.
@@ -119,7 +119,7 @@ def once_each(found: Iterable[Found]) -> tuple[Found, ...]:
     return tuple(first.values())
 
 
-def _ranking(asking: Query) -> Ranking:
+def _ranking(asking: Query) -> _Ranking:
     headed = _headings(asking)
     rows = _rows(asking, headed)
     names = list(dict.fromkeys([*headed, *(one.effort for one in rows if one.effort is not None)]))
@@ -132,10 +132,10 @@ def _ranking(asking: Query) -> Ranking:
     near = np.zeros(len(ids), np.bool_)
     if asking.near is not None:
         scores, near = _joined(asking, asking.near, ids, (passages, topics, scores))
-    return Ranking(ids, passages, topics, scores, near)
+    return _Ranking(ids, passages, topics, scores, near)
 
 
-def _rows(asking: Query, headed: Sequence[str]) -> list[Member]:
+def _rows(asking: Query, headed: Sequence[str]) -> list[_Member]:
     """Return the turns to be scored: all of the efforts of the best, and around others.
 
     Around the best turns that are of no effort, or of one that is long.
@@ -193,27 +193,27 @@ def _long(seen: Lineage, efforts: Sequence[str]) -> frozenset[str]:
     return frozenset(name for name, count in found if count >= _LONG)
 
 
-def _members(seen: Lineage, efforts: Sequence[str]) -> list[Member]:
+def _members(seen: Lineage, efforts: Sequence[str]) -> list[_Member]:
     return _of(seen, _IN_EFFORTS, efforts=efforts) if efforts else []
 
 
-def _parts(seen: Lineage, efforts: Sequence[str], numbers: Sequence[int]) -> list[Member]:
+def _parts(seen: Lineage, efforts: Sequence[str], numbers: Sequence[int]) -> list[_Member]:
     if not numbers:
         return []
     return _of(seen, _IN_PARTS, efforts=efforts, branches=[*seen.seen], numbers=numbers)
 
 
-def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[Member]:
+def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[_Member]:
     found = seen.connection.execute(query, {"session": seen.session, **asked}).all()
     upto = seen.seen
     return [
-        Member(number, turn, layout or b"", None if effort == AMBIENT else effort)
+        _Member(number, turn, layout or b"", None if effort == AMBIENT else effort)
         for number, branch, turn, layout, effort in sorted(found, key=itemgetter(4, 2))
         if turn <= upto.get(branch, 0)
     ]
 
 
-def _passages(rows: Sequence[Member], names: Sequence[str], asking: Query) -> tuple[Ids, Passages]:
+def _passages(rows: Sequence[_Member], names: Sequence[str], asking: Query) -> tuple[Ids, Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked."""
     at = {name: row for row, name in enumerate(names)}
     ids, turn, held = spread([(row.id, row.layout) for row in rows])
@@ -267,7 +267,7 @@ def _joined(
     return kept, reached
 
 
-def _found(asking: Query, ranking: Ranking) -> tuple[Found, ...]:
+def _found(asking: Query, ranking: _Ranking) -> tuple[Found, ...]:
     """Return the best passages; the best one of an effort has the score of the effort."""
     passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
     order = np.lexsort((ranking.ids, -passages.turns, -scores.passages))[:_MOST]

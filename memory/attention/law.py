@@ -119,13 +119,13 @@ def relevance(keywords: Sequence[str], message: str) -> float:
     >>> relevance(["refresh token", "axios"], "Are the refresh tokens stored?")
     0.5
     """
-    return share_of(keywords, frozenset(terms(message)))
+    return _share_of(keywords, frozenset(terms(message)))
 
 
-def share_of(keywords: Sequence[str], said: Collection[str]) -> float:
+def _share_of(keywords: Sequence[str], said: Collection[str]) -> float:
     """Return the share of the keywords all of whose terms were said, 0-1.
 
-    >>> share_of(["refresh token", "axios"], {"refresh", "token", "store"})
+    >>> _share_of(["refresh token", "axios"], {"refresh", "token", "store"})
     0.5
     """
     wanted = [terms(keyword) for keyword in keywords]
@@ -285,7 +285,7 @@ def ranked(
 
 
 def _beside(kept: Kept, said: Collection[str], now: datetime) -> Ranked:
-    related = share_of(kept.memory.keywords, said) if said else 0.0
+    related = _share_of(kept.memory.keywords, said) if said else 0.0
     return Ranked(kept.memory.id, in_context(kept.holds(now), related), related)
 
 

@@ -149,10 +149,10 @@ def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
     return next(fitting, most)
 
 
-def within(sizes: Sequence[int], limit: float) -> int:
+def _within(sizes: Sequence[int], limit: float) -> int:
     """Return how many of the oldest turns fit into `limit` tokens together, at least one.
 
-    >>> within([300, 300, 300], 700), within([900, 300], 700), within([], 700)
+    >>> _within([300, 300, 300], 700), _within([900, 300], 700), _within([], 700)
     (2, 1, 0)
     """
     fitting = sum(total <= limit for total in accumulate(sizes))
@@ -189,7 +189,7 @@ def _due(work: RunningTurn, effort: Effort, old: Compression | None, coming: int
             least = LEAST_HIDDEN if active else LEAST_PARKED
         recent = max(0, _recent(work, turns, out_of_view=hidden and not active) - unread)
         gone = leaving(sizes, recent, low, least * share)
-        gone = within(sizes[:gone], readable_at_once(work.settings.context_budget))
+        gone = _within(sizes[:gone], readable_at_once(work.settings.context_budget))
     if not gone and not (old and old.stale):
         return None
     return Due(effort, old, records[:gone], live, sum(sizes[gone:]))

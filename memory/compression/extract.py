@@ -166,7 +166,7 @@ def extract(
         lines = _lines(shown, limit, count, numbered=True)
         named = prompt(
             "extract_log",
-            **heading(effort),
+            **_heading(effort),
             quoted=_fenced(lines),
             part=part,
             log=fenced("log", log, part=part),
@@ -202,7 +202,7 @@ def _logs(
     limit, logs = sizes.quotes, [""]
     taken = count(prompt("extract")) + _EXTRACTION
     for quotes in (count(_fenced(_lines(known, limit, count, numbered=True))), limit):
-        logs = parts(turns, readable(sizes.budget, taken + quotes), count)
+        logs = parts(turns, _readable(sizes.budget, taken + quotes), count)
         if len(logs) <= 1:
             return logs
     if len(logs) > MOST_PARTS:
@@ -219,10 +219,10 @@ def _most(left: int) -> int:
     return min(_MOST, max(_FEWEST, left // _QUOTE_TOKENS))
 
 
-def heading(effort: Effort) -> dict[str, str]:
+def _heading(effort: Effort) -> dict[str, str]:
     """Return what a request says of the effort before its log.
 
-    >>> heading(Effort("auth-bug", "open", goal="Log in again"))
+    >>> _heading(Effort("auth-bug", "open", goal="Log in again"))
     {'effort': 'auth-bug', 'goal': 'Log in again', 'constraints': 'none'}
     """
     return {
@@ -260,15 +260,15 @@ def readable_at_once(budget: int) -> int:
     >>> readable_at_once(16_000)
     96000
     """
-    return MOST_PARTS // 2 * readable(budget, MOST_QUOTED + _EXTRACTION)
+    return MOST_PARTS // 2 * _readable(budget, MOST_QUOTED + _EXTRACTION)
 
 
-def readable(budget: int, taken: int) -> int:
+def _readable(budget: int, taken: int) -> int:
     """Return how many tokens of log one call reads: what a call sends and gets fits the budget.
 
-    >>> readable(16_000, taken=4_000)
+    >>> _readable(16_000, taken=4_000)
     12000
-    >>> readable(8_000, taken=4_000)
+    >>> _readable(8_000, taken=4_000)
     4000
     """
     return min(LOG_TOKENS, max(LEAST_READ, budget - taken))
@@ -308,13 +308,13 @@ def background(
     known = _fenced(_lines(old.quoted, sizes.quotes, count))
     gone = _fenced(_lines(old.gone, sizes.quotes, count)) if old.gone else "nothing"
     taken = count(instructions) + count(known) + count(gone) + 2 * BACKGROUND
-    logs = _in_parts(turns, readable(sizes.budget, taken), count)
+    logs = _in_parts(turns, _readable(sizes.budget, taken), count)
     made = old.background
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
         named = prompt(
             "background_log",
-            **heading(effort),
+            **_heading(effort),
             background=fenced("background", made or "nothing"),
             quoted=known,
             gone=gone,

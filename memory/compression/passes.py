@@ -79,7 +79,7 @@ def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
     return Compressed(replace(made, background=written), {**told, "background": written})
 
 
-def goals(work: RunningTurn, due: Due) -> Goals:
+def _goals(work: RunningTurn, due: Due) -> Goals:
     """Return what an effort was to reach: at first, now, and how that changed in the new turns."""
     first = work.view.turns(work.view.log_turns(due.effort.id)[:1])
     said = [event["goal"] for _, event in _events(first, due.effort, "opened")]
@@ -141,7 +141,7 @@ def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
     """Let a model choose; where it cannot, rules look through the turns."""
     sizes = Sizes(work.settings.context_budget, item_limit(work))
     known = {item.key for item in old.items}
-    aims = [item for item in _aims(work, due, goals(work, due)) if item.key not in known]
+    aims = [item for item in _aims(work, due, _goals(work, due)) if item.key not in known]
     try:
         chosen = yield from choose(due.effort, due.leaving, (*old.items, *aims), sizes, work.count)
     except AnswerError as error:
@@ -152,7 +152,7 @@ def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
 
 
 def _core(work: RunningTurn, due: Due, why: str = "") -> Chosen:
-    limit, found = _longest(work), goals(work, due)
+    limit, found = _longest(work), _goals(work, due)
     items = core(found, due.leaving)
     short = (replace(item, quote=cut_quote(item.quote, limit, work.count)) for item in items)
     return Chosen((*_aims(work, due, found), *short), "protected-core", fallback=why)

@@ -39,10 +39,10 @@ def sentences(text: str) -> Iterator[str]:
     yield from _bare(text[start:])
 
 
-def rest(before: str, words: str, after: str) -> tuple[str, str]:
+def _rest(before: str, words: str, after: str) -> tuple[str, str]:
     """Return what the sentence of some words has before and after them.
 
-    >>> rest("It is slow. Do not ", "restart it", " today. Wait.")
+    >>> _rest("It is slow. Do not ", "restart it", " today. Wait.")
     ('Do not ', ' today.')
     """
     begin = max((end.end() for end in _END.finditer(before)), default=0)
@@ -52,20 +52,20 @@ def rest(before: str, words: str, after: str) -> tuple[str, str]:
     return before[begin:], said
 
 
-def last_sentence(before: str) -> str:
+def _last_sentence(before: str) -> str:
     """Return the sentence that a text ends with, with the white space behind it.
 
-    >>> last_sentence("It rains. It took a week. ")
+    >>> _last_sentence("It rains. It took a week. ")
     'It took a week. '
     """
     begin = max((end.end() for end in _END.finditer(before.rstrip())), default=0)
     return before[begin:]
 
 
-def next_sentence(after: str) -> str:
+def _next_sentence(after: str) -> str:
     r"""Return the sentence or the list that a text begins with, and the white space before it.
 
-    >>> next_sentence(" Be brief. Be kind."), next_sentence("\n- a\n- b\n\nBye.")
+    >>> _next_sentence(" Be brief. Be kind."), _next_sentence("\n- a\n- b\n\nBye.")
     (' Be brief.', '\n- a\n- b')
     """
     found = _LIST.match(after)
@@ -120,7 +120,7 @@ class SourceText:
     @cached_property
     def plain(self) -> str:
         """The folded text as it is compared."""
-        return plain(self.folded)
+        return _plain(self.folded)
 
     @cached_property
     def _inked(self) -> list[int]:
@@ -136,15 +136,15 @@ class SourceText:
         return Place(self.turn, text[first:last], before, after, self.source.speaker)
 
 
-def source_text(turns: Iterable[Logged]) -> tuple[SourceText, ...]:
+def _source_text(turns: Iterable[Logged]) -> tuple[SourceText, ...]:
     """Return what may be quoted of these turns, oldest first."""
     return tuple(SourceText(turn.turn, source) for turn in turns for source in sources(turn))
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """Return a text of the same length in lower case, with typewriter's quotes and dashes.
 
-    >>> plain("“Never” – at all")
+    >>> _plain("“Never” – at all")
     '"never" - at all'
     """
     typed = text.translate(_TYPED)
@@ -154,10 +154,10 @@ def plain(text: str) -> str:
     return "".join(one if len(one.lower()) > 1 else one.lower() for one in typed)
 
 
-def parted(text: str, position: int) -> bool:
+def _parted(text: str, position: int) -> bool:
     """Tell whether a cut at this position divides no word and no number.
 
-    >>> [parted("v1.5 is out", at) for at in (0, 1, 2, 3, 4)]
+    >>> [_parted("v1.5 is out", at) for at in (0, 1, 2, 3, 4)]
     [True, False, False, False, True]
     """
     if not 0 < position < len(text):
@@ -238,7 +238,7 @@ def verify(
     ('verbatim', 'Port 8443 is ours', 3)
     """
     older = (SourceText(item.turn, Source(item.quote, item.speaker)) for item in kept)
-    said = (*older, *source_text(turns))
+    said = (*older, *_source_text(turns))
     spoken = _Search([one for one in said if one.source.speaker != "tool"])
     logs = _Search(said), spoken, _Search([one for one in said if one.source.speaker == "user"])
     verdicts = (_verdict(one, *logs) for one in found)
@@ -287,13 +287,13 @@ class _Search:
     def place(self, one: Extracted) -> Place | None:
         """Return the words that a quote stands for, None if it stands nowhere."""
         for quote in _forms(one_line(one.quote)):
-            if place := self._exact(quote, one.turn) or self._near(plain(quote), one.turn):
+            if place := self._exact(quote, one.turn) or self._near(_plain(quote), one.turn):
                 return place
         return None
 
     def _exact(self, quote: str, turn: int | None) -> Place | None:
         """Look in the messages of `turn`, then in all; the newest comes first."""
-        low = plain(quote)
+        low = _plain(quote)
         newest = [text for text in reversed(self._said) if low in text.plain]
         newest.sort(key=lambda text: text.turn != turn)
         pairs = [(text, text.folded, quote) for text in newest]
@@ -329,7 +329,7 @@ def _fitted(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _edges(text: str, low: int, high: int) -> list[int]:
-    return [at for at in range(low, high + 1) if parted(text, at)]
+    return [at for at in range(low, high + 1) if _parted(text, at)]
 
 
 def _forms(quote: str) -> Iterator[str]:
@@ -344,7 +344,7 @@ def _forms(quote: str) -> Iterator[str]:
 def _newest(text: str, words: str) -> int:
     """Return where words begin last that are cut out of no word or number, -1 if nowhere."""
     start = text.rfind(words)
-    while start >= 0 and not (parted(text, start) and parted(text, start + len(words))):
+    while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
         start = text.rfind(words, 0, start + len(words) - 1)
     return start
 
@@ -366,10 +366,10 @@ def _whole(place: Place) -> str:
     """
     words = _with_negation(place)
     if words.endswith((":", "：")):
-        return words + next_sentence(place.after)
+        return words + _next_sentence(place.after)
     told = len(terms(words))
     if told == 0 or (told == 1 and _POINTS.search(words)):
-        before = last_sentence(place.before)
+        before = _last_sentence(place.before)
         return f"{before}{words}" if words == place.words and len(before) <= _NEIGHBOUR else words
     return words
 
@@ -379,7 +379,7 @@ def _with_negation(place: Place) -> str:
 
     A sentence is not looked for beyond what is known around the words.
     """
-    before, after = rest(place.before, place.words, place.after)
+    before, after = _rest(place.before, place.words, place.after)
     if max(len(before), len(after)) >= AROUND or not _NEGATION.search(f"{before} {after}"):
         return place.words
     return f"{before.lstrip()}{place.words}{after}"

@@ -104,7 +104,7 @@ def begun(work: RunningTurn, now: str) -> Timeline:
     line = work.line
     if line is None:
         return rebuilt(work, "new", None)
-    if line.key != settings_key(work):
+    if line.key != _settings_key(work):
         return rebuilt(work, "settings", line)
     records = work.view.turns([work.view.tip.turn])
     if any(seconds(record.at, now) > KEPT for record in records):
@@ -126,7 +126,7 @@ def fitted(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
     found = parts(work, line)
     if size(found) <= high_water(work.room, line.size):
         return line, found
-    line, found = cut(work, _laid_out(work, "high-water", line)[0])
+    line, found = _cut(work, _laid_out(work, "high-water", line)[0])
     return replace(line, within=len(work.view.running.messages)), found
 
 
@@ -140,7 +140,7 @@ def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
         return rebuilt(work, "every-turn", line)
     now = parts(work, line)
     if size(now) > high_water(work.room, line.size):
-        return cut(work, _laid_out(work, "high-water", line)[0])[0]
+        return _cut(work, _laid_out(work, "high-water", line)[0])[0]
     fresh, then = _rebuilt(work, "break-even", line)
     hold = line.hold + CACHED * calls * max(0, size(now) - fresh.size)
     if hold > 0 and hold >= SAVED * _behind(now, then):
@@ -148,7 +148,7 @@ def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
     return replace(line, hold=hold)
 
 
-def cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
+def _cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
     """Cut what a timeline shows to low water, the running turn counted, which is shortened last.
 
     Turns that are too large alone are shortened, then turns leave, oldest first, then long results
@@ -178,7 +178,7 @@ def cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
     return replace(line, size=size(found)), found
 
 
-def settings_key(work: RunningTurn) -> str:
+def _settings_key(work: RunningTurn) -> str:
     """Return what names the settings that a timeline was made with, and its room."""
     chosen = work.settings
     named = fingerprint([chosen.ambient_window, chosen.anchor, chosen.rebuild], 8)
@@ -187,7 +187,7 @@ def settings_key(work: RunningTurn) -> str:
 
 def _rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
     line, found = _laid_out(work, why, before)
-    return cut(work, line) if line.size > high_water(work.room, 0) else (line, found)
+    return _cut(work, line) if line.size > high_water(work.room, 0) else (line, found)
 
 
 def _holds(before: str, now: str) -> bool:
@@ -202,7 +202,7 @@ def _holds(before: str, now: str) -> bool:
 
 def _laid_out(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
     """Return all that is to be shown, whether it fits or not."""
-    key = settings_key(work)
+    key = _settings_key(work)
     kept = before if before and _holds(before.key, key) else Timeline(0)
     line = Timeline(work.view.tip.turn, first=kept.first, previews=kept.previews, key=key, why=why)
     line = _wanted(work, line)

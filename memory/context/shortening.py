@@ -90,10 +90,10 @@ def previewed(
 
     `seen` are the messages of `said` as they are shown; pointers count in what was said.
     """
-    return previewed_at(said.turn, seen, offsets(said.messages), limits, count)
+    return _previewed_at(said.turn, seen, offsets(said.messages), limits, count)
 
 
-def previewed_at(
+def _previewed_at(
     turn: int, seen: Sequence[Message], at: Sequence[Offsets], limits: Limits, count: TokenCounter
 ) -> tuple[Message, ...]:
     """Return messages of a turn with previews, given where each stands in the rendered turn."""
@@ -376,7 +376,7 @@ def _divided(said: Logged, messages: Sequence[Message], count: TokenCounter) -> 
     @cache
     def shown(part: int, limits: Limits) -> _Sized:
         here = spans[part]
-        short = previewed_at(said.turn, messages[here], stand[here], limits, count)
+        short = _previewed_at(said.turn, messages[here], stand[here], limits, count)
         return _sized(wellformed(short), count)
 
     def left_out(gone: Sequence[int]) -> _Sized:

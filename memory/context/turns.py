@@ -124,7 +124,7 @@ def part(work: RunningTurn, pieces: Sequence[Piece], turn: int | None = None) ->
     return Part(pieces[0][0], messages, count_messages(messages, work.count), turn)
 
 
-def as_said(work: RunningTurn, record: Record) -> Group:
+def _as_said(work: RunningTurn, record: Record) -> Group:
     """Return a committed turn with the messages as they were sent, recalled text included."""
     return Group(
         record.turn,
@@ -176,7 +176,7 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 def has_long_results(work: RunningTurn, record: Record) -> bool:
     """Tell whether a result of a turn is shown by its preview once it is older."""
-    said = as_said(work, record)
+    said = _as_said(work, record)
     results = (message for message in said.messages if message["type"] == "tool")
     # Most turns have none that is long: only of the others the previews are made.
     if all(work.count(text(message)) <= PREVIEW for message in results):
@@ -201,10 +201,10 @@ def _committed(
 ) -> list[Part]:
     """Return a committed turn in parts; one that quotes nothing is laid out once in each form."""
     if not _says_all(record, line):
-        return turn_parts(work, as_said(work, record), line, before)
+        return turn_parts(work, _as_said(work, record), line, before)
     turn = record.turn
     key = id(record), work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
-    found = held(work, key, (record,), lambda: turn_parts(work, as_said(work, record), line))
+    found = held(work, key, (record,), lambda: turn_parts(work, _as_said(work, record), line))
     both = [*([part(work, before, turn)] if before else []), *found]
     messages = chain.from_iterable(one.messages for one in both)
     return [Part("turns", (*messages,), sum(one.tokens for one in both), turn)] if both else []

@@ -38,7 +38,7 @@ def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
     loaded = brought_back(work, effort, log, shown)
     space, turns, tokens = work.space, [turn.turn for turn in shown], loaded["tokens_loaded"]
     event = {"type": "expanded", "effort": effort.id, "turns": turns, "tokens": tokens}
-    again = in_view(work, effort.id, turns)
+    again = _in_view(work, effort.id, turns)
     if again:
         event["again"] = True
     if effort.id not in space.summaries:
@@ -75,7 +75,7 @@ def _chosen(work: RunningTurn, effort: Effort, log: Sequence[Logged], args: Expa
     return fitting(work, chosen or _ends(log))
 
 
-def in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
+def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
     """Tell whether an expanded log, these turns of it if any are named, stands in the context."""
     entry, line = work.space.expanded.get(effort_id), work.line
     if entry is None or not {*turns} <= {*entry["turns"]}:
@@ -172,7 +172,7 @@ def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
         "status": effort.status,
         "active": work.space.active == effort.id,
         **(aims(effort) if effort.status == "open" else {}),
-        "expanded": in_view(work, effort.id),
+        "expanded": _in_view(work, effort.id),
         "summary": prompt("summary_above") if is_qualified(effort.id) else effort.summary,
         "raw_tokens": work.count(transcript(log)) if log else effort.tokens,
         "summary_tokens": work.count(effort.summary),

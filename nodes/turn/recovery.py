@@ -44,7 +44,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     gone = not records or digest(records[-1].messages) != records[-1].digest
     state = {
         **memory_at(archive, owner, tip),
-        **marks([turn for turn in turns if turn], gone=gone),
+        **_marks([turn for turn in turns if turn], gone=gone),
         **_place(owner, tip),
     }
     state.pop("view", None)  # what is shown may have changed, or no provider has its prefix
@@ -66,7 +66,7 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
     return _adopted(remembered(state, archive, owner, window), archive, owner)
 
 
-def marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, Any]:
+def _marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, Any]:
     """Return messages and marks of archived turns; `gone`: the last one is not as it was committed.
 
     An id that no message has then keeps any other from being taken for it, or it for edited.

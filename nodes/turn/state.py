@@ -149,10 +149,10 @@ class Memory(_Shown, total=False):
     position: Position
 
 
-def checked(memory: object) -> Memory:
+def _checked(memory: object) -> Memory:
     """Return a memory; raises `StateError` if it is not what the nodes write.
 
-    >>> checked({"turn": "two"})
+    >>> _checked({"turn": "two"})
     Traceback (most recent call last):
     ...
     ebbtide.memory.errors.StateError: memory.turn: Input should be a valid integer (got 'two'): ...
@@ -171,7 +171,7 @@ def merged(old: Memory, new: Memory) -> Memory:
 
     Raises `StateError`, so that an update of the state that is wrong changes nothing.
     """
-    checked(new)
+    _checked(new)
     position = {**old.get("position", {}), **new.get("position", {})}
     both = {**old, **new, **({"position": position} if position else {})}
     return cast("Memory", {key: both[key] for key in Memory.__annotations__ if key in both})
@@ -266,7 +266,7 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     >>> unpacked({"messages": [], "turn": 9, "memory": {"turn": 2, "position": {"tip": "ab"}}})
     {'messages': [], 'turn': 2, 'tip': 'ab'}
     """
-    memory = checked(state.get("memory", {}))
+    memory = _checked(state.get("memory", {}))
     own = {key: value for key, value in state.items() if key in _CHANNELS}
     shown = {key: value for key, value in memory.items() if key != "position"}
     return cast("TurnState", {**own, **shown, **memory.get("position", {})})

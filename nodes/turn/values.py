@@ -131,7 +131,7 @@ def tip_of(state: TurnState) -> Tip:
     )
 
 
-def before(state: TurnState) -> Tip:
+def _before(state: TurnState) -> Tip:
     """Return the turn before the running one: the tip, or its parent if the tip is run again."""
     tip = tip_of(state)
     return replace(tip, turn=min(tip.turn, state["turn"] - 1))
@@ -219,7 +219,7 @@ def running(state: TurnState) -> list[BaseMessage]:
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages as a group of the running turn, as the archive keeps it."""
     space = workspace(state)
-    kept = tuple(stored(message) for message in with_hidden_blocks(state, messages))
+    kept = tuple(stored(message) for message in _with_hidden_blocks(state, messages))
     return Group(
         turn=space.turn,
         messages=kept,
@@ -231,25 +231,25 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     )
 
 
-def with_hidden_blocks(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
+def _with_hidden_blocks(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages of the running turn with the state blocks that users do not see."""
     return with_blocks(to_dicts(messages), state.get("raw_answers", {}))
 
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return what the memory tools and the context work on in this run."""
-    settings = run_settings(state, runtime, parts)
+    settings = _run_settings(state, runtime, parts)
     space = workspace(state)
-    messages = with_hidden_blocks(state, running(state))
+    messages = _with_hidden_blocks(state, running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
     owner = owner_of(state, runtime, settings)
-    view = View(parts.archive, owner, before(state), now)
+    view = View(parts.archive, owner, _before(state), now)
     return _work(state, parts, view, settings)
 
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as it is after its commit, for what follows at its end."""
-    settings = run_settings(state, runtime, parts)
+    settings = _run_settings(state, runtime, parts)
     owner = owner_of(state, runtime, settings)
     view = past(parts.archive, owner, tip_of(state))
     return _work(state, parts, view, settings)
@@ -299,7 +299,7 @@ def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> 
     return cast("TurnState", {**state, **view_after(work, said)})
 
 
-def run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Settings:
+def _run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Settings:
     """Return the settings of a run, with the budget and the window that hold for its thread."""
     return _windowed(_sized(resolve(runtime.context, parts.settings), state), state)
 
