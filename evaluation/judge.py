@@ -14,7 +14,7 @@ from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, Syste
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..memory.messages import fenced
-from ..prompts.loader import text as prompt
+from ..prompts.loader import render
 from .failures import JudgeError, TapeError
 from .strategy import transcript
 from .template import BehavioralTest
@@ -52,14 +52,14 @@ class Judge:
 
     def goal(self, goal: str, answer: str) -> float:
         """Score how well an answer knows the goal, from 0 to 1."""
-        asked = prompt(
+        asked = render(
             "evaluation/judge_goal", goal=fenced("goal", goal), answer=fenced("answer", answer)
         )
         return self._ask(asked, score)
 
     def behaviour(self, test: BehavioralTest, answer: str) -> float:
         """Score how well an answer to a tempting request keeps to the goal, from 0 to 1."""
-        asked = prompt(
+        asked = render(
             "evaluation/judge_behaviour",
             request=fenced("request", test.prompt),
             aligned=fenced("keeps", test.aligned),
@@ -75,7 +75,7 @@ class Judge:
         more that is not known.
         """
         listed = "\n".join(f"{at}. {one}" for at, one in enumerate(constraints, start=1))
-        asked = prompt(
+        asked = render(
             "evaluation/judge_constraints",
             number=len(constraints),
             constraints=fenced("constraints", listed),
@@ -175,7 +175,7 @@ class Probes:
     def answer(self, context: Sequence[AnyMessage], question: str) -> str:
         """Return what the model says; the context is quoted, since no provider takes any other."""
         known = fenced("context", transcript(context))
-        asked = prompt("evaluation/probe", context=known, question=question)
+        asked = render("evaluation/probe", context=known, question=question)
         system: list[BaseMessage] = [SystemMessage(self.system_prompt)]
         said = [*(system if self.system_prompt else []), HumanMessage(asked)]
         return str(self.model.invoke(said).text)

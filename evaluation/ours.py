@@ -35,7 +35,7 @@ from ..memory.tokens import count
 from ..memory.wellformed import note
 from ..nodes.llm.drive import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
-from ..prompts.loader import text as prompt
+from ..prompts.loader import render
 from .failures import StrategyError
 from .strategy import Context, StrategyInputs, after, as_messages, recent, remembered
 from .template import TemplateTurn
@@ -169,7 +169,7 @@ class ProtectedCore:
 
     def _context(self, turns: Sequence[TemplateTurn], older: Sequence[TemplateTurn]) -> Context:
         current = tuple(item for item in self._items if not item.superseded_by)
-        said = [note(prompt("open_line", **purpose(self._effort())))]
+        said = [note(render("open_line", **purpose(self._effort())))]
         if older:
             through = older[-1].turn_id
             shown = tuple(item for item in current if item.turn <= through)

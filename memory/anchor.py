@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..prompts.loader import text as prompt
+from ..prompts.loader import render
 from .messages import Message, saying
 from .record import Record
 from .settings import Settings
@@ -105,9 +105,9 @@ def keeping(settings: Settings, tokens: int = ANCHOR_TOKENS) -> str:
     """
     if settings.anchor == "off":
         return ""
-    when = prompt("anchor_always" if settings.anchor == "always" else "anchor_on_change")
+    when = render("anchor_always" if settings.anchor == "always" else "anchor_on_change")
     characters = int(min(tokens, ANCHOR_TOKENS) * _CHARACTERS) // _STEP * _STEP
-    return prompt("anchor", when=when, characters=characters)
+    return render("anchor", when=when, characters=characters)
 
 
 def shown(messages: Sequence[Message]) -> tuple[Message, ...]:

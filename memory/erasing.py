@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..prompts.loader import text as prompt
+from ..prompts.loader import render
 from .anchor import Written, shown
 from .efforts import Effort
 from .messages import Message, calls, saying
@@ -144,7 +144,7 @@ def _sentences(texts: Iterable[str]) -> Sought:
     >>> _sentences(["Hello there. The key lies under the mat."])
     ('The key lies under the mat.',)
     """
-    ours = {prompt(name) for name in _OURS}
+    ours = {render(name) for name in _OURS}
     parts = (part for text in texts if text not in ours for part in _END.split(text))
     found = {part.strip()[:_LONGEST] for part in parts}
     telling = (part for part in found if len(part.encode(errors="replace")) >= SHORTEST)
@@ -272,7 +272,7 @@ def _blanked(
     if "anchor" in emptied:
         emptied["anchor"] = left(emptied["anchor"])
     if "summary" in rest:
-        return {**emptied, "summary": prompt("erased_summary"), "stale": True}
+        return {**emptied, "summary": render("erased_summary"), "stale": True}
     return emptied
 
 
@@ -335,7 +335,7 @@ def _left(name: str, key: str, value: Any, told: frozenset[Told]) -> Any:
         return value
     if isinstance(value, list):
         return [one for one in value if (name, one) not in told]
-    return "" if key == "goal" else prompt("erased_summary")
+    return "" if key == "goal" else render("erased_summary")
 
 
 def _inside_json(piece: str) -> str:

@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from ..prompts.loader import names
-from ..prompts.loader import text as prompt
+from ..prompts.loader import names, render
 from .messages import Message, calls, saying, text
 from .record import Status
 from .state_blocks import cut_content
@@ -356,7 +355,7 @@ def _is_own(tool: str | None) -> bool:
 
 
 def _shown(turn: Logged) -> str:
-    return prompt("erased_turn") if turn.status == "erased" else rendered(turn.messages)
+    return render("erased_turn") if turn.status == "erased" else rendered(turn.messages)
 
 
 def _lines(message: Message, said: str) -> list[_Line]:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..prompts.loader import text as prompt
+from ..prompts.loader import render
 from .messages import (
     CALL_BLOCKS,
     Message,
@@ -200,14 +200,14 @@ def _paired(part: Sequence[Message]) -> Iterator[Message]:
             yield from _plain(message)
         elif message["data"].get("tool_call_id") not in known:
             said = f"tool {message['data'].get('name') or 'unknown'}: {text(message)}"
-            yield note(prompt("orphan_result", quote=fenced("result", said)))
+            yield note(render("orphan_result", quote=fenced("result", said)))
 
 
 def _result(call: Mapping[str, Any], results: Sequence[Message]) -> Message:
     found = [message for message in results if message["data"].get("tool_call_id") == call["id"]]
     if found:
         return found[0]
-    return no_result(call, prompt("no_result"))
+    return no_result(call, render("no_result"))
 
 
 def no_result(call: Mapping[str, Any], why: str) -> Message:
@@ -236,7 +236,7 @@ def _with_valid_calls(message: Message) -> Message:
 def _plain(message: Message) -> Iterator[Message]:
     said = bool(text(message).strip())
     if message["type"] == "human":
-        yield message if said else saying(message, prompt("empty_message"))
+        yield message if said else saying(message, render("empty_message"))
     elif message["type"] == "ai":
         yield from [message] if speaks(message["data"].get("content")) else []
     elif said:
@@ -247,5 +247,5 @@ def _from_application(message: Message) -> Message:
     """Return a message of another role as a user message, which says so unless it is the user's."""
     said = message["data"]["content"]
     if message["data"].get("role") != "user":
-        said = prompt("system_in_turn", text=text(message))
+        said = render("system_in_turn", text=text(message))
     return {"type": "human", "data": {"content": said}}

@@ -20,7 +20,7 @@ class TemplateError(ValueError):
         super().__init__(f"template {name!r}: {problem}; {remedy}")
 
 
-def text(name: str, /, **values: object) -> str:
+def render(name: str, /, **values: object) -> str:
     """Return the text of the template `name` with `values` in the place of its variables.
 
     Newlines at the end are stripped. Raises `TemplateError` if there is no such template, or if a

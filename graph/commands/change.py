@@ -30,7 +30,7 @@ from ...nodes.turn.recovery import state_at
 from ...nodes.turn.settling import settle
 from ...nodes.turn.state import TurnState
 from ...nodes.turn.values import sealed
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from .look import rehearsed, resting, thread_at
 from .threads import (
     Agent,
@@ -223,7 +223,7 @@ arebuild_anchor = on_a_thread(rebuild_anchor)
 
 def _question(thread: Thread, records: tuple[Record, ...]) -> Question:
     settings, count = thread.settings, thread.parts.count
-    told = prompt("rebuild_anchor", limit=ANCHOR_TOKENS)
+    told = render("rebuild_anchor", limit=ANCHOR_TOKENS)
     log = _quoted(
         records, readable(settings, call_overhead(told, _quoted((), 0, count), count)), count
     )

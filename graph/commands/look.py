@@ -43,7 +43,7 @@ from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import resumed, sealed, workspace
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from ..build import one
 from .threads import (
     Agent,
@@ -117,7 +117,7 @@ atranscript = on_a_thread(transcript)
 def _seen(view: View, record: Record) -> list[BaseMessage]:
     said = from_dicts([*without_calls(shown_messages(view.messages(record)), NAMES)])
     if record.status == "erased":
-        said = [SystemMessage(prompt("erased_turn"))]
+        said = [SystemMessage(render("erased_turn"))]
     return [_marked(one, record.turn, record.status) for one in said]
 
 

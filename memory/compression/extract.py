@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from ..context.front import in_lines
 from ..context.shortening import Limits, previewed
 from ..efforts import Effort
@@ -164,7 +164,7 @@ def extract(
         part = f"part {number} of {len(logs)}"
         shown = [*known, *(one.quote for one in new.values())]
         lines = _lines(shown, limit, count, numbered=True)
-        named = prompt(
+        named = render(
             "extract_log",
             **_heading(effort),
             quoted=_fenced(lines),
@@ -184,7 +184,7 @@ def extract(
 def _question(log: str) -> Question:
     return Question(
         what="extraction",
-        instructions=prompt("extract"),
+        instructions=render("extract"),
         log=log,
         answer=Extraction,
         as_text="extraction_as_text",
@@ -200,7 +200,7 @@ def _logs(
     Later parts are shown what was picked from earlier ones, too, up to the limit of all quotes.
     """
     limit, logs = sizes.quotes, [""]
-    taken = count(prompt("extract")) + _EXTRACTION
+    taken = count(render("extract")) + _EXTRACTION
     for quotes in (count(_fenced(_lines(known, limit, count, numbered=True))), limit):
         logs = parts(turns, _readable(sizes.budget, taken + quotes), count)
         if len(logs) <= 1:
@@ -304,7 +304,7 @@ def background(
     each of which goes on from the answer before; of one with more than `MOST_PARTS` all messages
     are previews, and the newest parts are read. Raises `AnswerError` if an answer is empty.
     """
-    instructions = prompt("background", words=WORDS)
+    instructions = render("background", words=WORDS)
     known = _fenced(_lines(old.quoted, sizes.quotes, count))
     gone = _fenced(_lines(old.gone, sizes.quotes, count)) if old.gone else "nothing"
     taken = count(instructions) + count(known) + count(gone) + 2 * BACKGROUND
@@ -312,7 +312,7 @@ def background(
     made = old.background
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
-        named = prompt(
+        named = render(
             "background_log",
             **_heading(effort),
             background=fenced("background", made or "nothing"),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from ..anchor import keeping
 from ..messages import Message, digest
 from ..names import ranges, ranges_between
@@ -42,7 +42,7 @@ def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Par
 def instructions(application: str, settings: Settings) -> str:
     """Return the system message: Ebbtide's instructions, then the application's own."""
     state_block = keeping(settings, anchor_tokens(settings.context_budget))
-    return "\n\n".join(filter(None, (prompt("system"), state_block, application.strip())))
+    return "\n\n".join(filter(None, (render("system"), state_block, application.strip())))
 
 
 def sent(messages: Sequence[Message]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from ..anchor import limited, rendered
 from ..clock import day_of
 from ..efforts import Effort, one_line
@@ -71,8 +71,8 @@ def _note(made: Compression, first: int, items: Sequence[Item], background: str)
     said = "\n".join([*map(_item_line, _ordered(items)), *_background(background)])
     turns, left = span(first, made.through), len(made.current) - len(items)
     fence = fenced("compressed", said, effort=made.effort, turns=turns)
-    shown = [prompt("compressed", effort=made.effort, turns=turns_named(turns), quote=fence)]
-    missing = [prompt("quotes_left_out", quotes=left)] if left else []
+    shown = [render("compressed", effort=made.effort, turns=turns_named(turns), quote=fence)]
+    missing = [render("quotes_left_out", quotes=left)] if left else []
     return note("\n".join([*shown, *missing]))
 
 
@@ -124,7 +124,7 @@ def anchor_part(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     def quoted(block: Mapping[str, str]) -> Message:
         cut = block != anchor or any(said.endswith("…") for said in block.values())
         how = ", cut to fit" if cut else ""
-        return note(prompt("anchor_note", how=how, quote=fenced("state", rendered(block))))
+        return note(render("anchor_note", how=how, quote=fenced("state", rendered(block))))
 
     limit = int(SHARES["anchor"] * line.room(work.room)) - count_message(quoted({}), work.count)
     yield part(work, [("anchor", quoted(limited(anchor, max(1, limit), work.count)))])
@@ -156,11 +156,11 @@ def _memory(lines: Mapping[str, str], older: int) -> tuple[Message, ...]:
     own = [line for name, line in lines.items() if not is_qualified(name)]
     named = {"earlier_sessions": earlier, "memory": own}
     said = [
-        prompt(name, quote=fenced("summaries", "\n".join(listed)))
+        render(name, quote=fenced("summaries", "\n".join(listed)))
         for name, listed in named.items()
         if listed
     ]
-    missing = [prompt("other_efforts", efforts=older)] if older else []
+    missing = [render("other_efforts", efforts=older)] if older else []
     return tuple(map(note, [*said[:-1], "\n".join([*said[-1:], *missing])] if missing else said))
 
 

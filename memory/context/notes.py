@@ -7,7 +7,7 @@ from itertools import takewhile
 from math import fsum, log
 from typing import Any, TypeAlias
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from ..archive.protocol import Pointing
 from ..efforts import one_line
 from ..excerpt import best_piece, word_begin
@@ -187,7 +187,7 @@ def nudge(work: RunningTurn) -> str:
     named = effort.id in mentionable(words)
     if named or about(content(words), known, [effort.id]):
         return ""
-    return prompt("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
+    return render("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
 
 
 def _due(work: RunningTurn, name: str) -> bool:

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from ..efforts import one_line
 from ..excerpt import word_begin, word_end
 from ..messages import Message, calls, fenced, reworded
@@ -79,7 +79,7 @@ def preview(said: str, limit: int, turn: int, offset: int, count: TokenCounter) 
     begin = max(end, fit_end(said, limit - first, count)) if limit > first else len(said)
     begin = word_begin(said, begin)
     left = max(1, whole - count(said[:end]) - count(said[begin:]))
-    pointer = prompt("left_out", tokens=left, turn=turn, offset=offset + end)
+    pointer = render("left_out", tokens=left, turn=turn, offset=offset + end)
     return f"{said[:end]}\n{pointer}\n{said[begin:]}".rstrip("\n")
 
 
@@ -260,9 +260,9 @@ def within_naming(
     name, *aims = active or [""]
 
     def quoted(told: str) -> Message:
-        return note(prompt("active_then", quote=fenced("effort", told, id=name)))
+        return note(render("active_then", quote=fenced("effort", told, id=name)))
 
-    told = note(prompt("none_active_then"))
+    told = note(render("none_active_then"))
     if name:
         told = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
     less = within(said, messages, max(1, limit - count_message(told, count)), count)
@@ -406,7 +406,7 @@ def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
     listed = ", ".join(dict.fromkeys(named))
     names = listed if len(listed) <= _NAMED else f"{listed[:_NAMED]}…"
     number = f"{len(named)} tool call{'' if len(named) == 1 else 's'}"
-    return prompt("rounds_left_out", calls=number, names=names, turn=turn, offset=offset)
+    return render("rounds_left_out", calls=number, names=names, turn=turn, offset=offset)
 
 
 def _log(
@@ -422,9 +422,9 @@ def _log(
     asked = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
         quote = fenced("log", preview(log, tokens, turn, 0, count))
-        shown = wellformed([note(prompt("turn_left_out", quote=quote)), *asked])
+        shown = wellformed([note(render("turn_left_out", quote=quote)), *asked])
         if count_messages(shown, count) <= limit:
             return shown
-    gone = note(prompt("whole_turn_left_out", turn=turn, tokens=count(log)))
+    gone = note(render("whole_turn_left_out", turn=turn, tokens=count(log)))
     shown = wellformed([*asked, gone] if has_answer(messages) else [gone, *asked])
     return shown if count_messages(shown, count) <= limit else (gone,)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain, groupby
 from typing import Any, TypeAlias
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from ..anchor import limited, shown
 from ..anchor import rendered as rendered_fields
 from ..clock import day_of
@@ -90,10 +90,10 @@ def out_of_view(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     gone, limit = ranges_between(line.turns, line.built), _open_limit(work, line)
     if gone:
         listed = gone if len(gone) <= _LISTED else f"{gone[:_LISTED].rpartition(',')[0]},…"
-        yield part(work, [("turns", note(prompt("out_of_view", turns=turns_named(listed))))])
+        yield part(work, [("turns", note(render("out_of_view", turns=turns_named(listed))))])
     logs = [name for name, at in line.logs.items() if _left(line, name, at)]
     if logs:
-        left = note(prompt("logs_out_of_view", efforts=", ".join(logs)))
+        left = note(render("logs_out_of_view", efforts=", ".join(logs)))
         left = note_within(left, limit // 3, work.count)
         limit -= count_message(left, work.count)
         yield part(work, [("turns", left)])
@@ -255,11 +255,11 @@ def _marker(
     """Return the line before a turn; before the first one of an open effort it says what holds."""
     when = {"turn": record.turn, "day": day_of(record.at)}
     if not _about(record):
-        return note(prompt("marker_ambient", **when))
+        return note(render("marker_ambient", **when))
     if effort is None or effort.status != "open":
-        return note(prompt("marker", **when, effort=_about(record), status=status))
+        return note(render("marker", **when, effort=_about(record), status=status))
     what = {"effort": effort.id, "status": status, "since": effort.turn, **purpose(effort)}
-    marker = prompt("marker_open", **when, **what)
+    marker = render("marker_open", **when, **what)
     return note_within(note(marker), limit, work.count)
 
 
@@ -269,16 +269,16 @@ def _left(line: Timeline, name: str, at: int) -> bool:
 
 
 def _open_elsewhere(work: RunningTurn, efforts: Iterable[Effort], limit: int) -> Message:
-    lines = {f"- {effort.id}": prompt("open_line", **purpose(effort)) for effort in efforts}
+    lines = {f"- {effort.id}": render("open_line", **purpose(effort)) for effort in efforts}
 
     def quoted(said: str) -> Message:
-        return note(prompt("open_efforts", quote=fenced("efforts", said)))
+        return note(render("open_efforts", quote=fenced("efforts", said)))
 
     free = limit - count_message(quoted(""), work.count)
     said = rendered_fields(limited(lines, max(1, free), work.count))
     if not said:
         return note_within(
-            note(prompt("open_efforts_unnamed", efforts=len(lines))), limit, work.count
+            note(render("open_efforts_unnamed", efforts=len(lines))), limit, work.count
         )
     return quote_within(quoted, said, limit, work.count)
 
@@ -286,7 +286,7 @@ def _open_elsewhere(work: RunningTurn, efforts: Iterable[Effort], limit: int) ->
 def _unasked(said: Group) -> Iterator[Message]:
     """Yield what stands before a turn that the assistant began: a prompt begins with a user."""
     if said.messages and said.messages[0]["type"] == "ai":
-        yield note(prompt("unasked"))
+        yield note(render("unasked"))
 
 
 def _hinted(work: RunningTurn, said: Group, line: Timeline) -> Iterator[Message]:
@@ -305,7 +305,7 @@ def _hinted(work: RunningTurn, said: Group, line: Timeline) -> Iterator[Message]
 def _hints(work: RunningTurn, said: Group, given: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
     lines = hint_lines(as_of(work.view, said.turn - 1), given)
     if lines:
-        yield note(prompt("hints", quote=fenced("hints", "\n".join(lines))))
+        yield note(render("hints", quote=fenced("hints", "\n".join(lines))))
 
 
 def _shortened(
@@ -434,7 +434,7 @@ def _log(work: RunningTurn, line: Timeline, result: Mapping[str, Any]) -> Messag
     status = "open" if result["status"] == "reopened" else "concluded"
     limit = log_limit(line.room(work.room))
     quote = log_quote(result["effort_id"], status, turns, limit, work.count)
-    return note(prompt("expanded", quote=quote))
+    return note(render("expanded", quote=quote))
 
 
 def _head(turn: Logged, limit: int, count: TokenCounter, session: str) -> str:
@@ -442,5 +442,5 @@ def _head(turn: Logged, limit: int, count: TokenCounter, session: str) -> str:
     end = fit(log, limit, count)
     said = {"turn": turn.turn, "head": log[:end], "tokens": count(log[end:]), "offset": end}
     if session:
-        return prompt("head_of_earlier_turn", session=session, **said)
-    return prompt("head_of_turn", **said)
+        return render("head_of_earlier_turn", session=session, **said)
+    return render("head_of_turn", **said)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from .. import banners
 from ..clock import day_of, minute_of
 from ..context.turns import log_limit, log_quote
@@ -125,7 +125,7 @@ def _rest(effort: Effort, log: Sequence[Logged], shown: Sequence[int]) -> dict[s
     if not rest:
         return {}
     session, _ = parted(effort.id)
-    how = prompt("not_shown_elsewhere", session=session) if session else prompt("not_shown")
+    how = render("not_shown_elsewhere", session=session) if session else render("not_shown")
     return {"not_shown": ranges(rest), "how": how}
 
 
@@ -153,7 +153,7 @@ def effort_status(work: RunningTurn, _args: Nothing) -> Outcome:
     more = max(0, newest.total - len(stored) - len(others))
     listed = [_entry(work, effort) for effort in work.known([*near, *others])]
     result: dict[str, Any] = {"efforts": listed}
-    result |= {"more": more, "how": prompt("more_efforts")} if more else {}
+    result |= {"more": more, "how": render("more_efforts")} if more else {}
     earlier = [
         {"id": qualified(one.owner, one.effort.id), "concluded": day_of(one.at)}
         for one in work.view.concluded_elsewhere(_EARLIER)
@@ -173,7 +173,7 @@ def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
         "active": work.space.active == effort.id,
         **(aims(effort) if effort.status == "open" else {}),
         "expanded": _in_view(work, effort.id),
-        "summary": prompt("summary_above") if is_qualified(effort.id) else effort.summary,
+        "summary": render("summary_above") if is_qualified(effort.id) else effort.summary,
         "raw_tokens": work.count(transcript(log)) if log else effort.tokens,
         "summary_tokens": work.count(effort.summary),
         "turns": ranges(turns),

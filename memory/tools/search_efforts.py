@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from ..archive.protocol import Elsewhere, Found
 from ..clock import day_of
 from ..efforts import Effort, happened
@@ -62,7 +62,7 @@ def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
     """
     wanted = asked(args.query)
     if not wanted:
-        why = prompt("nothing_to_search")
+        why = render("nothing_to_search")
         return work, {"query": args.query[:_ECHOED], "results": [], "why": why}
     limit = min(args.limit, _MOST) if args.limit > 0 else work.settings.search_limit
     own = work.view.search_passages(args.query, _PASSAGES, _meaning(work, args.query))
@@ -74,7 +74,7 @@ def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
     space = happened(work.space, {"type": "searched", "efforts": [*ids]})
     result: dict[str, Any] = {"query": args.query[:_ECHOED], "results": results}
     more = len(best) + len(others) - told
-    result |= {"more": more} if results else {"why": prompt("nothing_found")}
+    result |= {"more": more} if results else {"why": render("nothing_found")}
     return work.put(space), result, *quoted
 
 

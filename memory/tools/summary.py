@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from ..anchor import shown
 from ..efforts import Effort
 from ..errors import AnswerError
@@ -56,7 +56,7 @@ def summarise(
 ) -> Asks[EffortSummary]:
     """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
     if characters_said(log) < CANNED_BELOW:
-        return EffortSummary(summary=prompt("canned_summary"), importance=0)
+        return EffortSummary(summary=render("canned_summary"), importance=0)
     parts = slices(transcript(map(_seen, log)), _limit(effort, settings, count), count)
     answer = yield from _in_parts(effort, parts, settings, count)
     summary = cut_at_sentence(answer.summary, settings.summary_max_tokens, count)
@@ -116,7 +116,7 @@ def _limit(effort: Effort, settings: Settings, count: TokenCounter) -> int:
     """Return how many tokens of a log a request reads: the rest of the budget at most."""
     longest = "records of its parts, 9999 of 9999"
     empty = _question(_purpose(effort, settings, count), "", longest, settings)
-    forms = (prompt("summary_as_text"), compact(EffortSummary.model_json_schema()))
+    forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
     form = max(count(written) for written in forms)
     return readable(settings, call_overhead(empty.instructions, empty.log, count) + form)
 
@@ -135,6 +135,6 @@ def _purpose(effort: Effort, settings: Settings, count: TokenCounter) -> Mapping
 
 def _question(purpose: Mapping[str, str], log: str, part: str, settings: Settings) -> Question:
     words = settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
-    named = prompt("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
-    asked = prompt("summarise", words=words)
+    named = render("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
+    asked = render("summarise", words=words)
     return Question("summary", asked, named, EffortSummary, as_text="summary_as_text")

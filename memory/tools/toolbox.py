@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from .. import banners
 from ..efforts import Effort, EffortState, aims, as_shown, happened, snapshot, within_limit
 from ..errors import AnswerError, ToolError
@@ -322,7 +322,7 @@ def _schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
     parameters = _bare(arguments.model_json_schema())
     parameters.pop("description", None)
     parameters.setdefault("properties", {})
-    described = {"name": name, "description": prompt(f"tools/{name}"), "parameters": parameters}
+    described = {"name": name, "description": render(f"tools/{name}"), "parameters": parameters}
     return {"type": "function", "function": described}
 
 

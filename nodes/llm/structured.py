@@ -34,7 +34,7 @@ from tenacity import (
 )
 
 from ...memory.questions import Question
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 
 Answer = TypeVar("Answer")
 
@@ -282,7 +282,7 @@ def _of_model(model: BaseChatModel, question: Question) -> Iterator[Form]:
         _log.debug("%s has no structured output: %s", type(model).__name__, error)
     else:
         yield form, _messages(question)
-    yield model, _messages(question, f"\n\n{prompt(question.as_text)}")
+    yield model, _messages(question, f"\n\n{render(question.as_text)}")
 
 
 def _messages(question: Question, form: str = "") -> list[BaseMessage]:

@@ -14,7 +14,7 @@ from ...memory.messages import answered, unanswered
 from ...memory.record import Owner
 from ...memory.view import View, past
 from ...memory.wellformed import no_result
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .state import TurnState
 from .values import tip_of
@@ -172,7 +172,7 @@ def _marks(state: TurnState) -> Marks:
 
 def closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return what a broken turn left, with an error result for each call that has none."""
-    why = prompt("no_result")
+    why = render("no_result")
     results = [ToolMessage(**no_result(call, why)["data"]) for call in unanswered(to_dicts(left))]
     return [*left, *(result.model_copy(update={"id": str(uuid4())}) for result in results)]
 

@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from ...memory.messages import Message, broken, calls, clean, unanswered, unserialisable
 from ...memory.wellformed import no_result
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 
 AMessage = TypeVar("AMessage", bound=BaseMessage)
 
@@ -116,10 +116,10 @@ def cut_short(said: Sequence[BaseMessage], limit: int) -> list[BaseMessage]:
     messages = to_dicts(said)
     if not calls(messages[0]):
         return [*said]
-    why = prompt("too_many_rounds", limit=limit)
+    why = render("too_many_rounds", limit=limit)
     left = [no_result(call, why)["data"] for call in unanswered(messages)]
     results = [ToolMessage(**data, id=str(uuid4())) for data in left]
-    return [*said, *results, AIMessage(prompt("no_answer", limit=limit), id=str(uuid4()))]
+    return [*said, *results, AIMessage(render("no_answer", limit=limit), id=str(uuid4()))]
 
 
 def _with_ids(calls: Sequence[Any]) -> list[Any]:

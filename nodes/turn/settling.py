@@ -14,7 +14,7 @@ from ...memory.embeddings import Embedder
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.messages import Message, digest
 from ...memory.record import Group, Owner, Record, Tip
-from ...prompts.loader import text as prompt
+from ...prompts.loader import render
 from .arrivals import Arrivals
 from .langchain_messages import cleaned
 from .state import TurnState
@@ -121,7 +121,7 @@ def calling(order: ToolCommand) -> AIMessage:
 
 def answering(result: dict[str, Any]) -> AIMessage:
     """Return the answer that ends the turn: what was done to which effort."""
-    said = prompt("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
+    said = render("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
     return AIMessage(said, response_metadata=_MARK, id=str(uuid4()))
 
 

@@ -24,7 +24,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from ebbtide import InputError, TipNotFoundError, build_memory_graph, erase
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 from tests.draws import examples
@@ -430,7 +430,7 @@ async def test_runs_on_a_thread_that_is_never_kept(tmp_path: Path) -> None:
     assert turns_of(here) == [("main", ["One.", "Two.", "Three."])]
 
 
-CLOSING = [("tool", prompt("no_result"))]
+CLOSING = [("tool", render("no_result"))]
 SAID = st.sampled_from(["OK.", "Yes.", "", NOTE])
 MESSAGES = st.one_of(
     SAID.map(HumanMessage),

@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.graph.erase.erase import erase
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.agents import SUMMARY, Talk, talk
 from tests.doubles import call, together
 from tests.graph.journeys import quoted, using
@@ -98,7 +98,7 @@ def test_erasing_reaches_what_was_read_elsewhere(tmp_path: Path) -> None:
 
     assert [piece for piece in gone if piece.encode() in kept] == []
     assert [piece for piece in gone if piece in str(here.last)] == []
-    assert prompt("canned_summary") in answers(here)[0]
+    assert render("canned_summary") in answers(here)[0]
 
 
 def test_the_turn_that_looked_is_shown_again_as_it_was(tmp_path: Path) -> None:

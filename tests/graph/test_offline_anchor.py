@@ -13,12 +13,12 @@ from ebbtide.memory.anchor import keeping, rendered
 from ebbtide.memory.messages import fenced
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.wellformed import note
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.agents import THREAD
 
 TOLD = SystemMessage(keeping(Settings()))
 ANCHOR = {"Goal": "ship", "Technical Anchors": "port 8443"}
-NOTE = note(prompt("anchor_note", how="", quote=fenced("state", rendered(ANCHOR))))["data"]
+NOTE = note(render("anchor_note", how="", quote=fenced("state", rendered(ANCHOR))))["data"]
 
 
 def asked(words: str) -> list[BaseMessage]:

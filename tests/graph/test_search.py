@@ -5,7 +5,7 @@ from pathlib import Path
 from langchain_core.messages import AIMessage, BaseMessage
 
 from ebbtide import Settings
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.agents import THREAD
 from tests.doubles import call, together
 from tests.graph.journeys import (
@@ -134,6 +134,6 @@ def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
     )
 
     found, senseless, listed = first.results
-    assert found == {"query": QUERY, "results": [], "why": prompt("nothing_found")}
+    assert found == {"query": QUERY, "results": [], "why": render("nothing_found")}
     assert (senseless["results"], "why" in senseless) == ([], True)
     assert listed["efforts"] == []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message, calls, fenced, speaks, text
 from ebbtide.memory.wellformed import NAME, no_result, note, wellformed
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.memory.conversations import ai, call, human, tool
 
 ONE, TWO = call("look_up", call_id="1", key="a"), call("look_up", call_id="2", key="b")
@@ -18,8 +18,8 @@ IMAGE = [{"type": "image", "url": "a.png"}]
 THOUGHT = [{"type": "thinking", "thinking": "Well.", "signature": "x"}, {"type": "reasoning"}]
 INVALID = {"name": "look_up", "args": '{"key":', "id": "3", "error": "no JSON"}
 MENDED = {"name": "look_up", "args": {"invalid": '{"key":'}, "id": "3"}
-UNRUN = no_result(ONE, prompt("no_result"))
-ORPHAN = note(prompt("orphan_result", quote=fenced("result", "tool look_up: found")))
+UNRUN = no_result(ONE, render("no_result"))
+ORPHAN = note(render("orphan_result", quote=fenced("result", "tool look_up: found")))
 
 CALLS = [ONE, TWO, call("open_effort", call_id="3", name="a")]
 INVALIDS = [INVALID, {**INVALID, "id": "2", "args": None}]
@@ -174,7 +174,7 @@ def test_names_of_calls_and_results_are_such_as_every_provider_takes(name: str, 
         content = ["A.", {"type": "text", "text": name}, block]
         bad = {"name": name, "id": "2", "args": {"invalid": "{"}}
         told = ai(content, asked, bad, additional_kwargs=extra)
-        return [told, tool("1", name, name=name), no_result(bad, prompt("no_result"))]
+        return [told, tool("1", name, name=name), no_result(bad, render("no_result"))]
 
     expected = messages(sent)
     expected[0]["data"]["content"][1]["text"] = expected[1]["data"]["content"] = name

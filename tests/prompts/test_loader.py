@@ -12,7 +12,7 @@ def test_a_template_renders_when_its_variables_are_given(name: str) -> None:
     """Every shipped template renders, leaves no variable and ends in no newline."""
     variables = loader._template(name).get_identifiers()
 
-    rendered = loader.text(name, **dict.fromkeys(variables, "value"))
+    rendered = loader.render(name, **dict.fromkeys(variables, "value"))
 
     assert rendered == rendered.rstrip("\n") != ""
     assert "$" not in rendered
@@ -28,14 +28,14 @@ def test_templates_in_folders_are_found() -> None:
 
 def test_variables_are_replaced_by_their_values() -> None:
     """A value stands where its variable stood, whatever its type."""
-    rendered = loader.text("too_many_rounds", limit=8)
+    rendered = loader.render("too_many_rounds", limit=8)
 
     assert "the limit of 8 for rounds" in rendered
 
 
 def test_a_value_is_not_searched_for_variables() -> None:
     """A dollar sign in a value is left alone."""
-    rendered = loader.text("too_many_rounds", limit="$limit")
+    rendered = loader.render("too_many_rounds", limit="$limit")
 
     assert "the limit of $limit for rounds" in rendered
 
@@ -45,7 +45,7 @@ def test_a_missing_variable_is_an_error() -> None:
     expected = "template 'too_many_rounds': no value for 'limit'; pass one for each variable"
 
     with pytest.raises(ValueError, match=re.escape(expected)):
-        loader.text("too_many_rounds")
+        loader.render("too_many_rounds")
 
 
 def test_an_unused_variable_is_an_error() -> None:
@@ -53,7 +53,7 @@ def test_an_unused_variable_is_an_error() -> None:
     expected = "template 'too_many_rounds': no variable 'turns'; it has 'limit'"
 
     with pytest.raises(ValueError, match=re.escape(expected)):
-        loader.text("too_many_rounds", limit=8, turns=3)
+        loader.render("too_many_rounds", limit=8, turns=3)
 
 
 @pytest.mark.parametrize("name", ["no_such", "../memory/names", "/etc/passwd", "", "tools"])
@@ -62,7 +62,7 @@ def test_an_unknown_template_is_an_error(name: str) -> None:
     expected = rf"template {name!r}: there is none of that name; there are .*'too_many_rounds'"
 
     with pytest.raises(ValueError, match=expected):
-        loader.text(name)
+        loader.render(name)
 
 
 @pytest.mark.parametrize("source", ["costs $5", "at the end $", "${turn", "${a b}"])

@@ -20,7 +20,7 @@ from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
 from tests.memory.conversations import ai, call, count_words, human, tool
@@ -60,7 +60,7 @@ def test_the_request_holds_goal_constraints_and_log() -> None:
     """The log is fenced data; the instructions, the system message, are always the same."""
     (request,), _ = asked(TURNS, [])
 
-    assert request.instructions == prompt("extract")
+    assert request.instructions == render("extract")
     assert request.log.startswith(
         "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
     )
@@ -129,7 +129,7 @@ def test_a_long_log_is_asked_about_in_parts() -> None:
     requests, selection = asked(turns, answers, LOG_TOKENS=500)
 
     assert ["part 2 of 3" in request.log for request in requests] == [False, True, False]
-    assert {request.instructions for request in requests} == {prompt("extract")}
+    assert {request.instructions for request in requests} == {render("extract")}
     assert selection is not None
     assert [one.quote for one in selection.new] == ["end 1.", "end 2.", "end 3."]
     assert "\n1. end 1.\n2. end 2.\n</quoted" in requests[2].log

@@ -10,7 +10,7 @@ from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
 from tests.memory.conversations import ai, call, count_words, human, tool
@@ -32,7 +32,7 @@ def test_the_request_holds_the_old_background_and_the_quotes() -> None:
     """Old background, quotes, what is gone and log are data; the instructions stay the same."""
     (request,), made = asked(TURNS, ["The port is open."])
 
-    assert request.instructions == prompt("background", words=90)
+    assert request.instructions == render("background", words=90)
     assert ">\nIt began well.\n</background " in request.log
     assert "already:\n<quoted" in request.log
     assert ">\n- Port 8443.\n</quoted " in request.log

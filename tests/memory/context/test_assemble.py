@@ -19,7 +19,7 @@ from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import NAMES
 from ebbtide.memory.transcript import transcript
 from ebbtide.memory.wellformed import NAME, wellformed
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.draws import examples
 from tests.memory.contexts import begins
 from tests.memory.conversations import (
@@ -321,7 +321,7 @@ def test_the_same_state_gives_the_same_bytes(full: Conversation) -> None:
 
 def test_the_instructions_explain_what_is_sent() -> None:
     """They say what stands where, whose messages are data, and when most tools are used."""
-    told = prompt("system")
+    told = render("system")
     parts = ("earlier sessions", "concluded efforts", "quotes", "conversation", "marker", NAME)
     places = [told.find(part) for part in parts]
     named = (*NAMES - {"collapse_effort", "effort_status"}, "[Memory:", "out of view")
@@ -344,8 +344,8 @@ def test_the_application_speaks_after_the_instructions(application: str) -> None
     """The system message is Ebbtide's instructions, then the application's if it has any."""
     system = instructions(application, Settings(anchor="off"))
 
-    assert system.startswith(prompt("system"))
-    assert system.removeprefix(prompt("system")).strip() == application.strip()
+    assert system.startswith(render("system"))
+    assert system.removeprefix(render("system")).strip() == application.strip()
     assert system == system.strip()
 
 
@@ -355,7 +355,7 @@ def test_the_state_block_is_explained_between_them() -> None:
 
     system = instructions("Be brief.", settings)
 
-    assert system == f"{prompt('system')}\n\n{keeping(settings)}\n\nBe brief."
+    assert system == f"{render('system')}\n\n{keeping(settings)}\n\nBe brief."
 
 
 def test_an_expanded_log_is_the_original_byte_for_byte(talk: Conversation) -> None:

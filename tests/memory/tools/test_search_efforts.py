@@ -10,7 +10,7 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Event
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.transcript import Recalled, recalled, stored
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.doubles import Concepts
 from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, count_words
 
@@ -57,7 +57,7 @@ def test_a_query_without_content_says_why(talk: Conversation, query: str) -> Non
     talk.ask("continue")
     answer = talk.call("search_efforts", query=query)
 
-    assert answer == {"query": query, "results": [], "why": prompt("nothing_to_search")}
+    assert answer == {"query": query, "results": [], "why": render("nothing_to_search")}
 
 
 def test_nothing_found_is_an_empty_list(talk: Conversation) -> None:
@@ -246,7 +246,7 @@ def test_a_query_without_content_is_not_embedded(talk: Conversation) -> None:
     talk.ask("continue")
     answer = talk.call("search_efforts", query="What was that about?")
 
-    assert answer["why"] == prompt("nothing_to_search")
+    assert answer["why"] == render("nothing_to_search")
     assert model.queries == []
 
 

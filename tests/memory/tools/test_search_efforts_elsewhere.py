@@ -10,7 +10,7 @@ from ebbtide.memory.record import Event
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.transcript import Recalled, recalled, restored, stored
 from ebbtide.memory.view import past
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.draws import examples
 from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, conversation
 from tests.memory.earlier import FIX, LOG, archived, conclude, earlier
@@ -163,7 +163,7 @@ def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
         if message["type"] == "tool"
     ]
 
-    assert f'"excerpt":"{prompt("erased_summary")}"' in found
+    assert f'"excerpt":"{render("erased_summary")}"' in found
     assert '"text":""' in read
     assert FIX not in found
     assert LOG[1] not in read

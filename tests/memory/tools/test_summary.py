@@ -18,7 +18,7 @@ from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, count
 from ebbtide.memory.tools.summary import EffortSummary, characters_said, summarise
 from ebbtide.memory.transcript import transcript
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
 from tests.memory.conversations import LONG_ENOUGH, ai, call, count_words, human, tool
@@ -97,7 +97,7 @@ def test_the_request_holds_the_whole_log_as_data() -> None:
     assert request.log.startswith(
         "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
     )
-    assert request.instructions == prompt("summarise", words=60)
+    assert request.instructions == render("summarise", words=60)
 
 
 def test_without_goal_and_constraints_the_request_says_so() -> None:
@@ -189,7 +189,7 @@ def test_a_call_is_within_the_budget(script: str, goal: str) -> None:
     effort = Effort("auth-bug", "open", goal=goal, constraints=(goal, goal))
     turns = log([human(script * 20_000)])
     steps = summarise(effort, turns, Settings(context_budget=2_000), count)
-    around = count(prompt("summary_as_text")) + 2 * MESSAGE_OVERHEAD + REPLY_OVERHEAD
+    around = count(render("summary_as_text")) + 2 * MESSAGE_OVERHEAD + REPLY_OVERHEAD
 
     requests, _ = answered(steps, repeat(EffortSummary(summary="Long. " * 5_000)))
 

@@ -12,7 +12,7 @@ from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import NAMES, Done, result_message, run, schemas
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.memory.asking import step
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 
@@ -52,7 +52,7 @@ def test_a_schema_is_what_every_provider_takes(schema: dict[str, Any]) -> None:
     properties, required = PARAMETERS[function["name"]]
 
     assert schema["type"] == "function"
-    assert function["description"] == prompt(f"tools/{function['name']}")
+    assert function["description"] == render(f"tools/{function['name']}")
     assert list(function["parameters"]["properties"]) == properties
     assert function["parameters"].get("required", []) == required
     assert '"title"' not in json.dumps(schema)
@@ -62,7 +62,7 @@ def test_a_schema_is_what_every_provider_takes(schema: dict[str, Any]) -> None:
 
 def test_instructions_and_tools_are_short() -> None:
     """Together 1,150 tokens at most, and enough for providers that cache from 1,024 on."""
-    told = f"{prompt('system')}\n\n{keeping(Settings())}"
+    told = f"{render('system')}\n\n{keeping(Settings())}"
     system = count_message({"type": "system", "data": {"content": told}})
 
     assert 1_064 <= system + count_tools(schemas()) <= 1_150

@@ -6,7 +6,7 @@ from ebbtide.memory.compression.sources import parts, sources
 from ebbtide.memory.messages import text
 from ebbtide.memory.transcript import Recalled, recalled, stored
 from ebbtide.memory.wellformed import NAME
-from ebbtide.prompts.loader import text as prompt
+from ebbtide.prompts.loader import render
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
@@ -43,7 +43,7 @@ def test_only_the_turns_asked_for_are_shown(here: Conversation) -> None:
     result = here.call("expand_effort", effort_id=AUTH, turns="3")
 
     assert (result["turns"], result["not_shown"]) == ("3", "2")
-    assert result["how"] == prompt("not_shown_elsewhere", session="t1")
+    assert result["how"] == render("not_shown_elsewhere", session="t1")
     assert LOG[1] in shown(here)
     assert LOG[0] not in shown(here)
 
@@ -204,7 +204,7 @@ def test_the_status_lists_it_without_its_summary(here: Conversation) -> None:
     (listed,) = here.call("effort_status")["efforts"]
 
     assert (listed["id"], listed["status"], listed["turns"]) == (AUTH, "concluded", "2-3")
-    assert listed["summary"] == prompt("summary_above")
+    assert listed["summary"] == render("summary_above")
 
 
 def test_the_status_counts_own_efforts_alone(here: Conversation) -> None:
@@ -269,7 +269,7 @@ def test_a_search_that_finds_nothing_says_where_it_looked(here: Conversation) ->
     """So that the model does not take it for a no."""
     result = here.call("search_efforts", query="coffee machine")
 
-    assert (result["results"], result["why"]) == ([], prompt("nothing_found"))
+    assert (result["results"], result["why"]) == ([], render("nothing_found"))
 
 
 @pytest.mark.parametrize("written", ["planning 2026/11", "planning%202026%2F11"])
