@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from .context.timeline import Part, Timeline
+from .context.timeline import Timeline
 from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
@@ -20,11 +20,11 @@ from .view import View
 _SHOWN = 160
 """Characters of a name in an error: a model may write anything for one."""
 
-LAID_OUT = 500
-"""Turns that are held as the context has them: as many as the archive holds records."""
+LAID_OUT = 1_000
+"""Turns that are held as they were sent and as the context has them: the archive holds 500."""
 
 
-LaidOut: TypeAlias = Lately[tuple[Sequence[Record], Sequence[Part]]]
+LaidOut: TypeAlias = Lately[tuple[Sequence[Record], Sequence[Any]]]
 
 
 @dataclass(frozen=True, slots=True)

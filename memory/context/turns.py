@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ...prompts.loader import render
 from ..anchor import limited, shown
@@ -17,7 +17,16 @@ from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
 from ..running_turn import RunningTurn
 from ..tokens import TokenCounter, count_message, count_messages, fit
-from ..transcript import DECIDING, OWN_TOOLS, Logged, answered, compact, rendered, transcript
+from ..transcript import (
+    DECIDING,
+    OWN_TOOLS,
+    Logged,
+    answered,
+    compact,
+    quoting_elsewhere,
+    rendered,
+    transcript,
+)
 from ..view import View
 from ..wellformed import note, note_within, quote_within, wellformed
 from .budget import LOG_SHARE, SHARES
@@ -128,12 +137,26 @@ def _as_said(work: RunningTurn, record: Record) -> Group:
     """Return a committed turn with the messages as they were sent, recalled text included."""
     return Group(
         record.turn,
-        work.view.messages(record),
+        as_sent(work, record),
         record.at,
         record.efforts,
         record.events,
         record.status,
     )
+
+
+def as_sent(work: RunningTurn, record: Record) -> tuple[Message, ...]:
+    """Return the messages of a committed turn as they were sent, recalled text included.
+
+    They are put together once, but each time if they quote another session, whose text may go.
+    """
+    found = work.laid_out.get(("sent", id(record)))
+    if found is not None:
+        return cast("tuple[Message, ...]", found[1])
+    messages = work.view.messages(record)
+    if not quoting_elsewhere(record.messages) and not _is_large(record):
+        work.laid_out.put(("sent", id(record)), ((record,), messages))
+    return messages
 
 
 def running(work: RunningTurn) -> Group:
@@ -163,7 +186,7 @@ def log_quote(
 
 def whole_tokens(work: RunningTurn, record: Record) -> int:
     """Return the size of a turn as it is sent when nothing is cut."""
-    return count_messages(wellformed(as_past(work.view.messages(record))), work.count)
+    return count_messages(wellformed(as_past(as_sent(work, record))), work.count)
 
 
 def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
