@@ -3,18 +3,19 @@
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from .context.timeline import Timeline
 from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
 from .lately import Lately
-from .messages import Message
+from .messages import Message, calls, text
 from .names import is_qualified, parted, session_called, slug
 from .record import Record
 from .settings import Settings
 from .tokens import TokenCounter
+from .transcript import quoting_elsewhere
 from .view import View
 
 _SHOWN = 160
@@ -23,6 +24,12 @@ _SHOWN = 160
 LAID_OUT = 1_000
 """Turns that are held as they were sent and as the context has them: the archive holds 500."""
 
+
+_LARGE = 20_000
+"""Characters of a turn that is laid out anew each time, lest a few of them fill the memory.
+
+The archive holds no records of 50,000: each reading gives another one, which no key would match.
+"""
 
 LaidOut: TypeAlias = Lately[tuple[Sequence[Record], Sequence[Any]]]
 
@@ -52,6 +59,19 @@ class RunningTurn:
     related: Callable[[str], Sequence[str]] | None = None
     results: tuple[Message, ...] = ()
     laid_out: LaidOut = field(default_factory=lambda: Lately(LAID_OUT))
+
+    def messages(self, record: Record) -> tuple[Message, ...]:
+        """Return the messages of a committed turn as they were sent, recalled text included.
+
+        They are put together once, but each time if they quote another session: there it may go.
+        """
+        found = self.laid_out.get(("sent", id(record)))
+        if found is not None:
+            return cast("tuple[Message, ...]", found[1])
+        messages = self.view.messages(record)
+        if not quoting_elsewhere(record.messages) and not is_large(record):
+            self.laid_out.put(("sent", id(record)), ((record,), messages))
+        return messages
 
     def put(self, space: EffortState) -> "RunningTurn":
         """Return the turn with another state of the efforts."""
@@ -143,3 +163,9 @@ def _short(name: str) -> str:
 def banners_since(before: EffortState, after: EffortState) -> Iterator[str]:
     """Yield the banners that a tool added."""
     yield from after.banners[len(before.banners) :]
+
+
+def is_large(record: Record) -> bool:
+    """Tell whether a turn is too large to be held as well as it is in the archive."""
+    said = (len(text(m)) + sum(len(str(c.get("args"))) for c in calls(m)) for m in record.messages)
+    return sum(said) > _LARGE

@@ -20,10 +20,10 @@ from ..memory.record import Owner, Tip
 from ..memory.running_turn import banners_since
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
-from .turn.arrivals import arrivals, kept_turns
+from .turn.arrivals import GONE, arrivals, is_gone, kept_turns
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts, sizes
-from .turn.recovery import GONE, memory_at, recovered
+from .turn.recovery import memory_at, recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
 from .turn.user_attention import surface
@@ -78,7 +78,7 @@ def _begun(
         "messages": messages,
         "session": asdict(owner),
         "turn": space.turn,
-        "turn_starts": _starts(turns, gone=arrived.last is None and not arrived.left),
+        "turn_starts": _starts(turns, gone=not arrived.left and is_gone(known)),
         "accepted": arrived.new[-1].id,
     }
     begun_ = cast("TurnState", {**known, **update})

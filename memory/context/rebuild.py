@@ -22,7 +22,6 @@ from .timeline import Part, Timeline, Why
 from .turns import (
     PREVIEW,
     as_of,
-    as_sent,
     held,
     newer_turns,
     out_of_view,
@@ -291,7 +290,7 @@ def _read(work: RunningTurn, turns: list[int]) -> list[int]:
 
 def _least(work: RunningTurn, record: Record) -> int:
     """Return what an older turn takes at least: its results as previews, a huge one shortened."""
-    sizes = ((m["type"], count_message(m, work.count)) for m in as_sent(work, record))
+    sizes = ((m["type"], count_message(m, work.count)) for m in work.messages(record))
     tokens = sum(min(size, PREVIEW) if kind == "tool" else size for kind, size in sizes)
     return min(tokens, work.room // 2)
 

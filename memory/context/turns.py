@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from ...prompts.loader import render
 from ..anchor import limited, shown
@@ -12,10 +12,10 @@ from ..anchor import rendered as rendered_fields
 from ..clock import day_of
 from ..efforts import Effort, as_shown
 from ..errors import ToolError
-from ..messages import Message, calls, fenced, saying, text
+from ..messages import Message, fenced, saying, text
 from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
-from ..running_turn import RunningTurn
+from ..running_turn import RunningTurn, is_large
 from ..tokens import TokenCounter, count_message, count_messages, fit
 from ..transcript import (
     DECIDING,
@@ -23,7 +23,6 @@ from ..transcript import (
     Logged,
     answered,
     compact,
-    quoting_elsewhere,
     rendered,
     transcript,
 )
@@ -33,12 +32,6 @@ from .budget import LOG_SHARE, SHARES
 from .notes import hint_lines
 from .shortening import Limits, previewed, within, within_naming
 from .timeline import Part, PartName, Timeline
-
-_LARGE = 20_000
-"""Characters of a turn that is laid out anew each time, lest a few of them fill the memory.
-
-The archive holds no records of 50,000: each reading gives another one, which no key would match.
-"""
 
 _LISTED = 60
 """Characters of the list of turns that are out of view."""
@@ -137,26 +130,12 @@ def _as_said(work: RunningTurn, record: Record) -> Group:
     """Return a committed turn with the messages as they were sent, recalled text included."""
     return Group(
         record.turn,
-        as_sent(work, record),
+        work.messages(record),
         record.at,
         record.efforts,
         record.events,
         record.status,
     )
-
-
-def as_sent(work: RunningTurn, record: Record) -> tuple[Message, ...]:
-    """Return the messages of a committed turn as they were sent, recalled text included.
-
-    They are put together once, but each time if they quote another session, whose text may go.
-    """
-    found = work.laid_out.get(("sent", id(record)))
-    if found is not None:
-        return cast("tuple[Message, ...]", found[1])
-    messages = work.view.messages(record)
-    if not quoting_elsewhere(record.messages) and not _is_large(record):
-        work.laid_out.put(("sent", id(record)), ((record,), messages))
-    return messages
 
 
 def running(work: RunningTurn) -> Group:
@@ -186,7 +165,7 @@ def log_quote(
 
 def whole_tokens(work: RunningTurn, record: Record) -> int:
     """Return the size of a turn as it is sent when nothing is cut."""
-    return count_messages(wellformed(as_past(as_sent(work, record))), work.count)
+    return count_messages(wellformed(as_past(work.messages(record))), work.count)
 
 
 def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -246,14 +225,9 @@ def held(
     found = work.laid_out.get(key)
     if found is None:
         found = records, lay_out()
-        if not any(map(_is_large, records)):
+        if not any(map(is_large, records)):
             work.laid_out.put(key, found)
     return found[1]
-
-
-def _is_large(record: Record) -> bool:
-    said = (len(text(m)) + sum(len(str(c.get("args"))) for c in calls(m)) for m in record.messages)
-    return sum(said) > _LARGE
 
 
 def _says_all(record: Record, line: Timeline) -> bool:

@@ -19,6 +19,9 @@ from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .state import TurnState
 from .values import tip_of
 
+GONE = ""
+"""Stands in `turn_starts` for the last archived turn when its messages are not in the state."""
+
 MADE_HERE = frozenset({"ai", "tool"})
 """Types of the messages that an agent adds."""
 
@@ -137,6 +140,12 @@ def told_apart(state: TurnState) -> Arrivals:
     )
 
 
+def is_gone(state: TurnState) -> bool:
+    """Tell whether the messages of the last archived turn are not in the state."""
+    starts = state.get("turn_starts", ())
+    return GONE in (starts[-2:-1] if _marks(state).running else starts[-1:])
+
+
 def unarchived(state: TurnState) -> list[BaseMessage]:
     """Return the messages in state that the archive does not have, as they are."""
     messages, parts = _parted(state)
@@ -191,8 +200,10 @@ def _with_repeated(found: Arrivals, state: TurnState, view: View) -> Arrivals:
     """
     persisted, settled = state.get("persisted", 0), len(found.past)
     edited = 1 if found.new and found.last is not None else 0
-    records = view.turns(range(persisted - settled + 1, persisted - edited + 1))
-    turns = [from_dicts(shown(view.messages(record))) for record in records]
+    # What was erased has no messages, but a number: as many as are here are within twice as many.
+    records = view.turns(range(max(1, persisted - 2 * settled + 1), persisted - edited + 1))
+    there = [from_dicts(shown(view.messages(record))) for record in records if record.messages]
+    turns = there[max(0, len(there) - settled + edited) :]
     known = {message.id: message for turn in turns for message in turn}
     repeated = [
         message

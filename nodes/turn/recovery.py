@@ -14,18 +14,15 @@ from ...memory.archive.records import mark
 from ...memory.clock import stamp
 from ...memory.efforts import replay
 from ...memory.errors import TipNotFoundError
-from ...memory.messages import Message, answered, calls, digest
+from ...memory.messages import Message, answered, calls
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS, stored
 from ...memory.view import every_turn, past
-from .arrivals import MADE_HERE, closed, question
+from .arrivals import GONE, MADE_HERE, closed, question
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
-from .settling import commit
+from .settling import commit, edited
 from .state import TurnState, unpacked
 from .values import known_now, packed, saved, tip_of, workspace
-
-GONE = ""
-"""Stands in `turn_starts` for the last archived turn when its messages are not in the state."""
 
 _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
@@ -41,7 +38,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     records = archive.turns(owner, tip, range(first, tip.turn + 1))
     view = past(archive, owner, tip)
     turns = [_identified(from_dicts(shown(view.messages(record)))) for record in records]
-    gone = not records or digest(records[-1].messages) != records[-1].digest
+    gone = not records or not records[-1].messages
     state = {
         **memory_at(archive, owner, tip),
         **_marks([turn for turn in turns if turn], gone=gone),
@@ -67,9 +64,9 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
 
 
 def _marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, Any]:
-    """Return messages and marks of archived turns; `gone`: the last one is not as it was committed.
+    """Return messages and marks of archived turns; `gone`: the last one is not among them.
 
-    An id that no message has then keeps any other from being taken for it, or it for edited.
+    An id that no message has then keeps any other from being taken for it.
     """
     starts = [turn[0].id for turn in turns]
     return {
@@ -93,16 +90,19 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
         newest = None if _question(messages) else archive.newest(owner)
         return cast("TurnState", {**state, "unseen": newest}) if newest else state
     at, tip = known
-    starts = [turn[0].id or "" for turn in _turns(messages[: at + 1])]
+    turns = _turns(messages[: at + 1])
+    starts = [turn[0].id or GONE for turn in turns]
     kept = {
         **memory_at(archive, owner, tip),
         **_place(owner, tip),
         "messages": messages,
-        # The messages were compared already: what clients leave out of a turn is no edit of it.
-        "turn_starts": [*starts[-window:], GONE],
-        "archived": messages[at].id or "",
+        "turn_starts": starts[-window:],
+        "archived": messages[at].id or GONE,
         "accepted": starts[-1],
     }
+    # The messages were compared already: what clients leave out of a turn is no edit of it.
+    if edited(cast("TurnState", kept), owner, turns[-1], archive) is not None:
+        kept["turn_starts"] = [*starts[-window:], GONE]
     return cast("TurnState", kept)
 
 

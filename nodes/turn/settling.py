@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from ...memory.anchor import with_blocks
@@ -54,15 +54,25 @@ def _of_passes(state: TurnState) -> list[dict[str, Any]]:
 def _settle_edit(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> Tip:
     """Commit the last archived turn again if its messages were edited: a new branch begins."""
     tip = tip_of(state)
-    if arrived.last is None:
-        return tip
-    edited = group(state, arrived.last)
-    if digest(edited.messages) == tip.digest:
-        return tip
-    said = _as_said(edited.messages, archive.turns(owner, tip, [tip.turn]))
-    if digest(said) == tip.digest:
-        return tip
-    return commit_again(archive, owner, tip, replace(edited, events=())).tip
+    again = None if arrived.last is None else edited(state, owner, arrived.last, archive)
+    return tip if again is None else commit_again(archive, owner, tip, again).tip
+
+
+def edited(
+    state: TurnState, owner: Owner, last: Sequence[BaseMessage], archive: Archive
+) -> Group | None:
+    """Return the last archived turn as its messages are now, None if they are as archived.
+
+    An erasure may have taken text from what is archived: both, with it and without it, are no edit.
+    """
+    tip, now = tip_of(state), group(state, last)
+    if digest(now.messages) == tip.digest:
+        return None
+    records = archive.turns(owner, tip, [tip.turn])
+    known = {tip.digest, *(digest(record.messages) for record in records)}
+    if known & {digest(now.messages), digest(_as_said(now.messages, records))}:
+        return None
+    return replace(now, events=())
 
 
 def commit_again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Record:

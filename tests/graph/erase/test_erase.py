@@ -681,26 +681,6 @@ def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
     assert [record.status for record in here.records(state)] == ["done", "done", "done"]
 
 
-def test_turn_cut_short_after_the_last_one_lost_text(tmp_path: Path) -> None:
-    """What an erasure took from the last turn is no edit of it, also when the next is cut short."""
-    said = "The north gate is locked at nine."
-    answers = [call("open_effort", name="gate"), "Opened.", said, call("close_effort"), "Closed."]
-    answers += [ConnectionError("gone"), "Yes."]
-    here = talk(tmp_path, answers, [{"summary": said}, {"summary": "It was kept."}])
-    for words in ("Open it.", "When is it locked?", "Close it."):
-        here.say(words)
-    erase(here.agent, THREAD, 2)
-    with pytest.raises(ConnectionError):
-        here.say("Go on.")
-
-    state = here.say("Again.")
-
-    assert [one.status for one in here.records(state)] == [
-        *("done", "erased", "done", "aborted", "done")
-    ]
-    assert state["memory"]["position"]["branch"] == "main"
-
-
 def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
     """What deleted threads left in the free pages of the database is gone as well."""
     other: RunnableConfig = {"configurable": {"thread_id": "other"}}

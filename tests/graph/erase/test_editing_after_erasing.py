@@ -1,0 +1,181 @@
+"""An edit of a turn is seen as one whatever was erased, cut short or handed over before."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import erase
+from ebbtide.memory.messages import text
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
+
+pytestmark = pytest.mark.usefixtures("entry")
+
+CUT = ConnectionError("gone")
+
+
+def three(root: Path, *more: Any) -> Talk:
+    """Return a conversation of three turns; what else is answered follows."""
+    here = talk(root, ["1", "2", "3", *more], checkpointer=InMemorySaver())
+    for words in ("One.", "Two.", "Three."):
+        here.say(words)
+    return here
+
+
+def lossy(root: Path, *more: Any) -> Talk:
+    """Return a conversation whose last turn lost text: its result told what turn 2 said."""
+    said = "The north gate is locked at nine."
+    answers = [call("open_effort", name="gate"), "Opened.", said, call("close_effort"), "Closed."]
+    here = talk(root, [*answers, *more], [{"summary": said}, {"summary": "It was kept."}])
+    for words in ("Open it.", "When is it locked?", "Close it."):
+        here.say(words)
+    erase(here.agent, THREAD, 2)
+    return here
+
+
+def cut(here: Talk, *messages: Any) -> None:
+    """Let the model fail in a turn of these messages."""
+    with pytest.raises(ConnectionError):
+        here.agent.invoke({"messages": [*messages]}, THREAD)
+
+
+def edit(here: Talk, before: str, after: str) -> None:
+    """Put another text in the place of a message."""
+    messages = here.agent.get_state(THREAD).values["messages"]
+    found = next(one for one in messages if one.text == before)
+    changed = found.model_copy(update={"content": after})
+    here.agent.update_state(THREAD, {"messages": [changed]})
+
+
+def told(here: Talk, state: dict[str, Any]) -> list[list[str]]:
+    """Return what each turn says, but for tools."""
+    records = here.records(state)
+    kept = [[m for m in one.messages if m["type"] != "tool"] for one in records]
+    return [[text(m) for m in turn if text(m)] for turn in kept]
+
+
+def branch(state: dict[str, Any]) -> str:
+    """Return the branch that a state goes on."""
+    return str(state["memory"]["position"]["branch"])
+
+
+@pytest.mark.parametrize("cuts", [0, 1, 2])
+def test_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
+    """What an erasure took from the last turn is no edit of it, also when the next is cut short."""
+    here = lossy(tmp_path, *[CUT] * cuts, "Yes.")
+    for number in range(cuts):
+        cut(here, ("user", f"Go on {number}."))
+
+    state = here.say("Again.")
+
+    statuses = [one.status for one in here.records(state)]
+    assert statuses == ["done", "erased", "done", *["aborted"] * cuts, "done"]
+    assert branch(state) == "main"
+
+
+@pytest.mark.parametrize("cuts", [0, 1])
+@pytest.mark.parametrize(("before", "now"), [("Close it.", ["Shut it.", "Closed."])])
+def test_edit_of_a_turn_that_lost_text(
+    tmp_path: Path, cuts: int, before: str, now: list[str]
+) -> None:
+    """It begins a branch, with the turn as it is now."""
+    here = lossy(tmp_path, *[CUT] * cuts, "Yes.")
+    for _ in range(cuts):
+        cut(here, ("user", "Go on."))
+    edit(here, before, now[0])
+
+    state = here.say("Again.")
+
+    assert told(here, state)[2] == now
+    assert branch(state) != "main"
+
+
+def test_edit_of_an_answer_that_stands_beside_lost_text(tmp_path: Path) -> None:
+    """The archive has the answer that the chat shows."""
+    here = lossy(tmp_path, "Yes.")
+    edit(here, "Closed.", "Shut.")
+
+    state = here.say("Again.")
+
+    assert told(here, state)[2] == ["Close it.", "Shut."]
+
+
+def test_edit_after_a_history_was_handed_over(tmp_path: Path) -> None:
+    """The thread lost its checkpoints, and a turn was cut short: the edit is still one."""
+    here = three(tmp_path, CUT, "4")
+    history = here.agent.get_state(THREAD).values["messages"]
+    here.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+    cut(here, *history, HumanMessage("Four."))
+    edit(here, "Three.", "Drei.")
+
+    state = here.say("New.")
+
+    assert told(here, state) == [
+        *(["One.", "1"], ["Two.", "2"], ["Drei.", "3"]),
+        *(["Four."], ["New.", "4"]),
+    ]
+    assert branch(state) != "main"
+
+
+def test_history_without_results_that_is_cut_short(tmp_path: Path) -> None:
+    """What a client leaves out of a turn is no edit of it."""
+    answers = [call("open_effort", name="gate"), "Opened.", CUT, "Yes."]
+    here = talk(tmp_path, answers, checkpointer=InMemorySaver())
+    here.say("Open it.")
+    here.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+    cut(here, ("user", "Open it."), ("ai", "Opened."), ("user", "Go on."))
+
+    state = here.say("Again.")
+
+    assert told(here, state) == [["Open it.", "Opened."], ["Go on."], ["Again.", "Yes."]]
+    assert branch(state) == "main"
+
+
+def test_edit_after_an_id_was_repeated(tmp_path: Path) -> None:
+    """A message with an old id is a new one, and what is edited later is an edit."""
+    here = three(tmp_path, CUT, "4")
+    third = here.agent.get_state(THREAD).values["messages"][-2]
+    cut(here, third.model_copy(update={"content": "Three, changed."}))
+    edit(here, "Three.", "Drei.")
+
+    state = here.say("New.")
+
+    assert told(here, state)[2:] == [["Drei.", "3"], ["Three, changed."], ["New.", "4"]]
+
+
+@pytest.mark.parametrize(("erased", "edited"), [(2, "One."), (3, "One."), (3, "Two.")])
+def test_edit_of_an_older_turn_beside_an_erased_one(
+    tmp_path: Path, erased: int, edited: str
+) -> None:
+    """It is kept, as something said anew; the archived turn stays."""
+    here = three(tmp_path, "4")
+    erase(here.agent, THREAD, erased)
+    edit(here, edited, "Zwei.")
+
+    state = here.say("New.")
+
+    assert "Zwei." in told(here, state)[-1]
+    assert [edited] == [turn[0] for turn in told(here, state) if turn[:1] == [edited]]
+
+
+def test_last_turn_erased_and_the_next_cut_short(tmp_path: Path) -> None:
+    """The turn before is not taken for the erased one."""
+    here = three(tmp_path, CUT, CUT, "4")
+    erase(here.agent, THREAD, 3)
+    cut(here, ("user", "Go on."))
+    cut(here, ("user", "Please."))
+
+    state = here.say("New.")
+
+    assert told(here, state) == [
+        ["One.", "1"],
+        ["Two.", "2"],
+        [],
+        ["Go on."],
+        ["Please."],
+        ["New.", "4"],
+    ]
+    assert branch(state) == "main"
