@@ -10,12 +10,12 @@ from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
 from .lately import Lately
-from .messages import Message, calls, text
+from .messages import Message
 from .names import is_qualified, parted, session_called, slug
 from .record import Record
 from .settings import Settings
 from .tokens import TokenCounter
-from .transcript import quoting_elsewhere
+from .transcript import recalled
 from .view import View
 
 _SHOWN = 160
@@ -63,13 +63,16 @@ class RunningTurn:
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included.
 
-        They are put together once, but each time if they quote another session: there it may go.
+        They are put together once, but each time if what they quote may become another: of another
+        session, or of a turn that was yet to come.
         """
         found = self.laid_out.get(("sent", id(record)))
         if found is not None:
             return cast("tuple[Message, ...]", found[1])
         messages = self.view.messages(record)
-        if not quoting_elsewhere(record.messages) and not is_large(record):
+        quoted = [one for message in record.messages for one in recalled(message)]
+        settled = all(not one.session and one.turn <= record.turn for one in quoted)
+        if settled and not is_large(messages):
             self.laid_out.put(("sent", id(record)), ((record,), messages))
         return messages
 
@@ -165,7 +168,6 @@ def banners_since(before: EffortState, after: EffortState) -> Iterator[str]:
     yield from after.banners[len(before.banners) :]
 
 
-def is_large(record: Record) -> bool:
-    """Tell whether a turn is too large to be held as well as it is in the archive."""
-    said = (len(text(m)) + sum(len(str(c.get("args"))) for c in calls(m)) for m in record.messages)
-    return sum(said) > _LARGE
+def is_large(messages: Sequence[Message]) -> bool:
+    """Tell whether the messages of a turn are too large to be held, with all that is in them."""
+    return sum(len(str(message["data"])) for message in messages) > _LARGE

@@ -227,11 +227,12 @@ class Sessions:
         return found if self._here.depth and at > self._here.since else None
 
     def _found(self, moment: Moment, owner: Owner) -> Session | None:
+        at = monotonic()  # before it is read: what is written meanwhile is newer
         try:
             found = self.session(moment.connection(), owner)
         except SessionNotFoundError:
             return None
-        return self._read.put((self._database.opened, owner), (monotonic(), found))[1]
+        return self._read.put((self._database.opened, owner), (at, found))[1]
 
     def _seen(self, moment: Moment, session: Session, owner: Owner, tip: Tip) -> Lineage:
         """Return what a tip of a session sees."""

@@ -225,7 +225,7 @@ def held(
     found = work.laid_out.get(key)
     if found is None:
         found = records, lay_out()
-        if not any(map(is_large, records)):
+        if not any(is_large(record.messages) for record in records):
             work.laid_out.put(key, found)
     return found[1]
 
