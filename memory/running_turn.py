@@ -24,7 +24,6 @@ _SHOWN = 160
 LAID_OUT = 1_000
 """Turns that are held as they were sent and as the context has them: the archive holds 500."""
 
-
 _LARGE = 20_000
 """Characters of a turn that is laid out anew each time, lest a few of them fill the memory.
 
@@ -43,8 +42,8 @@ class RunningTurn:
     shows, None before it was first built.
     With an `embedder` searches go by meaning too. `related` returns the qualified ids of what the
     user's other sessions have on a subject, the most related first. `results` are those of
-    the calls before it in the same message. `laid_out` are committed turns as the context has them,
-    with their records.
+    the calls before it in the same message. `laid_out` are committed turns as they were sent, and
+    as the context has them, with their records.
     """
 
     space: EffortState

@@ -86,9 +86,9 @@ def _begun(
 
 
 def _starts(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> list[str | None]:
-    """Return where the turns begin; `gone`: the last archived one is not as it was committed.
+    """Return where the turns begin; `gone`: the last archived one is not among them.
 
-    If the new one is cut short, what follows must not take the other for edited either.
+    If the new one is cut short, the turn before that must not be taken for the last one.
     """
     firsts = [turn[0].id for turn in turns]
     return [*firsts[:-1], GONE, firsts[-1]] if gone else firsts

@@ -81,10 +81,11 @@ def emptied(database: Database) -> SqlArchive:
     """
     archive = SqlArchive(database.url)
     with archive.database.writing() as connection:
-        names = [one for one in inspect(connection).get_table_names() if one != version.name]
+        there = inspect(connection)
+        names = [one for one in there.get_table_names() if one != version.name]
         for name in names:  # for a few rows that is faster than `TRUNCATE`, which makes new files
             connection.execute(table(name).delete())
-        for name in inspect(connection).get_sequence_names():
+        for name in there.get_sequence_names():
             connection.execute(text(f"ALTER SEQUENCE {name} RESTART"))
     return archive
 

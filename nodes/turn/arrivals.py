@@ -11,7 +11,7 @@ from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered, unanswered
-from ...memory.record import Owner
+from ...memory.record import Owner, Record
 from ...memory.view import View, past
 from ...memory.wellformed import no_result
 from ...prompts.loader import render
@@ -42,6 +42,11 @@ class Marks:
     accepted: str
     starts: tuple[str, ...]
     running: bool
+
+    @property
+    def last(self) -> tuple[str, ...]:
+        """The id with which the last archived turn begins, if there is one; or `GONE`."""
+        return self.starts[-2:-1] if self.running else self.starts[-1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +79,12 @@ def incoming(messages: Sequence[Outline], marks: Marks) -> Incoming:
     if marks.accepted in place:
         foreign = _first_foreign(messages, place[marks.accepted] + 1)
     if marks.running:
-        last = _first_of(marks.starts[-2:-1], place, after)
+        last = _first_of(marks.last, place, after)
         left = after if after is not None else place.get(marks.starts[-1], asked)
         return Incoming(last, left, left if foreign is None else foreign)
     known = after if after is not None else foreign
     left = known if known is not None else asked
-    return Incoming(_first_of(marks.starts[-1:], place, known), left, left)
+    return Incoming(_first_of(marks.last, place, known), left, left)
 
 
 def _first_of(starts: Sequence[str], place: Mapping[str, int], end: int | None) -> int | None:
@@ -142,8 +147,7 @@ def told_apart(state: TurnState) -> Arrivals:
 
 def is_gone(state: TurnState) -> bool:
     """Tell whether the messages of the last archived turn are not in the state."""
-    starts = state.get("turn_starts", ())
-    return GONE in (starts[-2:-1] if _marks(state).running else starts[-1:])
+    return GONE in _marks(state).last
 
 
 def unarchived(state: TurnState) -> list[BaseMessage]:
@@ -200,10 +204,8 @@ def _with_repeated(found: Arrivals, state: TurnState, view: View) -> Arrivals:
     """
     persisted, settled = state.get("persisted", 0), len(found.past)
     edited = 1 if found.new and found.last is not None else 0
-    # What was erased has no messages, but a number: as many as are here are within twice as many.
-    records = view.turns(range(max(1, persisted - 2 * settled + 1), persisted - edited + 1))
-    there = [from_dicts(shown(view.messages(record))) for record in records if record.messages]
-    turns = there[max(0, len(there) - settled + edited) :]
+    records = _newest(view, persisted - edited, settled - edited)
+    turns = [from_dicts(shown(view.messages(record))) for record in records]
     known = {message.id: message for turn in turns for message in turn}
     repeated = [
         message
@@ -218,6 +220,16 @@ def _with_repeated(found: Arrivals, state: TurnState, view: View) -> Arrivals:
     new = [*(cleaned(message) for message in _renamed(repeated)), *found.new]
     last = found.last if edited else None
     return Arrivals(past=kept, last=last, left=found.left, new=new)
+
+
+def _newest(view: View, upto: int, count: int) -> tuple[Record, ...]:
+    """Return the newest so many turns up to one that have messages: erased ones have a number."""
+    found: tuple[Record, ...] = ()
+    while len(found) < count and upto > 0:
+        first = max(1, upto - (count - len(found)) + 1)
+        there = view.turns(range(first, upto + 1))
+        found, upto = (*(one for one in there if one.messages), *found), first - 1
+    return found
 
 
 def _renamed(messages: Iterable[BaseMessage]) -> list[BaseMessage]:

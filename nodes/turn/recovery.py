@@ -102,7 +102,7 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     }
     # The messages were compared already: what clients leave out of a turn is no edit of it.
     if edited(cast("TurnState", kept), owner, turns[-1], archive) is not None:
-        kept["turn_starts"] = [*starts[-window:], GONE]
+        kept["turn_starts"] = [*kept["turn_starts"], GONE]
     return cast("TurnState", kept)
 
 
