@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown
-from ...memory.archive.protocol import Archive
+from ...memory.archive.protocol import Archive, every_effort
 from ...memory.efforts import Effort
 from ...memory.erasing import TurnPlace
 from ...memory.errors import AnswerError, SessionNotFoundError, SettingsError, TurnArrivedError
@@ -309,8 +309,7 @@ def _resummarised(parts: AgentParts, owner: Owner) -> dict[str, bool]:
 
 
 def _stale(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Effort]:
-    total = archive.efforts(owner, tip, 0).total
-    for effort in archive.efforts(owner, tip, total).efforts:
+    for effort in every_effort(archive, owner, tip):
         if effort.stale and effort.status == "concluded":
             yield effort
 

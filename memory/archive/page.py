@@ -18,7 +18,7 @@ from ..messages import Message, calls, text
 from ..record import Owner, Record, Tip
 from ..state_blocks import cut_content
 from ..transcript import recalled
-from .protocol import Archive
+from .protocol import Archive, every_effort
 from .records import left_by
 
 # What YAML takes for the end of a line, or does not take at all.
@@ -116,8 +116,7 @@ def _page(archive: Archive, owner: Owner, tip: Tip) -> Iterator[str]:
     whose = f"User {inline(owner.user)}"
     whose += f", namespace {inline(owner.namespace)}" if owner.namespace else ""
     yield f"{whose}. Branch {inline(tip.branch)} up to turn {tip.turn}."
-    total = archive.efforts(owner, tip, 0).total
-    listed = archive.efforts(owner, tip, total).efforts
+    listed = every_effort(archive, owner, tip)
     if listed:
         yield "\n".join(f"- {inline(one.id)}: {one.status}" for one in reversed(listed))
     for first in range(1, tip.turn + 1, _AT_ONCE):

@@ -260,3 +260,8 @@ class Archive(Protocol):
         Finds digests that do not match, parents that are missing, and leaf branches (not fatal). An
         unknown session raises `SessionNotFoundError`.
         """
+
+
+def every_effort(archive: Archive, owner: Owner, tip: Tip) -> tuple[Effort, ...]:
+    """Return all efforts that a tip sees, newest status change first."""
+    return archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts
