@@ -16,6 +16,7 @@ from ..erasing import (
     quoted,
     quotes,
     tombstone,
+    unset,
     without,
     without_copies,
     without_summaries,
@@ -94,10 +95,7 @@ def erase(scope: Scope, tip: Tip, turn: int) -> Erased:
     if record.status == "erased":
         return _erased_again(scope, record, erased)
     target = _target(scope, record, copies)
-    told = _rewritten(scope, target)
-    # What retold it went into summaries of other efforts, which others retold in turn.
-    while told:
-        told = _summaries_of(scope, _retelling(scope, told))
+    _unsay(scope, _rewritten(scope, target))
     elsewhere = _quoting(scope, target)
     stale = _stale(scope, target)
     _forget_made(scope, target)
@@ -184,15 +182,22 @@ def _copies(scope: Scope, record: Record) -> list[tuple[str, int]]:
 
 
 def _erased_again(scope: Scope, record: Record, erased: Erased) -> Erased:
-    """Take out of anchors what came back after an erasure that was cut short."""
-    bare = replace(record, efforts=(), events=())
+    """Take out what came back with a turn that ran while this one was erased.
+
+    Fields of anchors, goals, and summaries of logs that hold the turn: when one of these was made
+    cannot be told.
+    """
+    repeated = unset((record_of(row) for row in scope.rows()), _named(record))
+    bare = replace(record, efforts=(), events=repeated)
     plain = _target(scope, bare, erased.places)
     target = replace(plain, wrote=_come_back(scope, plain))
-    if not target.wrote:
+    told = _summaries_of(scope, {name: [*erased.places] for name in record.efforts})
+    if not (target.wrote or target.given or told):
         return erased
-    _rewritten(scope, target)
+    _unsay(scope, told | _rewritten(scope, target))
+    stale = _stale(scope, target)
     _to_sweep(scope.connection)
-    return replace(erased, quoted=_quoting(scope, target))
+    return replace(erased, quoted=_quoting(scope, target), stale=stale)
 
 
 def _come_back(scope: Scope, target: Target) -> Written:
@@ -246,6 +251,15 @@ def _rewritten(scope: Scope, target: Target) -> frozenset[Told]:
         if row.state:
             _clean_state(scope, row, record, target)
     return frozenset(told)
+
+
+def _unsay(scope: Scope, told: frozenset[Told]) -> None:
+    """Take out what retold texts that are gone, and what was made from that in turn.
+
+    What retold them went into summaries of other efforts, which others retold.
+    """
+    while told:
+        told = _summaries_of(scope, _retelling(scope, told))
 
 
 def _retelling(scope: Scope, told: frozenset[Told]) -> dict[str, list[tuple[str, int]]]:

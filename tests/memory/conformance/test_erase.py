@@ -208,6 +208,28 @@ def test_erasing_again_is_no_error(archive: Archive) -> None:
     assert (again.places, again.quoted) == (first.places, ())
 
 
+def test_erasing_again_takes_what_a_turn_that_ran_meanwhile_repeats(archive: Archive) -> None:
+    """A goal, a constraint and a summary that come back with a later turn go; what is new stays."""
+    aims = {"goal": SAID, "constraints": ["Tell nobody."]}
+    tip = commit_all(archive, [turn(1, SAID, ["a"], [opened("a", **aims)]), turn(2)])
+    archive.erase(OWNER, tip, 1)
+    added = {"goal": SAID, "constraints": ["Tell nobody.", "Use the stairs."]}
+    events = [
+        {"type": "constraints_updated", "effort": "a", **added},
+        concluded("a", SAID, **added),
+    ]
+    tip = commit_all(archive, [turn(3, "Close it.", ["a"], events)], tip)
+
+    erased = archive.erase(OWNER, tip, 1)
+
+    effort = archive.effort(OWNER, tip, "a")
+    assert effort is not None
+    assert (effort.goal, effort.stale) == ("", True)
+    assert SAID not in effort.summary
+    assert "Use the stairs." in effort.constraints
+    assert erased.stale == ("a",)
+
+
 def test_unknown_turn_changes_nothing(archive: Archive) -> None:
     """A turn that the state does not see is an error, also if another branch has it."""
     first = commit_all(archive, [turn(1)])
