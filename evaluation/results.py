@@ -1,13 +1,13 @@
 """What is measured of a trial, and the folder in which results are kept."""
 
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .failures import ResultsError
@@ -154,11 +154,18 @@ class Store:
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder, made if it is not there; raises `ResultsError` if another run holds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / LOCK, timeout=0):
-            yield
-    except Timeout as error:
-        raise ResultsError(f"another run is writing to {str(folder)!r}") from error
+    path = folder / LOCK
+    if not path.exists():
+        path.touch()  # says what is wrong with the folder, which SQLite does not
+    # A lock of SQLite ends with its process, however that ends, on every system.
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as lock:
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            raise ResultsError(f"another run is writing to {str(folder)!r}") from error
+        yield
 
 
 def append(path: Path, line: str) -> None:

@@ -1,12 +1,11 @@
 """Running an example as its reader does: in a process of its own, with no key."""
 
+import fcntl
 import json
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-
-from filelock import FileLock
 
 from tests.conftest import SECRETS
 from tests.processes import ended
@@ -33,7 +32,8 @@ def run(arguments: list[str], folder: Path) -> Run:
 def once(example: Path, shared: Path) -> Run:
     """Run an example in a folder of its own, once for all tests that look at what it printed."""
     folder, kept = shared / example.stem, shared / f"{example.stem}.json"
-    with FileLock(shared / f"{example.stem}.lock"):
+    with (shared / f"{example.stem}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
             folder.mkdir()
             ran = run([str(example)], folder)
