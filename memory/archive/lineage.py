@@ -206,13 +206,13 @@ class Lineage:
         """Return the records of these turns, ascending."""
         found: dict[int, Record] = {}
         for segment, wanted in self._parted(numbers):
-            places = {number: (self.edition, segment.branch, number) for number in wanted}
-            held = {n: one for n, place in places.items() if (one := self.held.get(place))}
+            place = self.edition, segment.branch
+            held = {n: record for n in wanted if (record := self.held.get((*place, n)))}
             missing = [number for number in wanted if number not in held]
             for row in self._rows(_turns(*RECORD), segment, missing):
                 held[row.turn] = record_of(row, self.origin(row.branch, row.turn))
                 if len(row.messages) < LARGE:
-                    self.held.put(places[row.turn], held[row.turn])
+                    self.held.put((*place, row.turn), held[row.turn])
             found |= held
         return tuple(found[number] for number in sorted(found))
 
