@@ -1,68 +1,13 @@
 """Which quotes are which sentences of the ground truth: one to one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeAlias
 
-import numpy as np
 from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
 from ..memory.embeddings import Embedder
-
-
-def assigned(weights: Sequence[Sequence[float]]) -> tuple[tuple[int, int], ...]:
-    """Return pairs (row, column), each used at most once, whose weights add up to the most.
-
-    Weights are not negative; pairs of weight 0 are left out. Source: H. W. Kuhn, "The Hungarian
-    method for the assignment problem" (1955), in the form with potentials and shortest paths, in
-    time O(rows² columns).
-
-    >>> assigned([[0.9, 1.0], [0.0, 0.9]])
-    ((0, 0), (1, 1))
-    """
-    table = np.asarray(weights, float)
-    if table.size == 0:
-        return ()
-    if table.shape[0] > table.shape[1]:
-        return tuple(sorted((row, column) for column, row in assigned(table.T.tolist())))
-    owners = _owners(-table)
-    pairs = ((row, column) for column, row in enumerate(owners) if row >= 0)
-    return tuple(sorted(pair for pair in pairs if table[pair] > 0))
-
-
-def _owners(costs: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[int]:
-    """Return the row that each column goes to at the least cost, -1 where none; rows <= columns.
-
-    Column 0 of the work arrays stands for "not assigned yet", so columns count from 1 in them.
-    """
-    rows, columns = costs.shape
-    row_price, column_price = np.zeros(rows), np.zeros(columns + 1)
-    owner = np.full(columns + 1, -1)
-    for row in range(rows):
-        owner[0], column = row, 0
-        least = np.full(columns + 1, np.inf)
-        came, done = np.zeros(columns + 1, int), np.zeros(columns + 1, bool)
-        while owner[column] >= 0:
-            done[column] = True
-            at = owner[column]
-            reduced = costs[at] - row_price[at] - column_price[1:]
-            better = ~done[1:] & (reduced < least[1:])
-            least[1:][better], came[1:][better] = reduced[better], column
-            following = int(np.argmin(np.where(done, np.inf, least)[1:])) + 1
-            step = least[following]
-            row_price[owner[done]] += step
-            column_price[done] -= step
-            least[~done] -= step
-            column = following
-        path = [column]
-        while path[-1] != 0:
-            path.append(int(came[path[-1]]))
-        for free, taken in pairwise(path):
-            owner[free] = owner[taken]
-    return [int(row) for row in owner[1:]]
-
 
 THRESHOLD = 0.85
 """The likeness from which on a quote that is not the same may stand for a sentence."""
@@ -108,21 +53,22 @@ def matches(
 
     Pairs of the same words, white space aside, come first; of the others as many as possible are
     paired that are alike by `THRESHOLD` at least, or of which one is half of the other or more,
-    word for word; and among those the likest.
+    word for word; the likest quotes come first.
 
     >>> matches(["The port is 80.", "The port is 80."], ["The port is 80.", "It rains."])
     ((0, 0),)
     """
-    sentences = [one_line(sentence) for sentence in truth]
-    left = {at: one_line(quote) for at, quote in enumerate(quotes)}
-    open_ = dict(enumerate(sentences))
+    unpaired = {at: one_line(sentence) for at, sentence in enumerate(truth)}
+    left: dict[int, str] = {}
     same = []
-    for at, quote in [*left.items()]:
-        found = next((place for place, sentence in open_.items() if sentence == quote), None)
-        if found is not None:
-            same.append((at, found))
-            del left[at], open_[found]
-    return tuple(sorted([*same, *_alike(left, open_, alike)]))
+    for at, quote in enumerate(map(one_line, quotes)):
+        place = next((place for place, sentence in unpaired.items() if sentence == quote), None)
+        if place is None:
+            left[at] = quote
+        else:
+            same.append((at, place))
+            del unpaired[place]
+    return tuple(sorted([*same, *_alike(left, unpaired, alike)]))
 
 
 def agreement(
@@ -150,20 +96,49 @@ def agreement(
     return Agreement(precision, recall, 2 * precision * recall / both if both else 0.0)
 
 
-def _alike(left: dict[int, str], open_: dict[int, str], alike: Alike) -> list[tuple[int, int]]:
-    if not (left and open_):
-        return []
-    quotes, places = [*left], [*open_]
-    table = alike([*left.values()], [*open_.values()])
-    many = min(len(quotes), len(places)) + 1
-    weights = [
-        [
-            many + value if value >= THRESHOLD or _within(left[quote], open_[place]) else 0.0
-            for place, value in zip(places, row, strict=True)
-        ]
-        for quote, row in zip(quotes, table, strict=True)
-    ]
-    return [(quotes[row], places[column]) for row, column in assigned(weights)]
+def _alike(
+    quotes: Mapping[int, str], truth: Mapping[int, str], alike: Alike
+) -> Iterator[tuple[int, int]]:
+    """Yield pairs of quotes and sentences that are not the same, but alike enough."""
+    if not (quotes and truth):
+        return
+    likeness = {}
+    table = alike([*quotes.values()], [*truth.values()])
+    for (at, quote), row in zip(quotes.items(), table, strict=True):
+        for (place, sentence), value in zip(truth.items(), row, strict=True):
+            if value >= THRESHOLD or _within(quote, sentence):
+                likeness[at, place] = value
+    pairs = sorted(likeness, key=lambda pair: -likeness[pair])
+    choices: dict[int, list[int]] = {}
+    for at, place in pairs:
+        choices.setdefault(at, []).append(place)
+    for place, at in assigned(choices).items():
+        yield at, place
+
+
+def assigned(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Return who gets what of those that each may have: as many get something as possible.
+
+    Who comes first gets something if it can, and what it names first if nobody else needs that.
+    The method is that of augmenting paths (H. W. Kuhn, 1955).
+
+    >>> assigned({0: [0, 1], 1: [0]})
+    {0: 1, 1: 0}
+    """
+    owners: dict[int, int] = {}
+
+    def placed(one: int, tried: set[int]) -> bool:
+        for thing in choices[one]:
+            if thing not in tried:
+                tried.add(thing)
+                if thing not in owners or placed(owners[thing], tried):
+                    owners[thing] = one
+                    return True
+        return False
+
+    for one in choices:
+        placed(one, set())
+    return owners
 
 
 def _within(one: str, other: str) -> bool:

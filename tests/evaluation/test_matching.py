@@ -10,37 +10,37 @@ from ebbtide.evaluation.matching import THRESHOLD, agreement, assigned, by_meani
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts
 
-WEIGHTS = st.integers(1, 5).flatmap(
-    lambda width: st.lists(
-        st.lists(st.sampled_from([0.0, 1.0, 2.0, 2.5, 7.0]), min_size=width, max_size=width),
-        min_size=1,
-        max_size=5,
-    )
-)
+CHOICES = st.lists(st.lists(st.integers(0, 4), max_size=5, unique=True), max_size=5)
 SENTENCES = st.lists(st.sampled_from(["a b c d", "a b c e", "f g", "f  g", "h", ""]), max_size=8)
 
 
-def best(table: list[list[float]]) -> float:
-    """Return the most that any pairing adds up to, by trying all."""
-    if len(table) > len(table[0]):
-        table = [[*row] for row in zip(*table, strict=True)]
-    ways = permutations(range(len(table[0])), len(table))
-    return max(sum(table[at][column] for at, column in enumerate(way)) for way in ways)
+def most(choices: list[list[int]]) -> int:
+    """Return how many get one of their choices at most, by trying all."""
+    ways = permutations(range(5), len(choices))
+    return max(sum(thing in own for thing, own in zip(way, choices, strict=True)) for way in ways)
 
 
-@given(WEIGHTS)
-def test_no_pairing_is_better(table: list[list[float]]) -> None:
-    """The pairs use each row and column once, and add up to the most that is possible."""
-    pairs = assigned(table)
+@given(CHOICES)
+def test_no_pairing_has_more(choices: list[list[int]]) -> None:
+    """Who gets something gets one of its choices, nobody two, and as many get one as possible."""
+    owners = assigned(dict(enumerate(choices)))
 
-    assert len({row for row, _ in pairs}) == len({column for _, column in pairs}) == len(pairs)
-    assert sum(table[row][column] for row, column in pairs) == pytest.approx(best(table))
+    assert all(thing in choices[one] for thing, one in owners.items())
+    assert len({*owners.values()}) == len(owners) == most(choices)
 
 
-@pytest.mark.parametrize("table", [[], [[]], [[0.0, 0.0]]])
-def test_nothing_to_pair(table: list[list[float]]) -> None:
-    """Without rows, without columns and without weight there are no pairs."""
-    assert assigned(table) == ()
+def test_the_first_gets_something() -> None:
+    """Of two who have but one choice, the same, the first one gets it."""
+    assert assigned({7: [0], 3: [0]}) == {0: 7}
+
+
+def test_the_likest_quote_is_paired() -> None:
+    """Of two quotes that are alike enough to one sentence the likest one is right."""
+
+    def alike(_quotes: object, _truth: object) -> list[list[float]]:
+        return [[0.9], [0.95]]
+
+    assert matches(["a", "b"], ["c"], alike) == ((1, 0),)
 
 
 @given(SENTENCES, SENTENCES)
