@@ -3,52 +3,36 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from threading import local
 from typing import Annotated, Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..memory.messages import fenced
 from ..prompts.loader import render
 from .failures import JudgeError, TapeError
-from .strategy import transcript
+from .results import written
 from .template import BehavioralTest
 
 Parsed = TypeVar("Parsed")
 Model = TypeVar("Model", bound=BaseModel)
 
 
+@dataclass(frozen=True, slots=True)
 class Judge:
     """Scores answers; its own answers are kept in a folder, by the digest of name and prompt.
 
-    With `recorded` no model is asked and nothing kept; an answer that is not there is a
-    `TapeError`. An answer that is no score is a `JudgeError`, and is not kept either.
+    `name` is the model's, so that another one judges anew. With recorded answers in place of a
+    model nothing is kept, and an answer that is not there is a `TapeError`. An answer that is no
+    score is a `JudgeError`, and is not kept either. `noted` are its answers, by digest.
     """
 
-    def __init__(
-        self,
-        name: str,
-        model: BaseChatModel | None,
-        folder: Path,
-        recorded: Mapping[str, str] | None = None,
-    ) -> None:
-        """Keep answers in `folder`; `name` is the model's, so that another one judges anew."""
-        self.name = name
-        self._model = model
-        self._folder = folder
-        self._recorded = recorded
-        self._mine = local()
-
-    def begin(self) -> dict[str, str]:
-        """Begin a trial in this thread; return where its answers are noted, by digest."""
-        self._mine.noted = {}
-        noted: dict[str, str] = self._mine.noted
-        return noted
+    name: str
+    model: BaseChatModel | Mapping[str, str]
+    folder: Path
+    noted: dict[str, str] = field(default_factory=dict)
 
     def goal(self, goal: str, answer: str) -> float:
         """Score how well an answer knows the goal, from 0 to 1."""
@@ -71,8 +55,7 @@ class Judge:
     def constraints(self, constraints: Sequence[str], said: Sequence[str], answer: str) -> float:
         """Return the share, 0 to 1, of the constraints that an answer knows; there is one at least.
 
-        `said` is what else holds: a rule that stands in neither list is invented, and counts as one
-        more that is not known.
+        `said` is what else holds: a rule that stands in neither list is invented.
         """
         listed = "\n".join(f"{at}. {one}" for at, one in enumerate(constraints, start=1))
         asked = render(
@@ -82,26 +65,23 @@ class Judge:
             said=fenced("said", "\n".join(said)),
             answer=fenced("answer", answer),
         )
-        found, more = self._ask(asked, lambda told: known(told, len(constraints)))
-        return sum(found) / (len(found) + more)
+        return self._ask(asked, lambda said: known(said, len(constraints)))
 
     def _ask(self, asked: str, parse: Callable[[str], Parsed]) -> Parsed:
         digest = hashlib.sha256(f"{self.name}\n{asked}".encode("utf-8", "replace")).hexdigest()
-        path = self._folder / f"{digest}.json"
-        kept = _kept(path) if self._recorded is None else None
-        said = self._said(digest, asked) if kept is None else kept
-        self._mine.noted[digest] = said
-        parsed = parse(said)
-        if kept is None and self._recorded is None:
-            _keep(path, said)
-        return parsed
-
-    def _said(self, digest: str, asked: str) -> str:
-        if self._recorded is not None and digest in self._recorded:
-            return self._recorded[digest]
-        if self._model is None:
+        path = self.folder / f"{digest}.json"
+        kept = _kept(path) if isinstance(self.model, BaseChatModel) else self.model.get(digest)
+        if kept is not None:
+            answer = kept
+        elif isinstance(self.model, BaseChatModel):
+            answer = str(self.model.invoke(asked).text)
+        else:
             raise TapeError("there is no recorded answer of the judge: record this trial again")
-        return str(self._model.invoke(asked).text)
+        self.noted[digest] = answer
+        parsed = parse(answer)
+        if kept is None:
+            written(path, json.dumps({"said": answer}))
+        return parsed
 
 
 class _Score(BaseModel):
@@ -124,26 +104,27 @@ def score(said: str) -> float:
     return _parsed(_Score, said, "a score from 0 to 1").score
 
 
-def known(said: str, number: int) -> tuple[list[bool], int]:
-    """Return so many truth values of a judge's answer, and how many rules it says are invented.
+def known(said: str, number: int) -> float:
+    """Return the share of so many constraints that a judge's answer says are known.
 
-    Raises `JudgeError` if there are other values.
+    A rule that it says is invented counts as one more that is not known. Raises `JudgeError` if
+    there are other values.
 
-    >>> known('{"known": [true, false], "invented": ["No cars."]}', 2)
-    ([True, False], 1)
+    >>> known('{"known": [true, false], "invented": []}', 2)
+    0.5
     """
     wanted = f"{number} values, each true or false, and a list of rules that are invented"
     told = _parsed(_Known, said, wanted)
     if len(told.known) != number:
         raise JudgeError(wanted, said)
-    return told.known, len(told.invented)
+    return sum(told.known) / (number + len(told.invented))
 
 
 def _parsed(kind: type[Model], said: str, wanted: str) -> Model:
     """Return the JSON object in an answer, whatever stands around it."""
-    found = said[said.find("{") : said.rfind("}") + 1]
+    text = said[said.find("{") : said.rfind("}") + 1]
     try:
-        return kind.model_validate_json(found.encode("utf-8", "replace"))
+        return kind.model_validate_json(text.encode("utf-8", "replace"))
     except ValidationError as error:
         raise JudgeError(wanted, said) from error
 
@@ -151,31 +132,7 @@ def _parsed(kind: type[Model], said: str, wanted: str) -> Model:
 def _kept(path: Path) -> str | None:
     """Return an answer that is kept; a file that is damaged counts as none."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        said = json.loads(path.read_text(encoding="utf-8"))["said"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    return kept["said"] if isinstance(kept, dict) and isinstance(kept.get("said"), str) else None
-
-
-def _keep(path: Path, said: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        json.dump({"said": said}, file)
-    Path(file.name).replace(path)
-
-
-@dataclass(frozen=True, slots=True)
-class Probes:
-    """Asks a model that knows nothing but a context, under the instructions of the template."""
-
-    model: BaseChatModel
-    judge: Judge
-    system_prompt: str
-
-    def answer(self, context: Sequence[AnyMessage], question: str) -> str:
-        """Return what the model says; the context is quoted, since no provider takes any other."""
-        known = fenced("context", transcript(context))
-        asked = render("evaluation/probe", context=known, question=question)
-        system: list[BaseMessage] = [SystemMessage(self.system_prompt)]
-        said = [*(system if self.system_prompt else []), HumanMessage(asked)]
-        return str(self.model.invoke(said).text)
+    return said if isinstance(said, str) else None

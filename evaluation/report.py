@@ -2,23 +2,22 @@
 
 import json
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, TypeAlias
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
-from .results import REPLAYED, PointScores, Setup, TrialResult
-from .strategies import NOTES
+from .results import REPLAYED, Setup, TrialResult, written
+from .strategies import STRATEGIES
 
 LONG_TURNS = 40
 """A template with so many turns is a long one."""
 
-Compare: TypeAlias = Callable[[float, float], bool]
-SIGNS: Mapping[str, Compare] = {">": operator.gt, "<": operator.lt, "=": operator.eq}
+_SIGNS = {">": operator.gt, "<": operator.lt, "=": operator.eq}
+_ABSENT = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +28,17 @@ class Target:
     value: float
     long: bool = False
 
-    def met(self, found: float) -> bool:
+    def met(self, value: float) -> bool:
         """Tell whether a value meets it.
 
         >>> Target(">", 0.75).met(0.75)
         False
         """
-        return SIGNS[self.sign](found, self.value)
+        return bool(_SIGNS[self.sign](value, self.value))
 
     def __str__(self) -> str:
         """Say it, such as "> 0.75"."""
-        return f"{self.sign} {self.value:.2f}{' (long templates)' if self.long else ''}"
+        return f"{self.sign} {self.value:.2f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +53,15 @@ class Metric:
 
     def of(self, trial: TrialResult) -> float | None:
         """Return the value of a trial: the mean or the sum over the points that have one."""
-        values = [value for point in trial.points if (value := self._at(point)) is not None]
-        if not values:
+        values = [getattr(point, self.name) for point in trial.points]
+        known = [value for value in values if value is not None]
+        if not known:
             return None
-        return float(sum(values)) if self.summed else fmean(values)
+        return float(sum(known)) if self.summed else fmean(known)
 
-    def applies(self, turns: int) -> bool:
-        """Tell whether the target is one for a template of so many turns."""
-        return self.target is not None and (not self.target.long or turns >= LONG_TURNS)
-
-    def _at(self, point: PointScores) -> float | None:
-        value: float | None = getattr(point, self.name)
-        return value
+    def aim(self, turns: int) -> Target | None:
+        """Return the target if it is one for a template of so many turns."""
+        return None if self.target and self.target.long and turns < LONG_TURNS else self.target
 
 
 SCORES = (
@@ -97,10 +93,9 @@ COSTS = (
 """What it costs."""
 
 
-class Spread(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Spread:
     """The mean of a metric over trials, its standard deviation if there are two, its bounds."""
-
-    model_config = ConfigDict(frozen=True)
 
     mean: float
     deviation: float | None
@@ -109,13 +104,12 @@ class Spread(BaseModel):
     trials: int
 
 
-class Row(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Row:
     """A strategy on a template; a metric that no trial has is not there.
 
     `targets` says of each target that applies whether the mean meets it.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     template: str
     strategy: str
@@ -125,109 +119,77 @@ class Row(BaseModel):
     metrics: dict[str, Spread]
     targets: dict[str, bool]
 
+    def value(self, metric: Metric) -> str:
+        """Return a metric's mean with its deviation, a dash for none."""
+        spread = self.metrics.get(metric.name)
+        if spread is None:
+            return _ABSENT
+        mean = f"{spread.mean:,.{metric.digits}f}"
+        more = spread.deviation
+        return mean if more is None else f"{mean} ± {more:,.{metric.digits}f}"
+
 
 def rows(trials: Iterable[TrialResult]) -> tuple[Row, ...]:
     """Return a row for each template and strategy, sorted by them."""
-    groups: dict[tuple[str, str], list[TrialResult]] = {}
-    for trial in trials:
-        groups.setdefault((trial.template, trial.strategy), []).append(trial)
-    return tuple(_row(group) for _, group in sorted(groups.items()))
+    groups = groupby(sorted(trials, key=_place), key=lambda trial: _place(trial)[:2])
+    return tuple(_row([*group]) for _, group in groups)
 
 
-def spread(values: Sequence[float]) -> Spread:
-    """Return how values are spread; there is one at least.
-
-    >>> spread([1.0, 3.0]).mean
-    2.0
-    """
-    deviation = stdev(values) if len(values) > 1 else None
-    return Spread(
-        mean=fmean(values),
-        deviation=deviation,
-        least=min(values),
-        most=max(values),
-        trials=len(values),
-    )
+def _place(trial: TrialResult) -> tuple[str, str, int]:
+    return trial.template, trial.strategy, trial.trial
 
 
 def _row(trials: Sequence[TrialResult]) -> Row:
-    found = {
-        metric.name: spread(values)
-        for metric in (*SCORES, *COSTS)
-        if (values := [value for one in trials if (value := metric.of(one)) is not None])
-    }
-    turns = trials[0].turns
-    targets = {
-        metric.name: metric.target.met(found[metric.name].mean)
-        for metric in SCORES
-        if metric.target and metric.applies(turns) and metric.name in found
-    }
+    first, metrics, targets = trials[0], {}, {}
+    for metric in (*SCORES, *COSTS):
+        values = [value for trial in trials if (value := metric.of(trial)) is not None]
+        if values:
+            metrics[metric.name] = spread = _spread(values)
+            if target := metric.aim(first.turns):
+                targets[metric.name] = target.met(spread.mean)
     return Row(
-        template=trials[0].template,
-        strategy=trials[0].strategy,
-        turns=turns,
+        template=first.template,
+        strategy=first.strategy,
+        turns=first.turns,
         trials=len(trials),
         errors=sum(len(trial.errors) for trial in trials),
-        metrics=found,
+        metrics=metrics,
         targets=targets,
     )
 
 
-_ABSENT = "–"
-_FIRST = ("template", "strategy")
+def _spread(values: Sequence[float]) -> Spread:
+    deviation = stdev(values) if len(values) > 1 else None
+    return Spread(fmean(values), deviation, min(values), max(values), len(values))
+
+
+def present(metrics: Sequence[Metric], rows: Sequence[Row]) -> list[Metric]:
+    """Return the metrics that a row has."""
+    return [metric for metric in metrics if any(metric.name in row.metrics for row in rows)]
 
 
 def page(setup: Setup, rows: Sequence[Row], trials: Sequence[TrialResult]) -> str:
-    """Return the page that is written beside the results."""
+    """Return the page that is written beside the results: means, and deviations over trials."""
+    notes = {name: STRATEGIES[name].note for name in _strategies(rows) if name in STRATEGIES}
+    aimed = [metric for metric in SCORES if metric.target]
     parts = [
-        _title(setup),
+        f"# Evaluation{f' ({REPLAYED})' if setup.note else ''}",
         _described(setup),
-        *_notes(rows),
+        "\n".join(f"- {name} {note}" for name, note in notes.items() if note),
         "## Scores",
-        table(rows, SCORES),
+        _valued(rows, SCORES),
         "## Targets",
-        _targets(rows),
+        _table(map(_aim, aimed), rows, ([_verdict(row, one) for one in aimed] for row in rows)),
         "## Cost",
-        table(rows, COSTS),
+        _valued(rows, COSTS),
         *_errors(trials),
     ]
-    return "\n\n".join(parts) + "\n"
-
-
-def table(rows: Sequence[Row], metrics: Sequence[Metric]) -> str:
-    """Return a row for each strategy on a template: means, and the deviation over trials."""
-    shown = [one for one in metrics if any(one.name in row.metrics for row in rows)]
-    head = [*_FIRST, "trials", *(one.title for one in shown)]
-    lines = ([*_named(row), str(row.trials), *_values(row, shown)] for row in rows)
-    return _table(head, lines)
-
-
-def _targets(rows: Sequence[Row]) -> str:
-    """Return for each row which targets it meets, with the value where it misses."""
-    aimed = [one for one in SCORES if one.target]
-    head = [*_FIRST, *(f"{one.title} {one.target}" for one in aimed)]
-    return _table(head, ([*_named(row), *(_verdict(row, one) for one in aimed)] for row in rows))
-
-
-def value_text(found: Spread | None, digits: int) -> str:
-    """Return a value with its deviation, a dash for none.
-
-    >>> value_text(Spread(mean=0.5, deviation=0.1, least=0.4, most=0.6, trials=3), 2)
-    '0.50 ± 0.10'
-    """
-    if found is None:
-        return _ABSENT
-    mean = f"{found.mean:,.{digits}f}"
-    return mean if found.deviation is None else f"{mean} ± {found.deviation:,.{digits}f}"
-
-
-def _title(setup: Setup) -> str:
-    return f"# Evaluation{f' ({REPLAYED})' if setup.note else ''}"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _described(setup: Setup) -> str:
     judge = setup.judge or "none, so what a judge scores is absent"
-    said = [
+    lines = [
         f"Ebbtide {setup.version}. Model: {setup.model}. Judge: {judge}.",
         f"Quotes are compared with the truth by {setup.likeness}, one to one.",
         "Values are means over trials ± their standard deviation; a dash is a score that there is",
@@ -235,45 +197,47 @@ def _described(setup: Setup) -> str:
         "agent's instructions and tool schemas.",
     ]
     if setup.note:
-        said.append("The answers were recorded before: nothing on this page was measured.")
-    return "\n".join(said)
+        lines.append("The answers were recorded before: nothing on this page was measured.")
+    return "\n".join(lines)
 
 
-def _notes(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what one has to know of the strategies that are shown."""
-    said = [f"- {one} {NOTES[one]}" for one in _by_strategy(rows) if one in NOTES]
-    if said:
-        yield "\n".join(said)
+def _valued(rows: Sequence[Row], metrics: Sequence[Metric]) -> str:
+    shown = present(metrics, rows)
+    titles = ["trials", *(metric.title for metric in shown)]
+    return _table(titles, rows, ([str(row.trials), *map(row.value, shown)] for row in rows))
 
 
-def _errors(trials: Sequence[TrialResult]) -> Iterator[str]:
-    said = [f"- {one.job.name}: {error}" for one in trials for error in one.errors]
-    if said:
-        yield "## Errors"
-        yield "\n".join(said)
-
-
-def _named(row: Row) -> tuple[str, str]:
-    return row.template, row.strategy
-
-
-def _values(row: Row, metrics: Sequence[Metric]) -> list[str]:
-    return [value_text(row.metrics.get(one.name), one.digits) for one in metrics]
+def _aim(metric: Metric) -> str:
+    target = metric.target
+    return f"{metric.title} {target}{' (long templates)' if target and target.long else ''}"
 
 
 def _verdict(row: Row, metric: Metric) -> str:
+    """Return whether a row meets a target, with the value if it misses it."""
     if metric.name not in row.targets:
         return _ABSENT
     met = row.targets[metric.name]
     return "met" if met else f"missed ({row.metrics[metric.name].mean:.2f})"
 
 
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    return "\n".join(map(_line, [head, ["---"] * len(head), *lines]))
+def _errors(trials: Sequence[TrialResult]) -> list[str]:
+    lines = [f"- {trial.name}: {error}" for trial in trials for error in trial.errors]
+    return ["## Errors", "\n".join(lines)] if lines else []
+
+
+def _table(titles: Iterable[str], rows: Sequence[Row], values: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown, with the values of each row behind its names."""
+    head = ["template", "strategy", *titles]
+    named = ([row.template, row.strategy, *cells] for row, cells in zip(rows, values, strict=True))
+    return "\n".join(map(_line, [head, ["---"] * len(head), *named]))
 
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in cells)} |"
+
+
+def _strategies(rows: Sequence[Row]) -> list[str]:
+    return sorted({row.strategy for row in rows})
 
 
 _INCHES = (4.5, 2.6)
@@ -288,9 +252,12 @@ _WIDTH = 0.8
 
 def _plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:
     """Draw the scores that there are; return False, and draw nothing, without matplotlib."""
-    shown = [one for one in SCORES if not one.summed and any(one.name in r.metrics for r in rows)]
-    charts = _charts()
-    if charts is None or not shown:
+    shown = present([metric for metric in SCORES if not metric.summed], rows)
+    try:
+        charts = import_module("matplotlib.figure")  # slow to load
+    except ImportError:
+        return False
+    if not shown:
         return False
     lines = -(-len(shown) // _PANELS)
     size = (_PANELS * _INCHES[0], lines * _INCHES[1] + 1)
@@ -298,73 +265,45 @@ def _plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:
     figure.suptitle(f"{setup.model}{f': {REPLAYED}' if setup.note else ''}")
     for place, metric in enumerate(shown, start=1):
         bars = _panel(figure.add_subplot(lines, _PANELS, place), metric, rows)
-    figure.legend(bars, _by_strategy(rows), loc="outside lower center", ncols=4, fontsize="small")
+    figure.legend(bars, _strategies(rows), loc="outside lower center", ncols=4, fontsize="small")
     figure.savefig(path, metadata={"Title": figure.get_suptitle()})
     return True
 
 
-def _charts() -> Any:
-    """Return the part of matplotlib that draws, None without it; it is slow to load."""
-    try:
-        return import_module("matplotlib.figure")
-    except ImportError:
-        return None
-
-
-def _by_strategy(rows: Sequence[Row]) -> list[str]:
-    return sorted({row.strategy for row in rows})
-
-
 def _panel(axes: Any, metric: Metric, rows: Sequence[Row]) -> list[Any]:
     """Draw one metric: templates side by side, in each a bar for every strategy; return these."""
-    templates, strategies = sorted({row.template for row in rows}), _by_strategy(rows)
-    width, drawn = _WIDTH / len(strategies), []
+    templates, strategies = sorted({row.template for row in rows}), _strategies(rows)
+    width, bars = _WIDTH / len(strategies), []
     for at, strategy in enumerate(strategies):
-        mine = [row for row in rows if row.strategy == strategy and metric.name in row.metrics]
-        found = [row.metrics[metric.name] for row in mine]
-        places = [templates.index(row.template) + (at + 0.5) * width for row in mine]
-        errors = [one.deviation or 0.0 for one in found]
-        means = [one.mean for one in found]
-        drawn.append(axes.bar(places, means, width, yerr=errors, color=f"C{at}"))
+        own = [row for row in rows if row.strategy == strategy and metric.name in row.metrics]
+        spreads = [row.metrics[metric.name] for row in own]
+        places = [templates.index(row.template) + (at + 0.5) * width for row in own]
+        deviations = [spread.deviation or 0.0 for spread in spreads]
+        means = [spread.mean for spread in spreads]
+        bars.append(axes.bar(places, means, width, yerr=deviations, color=f"C{at}"))
     if metric.target:
         axes.axhline(metric.target.value, linestyle=":", color="grey")
     axes.set_xticks([at + _WIDTH / 2 for at in range(len(templates))], templates, rotation=15)
     axes.tick_params(axis="x", labelsize="x-small")
     axes.set_title(metric.title, fontsize="medium")
     axes.set_ylim(min(0.0, axes.get_ylim()[0]), max(1.05, axes.get_ylim()[1]))
-    return drawn
+    return bars
 
 
 JSON, TABLE, PICTURE = "results.json", "results.md", "results.png"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What was written, whether there is a picture, and the rows of the table."""
-
-    files: tuple[Path, ...]
-    drawn: bool
-    rows: tuple[Row, ...]
-
-
-def write(folder: Path, setup: Setup, trials: Sequence[TrialResult]) -> Report:
-    """Write `results.json`, `results.md` and, with matplotlib, `results.png`, anew each time."""
-    ordered = sorted(trials, key=lambda one: (one.template, one.strategy, one.trial))
-    found = rows(ordered)
-    made = {
+def write(folder: Path, setup: Setup, trials: Iterable[TrialResult]) -> tuple[str, ...]:
+    """Write the files of the results anew; return their names, without matplotlib no picture."""
+    ordered = sorted(trials, key=_place)
+    summed = rows(ordered)
+    results = {
         "note": setup.note,
         "setup": setup.model_dump(),
-        "rows": [row.model_dump() for row in found],
-        "trials": [one.model_dump() for one in ordered],
+        "rows": [asdict(row) for row in summed],
+        "trials": [trial.model_dump() for trial in ordered],
     }
-    _replace(folder / JSON, json.dumps(made, indent=1, ensure_ascii=False) + "\n")
-    _replace(folder / TABLE, page(setup, found, ordered))
-    drawn = _plot(folder / PICTURE, setup, found)
-    names = (JSON, TABLE, *((PICTURE,) if drawn else ()))
-    return Report(tuple(folder / name for name in names), drawn, found)
-
-
-def _replace(path: Path, text: str) -> None:
-    draft = path.with_suffix(f"{path.suffix}.new")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    written(folder / JSON, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    written(folder / TABLE, page(setup, summed, ordered))
+    drawn = _plot(folder / PICTURE, setup, summed)
+    return (JSON, TABLE, PICTURE) if drawn else (JSON, TABLE)

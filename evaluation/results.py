@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import fmean
+from threading import get_ident
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..memory.questions import What
+from ..nodes.llm.drive import Call
 from .failures import ResultsError
 
 REPLAYED = "replayed, not a measurement"
@@ -18,17 +21,6 @@ REPLAYED = "replayed, not a measurement"
 
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class CallCost(_Strict):
-    """What one question of a pass cost: tokens read and written, None if the model reports none."""
-
-    what: str
-    model: str
-    seconds: float
-    read: int | None = None
-    written: int | None = None
-    failed: str = ""
 
 
 class PointScores(_Strict):
@@ -62,7 +54,7 @@ class PointScores(_Strict):
     goal_before: float | None = None
     drift: float | None = None
     behavioural_alignment: float | None = None
-    calls: tuple[CallCost, ...] = ()
+    calls: tuple[Call, ...] = ()
 
     @property
     def extraction_seconds(self) -> float | None:
@@ -74,40 +66,32 @@ class PointScores(_Strict):
         """The mean seconds of a call that writes the background."""
         return self._seconds("background")
 
-    def _seconds(self, what: str) -> float | None:
-        found = [call.seconds for call in self.calls if call.what == what]
-        return fmean(found) if found else None
+    def _seconds(self, what: What) -> float | None:
+        seconds = [call.seconds for call in self.calls if call.what == what]
+        return fmean(seconds) if seconds else None
 
 
-class TrialResult(_Strict):
-    """One trial of a strategy on a template; `errors` say which scores are missing, and why."""
+class Job(_Strict):
+    """A trial of a strategy on a template that is to be run."""
 
     strategy: str
     template: str
     trial: int = Field(ge=1)
-    turns: int
-    digest: str
-    points: tuple[PointScores, ...]
-    errors: tuple[str, ...] = ()
-    note: str = ""
-
-    @property
-    def job(self) -> "Job":
-        """Which trial it is."""
-        return Job(strategy=self.strategy, template=self.template, trial=self.trial)
-
-
-class Job(_Strict):
-    """A trial that is to be run."""
-
-    strategy: str
-    template: str
-    trial: int
 
     @property
     def name(self) -> str:
         """Its name, as the progress bar and the recorded answers have it."""
         return f"{self.strategy}/{self.template}/{self.trial}"
+
+
+class TrialResult(Job):
+    """A trial that was run; `errors` say which scores are missing, and why."""
+
+    turns: int
+    digest: str
+    points: tuple[PointScores, ...]
+    errors: tuple[str, ...] = ()
+    note: str = ""
 
 
 class Setup(_Strict):
@@ -136,18 +120,18 @@ class Store:
         """Read what is there; raises `ResultsError` if it is of another setup, or damaged."""
         self._path = folder / TRIALS
         _same(folder / SETUP, setup)
-        self._trials = {result.job: result for result in _read(self._path)}
+        self._trials = {trial.name: trial for trial in _read(self._path)}
 
     @property
     def trials(self) -> tuple[TrialResult, ...]:
         """The trials, the newest of each."""
         return tuple(self._trials.values())
 
-    def append(self, result: TrialResult) -> None:
+    def append(self, trial: TrialResult) -> None:
         """Keep a trial: its line is on the disk when this returns, or not at all."""
-        append(self._path, result.model_dump_json() + "\n")
-        self._trials.pop(result.job, None)
-        self._trials[result.job] = result
+        append(self._path, trial.model_dump_json() + "\n")
+        self._trials.pop(trial.name, None)  # the newest comes last
+        self._trials[trial.name] = trial
 
 
 @contextmanager
@@ -183,18 +167,24 @@ def mended(path: Path) -> None:
             file.truncate(data.rfind(b"\n") + 1)
 
 
+def written(path: Path, text: str) -> None:
+    """Write a file whole or not at all, its folder made; threads may write the same one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{get_ident()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
 def _same(path: Path, setup: Setup) -> None:
     if not path.exists():
-        draft = path.with_suffix(".new")
-        draft.write_text(setup.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        draft.replace(path)
+        written(path, setup.model_dump_json(indent=1) + "\n")
         return
     try:
-        there = Setup.model_validate_json(path.read_bytes())
+        known = Setup.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise ResultsError(f"{str(path)!r} is no setup: choose another folder") from error
     for name in Setup.model_fields:
-        old, new = getattr(there, name), getattr(setup, name)
+        old, new = getattr(known, name), getattr(setup, name)
         if old != new:
             raise ResultsError(
                 f"{str(path.parent)!r} holds results with {name} {old!r}, this run has {new!r}: "

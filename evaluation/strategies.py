@@ -1,18 +1,54 @@
 """The strategies by name: ours, and those of other packages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Literal, TypeAlias
+from itertools import repeat
+from typing import Any, Literal
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import SummarizationMiddleware
-from langchain_core.messages import AnyMessage, RemoveMessage, SystemMessage
+from langchain_core.language_models import GenericFakeChatModel, LanguageModelInput
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    RemoveMessage,
+    SystemMessage,
+    message_to_dict,
+)
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
+from pydantic import PrivateAttr
 
+from ..graph.agent import create_memory_agent
+from ..graph.commands.look import show_context, thread_at
+from ..graph.commands.threads import Agent
+from ..memory.archive.sql import DiskArchive
+from ..memory.archive.transfer import read
+from ..memory.compression.core import Goals, core
+from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
+from ..memory.compression.extract import background as describe
+from ..memory.compression.merge import by_meaning, lexical, merged
+from ..memory.compression.passes import Chosen, choose, over
+from ..memory.context.front import line_tokens, quote
+from ..memory.context.turns import purpose
+from ..memory.efforts import Effort
+from ..memory.errors import AnswerError
+from ..memory.record import Group, Owner
+from ..memory.salience import Compression, Item, capped
+from ..memory.tokens import count
+from ..memory.wellformed import note
+from ..nodes.llm.drive import Call, Models, drive
+from ..nodes.turn.langchain_messages import from_dicts
+from ..prompts.loader import render
 from .failures import StrategyError
-from .ours import BUDGET, EbbtideAgent, Listener, ProtectedCore, SelectiveSalience
 from .strategy import (
     RECENT,
     Context,
@@ -20,8 +56,8 @@ from .strategy import (
     StrategyInputs,
     after,
     as_messages,
+    exchanges,
     recent,
-    remembered,
 )
 from .template import TemplateTurn
 
@@ -34,167 +70,376 @@ KEPT = 2 * RECENT
 _KEEP: tuple[Literal["messages"], int] = ("messages", KEPT)
 _NOW: tuple[Literal["messages"], int] = ("messages", 1)
 
+BUDGET = 4_000
+"""The agent's whole context in tokens, if none was set; instructions and tools are about 1,150."""
 
-class _Stateless:
-    """What a strategy is that is told nothing: it knows the goal from the conversation alone."""
-
-    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
-        """Take no note of it."""
-
-    def update_goal(self, goal: str, rationale: str) -> None:
-        """Take no note of it."""
+NAME = "conversation"
+"""The effort that the whole conversation is."""
 
 
-class Middleware(_Stateless):
-    """LangChain's `SummarizationMiddleware`: a summary, and the last messages."""
-
-    name = "summarization-middleware"
-
-    def __init__(self, means: StrategyInputs) -> None:
-        """Make the middleware, so that it summarises at every call."""
-        self._middleware = SummarizationMiddleware(means.model, trigger=_NOW, keep=_KEEP)
-        self._messages: list[AnyMessage] = []
-        self._seen = 0
-
-    @remembered
-    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return what the middleware leaves of the context before and the new turns."""
-        said = [*self._messages, *as_messages(after(turns, self._seen))]
-        self._seen = turns[-1].turn_id
-        state: AgentState[Any] = {"messages": said}
-        update = self._middleware.before_model(state, Runtime())
-        left = update["messages"] if update else said
-        self._messages = [one for one in left if not isinstance(one, RemoveMessage)]
-        return Context(tuple(self._messages))
-
-
-class LangMem(_Stateless):
-    """LangMem's `SummarizationNode`: a running summary, and what fits beside it."""
-
-    name = "langmem"
-
-    def __init__(self, means: StrategyInputs) -> None:
-        """Make the node; raises `StrategyError` without the package."""
-        node = _imported(self.name, "langmem.short_term").SummarizationNode
-        self._node = node(model=means.model, max_tokens=LANGMEM_TOKENS)
-        self._context: dict[str, Any] = {}
-
-    @remembered
-    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return the node's messages for all turns; it knows which it has summarised."""
-        said = {"messages": [*as_messages(turns)], "context": self._context}
-        update = self._node.invoke(said)
-        self._context = update.get("context", self._context)
-        return Context(tuple(update["summarized_messages"]))
-
-
-class DeepAgents(_Stateless):
-    """A deep agent, with its own middleware that summarises and keeps the history in files."""
-
-    name = "deepagents"
-
-    def __init__(self, means: StrategyInputs) -> None:
-        """Make the agent, so that it summarises at every call; a listener is its model."""
-        package = _imported(self.name, "deepagents")
-        summarising = _imported(self.name, "deepagents.middleware.summarization")
-        backend = _imported(self.name, "deepagents.backends").StateBackend()
-        self._listener = Listener()
-        middleware = summarising.SummarizationMiddleware(
-            means.model, backend=backend, trigger=_NOW, keep=_KEEP
-        )
-        self._agent = package.create_deep_agent(
-            self._listener, [], middleware=[middleware], checkpointer=InMemorySaver()
-        )
-        self._answer: list[AnyMessage] = []
-        self._seen = 0
-
-    @remembered
-    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return what the agent would send, its instructions aside."""
-        gone = [RemoveMessage(id=one.id) for one in self._answer if one.id]
-        said = [*gone, *as_messages(after(turns, self._seen))]
-        self._seen = turns[-1].turn_id
-        config = {"configurable": {"thread_id": "one"}}
-        self._answer = self._agent.invoke({"messages": said}, config)["messages"][-1:]
-        heard: Any = [one for one in self._listener.heard if not isinstance(one, SystemMessage)]
-        return Context(tuple(heard))
-
-
-def _imported(name: str, module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise StrategyError.missing(name, module.partition(".")[0]) from error
-
-
-class FullHistory(_Stateless):
+class FullHistory(Strategy):
     """Sends all that was said; nothing is lost, and nothing is saved."""
 
     name = "full-history"
 
-    def __init__(self, _means: StrategyInputs) -> None:
-        """Need nothing."""
-
-    @remembered
-    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return everything."""
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         return Context(as_messages(turns))
 
 
-class RollingWindow(_Stateless):
+class RollingWindow(Strategy):
     """Sends the last exchanges and forgets the others."""
 
     name = "rolling-window"
+    note = f"keeps the last {RECENT} exchanges."
 
-    def __init__(self, _means: StrategyInputs) -> None:
-        """Need nothing."""
-
-    @remembered
-    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return the last exchanges."""
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         return Context(as_messages(recent(turns)))
 
 
-Maker: TypeAlias = Callable[[StrategyInputs], Strategy]
-"""Makes a strategy for one trial."""
+class ProtectedCore(Strategy):
+    """Keeps goals, hard constraints and decisions, found by rules, and the last exchanges."""
 
-OURS: Mapping[str, Maker] = {
-    FullHistory.name: FullHistory,
-    RollingWindow.name: RollingWindow,
-    ProtectedCore.name: ProtectedCore,
-    SelectiveSalience.name: SelectiveSalience,
-    EbbtideAgent.name: EbbtideAgent,
-}
-"""What is measured if no strategy is named."""
+    name = "protected-core"
+    note = f"quotes by rules, beside the last {RECENT} exchanges; asks no model."
 
-PEERS: Mapping[str, Maker] = {made.name: made for made in (Middleware, LangMem, DeepAgents)}
-"""What is measured beside them if it is named."""
+    def __init__(self, inputs: StrategyInputs) -> None:
+        """Have no items yet."""
+        super().__init__(inputs)
+        self._models: Models = {"extraction": inputs.model, "background": inputs.model}
+        self._sizes = Sizes(inputs.settings.context_budget)
+        self._alike = by_meaning(inputs.embedder) if inputs.embedder else lexical
+        self._goals = Goals("", "")
+        self._items: tuple[Item, ...] = ()
+        self._background = ""
+        self._seen = self._described = 0
+        self._calls: list[Call] = []
 
-STRATEGIES: Mapping[str, Maker] = {**OURS, **PEERS}
+    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
+        """Begin with this goal and these constraints."""
+        self._goals = Goals(goal, goal, (), tuple(constraints))
 
-NOTES: Mapping[str, str] = {
-    RollingWindow.name: f"keeps the last {RECENT} exchanges.",
-    ProtectedCore.name: f"quotes by rules, beside the last {RECENT} exchanges; asks no model.",
-    SelectiveSalience.name: f"has a model quote, beside the last {RECENT} exchanges.",
-    EbbtideAgent.name: (
+    def update_goal(self, goal: str, rationale: str) -> None:
+        """Go on with another goal."""
+        changes = (*self._goals.changes, (self._seen + 1, goal, rationale))
+        self._goals = replace(self._goals, current=goal, changes=changes)
+
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Quote from the turns since the last time; show what stands in no recent exchange.
+
+        Without a background nothing changes, as in the agent: the turns stay as they are.
+        """
+        self._calls = []
+        chosen = self._chosen(groups(after(turns, self._seen)))
+        threshold = self.inputs.settings.similarity_threshold
+        found = merged(self._items, chosen.items, self._alike, threshold, chosen.gone)
+        items = capped(found.items, MOST_QUOTED, partial(line_tokens, count))
+        older = turns[: len(turns) - len(recent(turns))]
+        failed = False
+        try:
+            self._background = self._written(groups(after(older, self._described)), items)
+        except AnswerError:
+            failed = True
+            older = [turn for turn in turns if turn.turn_id <= self._described]
+        else:
+            self._items, self._seen = items, turns[-1].turn_id
+            self._described = older[-1].turn_id if older else 0
+        return Context(
+            self._messages(turns, older),
+            quotes=tuple(item.quote for item in self._items if not item.superseded_by),
+            fabricated=sum(verdict.verdict == "fabricated" for verdict in chosen.verdicts),
+            fallbacks=bool(chosen.fallback) + failed,
+            calls=tuple(self._calls),
+        )
+
+    def _chosen(self, new: Sequence[Group]) -> Chosen:
+        """Return the items of new exchanges."""
+        return Chosen(core(self._goals, new), "protected-core")
+
+    def _written(self, _leaving: Sequence[Group], _items: Sequence[Item]) -> str:
+        """Return the background, once these exchanges have left; by rules there is none."""
+        return ""
+
+    def _effort(self) -> Effort:
+        return Effort(NAME, "open", goal=self._goals.current, constraints=self._goals.constraints)
+
+    def _messages(
+        self, turns: Sequence[TemplateTurn], older: Sequence[TemplateTurn]
+    ) -> tuple[AnyMessage, ...]:
+        """Return the marker of the effort, the quotes of the older turns, and the others."""
+        front, through = [note(render("open_line", **purpose(self._effort())))], 0
+        if older:
+            through = older[-1].turn_id
+            shown = tuple(
+                item for item in self._items if not item.superseded_by and item.turn <= through
+            )
+            made = Compression(NAME, turns[-1].turn_id, through, shown, self._background)
+            quoted = quote(made, turns[0].turn_id, count)
+            front += [quoted] if quoted else []
+        messages: Any = [*from_dicts(front), *as_messages(after(turns, through))]
+        return tuple(messages)
+
+
+class SelectiveSalience(ProtectedCore):
+    """Lets a model choose what is quoted and write the background; else it is the core."""
+
+    name = "selective-salience"
+    note = f"has a model quote, beside the last {RECENT} exchanges."
+
+    def _chosen(self, new: Sequence[Group]) -> Chosen:
+        try:
+            steps = choose(self._effort(), new, self._items, self._sizes, count)
+            chosen = drive(steps, self._models, self._calls.append)
+        except AnswerError as error:
+            chosen = Chosen((), "salience", fallback=str(error))
+        if not chosen.fallback:
+            return chosen
+        return replace(super()._chosen(new), verdicts=chosen.verdicts, fallback=chosen.fallback)
+
+    def _written(self, leaving: Sequence[Group], items: Sequence[Item]) -> str:
+        quoted = tuple(item.quote for item in items if not item.superseded_by)
+        known = Known(self._background, quoted, over(self._items, items))
+        steps = describe(self._effort(), leaving, known, self._sizes, count)
+        return drive(steps, self._models, self._calls.append)
+
+
+def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
+    """Return turns as the memory has them: a group for each exchange, numbered as it begins."""
+    return tuple(
+        Group(part[0].turn_id, tuple(map(message_to_dict, as_messages(part))), "")
+        for part in exchanges(turns)
+    )
+
+
+class Reciter(GenericFakeChatModel):
+    """Stands where an agent has its model: says the next of its lines, and keeps what it heard."""
+
+    _heard: list[BaseMessage] = PrivateAttr(default_factory=list)
+
+    @property
+    def heard(self) -> list[BaseMessage]:
+        """The messages of the last request."""
+        return self._heard
+
+    def bind_tools(self, tools: Any, **_: Any) -> Runnable[LanguageModelInput, AIMessage]:  # noqa: ARG002
+        """Return the model as it is: the lines say which tools are called."""
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        self._heard = messages
+        return super()._generate(messages, *args, **kwargs)
+
+
+_CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_limit": 100}
+_NOT_SAID = {"system", "tools"}
+_NO_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class EbbtideAgent(Strategy):
+    """Runs each exchange as a turn of one effort of the agent, which compresses in its own time.
+
+    The seconds of a compression are those of all turns since the last one. What a pass dropped as
+    fabricated stands in the agent's own log, and is not counted here.
+    """
+
+    name = "ebbtide"
+    note = (
         f"has a context of {BUDGET:,} tokens, and compresses in its own time; its quotes are "
         "compared with what was said in the turns that it has compressed."
-    ),
-    Middleware.name: f"is made to summarise at every point, and keeps {KEPT} messages.",
-    LangMem.name: f"is told to stay within {LANGMEM_TOKENS:,} tokens, and leaves what has less.",
-    DeepAgents.name: f"is made to summarise at every point, and keeps {KEPT} messages.",
+    )
+
+    def __init__(self, inputs: StrategyInputs) -> None:
+        """Keep the archive in the folder of the trial."""
+        super().__init__(inputs)
+        settings = inputs.settings
+        unset = "context_budget" not in settings.model_fields_set
+        self._settings = (
+            settings.model_copy(update={"context_budget": BUDGET}) if unset else settings
+        )
+        self._archive = DiskArchive(inputs.folder, durable=False)
+        self._saver = InMemorySaver()
+        self._lines: deque[AIMessage] = deque()
+        self._outputs: deque[str] = deque()
+        self._turns: dict[int, int] = {}
+        self._seen = self._passes = 0
+
+    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
+        """Open an effort with this goal and these constraints, in the first turn."""
+        purpose = {"name": NAME, "goal": goal, "constraints": [*constraints]}
+        self._lines.append(_call("open_effort", purpose))
+
+    def update_goal(self, goal: str, rationale: str) -> None:
+        """Change the effort's goal, in the next turn."""
+        change = {"goal": goal, "rationale": rationale}
+        self._lines.append(_call("update_goal", change, self._seen))
+
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Live through the turns since the last time; return what the next call would send."""
+        agent = self._agent(turns)
+        for question, *answers in exchanges(after(turns, self._seen)):
+            if question.role != "user" or not answers:
+                raise StrategyError(
+                    f"turn {question.turn_id}: the agent needs a user's turn, then answers"
+                )
+            self._lines.extend(self._said(answers))
+            state = agent.invoke({"messages": question.content}, _CONFIG)
+            self._turns[state["memory"]["turn"]] = answers[-1].turn_id
+            self._lines.clear()  # if the agent ended the turn early, the next one is not shifted
+        self._seen = turns[-1].turn_id
+        parts = [part for part in show_context(agent, _CONFIG).parts if part.name not in _NOT_SAID]
+        messages: Any = from_dicts([message for part in parts for message in part.messages])
+        thread = thread_at(agent, _CONFIG)
+        context = Context(tuple(messages), calls=self._new_calls(thread.owner))
+        made = self._archive.compression(thread.owner, thread.tip, NAME)
+        if made is None:
+            return context
+        return replace(
+            context,
+            quotes=tuple(item.quote for item in made.current),
+            through=self._turns[made.through],
+            fallbacks=int(made.method == "protected-core"),
+        )
+
+    def _new_calls(self, owner: Owner) -> tuple[Call, ...]:
+        """Return the calls of the passes since the last time, from the archive's log."""
+        passes = read(self._archive, owner).extractions
+        new, self._passes = passes[self._passes :], len(passes)
+        return tuple(Call(**call) for entry in new for call in entry["told"]["calls"])
+
+    def _agent(self, turns: Sequence[TemplateTurn]) -> Agent:
+        """Return the agent with the tools that were called so far; what it knows is stored."""
+        model, embedder = self.inputs.model, self.inputs.embedder
+        names = sorted({turn.tool_call.name for turn in turns if turn.tool_call})
+        return create_memory_agent(
+            Reciter(messages=iter(self._lines.popleft, None)),
+            tools=[self._tool(name) for name in names],
+            archive=self._archive,
+            checkpointer=self._saver,
+            settings=self._settings,
+            summary_model=model,
+            extraction_model=model,
+            compression_model=model,
+            embeddings=embedder.model if embedder else None,
+        )
+
+    def _tool(self, name: str) -> BaseTool:
+        """Return a tool that gives the next output of the template."""
+
+        def give(**_arguments: object) -> str:
+            return self._outputs.popleft()
+
+        return StructuredTool.from_function(
+            give, name=name, description=name, args_schema=_NO_SCHEMA
+        )
+
+    def _said(self, answers: Sequence[TemplateTurn]) -> Iterator[AIMessage]:
+        """Yield what the model says in one turn: its calls one after the other, then its words."""
+        for turn in answers:
+            if turn.tool_call:
+                self._outputs.append(turn.tool_call.output)
+                yield _call(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)
+        yield AIMessage("\n\n".join(turn.content for turn in answers))
+
+
+def _call(name: str, arguments: dict[str, Any], number: int = 0) -> AIMessage:
+    call = {"name": name, "args": arguments, "id": f"{name}-{number}", "type": "tool_call"}
+    return AIMessage("", tool_calls=[call])
+
+
+class Middleware(Strategy):
+    """LangChain's `SummarizationMiddleware`: a summary, and the last messages."""
+
+    name = "summarization-middleware"
+    note = f"is made to summarise at every point, and keeps {KEPT} messages."
+
+    def __init__(self, inputs: StrategyInputs) -> None:
+        """Make the middleware, so that it summarises at every call."""
+        super().__init__(inputs)
+        self._middleware = SummarizationMiddleware(inputs.model, trigger=_NOW, keep=_KEEP)
+        self._seen = 0
+
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Return what the middleware leaves of the context before and the new turns."""
+        messages = [*self.context.messages, *as_messages(after(turns, self._seen))]
+        self._seen = turns[-1].turn_id
+        state: AgentState[Any] = {"messages": messages}
+        update = self._middleware.before_model(state, Runtime())
+        left = update["messages"] if update else messages
+        return Context(tuple(one for one in left if not isinstance(one, RemoveMessage)))
+
+
+class LangMem(Strategy):
+    """LangMem's `SummarizationNode`: a running summary, and what fits beside it."""
+
+    name = "langmem"
+    note = f"is told to stay within {LANGMEM_TOKENS:,} tokens, and leaves what has less."
+    package = "langmem"
+
+    def __init__(self, inputs: StrategyInputs) -> None:
+        """Make the node."""
+        super().__init__(inputs)
+        node = import_module("langmem.short_term").SummarizationNode
+        self._node = node(model=inputs.model, max_tokens=LANGMEM_TOKENS)
+        self._known: dict[str, Any] = {}
+
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Return the node's messages for all turns; it knows which it has summarised."""
+        update = self._node.invoke({"messages": [*as_messages(turns)], "context": self._known})
+        self._known = update.get("context", self._known)
+        return Context(tuple(update["summarized_messages"]))
+
+
+class DeepAgents(Strategy):
+    """A deep agent, with its own middleware that summarises and keeps the history in files."""
+
+    name = "deepagents"
+    note = Middleware.note
+    package = "deepagents"
+
+    def __init__(self, inputs: StrategyInputs) -> None:
+        """Make the agent, so that it summarises at every call."""
+        super().__init__(inputs)
+        summarising = import_module("deepagents.middleware.summarization")
+        middleware = summarising.SummarizationMiddleware(
+            inputs.model,
+            backend=import_module("deepagents.backends").StateBackend(),
+            trigger=_NOW,
+            keep=_KEEP,
+        )
+        self._reciter = Reciter(messages=repeat("Noted."))
+        self._agent = import_module("deepagents").create_deep_agent(
+            self._reciter, [], middleware=[middleware], checkpointer=InMemorySaver()
+        )
+        self._answer: list[AnyMessage] = []
+        self._seen = 0
+
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Return what the agent would send, its instructions aside."""
+        gone = [RemoveMessage(id=message.id) for message in self._answer if message.id]
+        messages = [*gone, *as_messages(after(turns, self._seen))]
+        self._seen = turns[-1].turn_id
+        self._answer = self._agent.invoke({"messages": messages}, _CONFIG)["messages"][-1:]
+        heard: Any = [one for one in self._reciter.heard if not isinstance(one, SystemMessage)]
+        return Context(tuple(heard))
+
+
+_OWN = (FullHistory, RollingWindow, ProtectedCore, SelectiveSalience, EbbtideAgent)
+
+OURS: Mapping[str, type[Strategy]] = {kind.name: kind for kind in _OWN}
+"""What is measured if no strategy is named."""
+
+STRATEGIES: Mapping[str, type[Strategy]] = {
+    **OURS,
+    **{kind.name: kind for kind in (Middleware, LangMem, DeepAgents)},
 }
-"""What one has to know of a strategy to read its scores."""
-
-_PACKAGES = {LangMem.name: "langmem", DeepAgents.name: "deepagents"}
+"""What can be measured, the peers too."""
 
 
-def chosen(names: Sequence[str]) -> dict[str, Maker]:
+def chosen(names: Sequence[str]) -> dict[str, type[Strategy]]:
     """Return strategies by name, ours without any; raises `StrategyError` if one cannot be."""
     for name in names:
         if name not in STRATEGIES:
             raise StrategyError.unknown(name, STRATEGIES)
-        package = _PACKAGES.get(name)
+        package = STRATEGIES[name].package
         if package and find_spec(package) is None:
             raise StrategyError.missing(name, package)
     return {name: STRATEGIES[name] for name in names or OURS}

@@ -1,10 +1,9 @@
 """What a strategy is: it is told the goal, is given the turns, and returns a context."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
@@ -18,6 +17,7 @@ from langchain_core.messages import (
 from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
+from ..nodes.llm.drive import Call
 from .template import TemplateTurn
 
 RECENT = 3
@@ -32,15 +32,15 @@ class Context:
     choose sentences; `fabricated` counts those that it dropped since nobody had said them.
     `through` is the last turn that quotes were chosen from, None if from all: what came later
     stands there as it was said. `fallbacks` are passes in which rules chose, since a model could
-    not; `calls` are those of its passes, as the product's log has them.
+    not; `calls` are those of its passes.
     """
 
-    messages: tuple[AnyMessage, ...]
+    messages: tuple[AnyMessage, ...] = ()
     quotes: tuple[str, ...] | None = None
     fabricated: int | None = None
     through: int | None = None
     fallbacks: int | None = None
-    calls: tuple[Mapping[str, Any], ...] = ()
+    calls: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,23 @@ class StrategyInputs:
     settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
 
 
-Compress: TypeAlias = Callable[[Any, Sequence[TemplateTurn]], Context]
-"""A method that compresses."""
+class Strategy:
+    """Keeps a conversation's goal while the context is shortened; one object for one trial.
 
+    One that takes no note of what it is told knows the goal from the conversation alone.
+    """
 
-class Strategy(Protocol):
-    """Keeps a conversation's goal while the context is shortened; one object for one trial."""
+    name: ClassVar[str]
+    note: ClassVar[str] = ""
+    """What one has to know of it to read its scores."""
 
-    name: str
+    package: ClassVar[str] = ""
+    """What it needs that is in the extra `bench` alone."""
+
+    def __init__(self, inputs: StrategyInputs) -> None:
+        """Begin with an empty context."""
+        self.inputs = inputs
+        self.context = Context()
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Begin a conversation with this goal and these constraints."""
@@ -73,18 +82,12 @@ class Strategy(Protocol):
 
         Without turns that is the one that it returned last.
         """
-
-
-def remembered(compress: Compress) -> Compress:
-    """Let a strategy answer no turns with the context that it returned last."""
-
-    @wraps(compress)
-    def run(self: Any, turns: Sequence[TemplateTurn]) -> Context:
         if turns:
-            self.context = compress(self, turns)
-        return getattr(self, "context", Context(()))
+            self.context = self._shortened(turns)
+        return self.context
 
-    return run
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+        raise NotImplementedError
 
 
 def as_messages(turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
@@ -97,12 +100,19 @@ def after(turns: Sequence[TemplateTurn], turn_id: int) -> tuple[TemplateTurn, ..
     return tuple(turn for turn in turns if turn.turn_id > turn_id)
 
 
-def recent(turns: Sequence[TemplateTurn], exchanges: int = RECENT) -> tuple[TemplateTurn, ...]:
-    """Return the turns of the last exchanges; an exchange begins where the user speaks."""
-    begins = [turn.turn_id for turn in turns if turn.role == "user"]
-    if len(begins) <= exchanges:
-        return tuple(turns)
-    return after(turns, begins[-exchanges] - 1)
+def exchanges(turns: Sequence[TemplateTurn]) -> list[list[TemplateTurn]]:
+    """Return turns in parts, each of which begins where the user speaks."""
+    parts: list[list[TemplateTurn]] = []
+    for turn in turns:
+        if turn.role == "user" or not parts:
+            parts.append([])
+        parts[-1].append(turn)
+    return parts
+
+
+def recent(turns: Sequence[TemplateTurn], number: int = RECENT) -> tuple[TemplateTurn, ...]:
+    """Return the turns of the last exchanges."""
+    return tuple(turn for part in exchanges(turns)[-number:] for turn in part)
 
 
 def size(messages: Sequence[AnyMessage]) -> int:

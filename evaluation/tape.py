@@ -18,23 +18,7 @@ from pydantic import BaseModel
 from typing_extensions import override
 
 from .failures import TapeError
-
-_COUNTED = ("input_tokens", "output_tokens")
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens that a model read and wrote; `silent` are answers that do not say how many."""
-
-    read: int = 0
-    written: int = 0
-    silent: int = 0
-
-    def __sub__(self, other: "Usage") -> "Usage":
-        """Return what was used since."""
-        silent = self.silent - other.silent
-        return Usage(self.read - other.read, self.written - other.written, silent)
-
+from .results import append, mended
 
 Answers: TypeAlias = tuple[Mapping[str, Any], ...]
 """The messages that answered the calls of one trial, in their order."""
@@ -54,14 +38,6 @@ class RecordedModel(BaseCache):
         self._lock = Lock()  # else two calls that come at once could take the same answer
         self.missing = 0
         """The calls for which there was no recorded answer."""
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens of all answers so far, as the model reports them."""
-        answers = [answer["data"] for answer in self.answers]
-        told = [used for one in answers if (used := one.get("usage_metadata"))]
-        read, written = (sum(one[name] for one in told) for name in _COUNTED)
-        return Usage(read, written, len(answers) - len(told))
 
     @property
     def answers(self) -> Answers:
@@ -93,8 +69,8 @@ class RecordedModel(BaseCache):
     @override
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
         """Take note of what the model answered."""
-        said = [one.message for one in return_val if isinstance(one, ChatGeneration)]
-        answer = json.loads(json.dumps(message_to_dict(said[0]), default=_plain))
+        messages = [one.message for one in return_val if isinstance(one, ChatGeneration)]
+        answer = json.loads(json.dumps(message_to_dict(messages[0]), default=_plain))
         with self._lock:
             self._open.discard((prompt, llm_string))
             self._answers.append(answer)
@@ -102,6 +78,18 @@ class RecordedModel(BaseCache):
     @override
     def clear(self, **kwargs: Any) -> None:
         """Keep everything: a tape is one trial."""
+
+
+def tokens(answers: Answers) -> tuple[int, int] | None:
+    """Return the tokens that were read and written for answers, None if one does not say.
+
+    >>> tokens(({"data": {"usage_metadata": {"input_tokens": 900, "output_tokens": 20}}},))
+    (900, 20)
+    """
+    usages = [answer["data"].get("usage_metadata") for answer in answers]
+    if not all(usages):
+        return None
+    return sum(one["input_tokens"] for one in usages), sum(one["output_tokens"] for one in usages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +101,19 @@ class Library:
     trials: Mapping[str, Answers]
     judged: Mapping[str, str]
 
+    def jobs(self) -> tuple[list[str], list[str], int]:
+        """Return the strategies and the templates on the tapes, and the highest trial.
 
-def header(model: str, judge: str | None) -> str:
-    """Return the first line of a file of tapes."""
-    return _line({"tape": 1, "model": model, "judge": judge})
-
-
-def line(trial: str, answers: Answers, judged: Mapping[str, str]) -> str:
-    """Return the line of one trial."""
-    return _line({"trial": trial, "answers": [*map(dict, answers)], "judged": dict(judged)})
+        >>> Library("m", None, {"a/b/1": (), "a/b/2": ()}, {}).jobs()
+        (['a'], ['b'], 2)
+        """
+        strategies, templates, highest = {}, {}, 0
+        for name in self.trials:
+            strategy, rest = name.split("/", 1)
+            template, trial = rest.rsplit("/", 1)
+            strategies[strategy] = templates[template] = True
+            highest = max(highest, int(trial))
+        return [*strategies], [*templates], highest
 
 
 def library(path: Path) -> Library:
@@ -130,38 +122,41 @@ def library(path: Path) -> Library:
         first, *rest = map(json.loads, path.read_bytes().splitlines())
         if first["tape"] != 1:
             raise TapeError(f"{str(path)!r} is of version {first['tape']!r}, this reads 1")
-        trials = {said["trial"]: _answers(said) for said in rest}
-        judged = {at: str(text) for said in rest for at, text in said["judged"].items()}
-        found = Library(first["model"], first["judge"], trials, judged)
-        named(found)
+        trials = {entry["trial"]: _answers(entry) for entry in rest}
+        judged = {at: str(text) for entry in rest for at, text in entry["judged"].items()}
+        tapes = Library(first["model"], first["judge"], trials, judged)
+        tapes.jobs()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, TapeError):
             raise
         why = f"{type(error).__name__}: {error}"
         raise TapeError(f"{str(path)!r} holds no recorded answers ({why})") from error
-    return found
+    return tapes
 
 
-def named(library: Library) -> tuple[list[str], list[str], int]:
-    """Return the strategies and templates that are on the tapes, and the highest trial.
-
-    >>> named(Library("m", None, {"a/b/1": (), "a/b/2": ()}, {}))
-    (['a'], ['b'], 2)
-    """
-    parts = [_parts(name) for name in library.trials]
-    strategies, templates = ([*dict.fromkeys(part[at] for part in parts)] for at in (0, 1))
-    return strategies, templates, max((int(part[2]) for part in parts), default=0)
-
-
-def _parts(name: str) -> tuple[str, str, str]:
-    strategy, _, rest = name.partition("/")
-    template, _, trial = rest.rpartition("/")
-    return strategy, template, trial
+def begin(path: Path, model: str, judge: str | None) -> None:
+    """Begin a file of tapes, or go on with one of the same model and judge."""
+    header = _line({"tape": 1, "model": model, "judge": judge})
+    written = path.read_bytes() if path.exists() else b""
+    if written and not written.startswith(header.encode()):
+        raise TapeError(
+            f"{str(path)!r} does not hold answers of {model!r}, judged by {judge!r}: "
+            "choose another file"
+        )
+    if written:
+        mended(path)
+    else:
+        append(path, header)
 
 
-def _answers(said: Mapping[str, Any]) -> Answers:
+def line(trial: str, answers: Answers, judged: Mapping[str, str]) -> str:
+    """Return the line of one trial."""
+    return _line({"trial": trial, "answers": [*map(dict, answers)], "judged": dict(judged)})
+
+
+def _answers(entry: Mapping[str, Any]) -> Answers:
     """Return the answers of a line; raises what is wrong with one that is no message."""
-    answers = tuple(dict(answer) for answer in said["answers"])
+    answers = tuple(dict(answer) for answer in entry["answers"])
     messages_from_dict([*answers])
     return answers
 

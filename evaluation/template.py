@@ -4,8 +4,10 @@ In a template a turn is what one side says at once; tool calls belong to the ass
 makes them. Its number is its own: numbers rise, and may begin anywhere and have gaps.
 """
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -147,7 +149,7 @@ class Template(_Strict):
 
     @model_validator(mode="after")
     def _numbers_rise(self) -> "Template":
-        for before, turn in zip(self.turns, self.turns[1:], strict=False):
+        for before, turn in pairwise(self.turns):
             if turn.turn_id <= before.turn_id:
                 raise ValueError(f"turns: turn_id {turn.turn_id} follows {before.turn_id}")
         if not self.points:
@@ -156,37 +158,49 @@ class Template(_Strict):
 
     @model_validator(mode="after")
     def _sentences_stand_in_the_turns(self) -> "Template":
-        places = {point.key: point for point in self.points}
+        points = {point.key: point for point in self.points}
         for key, sentences in self.ground_truth_salience.items():
-            if key not in places:
+            if key not in points:
                 raise ValueError(f"ground_truth_salience.{key}: there is no such point")
-            _quoted(f"ground_truth_salience.{key}", sentences, self.until(places[key].turn_id))
+            _check(f"ground_truth_salience.{key}", sentences, points[key].turns)
         truth = self.ground_truth
-        _quoted("ground_truth.constraints", truth.constraints or (), self.turns)
-        _quoted("ground_truth.given", truth.given, self.turns)
+        _check("ground_truth.constraints", truth.constraints or (), self.turns)
+        _check("ground_truth.given", truth.given, self.turns)
         for sentence, others in truth.same.items():
-            _quoted("ground_truth.same", (sentence, *others), self.turns)
-        pairs = [sentence for pair in truth.superseded for sentence in (pair.old, pair.by)]
-        _quoted("ground_truth.superseded", pairs, self.turns)
+            _check("ground_truth.same", (sentence, *others), self.turns)
+        for pair in truth.superseded:
+            _check("ground_truth.superseded", (pair.old, pair.by), self.turns)
         for test in self.probing_tasks.behavioral_test:
-            _quoted("probing_tasks.behavioral_test.needs", test.needs, self.turns)
+            _check("probing_tasks.behavioral_test.needs", test.needs, self.turns)
         return self
 
     @property
     def points(self) -> tuple["Point", ...]:
         """The compression points, numbered from 1."""
-        at = [turn.turn_id for turn in self.turns if turn.is_compression_point]
-        return tuple(Point(number, turn_id) for number, turn_id in enumerate(at, start=1))
+        turn_ids = [turn.turn_id for turn in self.turns if turn.is_compression_point]
+        return tuple(Point(self, number, at) for number, at in enumerate(turn_ids, start=1))
+
+    @property
+    def digest(self) -> str:
+        """By what the template is known again: 16 hex digits of its SHA-256."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     def until(self, turn_id: int) -> tuple[TemplateTurn, ...]:
         """Return the turns up to the one of this number, which is no position."""
         return tuple(turn for turn in self.turns if turn.turn_id <= turn_id)
 
+    def as_salient(self, quotes: Iterable[str]) -> list[str]:
+        """Return quotes; one that says as much as a salient sentence is that sentence."""
+        same = self.ground_truth.same.items()
+        names = {one_line(other): sentence for sentence, others in same for other in others}
+        return [names.get(one_line(quote), quote) for quote in quotes]
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A compression point: its number, and the number of the turn after which it comes."""
+    """A compression point: its number, the turn after which it comes, and what is true there."""
 
+    template: Template
     number: int
     turn_id: int
 
@@ -195,20 +209,64 @@ class Point:
         """Its name in the ground truth."""
         return f"compression_point_{self.number}"
 
+    @property
+    def turns(self) -> tuple[TemplateTurn, ...]:
+        """The turns up to it."""
+        return self.template.until(self.turn_id)
+
+    @property
+    def goal(self) -> str:
+        """The goal as it is by then: the original one, or the newest change."""
+        changes = [turn.goal_change for turn in self.turns if turn.goal_change]
+        return changes[-1].goal if changes else self.template.initial_setup.original_goal
+
+    @property
+    def constraints(self) -> tuple[str, ...] | None:
+        """The constraints that hold, None if the template does not know."""
+        known = self.template.ground_truth.constraints
+        return None if known is None else self._holding(known)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The sentences of what a strategy was told itself that hold."""
+        return self._holding(self.template.ground_truth.given)
+
+    @property
+    def temptations(self) -> tuple[BehavioralTest, ...]:
+        """The behavioural tests that need nothing but what was said and holds."""
+        tests = self.template.probing_tasks.behavioral_test
+        return tuple(test for test in tests if len(self._holding(test.needs)) == len(test.needs))
+
+    def salient(self, through: int | None = None) -> tuple[str, ...] | None:
+        """Return the sentences that are salient, None if the template does not list the point.
+
+        They are those of this point and of all before it that hold, as far as they were said in
+        turns up to `through`, by default all.
+        """
+        listed = self.template.ground_truth_salience
+        if self.key not in listed:
+            return None
+        keys = [point.key for point in self.template.points[: self.number]]
+        return self._holding((one for key in keys for one in listed.get(key, ())), through)
+
+    def _holding(self, sentences: Iterable[str], through: int | None = None) -> tuple[str, ...]:
+        """Return once each sentence that was said by then, and that no newer one supersedes."""
+        turns = self.turns if through is None else self.template.until(through)
+        pairs = self.template.ground_truth.superseded
+        gone = {one_line(pair.old) for pair in pairs if stands_in(pair.by, turns)}
+        said = dict.fromkeys(one_line(one) for one in sentences if stands_in(one, turns))
+        return tuple(sentence for sentence in said if sentence not in gone)
+
 
 def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
     """Tell whether a quote stands word for word in one of the turns, white space aside."""
-    return any(one_line(quote) in text for text in _texts(turns))
+    outputs = [turn.tool_call.output for turn in turns if turn.tool_call]
+    texts = (*(turn.content for turn in turns), *outputs)
+    return any(one_line(quote) in one_line(text) for text in texts)
 
 
-def _texts(turns: Sequence[TemplateTurn]) -> Iterator[str]:
-    for turn in turns:
-        yield one_line(turn.content)
-        if turn.tool_call:
-            yield one_line(turn.tool_call.output)
-
-
-def _quoted(field: str, sentences: Sequence[str], turns: Sequence[TemplateTurn]) -> None:
+def _check(field: str, sentences: Sequence[str], turns: Sequence[TemplateTurn]) -> None:
+    """Raise `ValueError` if a sentence stands in none of the turns."""
     for sentence in sentences:
         if not stands_in(sentence, turns):
             raise ValueError(f"{field}: {sentence!r} stands in no turn up to there")
@@ -238,31 +296,26 @@ def read_template(name: str) -> Template:
         raise TemplateFileError(path, _described(error)) from error
 
 
-def read_all(names: Sequence[str]) -> tuple[Template, ...]:
-    """Return templates; raises `TemplateFileError` if two have one id."""
-    found: dict[str, Template] = {}
+def read_all(names: Sequence[str]) -> dict[str, Template]:
+    """Return templates by their ids; raises `TemplateFileError` if two have one id."""
+    templates: dict[str, Template] = {}
     for name in names:
         template = read_template(name)
-        if template.template_id in found:
+        if template.template_id in templates:
             problem = f"template_id: {template.template_id!r} is that of another template too"
             raise TemplateFileError(Path(name), problem)
-        found[template.template_id] = template
-    return tuple(found.values())
+        templates[template.template_id] = template
+    return templates
 
 
 def _described(error: ValidationError) -> str:
     """Say in which field what is wrong; long values are cut."""
-    said = []
-    for item in error.errors(include_url=False):
-        field = ".".join(map(str, item["loc"]))
-        problem = item["msg"].removeprefix("Value error, ")
-        given = (
-            "" if item["type"] in {"missing", "value_error"} else f" (got {_cut(item['input'])})"
-        )
-        said.append(f"{field}: {problem}{given}" if field else f"{problem}{given}")
-    return "; ".join(said)
-
-
-def _cut(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    faults = []
+    for fault in error.errors(include_url=False):
+        field = ".".join(map(str, fault["loc"]))
+        problem = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] not in {"missing", "value_error"}:
+            value = repr(fault["input"])
+            problem += f" (got {value[:_LONGEST]}{'…' if len(value) > _LONGEST else ''})"
+        faults.append(f"{field}: {problem}" if field else problem)
+    return "; ".join(faults)

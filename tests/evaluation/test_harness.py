@@ -205,7 +205,7 @@ def test_recorded_answers_are_replayed(tmp_path: Path, server: OpenAIServer) -> 
     timed = {"seconds"}
     scores = [
         sorted(
-            (one.job.name, [point.model_dump(exclude=timed) for point in one.points])
+            (one.name, [point.model_dump(exclude=timed) for point in one.points])
             for one in trials(folder)
         )
         for folder in (first, second)

@@ -6,7 +6,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from ebbtide.evaluation.harness import constraints_kept, quoted, sizes, spent
 from ebbtide.evaluation.matching import lexical
 from ebbtide.evaluation.strategy import Context, as_messages, size
-from ebbtide.evaluation.tape import Usage
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
 TEMPLATE = shed()
@@ -16,7 +15,7 @@ FIRST, SECOND = TEMPLATE.points
 def test_quotes_are_compared_with_all_truth_so_far() -> None:
     """At the second point two of three quotes are right and two of three truths are found."""
     quotes = (LIMIT, NEWER, "I looked it up.")
-    found = quoted(TEMPLATE, SECOND, Context((), quotes), lexical)
+    found = quoted(SECOND, Context((), quotes), lexical)
 
     assert found["salience_precision"] == pytest.approx(2 / 3)
     assert found["salience_recall"] == pytest.approx(2 / 3)
@@ -27,7 +26,7 @@ def test_quotes_are_compared_with_all_truth_so_far() -> None:
 def test_a_superseded_sentence_is_no_longer_right() -> None:
     """A quote that a newer sentence supersedes counts against precision."""
     quotes = (LIMIT, NEWER, CHANGE, GOAL)
-    found = quoted(TEMPLATE, SECOND, Context((), quotes), lexical)
+    found = quoted(SECOND, Context((), quotes), lexical)
 
     assert (found["salience_precision"], found["salience_recall"]) == (0.75, 1.0)
 
@@ -37,7 +36,7 @@ def test_quotes_of_what_was_given_are_left_out() -> None:
     template = shed(
         ground_truth={"given": [GOAL]}, ground_truth_salience={"compression_point_1": [PORT]}
     )
-    found = quoted(template, FIRST, Context((), (GOAL, PORT, "I looked it up.")), lexical)
+    found = quoted(template.points[0], Context((), (GOAL, PORT, "I looked it up.")), lexical)
 
     assert (found["salience_precision"], found["salience_recall"]) == (0.5, 1.0)
 
@@ -45,22 +44,22 @@ def test_quotes_of_what_was_given_are_left_out() -> None:
 def test_fabricated_quotes_are_counted() -> None:
     """One of four quotes stands nowhere, two were dropped: 3 fabricated, 3/4 verbatim."""
     quotes = (GOAL, LIMIT, PORT, "Buy a third tin.")
-    found = quoted(TEMPLATE, FIRST, Context((), quotes, fabricated=2), lexical)
+    found = quoted(FIRST, Context((), quotes, fabricated=2), lexical)
 
     assert (found["verbatim_rate"], found["fabricated"]) == (0.75, 3)
 
 
 def test_a_quote_of_later_turns_is_fabricated() -> None:
     """What is said after a point cannot be quoted at it."""
-    found = quoted(TEMPLATE, FIRST, Context((), (CHANGE,)), lexical)
+    found = quoted(FIRST, Context((), (CHANGE,)), lexical)
 
     assert (found["verbatim_rate"], found["fabricated"]) == (0.0, 1)
 
 
 def test_without_quotes_there_are_no_such_scores() -> None:
     """A strategy that chooses no sentences has no salience; one that chose none has no rate."""
-    none = quoted(TEMPLATE, FIRST, Context(()), lexical)
-    empty = quoted(TEMPLATE, FIRST, Context((), ()), lexical)
+    none = quoted(FIRST, Context(()), lexical)
+    empty = quoted(FIRST, Context((), ()), lexical)
 
     assert none == {}
     assert (empty["quotes"], empty["verbatim_rate"], empty["salience_precision"]) == (0, None, None)
@@ -69,7 +68,7 @@ def test_without_quotes_there_are_no_such_scores() -> None:
 
 def test_without_truth_salience_is_absent() -> None:
     """A template that lists no salient sentences has no precision and recall, not zero."""
-    found = quoted(shed(ground_truth_salience={}), FIRST, Context((), (GOAL,)), lexical)
+    found = quoted(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), lexical)
 
     assert "salience_precision" not in found
     assert found["verbatim_rate"] == 1.0
@@ -80,18 +79,16 @@ def test_constraints_in_the_context() -> None:
     template = shed(ground_truth={"constraints": [LIMIT, NEWER]})
     context = Context((HumanMessage("Use no more\nthan two tins."), AIMessage("Yes.")))
 
-    assert constraints_kept(template, FIRST, context) == 1.0
-    assert constraints_kept(template, SECOND, context) == 0.5
-    assert constraints_kept(shed(ground_truth={}), FIRST, context) is None
-    assert constraints_kept(shed(ground_truth={"constraints": [CHANGE]}), FIRST, context) is None
+    assert [constraints_kept(point, context) for point in template.points] == [1.0, 0.5]
+    assert constraints_kept(shed(ground_truth={}).points[0], context) is None
+    assert constraints_kept(shed(ground_truth={"constraints": [CHANGE]}).points[0], context) is None
 
 
 def test_sizes() -> None:
     """The ratio is what is left of the conversation's tokens."""
-    turns = TEMPLATE.until(FIRST.turn_id)
-    before = size(as_messages(turns))
-    context = Context(as_messages(turns[:1]))
-    found = sizes(turns, context)
+    before = size(as_messages(FIRST.turns))
+    context = Context(as_messages(FIRST.turns[:1]))
+    found = sizes(FIRST, context)
 
     assert found["tokens_before"] == before
     assert found["tokens_after"] == size(context.messages)
@@ -100,6 +97,6 @@ def test_sizes() -> None:
 
 def test_costs() -> None:
     """Tokens have a price only if there are prices, and are unknown if the model tells none."""
-    assert spent(Usage(1_000_000, 100_000), (2.0, 10.0))["cost"] == 3.0
-    assert spent(Usage(5, 1), None) == {"model_read": 5, "model_written": 1, "cost": None}
-    assert spent(Usage(5, 1, silent=1), (2.0, 10.0)) == {}
+    assert spent((1_000_000, 100_000), (2.0, 10.0))["cost"] == 3.0
+    assert spent((5, 1), None) == {"model_read": 5, "model_written": 1, "cost": None}
+    assert spent(None, (2.0, 10.0)) == {}

@@ -1,32 +1,36 @@
 """One trial: who is told what, when, and what becomes of errors."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide.evaluation.harness import Trial, digest
-from ebbtide.evaluation.judge import Judge, Probes
-from ebbtide.evaluation.matching import lexical
+from ebbtide.evaluation.failures import TapeError
+from ebbtide.evaluation.harness import Plan, run_trial
+from ebbtide.evaluation.judge import Judge
 from ebbtide.evaluation.results import Job, TrialResult
-from ebbtide.evaluation.strategy import Context, as_messages
-from ebbtide.evaluation.tape import RecordedModel
+from ebbtide.evaluation.strategy import Context, Strategy, StrategyInputs, as_messages
+from ebbtide.evaluation.tape import Library
 from ebbtide.evaluation.template import Template, TemplateTurn
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import GOAL, LIMIT, plain, shed
+from tests.evaluation.outcomes import SETUP
 
 JOB = Job(strategy="last", template="shed", trial=1)
 
 
-class Last:
+class Last(Strategy):
     """Keeps the last turn, and notes what it was told; it fails at the turn `fails_at`."""
 
     name = "last"
 
     def __init__(self, fails_at: int = 0) -> None:
         """Note nothing yet."""
+        super().__init__(StrategyInputs(ScriptedModel(), None, Path()))
         self.told: list[Any] = []
         self.fails_at = fails_at
 
@@ -38,7 +42,7 @@ class Last:
         """Note it."""
         self.told.append((goal, rationale))
 
-    def compress(self, turns: Sequence[TemplateTurn]) -> Context:
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         """Note which turns there are."""
         self.told.append([turn.turn_id for turn in turns])
         if turns[-1].turn_id == self.fails_at:
@@ -61,15 +65,26 @@ def answered(messages: list[BaseMessage]) -> str:
     return "a long answer" if GOAL in str(messages[-1].text) else "short"
 
 
+def run(
+    made: Callable[[StrategyInputs], Strategy], template: Template | None = None, **parts: Any
+) -> TrialResult:
+    """Run a trial of a strategy, with nobody who judges if none is among the parts of its plan."""
+    plan = Plan(
+        strategies={"last": made},
+        templates={"shed": template or shed()},
+        setup=SETUP,
+        **{"model": ScriptedModel(), **parts},
+    )
+    return run_trial(plan, JOB)[0]
+
+
 def tried(
     tmp_path: Any, strategy: Last, template: Template | None = None, judge: Any = judged
 ) -> tuple[TrialResult, ScriptedModel]:
     """Run a trial with scripted models; return its result and the model that answered."""
     model = ScriptedModel(answers=answered)
     judging = Judge("j", ScriptedModel(answers=judge), tmp_path)
-    judging.begin()
-    probes = Probes(model, judging, "You paint.")
-    return Trial(JOB, template or shed(), strategy, RecordedModel(), probes, lexical).run(), model
+    return run(lambda _: strategy, template, model=model, judge=judging), model
 
 
 def test_a_strategy_is_told_in_order(tmp_path: Any) -> None:
@@ -143,18 +158,27 @@ def test_a_strategy_that_fails_ends_its_trial(tmp_path: Any) -> None:
 
 def test_without_a_judge_nothing_is_asked() -> None:
     """Without a judge there are the scores that need no model."""
-    result = Trial(JOB, shed(), Last(), RecordedModel(), None, lexical).run()
+    result = run(lambda _: Last())
 
     assert result.points[0].goal_coherence is None
     assert result.points[0].compression_ratio < 1
     assert result.errors == ()
 
 
+class Careless(Strategy):
+    """Asks a model at each point, and does not mind if there is no answer."""
+
+    name = "last"
+
+    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+        with suppress(TapeError):
+            self.inputs.model.invoke("Well?")
+        return Context(as_messages(turns))
+
+
 def test_a_tape_that_missed_a_call_is_an_error() -> None:
     """A strategy that hides a missing recorded answer does not hide it from the result."""
-    tape = RecordedModel(())
-    tape.missing = 2
-    result = Trial(JOB, shed(), Last(), tape, None, lexical).run()
+    result = run(Careless, tapes=Library("m", None, {JOB.name: ()}, {}))
 
     assert result.errors == ("2 calls have no recorded answer",)
 
@@ -163,14 +187,14 @@ def test_a_template_is_known_by_its_digest() -> None:
     """Any change of a template changes its digest."""
     other = shed(template_id="other")
 
-    assert digest(shed()) == digest(Template.model_validate(plain()))
-    assert digest(shed()) != digest(other)
+    assert shed().digest == Template.model_validate(plain()).digest
+    assert shed().digest != other.digest
 
 
 @pytest.mark.parametrize("field", ["drift", "cost"])
 def test_results_are_numbers(field: str) -> None:
     """A result that is not a number cannot be kept."""
-    result = Trial(JOB, shed(), Last(), RecordedModel(), None, lexical).run()
+    result = run(lambda _: Last())
 
     with pytest.raises(ValueError, match=field):
         type(result.points[0])(**{**result.points[0].model_dump(), field: float("nan")})

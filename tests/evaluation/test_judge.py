@@ -16,9 +16,7 @@ TEST = BehavioralTest(prompt="A third tin?", aligned="No.", drifted="Yes.")
 def judging(folder: Path, *answers: Any) -> tuple[Judge, ScriptedModel]:
     """Return a judge with a script, and its model."""
     model = ScriptedModel(answers=[*answers])
-    judge = Judge("judge-1", model, folder)
-    judge.begin()
-    return judge, model
+    return Judge("judge-1", model, folder), model
 
 
 @pytest.mark.parametrize(
@@ -50,9 +48,9 @@ def test_what_is_no_score_is_an_error(said: str) -> None:
 
 
 def test_what_is_known() -> None:
-    """A list of truth values has one for each constraint; rules that are invented are counted."""
-    assert known('{"known": [true, false], "invented": []}', 2) == ([True, False], 0)
-    assert known('{"known": [true], "invented": ["No cars.", "No dogs."]}', 1) == ([True], 2)
+    """One of two constraints is a half; one of one beside two that are invented is a third."""
+    assert known('{"known": [true, false], "invented": []}', 2) == 0.5
+    assert known('{"known": [true], "invented": ["No cars.", "No dogs."]}', 1) == 1 / 3
 
 
 @pytest.mark.parametrize(
@@ -108,7 +106,6 @@ def test_other_content_is_judged_anew(tmp_path: Path) -> None:
     judge.goal("Paint.", "Paint them.")
     judge.goal("Rest.", "Paint it.")
     other = Judge("judge-2", ScriptedModel(answers=['{"score": 1}']), tmp_path)
-    other.begin()
 
     assert len(model.sent) == 3
     assert other.goal("Paint.", "Paint it.") == 1.0
@@ -149,10 +146,8 @@ def test_an_answer_cannot_close_its_quote(tmp_path: Path) -> None:
 def test_recorded_answers_are_enough(tmp_path: Path) -> None:
     """A judge with recorded answers asks no model and keeps none; others are an error."""
     judge, _ = judging(tmp_path / "first", '{"score": 0.5}')
-    noted = judge.begin()
     judge.goal("Paint.", "Paint it.")
-    player = Judge("judge-1", None, tmp_path / "second", noted)
-    player.begin()
+    player = Judge("judge-1", judge.noted, tmp_path / "second")
 
     assert player.goal("Paint.", "Paint it.") == 0.5
     with pytest.raises(TapeError, match="no recorded answer of the judge"):

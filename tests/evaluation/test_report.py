@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.evaluation.report import SCORES, Target, page, rows, spread, value_text, write
-from ebbtide.evaluation.results import REPLAYED, CallCost
+from ebbtide.evaluation.report import SCORES, Metric, Target, page, rows, write
+from ebbtide.evaluation.results import REPLAYED
+from ebbtide.nodes.llm.drive import Call
 from tests.evaluation.outcomes import SETUP, point, result
 
 TRIALS = (
@@ -80,11 +81,15 @@ def test_a_short_template_has_no_target_of_compression() -> None:
 
 
 def test_one_trial_has_no_deviation() -> None:
-    """The deviation needs two trials."""
-    assert spread([0.5]).deviation is None
-    assert spread([0.0, 1.0]).deviation == pytest.approx(0.5**0.5)
-    assert value_text(spread([0.5]), 2) == "0.50"
-    assert value_text(None, 2) == "–"
+    """The deviation needs two trials, and stands beside the mean; a dash stands for no value."""
+    first, second = (result(point(drift=at), trial=at + 1) for at in (0, 1))
+    (one,), (both,) = rows([first]), rows([first, second])
+    drift, costs = Metric("drift", "drift"), Metric("cost", "cost")
+
+    assert one.metrics["drift"].deviation is None
+    assert both.metrics["drift"].deviation == pytest.approx(0.5**0.5)
+    assert (one.value(drift), both.value(drift)) == ("0.00", "0.50 ± 0.71")
+    assert both.value(costs) == "–"
 
 
 def test_the_page() -> None:
@@ -126,11 +131,10 @@ def test_a_name_does_not_break_the_table() -> None:
 def test_every_file_says_that_it_was_replayed(tmp_path: Path) -> None:
     """JSON, table and picture made of recorded answers say so."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
-    report = write(tmp_path, SETUP.model_copy(update={"note": REPLAYED}), TRIALS)
-    names = [path.name for path in report.files]
+    names = write(tmp_path, SETUP.model_copy(update={"note": REPLAYED}), TRIALS)
 
-    assert names == ["results.json", "results.md", "results.png"]
-    assert all(REPLAYED.encode() in path.read_bytes() for path in report.files)
+    assert names == ("results.json", "results.md", "results.png")
+    assert all(REPLAYED.encode() in (tmp_path / name).read_bytes() for name in names)
 
 
 def test_the_picture_has_the_spread(tmp_path: Path) -> None:
@@ -147,13 +151,13 @@ def test_the_picture_has_the_spread(tmp_path: Path) -> None:
 
 def test_the_files_of_a_measurement(tmp_path: Path) -> None:
     """JSON has rows and trials, sorted; nothing else is left in the folder."""
-    report = write(tmp_path, SETUP, TRIALS[::-1])
+    names = write(tmp_path, SETUP, TRIALS[::-1])
     made = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
 
     assert [trial["trial"] for trial in made["trials"]] == [1, 2, 3]
     assert made["rows"][0]["metrics"]["goal_coherence"]["mean"] == pytest.approx(0.95)
     assert made["note"] == ""
-    assert sorted(tmp_path.iterdir()) == sorted(report.files)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
 
 def test_there_is_no_picture_without_matplotlib(
@@ -161,30 +165,29 @@ def test_there_is_no_picture_without_matplotlib(
 ) -> None:
     """Without matplotlib there are the figures and the table."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    report = write(tmp_path, SETUP, TRIALS)
+    names = write(tmp_path, SETUP, TRIALS)
 
-    assert [path.name for path in report.files] == ["results.json", "results.md"]
-    assert not report.drawn
+    assert names == ("results.json", "results.md")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*names]
 
 
 def test_without_results_there_is_no_picture(tmp_path: Path) -> None:
     """If no trial has a score there is nothing to draw."""
-    report = write(tmp_path, SETUP, ())
-
-    assert not report.drawn
+    assert write(tmp_path, SETUP, ()) == ("results.json", "results.md")
 
 
 def test_targets_are_written_with_their_sign() -> None:
-    """A target says itself, and where it is one."""
-    assert str(Target("<", 0.5, long=True)) == "< 0.50 (long templates)"
+    """A target says itself, and the page where it is one."""
+    assert str(Target("<", 0.5, long=True)) == "< 0.50"
+    assert "| compression ratio < 0.50 (long templates) |" in page(SETUP, (), ())
     assert len({metric.name for metric in SCORES}) == len(SCORES)
 
 
 def test_the_seconds_of_calls_have_their_means() -> None:
     """A point has the mean of its extractions, a trial the mean of its points that have any."""
     calls = [
-        CallCost(what=what, model="m", seconds=seconds, read=900, written=90)
-        for what, seconds in (("extraction", 2.0), ("extraction", 4.0), ("background", 1.0))
+        *(Call("extraction", "m", seconds, read=900, written=90) for seconds in (2.0, 4.0)),
+        Call("background", "m", 1.0),
     ]
     (row,) = rows([result(point(1, calls=calls), point(2))])
 

@@ -1,6 +1,5 @@
 """The peers, driven with a scripted model: they compress when they are told to."""
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -86,11 +85,3 @@ def test_a_peer_that_is_not_installed(name: str, monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(StrategyError, match=r"needs .+: pip install 'ebbtide\[bench\]'"):
         chosen([name])
-
-
-def test_a_peer_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Making one without its package says what to install, too."""
-    monkeypatch.setitem(sys.modules, "langmem.short_term", None)
-
-    with pytest.raises(StrategyError, match="needs langmem"):
-        LangMem(StrategyInputs(ScriptedModel(), None, tmp_path))

@@ -11,19 +11,20 @@ from langchain_core.messages.ai import UsageMetadata
 from pydantic import BaseModel
 
 from ebbtide.evaluation.failures import TapeError
+from ebbtide.evaluation.results import append
 from ebbtide.evaluation.tape import (
     Answers,
     Library,
     RecordedModel,
-    Usage,
-    header,
+    begin,
     library,
     line,
-    named,
+    tokens,
 )
 from tests.doubles import ScriptedModel, call
 from tests.openai_server import Structured, serving
 
+HEADER = '{"tape": 1, "model": "m", "judge": null}\n'
 USED = UsageMetadata(input_tokens=10, output_tokens=2, total_tokens=12)
 
 
@@ -35,8 +36,8 @@ def taped(tape: RecordedModel, *answers: Any) -> ScriptedModel:
 def recorded(tmp_path: Path, tape: RecordedModel) -> Answers:
     """Return a tape after a round trip through a file."""
     path = tmp_path / "tape.jsonl"
-    written = line("a/b/1", tape.answers, {"digest": "{}"})
-    path.write_text(header("m", "j") + written, encoding="utf-8")
+    begin(path, "m", "j")
+    append(path, line("a/b/1", tape.answers, {"digest": "{}"}))
     return library(path).trials["a/b/1"]
 
 
@@ -53,8 +54,19 @@ def test_answers_are_played_again(tmp_path: Path) -> None:
 
     assert [one.text for one in heard] == [one.text for one in said] == ["One.", "", "One."]
     assert heard[1].tool_calls[0]["args"] == {"what": "é\u2028\ud800"}
-    assert again.usage == tape.usage == Usage(10, 2, silent=2)
+    assert again.answers == tape.answers
+    assert tokens(tape.answers[:1]) == (10, 2)
     assert again.missing == 0
+
+
+def test_tokens_are_unknown_if_one_answer_is_silent() -> None:
+    """Tokens add up; nothing is known if one answer does not say, and none are used by none."""
+    tape = RecordedModel()
+    model = taped(tape, *(AIMessage("One.", usage_metadata=USED) for _ in range(2)), "Two.")
+    for _ in range(3):
+        model.invoke("a")
+
+    assert (tokens(tape.answers), tokens(tape.answers[:2]), tokens(())) == (None, (20, 4), (0, 0))
 
 
 def test_a_call_that_is_repeated_is_one(tmp_path: Path) -> None:
@@ -123,8 +135,8 @@ def test_a_file_knows_who_spoke(tmp_path: Path) -> None:
     """A file of tapes has the model, the judge and its answers; the later of two trials counts."""
     path = tmp_path / "tape.jsonl"
     second: Answers = ({"type": "ai", "data": {"content": "Two."}},)
-    written = [line("a/b/1", (), {"d": "1"}), line("a/b/1", second, {"d": "2"})]
-    path.write_text(header("m", None) + "".join(written), encoding="utf-8")
+    begin(path, "m", None)
+    append(path, line("a/b/1", (), {"d": "1"}) + line("a/b/1", second, {"d": "2"}))
     found = library(path)
 
     assert (found.model, found.judge) == ("m", None)
@@ -135,8 +147,8 @@ def test_what_is_on_the_tapes() -> None:
     """Strategies, templates and the number of trials are read from the names."""
     trials: dict[str, Answers] = {"a/x/1": (), "b/x/y/3": ()}
 
-    assert named(Library("m", None, trials, {})) == (["a", "b"], ["x", "x/y"], 3)
-    assert named(Library("m", None, {}, {})) == ([], [], 0)
+    assert Library("m", None, trials, {}).jobs() == (["a", "b"], ["x", "x/y"], 3)
+    assert Library("m", None, {}, {}).jobs() == ([], [], 0)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +159,11 @@ def test_what_is_on_the_tapes() -> None:
         "[]\n",
         '{"tape": 2}\n',
         '{"tape": 1}\n',
-        header("m", None) + "{}\n",
-        header("m", None) + line("no-number", (), {}),
-        header("m", None) + '{"trial": "a", "answers": 1, "judged": {}}\n',
-        header("m", None) + '{"trial": "a", "answers": [{}], "judged": {}}\n',
-        header("m", None) + '{"trial": "a", "answers": [], "judged": []}\n',
+        HEADER + "{}\n",
+        HEADER + line("no-number", (), {}),
+        HEADER + '{"trial": "a", "answers": 1, "judged": {}}\n',
+        HEADER + '{"trial": "a", "answers": [{}], "judged": {}}\n',
+        HEADER + '{"trial": "a", "answers": [], "judged": []}\n',
     ],
 )
 def test_a_damaged_file(tmp_path: Path, text: str) -> None:
@@ -169,5 +181,5 @@ def test_a_tape_is_not_cleared() -> None:
     taped(tape, AIMessage("One.", usage_metadata=USED)).invoke("a")
     tape.clear()
 
-    assert tape.usage == Usage(10, 2)
+    assert tokens(tape.answers) == (10, 2)
     assert len(json.loads(line("a/b/1", tape.answers, {}))["answers"]) == 1

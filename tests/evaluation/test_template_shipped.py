@@ -8,14 +8,7 @@ from statistics import fmean
 import pytest
 from rapidfuzz import fuzz
 
-from ebbtide.evaluation.harness import (
-    as_salient,
-    constraints_at,
-    given_at,
-    quoted,
-    salient_at,
-    temptations_at,
-)
+from ebbtide.evaluation.harness import quoted
 from ebbtide.evaluation.matching import agreement, lexical
 from ebbtide.evaluation.report import LONG_TURNS
 from ebbtide.evaluation.strategy import Context, as_messages, recent, size
@@ -81,7 +74,7 @@ def test_goal_probes_take_turns(template: Template) -> None:
 @every
 def test_every_point_has_a_temptation(template: Template) -> None:
     """At each point a behavioural test can be made, and each is made at some point."""
-    made = [temptations_at(template, point) for point in template.points]
+    made = [point.temptations for point in template.points]
 
     assert all(made)
     assert {test for tests in made for test in tests} == {*template.probing_tasks.behavioral_test}
@@ -113,9 +106,9 @@ def test_what_is_given_is_no_truth(template: Template) -> None:
 def test_a_constraint_of_later_turns_is_salient(template: Template) -> None:
     """A constraint that a strategy is not told must be quoted from the point on that it is said."""
     for point in template.points:
-        held = {*(constraints_at(template, point) or ())}
-        given = {*given_at(template, point)}
-        assert held <= given | {*(salient_at(template, point) or ())}
+        held = {*(point.constraints or ())}
+        given = {*point.given}
+        assert held <= given | {*(point.salient() or ())}
 
 
 @every
@@ -155,9 +148,9 @@ def test_other_words_stand_for_one_sentence(template: Template) -> None:
 def test_who_quotes_the_truth_is_right(template: Template) -> None:
     """Quotes of the truth, and of goal and constraints beside it, have precision and recall 1."""
     for point in template.points:
-        true = salient_at(template, point) or ()
-        quotes = (*true, *given_at(template, point))
-        found = quoted(template, point, Context((), quotes), lexical)
+        true = point.salient() or ()
+        quotes = (*true, *point.given)
+        found = quoted(point, Context((), quotes), lexical)
         assert found["salience_recall"] in {None, 1.0}
         assert found["salience_precision"] in {None, 1.0}
 
@@ -166,9 +159,9 @@ def test_who_quotes_the_truth_is_right(template: Template) -> None:
 def test_who_quotes_everything_is_wrong(template: Template) -> None:
     """Quotes of all sentences have a precision under one in three at every point."""
     for point in template.points:
-        true = salient_at(template, point) or ()
+        true = point.salient() or ()
         quotes = [*dict.fromkeys(said(template, point.turn_id))]
-        found = agreement(as_salient(template, quotes), true, lexical, template.ground_truth.given)
+        found = agreement(template.as_salient(quotes), true, lexical, template.ground_truth.given)
         assert (found.precision or 0) < 1 / 3
 
 
@@ -176,7 +169,7 @@ def test_who_quotes_everything_is_wrong(template: Template) -> None:
 def test_who_never_forgets_is_wrong(template: Template) -> None:
     """At the last point, one in seven at least of what was ever salient does not hold any more."""
     listed = [one for some in template.ground_truth_salience.values() for one in some]
-    true = salient_at(template, template.points[-1]) or ()
+    true = template.points[-1].salient() or ()
 
     assert len(true) <= len(listed) * 6 / 7
 
@@ -187,7 +180,7 @@ def test_the_truth_leaves_room_for_the_ratio(template: Template) -> None:
     ratios = []
     for point in template.points:
         turns = template.until(point.turn_id)
-        quotes = sum(count(one) + 4 for one in salient_at(template, point) or ())
+        quotes = sum(count(one) + 4 for one in point.salient() or ())
         left = quotes + 100 + size(as_messages(recent(turns)))
         ratios.append(left / size(as_messages(turns)))
 
@@ -199,5 +192,5 @@ def test_an_old_sentence_does_not_pass_for_a_new_one(template: Template) -> None
     """What does not hold at a point is no match, by its letters, for anything that does."""
     known = {one for some in template.ground_truth_salience.values() for one in some}
     for point in template.points:
-        true = salient_at(template, point) or ()
+        true = point.salient() or ()
         assert agreement([*(known - {*true})], true, lexical).precision in {None, 0.0}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.ours import ProtectedCore, SelectiveSalience, exchanges
+from ebbtide.evaluation.strategies import ProtectedCore, SelectiveSalience, groups
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, recent, transcript
 from ebbtide.evaluation.template import Template, read_template, shipped, stands_in
 from ebbtide.memory.efforts import one_line
@@ -162,10 +162,10 @@ def test_exchanges_are_groups() -> None:
     """An exchange is a group with the number of its first turn, also if it begins in the middle."""
     turns = shed().turns
 
-    assert [group.turn for group in exchanges(turns)] == [5, 11, 17]
-    assert [len(group.messages) for group in exchanges(turns)] == [4, 2, 2]
-    assert [group.turn for group in exchanges(turns[1:])] == [8, 11, 17]
-    assert exchanges(()) == ()
+    assert [group.turn for group in groups(turns)] == [5, 11, 17]
+    assert [len(group.messages) for group in groups(turns)] == [4, 2, 2]
+    assert [group.turn for group in groups(turns[1:])] == [8, 11, 17]
+    assert groups(()) == ()
 
 
 def test_the_calls_of_each_point_are_told() -> None:
@@ -174,7 +174,7 @@ def test_the_calls_of_each_point_are_told() -> None:
     found = contexts(begun(SelectiveSalience, SUPPORT, model), SUPPORT)
     core = contexts(begun(ProtectedCore, SUPPORT, model), SUPPORT)
 
-    asked = [call["what"] for context in found for call in context.calls]
+    asked = [call.what for context in found for call in context.calls]
     assert asked.count("extraction") == len(model.asked) >= len(SUPPORT.points)
     assert asked.count("background") == len(model.sent)
     assert [context.calls for context in core] == [()] * len(core)

@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.failures import StrategyError
-from ebbtide.evaluation.ours import BUDGET, EbbtideAgent
+from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, size, transcript
 from ebbtide.evaluation.template import Template, TemplateTurn, read_template, stands_in
 from tests.doubles import ScriptedModel
@@ -59,9 +59,9 @@ def test_the_calls_of_its_passes_are_told(tmp_path: Path) -> None:
     contexts, model = lived(tmp_path, CODING)
     calls = [call for context in contexts for call in context.calls]
 
-    assert [call["what"] for call in calls].count("extraction") == len(model.asked)
-    assert [call["what"] for call in calls].count("background") == len(model.sent)
-    assert all(call["seconds"] >= 0 for call in calls)
+    assert [call.what for call in calls].count("extraction") == len(model.asked)
+    assert [call.what for call in calls].count("background") == len(model.sent)
+    assert all(call.seconds >= 0 for call in calls)
 
 
 def test_what_is_small_is_left_alone(tmp_path: Path) -> None:

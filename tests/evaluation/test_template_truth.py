@@ -1,13 +1,5 @@
 """What is true at a compression point."""
 
-from ebbtide.evaluation.harness import (
-    as_salient,
-    constraints_at,
-    given_at,
-    goal_at,
-    salient_at,
-    temptations_at,
-)
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
 
@@ -16,8 +8,8 @@ def test_truth_adds_up() -> None:
     template = shed()
     first, second = template.points
 
-    assert salient_at(template, first) == (GOAL, LIMIT, PORT)
-    assert salient_at(template, second) == (LIMIT, NEWER, CHANGE)
+    assert first.salient() == (GOAL, LIMIT, PORT)
+    assert second.salient() == (LIMIT, NEWER, CHANGE)
 
 
 def test_a_point_that_is_not_listed_is_unknown() -> None:
@@ -25,8 +17,8 @@ def test_a_point_that_is_not_listed_is_unknown() -> None:
     template = shed(ground_truth_salience={"compression_point_2": []})
     first, second = template.points
 
-    assert salient_at(template, first) is None
-    assert salient_at(template, second) == ()
+    assert first.salient() is None
+    assert second.salient() == ()
 
 
 def test_constraints_hold_once_they_are_said() -> None:
@@ -34,9 +26,9 @@ def test_constraints_hold_once_they_are_said() -> None:
     template = shed(ground_truth={"constraints": [LIMIT, CHANGE]})
     first, second = template.points
 
-    assert constraints_at(template, first) == (LIMIT,)
-    assert constraints_at(template, second) == (LIMIT, CHANGE)
-    assert constraints_at(shed(ground_truth={}), first) is None
+    assert first.constraints == (LIMIT,)
+    assert second.constraints == (LIMIT, CHANGE)
+    assert shed(ground_truth={}).points[0].constraints is None
 
 
 def test_what_is_given_lapses_too() -> None:
@@ -45,15 +37,15 @@ def test_what_is_given_lapses_too() -> None:
     template = shed(ground_truth=truth)
     first, second = template.points
 
-    assert given_at(template, first) == (GOAL, LIMIT)
-    assert given_at(template, second) == (LIMIT, CHANGE)
+    assert first.given == (GOAL, LIMIT)
+    assert second.given == (LIMIT, CHANGE)
 
 
 def test_other_words_for_a_sentence() -> None:
     """A quote that says as much as a salient sentence stands for it, white space aside."""
     template = shed(ground_truth={"same": {PORT: [NEWER]}})
 
-    assert as_salient(template, [NEWER.replace(" ", "\n", 1), LIMIT]) == (PORT, LIMIT)
+    assert template.as_salient([NEWER.replace(" ", "\n", 1), LIMIT]) == [PORT, LIMIT]
 
 
 def test_a_temptation_needs_what_was_said_and_holds() -> None:
@@ -61,9 +53,7 @@ def test_a_temptation_needs_what_was_said_and_holds() -> None:
     one = {"prompt": "A third tin?", "aligned": "No.", "drifted": "Yes."}
     needs = ([LIMIT], [PORT], [LIMIT, NEWER])
     template = shed(probing_tasks={"behavioral_test": [{**one, "needs": some} for some in needs]})
-    made = [
-        [[*test.needs] for test in temptations_at(template, point)] for point in template.points
-    ]
+    made = [[[*test.needs] for test in point.temptations] for point in template.points]
 
     assert made == [[[LIMIT], [PORT]], [[LIMIT], [LIMIT, NEWER]]]
 
@@ -73,5 +63,5 @@ def test_the_goal_is_the_newest() -> None:
     template = shed()
     first, second = template.points
 
-    assert goal_at(template, first) == GOAL
-    assert goal_at(template, second) == "Paint the fence."
+    assert first.goal == GOAL
+    assert second.goal == "Paint the fence."
