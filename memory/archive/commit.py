@@ -90,8 +90,8 @@ class _Slots:
 
     def branch(self, name: str) -> Branch | None:
         """Return where a branch begins, None if it is free."""
-        found = self._branch(name)
-        return None if found is None else beginning(found)
+        row = self._branch(name)
+        return None if row is None else beginning(row)
 
     def slot(self, branch: str, turn: int) -> Slot | None:
         """Return what occupies this place, None if it is free."""
@@ -157,8 +157,8 @@ def attend(connection: Connection, session: Session, owner: Owner, record: Recor
 def as_stored(connection: Connection, session: Session, record: Record) -> Record:
     """Return a record as the archive has it, which may have other events."""
     branch = branch_of(connection, session.id, record.branch)
-    found = lineage(lambda: connection, session.id, record.tip, branch).turns([record.turn])
-    return found[0] if found else record
+    records = lineage(lambda: connection, session.id, record.tip, branch).turns([record.turn])
+    return records[0] if records else record
 
 
 def session_of(connection: Connection, owner: Owner) -> Session:
@@ -203,10 +203,10 @@ def write(
     else:
         newest = {"newest": record.turn, "when": record.at}
         connection.execute(_EXTENDED, {"of": session.id, "named": record.branch, **newest})
-    found = passages(record.messages)
+    parts = passages(record.messages)
     row = {
         **columns(record),
-        "passages": layout(found),
+        "passages": layout(parts),
         **_counts(seen, record),
         "id": number,
         "session": session.id,
@@ -215,7 +215,7 @@ def write(
     }
     connection.execute(insert(turns), row)
     _add_members(connection, session.id, record)
-    Postings(connection, said, session.owner).add(postings(number, found))
+    Postings(connection, said, session.owner).add(postings(number, parts))
     add_changes(connection, session, number, record)
     count = {"count": session.turns + 1, "newest": record.branch, "after": f'"{record.parent}"'}
     connection.execute(_COUNTED, {"of": session.id, **count})
@@ -270,9 +270,9 @@ def _begin(connection: Connection, session: int, record: Record) -> Branch:
     ancestors: tuple[tuple[str, int, int], ...] = ()
     if record.origin is not None:
         parent, upto = record.origin
-        found = branch_of(connection, session, parent)
-        if found is not None:
-            ancestors = ((parent, upto, found.first), *found.ancestors)
+        origin = branch_of(connection, session, parent)
+        if origin is not None:
+            ancestors = ((parent, upto, origin.first), *origin.ancestors)
     row = {
         "session": session,
         "branch": record.branch,

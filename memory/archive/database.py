@@ -142,8 +142,8 @@ class Database:
         try:
             with self.apart() as connection:
                 if not self.sqlite:
-                    there = {*inspect(connection).get_table_names()} & {*schema.METADATA.tables}
-                    connection.execute(text(f"VACUUM {', '.join(sorted(there))}"))
+                    tables = {*inspect(connection).get_table_names()} & {*schema.METADATA.tables}
+                    connection.execute(text(f"VACUUM {', '.join(sorted(tables))}"))
                     return ()
                 connection.execute(text("VACUUM"))
                 busy = connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
@@ -170,8 +170,8 @@ class Database:
             return ()
         try:
             with self.reading() as connection:
-                said = connection.execute(text("PRAGMA integrity_check")).scalars()
-                return tuple(one for one in said if one != "ok")
+                answers = connection.execute(text("PRAGMA integrity_check")).scalars()
+                return tuple(answer for answer in answers if answer != "ok")
         except ArchiveFormatError as error:
             return (str(error),)
 
@@ -270,15 +270,15 @@ class Database:
             return None
         path = self.name
         try:
-            found = os.stat(path)  # noqa: PTH116 (asked at each reading)
+            status = os.stat(path)  # noqa: PTH116 (asked at each reading)
         except FileNotFoundError:
             return None
         if os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK):  # noqa: PTH120
-            return found.st_dev, found.st_ino, "", 0
+            return status.st_dev, status.st_ino, "", 0
         log = Path(f"{path}-wal")
         if log.exists() and log.stat().st_size:
-            return found.st_dev, found.st_ino, "mode=ro", 0
-        return found.st_dev, found.st_ino, "immutable=1", found.st_mtime_ns
+            return status.st_dev, status.st_ino, "mode=ro", 0
+        return status.st_dev, status.st_ino, "immutable=1", status.st_mtime_ns
 
     def _sweep_late(self) -> None:
         """Finish a sweep that was cut off; if that fails, the next one who opens the file does."""
@@ -286,8 +286,8 @@ class Database:
             left = self.sweep()
         except ArchiveError as error:
             left = (str(error),)
-        for one in left:
-            _log.warning("something that was erased may still be there: %s", one)
+        for what in left:
+            _log.warning("something that was erased may still be there: %s", what)
 
     def _set_up(self) -> int:
         """Make or change the tables if need be; return how many erasures were not swept after."""
@@ -364,33 +364,33 @@ def upsert(connection: Connection, table: Table) -> Any:
 def added(connection: Connection, table: Table, key: Mapping[str, Any], **rest: Any) -> int:
     """Return the number of the row with a unique key, which is added if it is not there."""
     query = select(table.c.id).where(*(table.c[name] == value for name, value in key.items()))
-    found = connection.execute(query).scalar()
-    if found is None:
+    number = connection.execute(query).scalar()
+    if number is None:
         row = upsert(connection, table).values(**key, **rest)
         connection.execute(row.on_conflict_do_nothing(index_elements=[*key]))
-        found = connection.execute(query).scalar_one()
-    return int(found)
+        number = connection.execute(query).scalar_one()
+    return int(number)
 
 
 def _url(place: str | os.PathLike[str]) -> URL:
-    said: Any = os.fspath(place)
-    if not isinstance(said, str) or not said or _UNNAMEABLE.search(said):
-        raise ArchiveError(f"{said!r} names no place: use a folder, or the URL of a database")
-    if "://" not in said:
-        return URL.create("sqlite", database=str(Path(said).absolute() / FILE))
+    given: Any = os.fspath(place)
+    if not isinstance(given, str) or not given or _UNNAMEABLE.search(given):
+        raise ArchiveError(f"{given!r} names no place: use a folder, or the URL of a database")
+    if "://" not in given:
+        return URL.create("sqlite", database=str(Path(given).absolute() / FILE))
     try:
-        url = make_url(said)
+        url = make_url(given)
         if url.drivername == "postgresql":
             url = url.set(drivername="postgresql+psycopg")  # the driver that the extra installs
         dialect = url.get_dialect()
     except (ArgumentError, NoSuchModuleError) as error:
-        raise _unusable(said) from error
+        raise _unusable(given) from error
     except ValueError as error:  # it may quote a part of the password
-        raise _unusable(said, "its port is no number") from error
+        raise _unusable(given, "its port is no number") from error
     if dialect.name not in {"sqlite", "postgresql"} or dialect.is_async:
-        raise _unusable(said)
+        raise _unusable(given)
     if dialect.name == "sqlite":
-        _checked(said, url.database or "")
+        _checked(given, url.database or "")
     return url
 
 

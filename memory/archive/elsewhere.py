@@ -75,22 +75,22 @@ def search_sessions(
     wanted = asked(query)[:TERMS]
     everywhere = Wanted(headed, wanted, _ROWS), Wanted(said, wanted, _ROWS)
     found_in = having(connection, owner, _EVERYWHERE, *everywhere)
-    headings, spoken = (_outside(found, own) for found in found_in)
+    headings, spoken = (_outside(postings, own) for postings in found_in)
     total = connection.execute(
         select(func.coalesce(func.sum(sessions.c.turns), 1)).where(sessions.c.owner == owner)
     ).scalar_one()
     rare = rarest(total, wanted, spoken, headings)
     efforts = _efforts(connection, user, {term: headings[term] for term in rare}, rare)
     said_by = {term: spoken[term] for term in rare}
-    found = [*efforts, *_turns(connection, user, said_by, rare)]
+    hits = [*efforts, *_turns(connection, user, said_by, rare)]
     whole = sum(rare.values())
     unknown = sum(not spoken[term] and not headings[term] for term in wanted)
-    most = max((sum(rare[term] for term in one.said) for one in found), default=0.0)
+    most = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
     if most < _FLOOR * (whole + unknown * rarity(max(total, 1), 1)):
         return []
-    best = {(one.owner, one.effort.id): one.score for one in found if one.effort}
-    kept = [one for one in found if not _told(one, best, whole)]
-    return sorted(kept, key=lambda one: (one.score, *_newest(one)), reverse=True)
+    best = {(hit.owner, hit.effort.id): hit.score for hit in hits if hit.effort}
+    kept = [hit for hit in hits if not _told(hit, best, whole)]
+    return sorted(kept, key=lambda hit: (hit.score, *_newest(hit)), reverse=True)
 
 
 def concluded(
@@ -105,14 +105,14 @@ def concluded(
         .limit(newest + _SPARE)
     )
     rows = connection.execute(query).all()
-    found = _standing(connection, user, rows, {})
-    return sorted(found, key=_newest, reverse=True)[:newest]
+    hits = _standing(connection, user, rows, {})
+    return sorted(hits, key=_newest, reverse=True)[:newest]
 
 
-def _newest(one: Elsewhere) -> tuple[str, ...]:
+def _newest(hit: Elsewhere) -> tuple[str, ...]:
     """Return what results are ordered by: the time; names part equals, in any database alike."""
-    name = one.effort.id if one.effort else f"{one.tip.turn:09}"
-    return one.at, one.owner.thread, one.owner.namespace, name
+    name = hit.effort.id if hit.effort else f"{hit.tip.turn:09}"
+    return hit.at, hit.owner.thread, hit.owner.namespace, name
 
 
 def _others(connection: Connection, user: str, numbers: Collection[int]) -> dict[int, Other]:
@@ -134,23 +134,26 @@ def _other(connection: Connection, user: str, row: Any) -> Other:
     return Other(owner, lineage(lambda: connection, row.id, tip, beginning(row)))
 
 
-def _outside(found: Mapping[str, Sequence[int]], own: int) -> dict[str, list[int]]:
+def _outside(postings: Mapping[str, Sequence[int]], own: int) -> dict[str, list[int]]:
     first, last = passages_of(own)
-    return {term: [one for one in ids if not first <= one <= last] for term, ids in found.items()}
+    return {
+        term: [number for number in ids if not first <= number <= last]
+        for term, ids in postings.items()
+    }
 
 
 def _efforts(
     connection: Connection, user: str, headings: Mapping[str, Sequence[int]], rare: Rare
 ) -> list[Elsewhere]:
     strong = strengths(headings, rare)
-    best = sorted(ranked(strong), key=lambda one: (-strong[one], -one))[:_MOST]
+    best = sorted(ranked(strong), key=lambda change: (-strong[change], -change))[:_MOST]
     found: dict[tuple[Owner, str], Elsewhere] = {}
     for start in range(0, len(best), _CANDIDATES):
         part = best[start : start + _CANDIDATES]
         query = select(changes).where(among(changes.c.id, part))
         rows = connection.execute(query).all()
-        for one in _standing(connection, user, rows, rare):
-            found[one.owner, one.effort.id if one.effort else ""] = one
+        for hit in _standing(connection, user, rows, rare):
+            found[hit.owner, hit.effort.id if hit.effort else ""] = hit
         if len(found) >= _SPARE:
             break
     return list(found.values())
@@ -165,14 +168,14 @@ def _standing(
         names = named.setdefault(row.session, [])
         if row.effort not in names:
             names.append(row.effort)
-    found: list[Elsewhere] = []
-    for number, there in (_others(connection, user, named) if named else {}).items():
-        left = there.seen.changes(named[number]).values()
-        tips = there.seen.tips({row.turn for row in left})
+    hits: list[Elsewhere] = []
+    for number, session in (_others(connection, user, named) if named else {}).items():
+        left = session.seen.changes(named[number]).values()
+        tips = session.seen.tips({row.turn for row in left})
         for row in left:
-            one = _concluded(there.owner, row, tips[row.turn], rare)
-            found += [one] if one.effort and (one.said or not rare) else []
-    return found
+            hit = _concluded(session.owner, row, tips[row.turn], rare)
+            hits += [hit] if hit.effort and (hit.said or not rare) else []
+    return hits
 
 
 def _concluded(owner: Owner, row: Any, tip: Tip, rare: Rare) -> Elsewhere:
@@ -194,26 +197,26 @@ def _turns(
     """Return the turns of other sessions that say most of a query, each with its best passage."""
     said_by = {term: frozenset(map(turn_of, ids)) for term, ids in spoken.items()}
     strong = strengths(said_by, rare)
-    best = sorted(ranked(strong), key=lambda one: (-strong[one], -one))[:_CANDIDATES]
+    best = sorted(ranked(strong), key=lambda turn: (-strong[turn], -turn))[:_CANDIDATES]
     if not best:
         return []
     columns = (turns.c.id, turns.c.session, turns.c.branch, turns.c.turn, turns.c.digest)
     query = select(*columns, turns.c.at, turns.c.efforts, turns.c.passages)
     rows = connection.execute(query.where(among(turns.c.id, best))).all()
-    there = _others(connection, user, {row.session for row in rows})
+    owners = _others(connection, user, {row.session for row in rows})
     seen = [
         row
         for row in sorted(rows, key=lambda row: row.id)
-        if row.session in there and there[row.session].seen.sees(row.branch, row.turn)
+        if row.session in owners and owners[row.session].seen.sees(row.branch, row.turn)
     ]
     parts = _best(seen, spoken, rare)
-    found: list[Elsewhere] = []
+    hits: list[Elsewhere] = []
     for row in (row for row in seen if row.id in parts):
-        owner, (place, score) = there[row.session].owner, parts[row.id]
+        owner, (place, score) = owners[row.session].owner, parts[row.id]
         said = frozenset(term for term, ids in said_by.items() if row.id in ids)
         efforts = tuple(json.loads(row.efforts))
-        found.append(Elsewhere(owner, None, tip_at(row), row.at, score, said, efforts, place))
-    return found
+        hits.append(Elsewhere(owner, None, tip_at(row), row.at, score, said, efforts, place))
+    return hits
 
 
 def _best(
@@ -221,16 +224,16 @@ def _best(
 ) -> dict[int, tuple[int, float]]:
     """Return the place and the score of the best passage of each turn that has one, by its id."""
     numbers = np.array([row.id for row in rows], np.int64)
-    ids, turn, held = spread([(row.id, row.passages or b"") for row in rows])
-    length, user, asks = held.T
+    ids, turn, layouts = spread([(row.id, row.passages or b"") for row in rows])
+    length, user, asks = layouts.T
     says = spoken_in([spoken[term] for term in rare]).says(ids, len(rare))
     no, nobody = np.zeros(len(ids), np.bool_), np.full(len(ids), -1)
-    found = Passages(
+    passages = Passages(
         nobody, numbers[turn], says, length.astype(np.float64), user > 0, asks > 0, no, no
     )
     weights = np.array([*rare.values()])
     none = np.zeros((0, len(rare)))
-    scores = score(found, Topics((), none, none, np.zeros(0)), weights, 0).passages / _PARTS
+    scores = score(passages, Topics((), none, none, np.zeros(0)), weights, 0).passages / _PARTS
     best: dict[int, tuple[int, float]] = {}
     for at in np.lexsort((ids, -scores)).tolist():
         if scores[at] > 0:
@@ -239,8 +242,8 @@ def _best(
     return best
 
 
-def _told(one: Elsewhere, best: Mapping[tuple[Owner, str], float], whole: float) -> bool:
+def _told(hit: Elsewhere, best: Mapping[tuple[Owner, str], float], whole: float) -> bool:
     """Tell whether a turn is one of an effort that says as much of the query, or all of it."""
-    return one.effort is None and any(
-        best.get((one.owner, name), -1.0) >= min(one.score, whole) for name in one.efforts
+    return hit.effort is None and any(
+        best.get((hit.owner, name), -1.0) >= min(hit.score, whole) for name in hit.efforts
     )

@@ -84,10 +84,10 @@ class Scope:
 def erase(scope: Scope, tip: Tip, turn: int) -> Erased:
     """Erase a turn that `tip` sees, and what was made from it; see `Archive.erase`."""
     seen = scope.lineage(tip.branch, tip.turn)
-    found = seen.turns([turn])
-    if not found:
+    records = seen.turns([turn])
+    if not records:
         raise TurnNotFoundError(turn, tip.turn)
-    record = found[0]
+    record = records[0]
     copies = _copies(scope, record)
     opened = (event["effort"] for event in record.events if event["type"] == "opened")
     erased = Erased(turn, record.digest, tuple(copies), named=tuple(opened))
@@ -156,8 +156,8 @@ def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
 def scope_of(connection: Connection, session: Session, owner: Owner) -> Scope:
     """Return a session with all its branches."""
     query = select(branches).where(branches.c.session == session.id)
-    found = {row.branch: beginning(row) for row in connection.execute(query)}
-    return Scope(connection, session, owner, found)
+    beginnings = {row.branch: beginning(row) for row in connection.execute(query)}
+    return Scope(connection, session, owner, beginnings)
 
 
 def count_rewritten(scope: Scope) -> None:
@@ -207,12 +207,12 @@ def _come_back(scope: Scope, target: Target) -> Written:
     again itself cannot be told from one that wrote them first.
     """
     known: set[tuple[str, str]] = set()
-    found: set[tuple[str, str]] = set()
+    carried: set[tuple[str, str]] = set()
     for row in scope.rows():
         known |= written([record_of(row)])
         if row.state and target.sees(row.branch, row.turn):
-            found |= json.loads(unzipped(row.state)).get("anchor", {}).items() - known
-    return frozenset(found)
+            carried |= json.loads(unzipped(row.state)).get("anchor", {}).items() - known
+    return frozenset(carried)
 
 
 def _target(scope: Scope, record: Record, copies: Sequence[tuple[str, int]]) -> Target:
@@ -282,8 +282,8 @@ def _summaries_of(scope: Scope, lost: Mapping[str, list[tuple[str, int]]]) -> fr
         record = record_of(row)
         named = {event["effort"] for event in record.events if event.get("effort") in lost}
         seen = scope.lineage(row.branch, row.turn)
-        made = [one for one in named if any(seen.sees(*place) for place in lost[one])]
-        after, gone = without_summaries(record, made)
+        emptied = [effort for effort in named if any(seen.sees(*place) for place in lost[effort])]
+        after, gone = without_summaries(record, emptied)
         if after != record:
             _put(scope, row, record, after)
             told |= gone
@@ -293,20 +293,20 @@ def _summaries_of(scope: Scope, lost: Mapping[str, list[tuple[str, int]]]) -> fr
 def _quoting(scope: Scope, target: Target) -> tuple[tuple[str, int], ...]:
     """Return which other turns say some of the same."""
     records = (record_of(row) for row in scope.rows())
-    found = [one for one in records if quoted(one, target.sought)]
-    return tuple(sorted((one.branch, one.turn) for one in found))
+    quoting = [record for record in records if quoted(record, target.sought)]
+    return tuple(sorted((record.branch, record.turn) for record in quoting))
 
 
 def _clean_state(scope: Scope, row: Any, record: Record, target: Target) -> None:
     """Take out of the anchor in a saved state what the turn wrote, and what says the same."""
     state = json.loads(unzipped(row.state))
-    kept = state.get("anchor")
-    if not kept:
+    before = state.get("anchor")
+    if not before:
         return
     own = quotes(record.messages, target.sought)
     copy = target.is_copy(record)
-    anchor = target.anchor(kept) if copy else target.anchor_of(record, own, kept)
-    if anchor != kept:
+    anchor = target.anchor(before) if copy else target.anchor_of(record, own, before)
+    if anchor != before:
         values = {"state": zipped(packed({**state, "anchor": anchor}))}
         scope.connection.execute(update(turns).where(turns.c.id == row.id).values(values))
 
@@ -316,12 +316,12 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     connection, owner = scope.connection, scope.session.owner
     _unlist(scope, row.id, before)
     lost = after.messages != before.messages and after.status != "erased"
-    found = passages(after.messages)
+    parts = passages(after.messages)
     content = digest(after.messages) if lost else row.content
-    values = {**columns(after), "passages": index.layout(found), "content": content}
+    values = {**columns(after), "passages": index.layout(parts), "content": content}
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(*_changes_of(row.id)))
-    Postings(connection, said, owner).add(index.postings(row.id, found))
+    Postings(connection, said, owner).add(index.postings(row.id, parts))
     add_changes(connection, scope.session, row.id, after)
 
 

@@ -116,14 +116,14 @@ def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) ->
     whole = read(archive, owner)
     (target / _EFFORTS).mkdir(parents=True, exist_ok=True)
     for name, listed in _files(whole).items():
-        lines = "".join(f"{packed(one)}\n" for one in listed)
+        lines = "".join(f"{packed(line)}\n" for line in listed)
         (target / name).write_text(lines, "utf-8", newline="\n")
-    told = [entry for turn in whole.turns for entry in entries(turn.record)]
-    (target / MANIFEST).write_text(as_yaml(told), "utf-8", newline="\n")
+    changes = [entry for turn in whole.turns for entry in entries(turn.record)]
+    (target / MANIFEST).write_text(as_yaml(changes), "utf-8", newline="\n")
     _write_json(target / _ERASED, [*_erased(whole.turns)])
-    said = {name: getattr(owner, name) for name in _NAMES}
+    names = {name: getattr(owner, name) for name in _NAMES}
     reseed = None if whole.reseed is None else astuple(whole.reseed)
-    _write_json(target / SESSION, {"format": FORMAT, **said, "reseed": reseed})
+    _write_json(target / SESSION, {"format": FORMAT, **names, "reseed": reseed})
 
 
 def import_folder(
@@ -134,8 +134,8 @@ def import_folder(
     A session is there afterwards as it was, or not at all; one that is there already with the same
     records stays as it is. Raises `ArchiveError` at the end if one could not be taken over.
     """
-    found = [*_sessions(Path(folder))]
-    if not found:
+    folders = [*_sessions(Path(folder))]
+    if not folders:
         raise ArchiveError(
             f"{str(folder)!r} holds no session: name a folder with {SESSION}, or one of such"
         )
@@ -149,7 +149,7 @@ def import_folder(
         fresh = write(archive, whole)
         return Moved(whole.owner, len(whole.turns), fresh, tuple(session.findings))
 
-    return each(found, take, told)
+    return each(folders, take, told)
 
 
 def _files(whole: Whole) -> dict[str, list[Any]]:
@@ -167,29 +167,29 @@ def _files(whole: Whole) -> dict[str, list[Any]]:
         for turn in whole.turns
     ]
     files[COMPRESSED] = [
-        {"v": FORMAT, "branch": branch, "compressed": as_data(made)}
-        for branch, made in whole.compressions
+        {"v": FORMAT, "branch": branch, "compressed": as_data(compression)}
+        for branch, compression in whole.compressions
     ]
     files[EXTRACTIONS] = [*whole.extractions]
-    files[_ATTENTION] = [{"v": FORMAT, **kept} for kept in whole.attention or ()]
+    files[_ATTENTION] = [{"v": FORMAT, **memory} for memory in whole.attention or ()]
     return files
 
 
 def _logs(record: Record) -> list[str]:
     """Return the files of a turn, its own one first."""
-    return [f"{_EFFORTS}/{safe_name(one)}{_SUFFIX}" for one in record.efforts] or [RAW]
+    return [f"{_EFFORTS}/{safe_name(effort)}{_SUFFIX}" for effort in record.efforts] or [RAW]
 
 
 def _erased(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
     for turn in turns:
-        one = turn.record
-        if turn.content is not None or one.status == "erased":
-            said = {"branch": one.branch, "turn": one.turn, "digest": one.digest}
-            yield {**said, "content": turn.content or ""}
+        record = turn.record
+        if turn.content is not None or record.status == "erased":
+            place = {"branch": record.branch, "turn": record.turn, "digest": record.digest}
+            yield {**place, "content": turn.content or ""}
 
 
-def _write_json(path: Path, said: Any) -> None:
-    text = json.dumps(said, ensure_ascii=False, indent=1) + "\n"
+def _write_json(path: Path, body: Any) -> None:
+    text = json.dumps(body, ensure_ascii=False, indent=1) + "\n"
     path.write_bytes(text.encode("utf-8", "backslashreplace"))  # a lone surrogate as JSON has it
 
 
@@ -201,8 +201,8 @@ def _sessions(folder: Path) -> Iterator[Path]:
         yield folder
         return
     inside = _folders(folder)
-    for one in inside:
-        yield from [one] if _is_session(one) else _folders(one)
+    for path in inside:
+        yield from [path] if _is_session(path) else _folders(path)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -242,10 +242,12 @@ class _Folder:
         turns = self._turns()
         compressed = tuple(self._decoded(COMPRESSED, _compressed))
         logged = tuple(self._decoded(EXTRACTIONS, _pass))
-        kept = tuple(self._decoded(_ATTENTION, lambda _, said: _memory(said, owner)))
-        if reseed is not None and (reseed.branch, reseed.turn) not in [one.place for one in turns]:
+        memories = tuple(self._decoded(_ATTENTION, lambda _, line: _memory(line, owner)))
+        if reseed is not None and (reseed.branch, reseed.turn) not in [
+            turn.place for turn in turns
+        ]:
             raise _damaged(self.path / SESSION, f"{reseed} is none of its turns")
-        attention = kept if (self.path / _ATTENTION).exists() else None
+        attention = memories if (self.path / _ATTENTION).exists() else None
         return Whole(owner, turns, compressed, logged, attention, reseed)
 
     def _turns(self) -> tuple[Turn, ...]:
@@ -304,7 +306,7 @@ class _Folder:
     def _noted(self) -> list[tuple[_Place, str, str]]:
         try:
             listed = _NOTED.validate_python(self._json(_ERASED)) or ()
-            return [((one.branch, one.turn), one.digest, one.content) for one in listed]
+            return [((noted.branch, noted.turn), noted.digest, noted.content) for noted in listed]
         except DAMAGED as error:
             raise _damaged(self.path / _ERASED, error) from error
 
@@ -366,11 +368,11 @@ def _parents_first(
         yield from reversed(chain)
 
 
-def _described(path: Path, said: Any) -> tuple[Owner, Tip | None]:
+def _described(path: Path, body: Any) -> tuple[Owner, Tip | None]:
     """Return whose session it is, and from which turn its thread goes on if that is noted."""
     try:
-        version, names = said["format"], [said[name] for name in _NAMES]
-        reseed = None if said.get("reseed") is None else Tip(*said["reseed"])
+        version, names = body["format"], [body[name] for name in _NAMES]
+        reseed = None if body.get("reseed") is None else Tip(*body["reseed"])
         if version == FORMAT and all(isinstance(name, str) for name in names):
             return Owner(*names), reseed
         newer = version > FORMAT
@@ -412,8 +414,8 @@ def _line(where: str, body: Any) -> Turn | _Reference:
 
 
 def _state(_where: str, body: Any) -> tuple[_Place, Mapping[str, Any] | None]:
-    said = _State.model_validate(body)
-    return (said.branch, said.turn), said.state
+    line = _State.model_validate(body)
+    return (line.branch, line.turn), line.state
 
 
 def _compressed(_where: str, body: Any) -> tuple[str, Compression]:
@@ -428,8 +430,8 @@ def _pass(_where: str, body: Any) -> Mapping[str, Any]:
 
 
 def _memory(body: Any, owner: Owner) -> Mapping[str, Any]:
-    said = _Kept.model_validate(body)
-    if parted(said.memory)[0] != session_name(owner):
-        raise ValueError(f"{said.memory!r} is of another session")
+    line = _Kept.model_validate(body)
+    if parted(line.memory)[0] != session_name(owner):
+        raise ValueError(f"{line.memory!r} is of another session")
     flags = {name: body[name] is True for name in ("suppressed", "withdrawn", "attended")}
-    return {**said.model_dump(exclude={"v"}), **flags}
+    return {**line.model_dump(exclude={"v"}), **flags}

@@ -67,30 +67,30 @@ class Wanted:
     limit: int
 
 
-def layout(found: Sequence[Passage]) -> bytes:
+def layout(parts: Sequence[Passage]) -> bytes:
     """Return what ranking needs of passages: 16 bits of each, its length and who says it.
 
     >>> laid_out([layout([Passage(0, 0, "Which port?", user=True)])])
     array([[11,  1,  1]])
     """
-    flags = [one.user + 2 * one.asks for one in found]
-    lengths = [min(len(one.text), _LONGEST) for one in found]
-    held: NDArray[np.uint16] = np.array(lengths, "<u2") << 2 | np.array(flags, "<u2")
-    return held.tobytes()
+    flags = [part.user + 2 * part.asks for part in parts]
+    lengths = [min(len(part.text), _LONGEST) for part in parts]
+    numbers: NDArray[np.uint16] = np.array(lengths, "<u2") << 2 | np.array(flags, "<u2")
+    return numbers.tobytes()
 
 
 def laid_out(layouts: Iterable[bytes]) -> NDArray[np.int64]:
     """Return length, user and asks of each passage by row."""
-    held = np.frombuffer(b"".join(layouts), "<u2").astype(np.int64)
-    return np.stack([held >> 2, held & 1, held >> 1 & 1], axis=1)
+    numbers = np.frombuffer(b"".join(layouts), "<u2").astype(np.int64)
+    return np.stack([numbers >> 2, numbers & 1, numbers >> 1 & 1], axis=1)
 
 
-def postings(turn: int, found: Sequence[Passage]) -> Rows:
+def postings(turn: int, parts: Sequence[Passage]) -> Rows:
     """Return each passage's id with its terms and a term for its speaker."""
     first = first_passage(turn)
     rows = [
-        (first + at, [*indexed(one.searched), *map(spoken_by, indexed(one.speaker))])
-        for at, one in enumerate(found)
+        (first + at, [*indexed(part.searched), *map(spoken_by, indexed(part.speaker))])
+        for at, part in enumerate(parts)
     ]
     return [(number, terms) for number, terms in rows if terms]
 
@@ -149,7 +149,7 @@ class Postings:
         self.connection.execute(_in((self.table.name,), sql), self._listed(rows, _joined))
 
     def _listed(self, rows: Rows, written: Callable[..., Any]) -> list[dict[str, Any]]:
-        return [{"id": number, "terms": written(self.owner, found)} for number, found in rows]
+        return [{"id": number, "terms": written(self.owner, terms)} for number, terms in rows]
 
 
 def having(
@@ -161,26 +161,29 @@ def having(
     """
     sqlite = is_sqlite(connection)
     values: dict[str, Any] = {"first": within[0], "last": within[1]}
-    for at, one in enumerate(wanted):
-        terms = _of_owner(owner, one.terms) if sqlite else _numbers(owner, one.terms)
-        values |= {f"terms{at}": json.dumps(terms) if sqlite else terms, f"limit{at}": one.limit}
-    tables = tuple(one.table.name for one in wanted)
+    for at, looked_up in enumerate(wanted):
+        terms = _of_owner(owner, looked_up.terms) if sqlite else _numbers(owner, looked_up.terms)
+        values |= {
+            f"terms{at}": json.dumps(terms) if sqlite else terms,
+            f"limit{at}": looked_up.limit,
+        }
+    tables = tuple(looked_up.table.name for looked_up in wanted)
     found = connection.execute(_in(tables, _IN_FTS5 if sqlite else _IN_ARRAYS), values).all()
     rows = iter(sorted(tuple(row) for row in found))
     listed = (json.loads(ids) if sqlite else ids or [] for _, _, ids in rows)
-    return [{term: next(listed) for term in one.terms} for one in wanted]
+    return [{term: next(listed) for term in looked_up.terms} for looked_up in wanted]
 
 
-def _of_owner(owner: int, found: Iterable[str]) -> list[str]:
-    return [f"{owner}u{term}" for term in found]
+def _of_owner(owner: int, terms: Iterable[str]) -> list[str]:
+    return [f"{owner}u{term}" for term in terms]
 
 
-def _joined(owner: int, found: Iterable[str]) -> str:
-    return " ".join(_of_owner(owner, found))
+def _joined(owner: int, terms: Iterable[str]) -> str:
+    return " ".join(_of_owner(owner, terms))
 
 
-def _numbers(owner: int, found: Iterable[str]) -> list[int]:
-    return [owner << TERM_BITS | crc32(term.encode()) for term in found]
+def _numbers(owner: int, terms: Iterable[str]) -> list[int]:
+    return [owner << TERM_BITS | crc32(term.encode()) for term in terms]
 
 
 @lru_cache
@@ -212,13 +215,13 @@ class AnyOf(FunctionElement[bool]):
 
 @compiles(AnyOf)
 def _in_list(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, values = (compiler.process(one, **options) for one in element.clauses)
+    column, values = (compiler.process(part, **options) for part in element.clauses)
     return f"{column} = ANY ({values})"
 
 
 @compiles(AnyOf, "sqlite")
 def _in_json(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, values = (compiler.process(one, **options) for one in element.clauses)
+    column, values = (compiler.process(part, **options) for part in element.clauses)
     return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 (a parameter's name)
 
 

@@ -204,7 +204,7 @@ class Lineage:
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the records of these turns, ascending."""
-        found: dict[int, Record] = {}
+        records: dict[int, Record] = {}
         for segment, wanted in self._parted(numbers):
             place = self.edition, segment.branch
             held = {n: record for n in wanted if (record := self.held.get((*place, n)))}
@@ -213,13 +213,13 @@ class Lineage:
                 held[row.turn] = record_of(row, self.origin(row.branch, row.turn))
                 if len(row.messages) < LARGE:
                     self.held.put((*place, row.turn), held[row.turn])
-            found |= held
-        return tuple(found[number] for number in sorted(found))
+            records |= held
+        return tuple(records[number] for number in sorted(records))
 
     def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
         """Return the tips of these turns, as far as they are seen."""
-        found = self._numbered(_turns(turns.c.branch, turns.c.turn, turns.c.digest), [*numbers])
-        return {row.turn: tip_at(row) for row in found}
+        rows = self._numbered(_turns(turns.c.branch, turns.c.turn, turns.c.digest), [*numbers])
+        return {row.turn: tip_at(row) for row in rows}
 
     def row(self, turn: int, *wanted: Any) -> Row[Any] | None:
         """Return columns of the row of a turn, None if it is not seen."""
@@ -238,12 +238,12 @@ class Lineage:
         return self.once("ambient", last, lambda: self._ambient(last))
 
     def _ambient(self, last: int) -> tuple[int, ...]:
-        found: list[int] = []
+        numbers: list[int] = []
         for segment in self.segments:
-            if len(found) >= last:
+            if len(numbers) >= last:
                 break
-            found += self._asked(_AMBIENT, segment, most=last - len(found)).scalars()
-        return tuple(reversed(found))
+            numbers += self._asked(_AMBIENT, segment, most=last - len(numbers)).scalars()
+        return tuple(reversed(numbers))
 
     def counts(self) -> tuple[int, int]:
         """Count the ambient turns and the efforts."""
@@ -258,8 +258,8 @@ class Lineage:
 
     def changes(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
         """Return the newest change of each of these efforts, as far as there are such efforts."""
-        found = self.connection.execute(_NAMED, {"session": self.session, "names": [*ids]})
-        rows = [row for row in found if self.sees(row.branch, row.turn)]
+        answer = self.connection.execute(_NAMED, {"session": self.session, "names": [*ids]})
+        rows = [row for row in answer if self.sees(row.branch, row.turn)]
         rows.sort(key=lambda row: (row.turn, row.id))
         return {row.effort: row for row in rows}
 
@@ -268,8 +268,8 @@ class Lineage:
         asked, known = self._likely(ids), self.known.efforts
         unknown = [name for name in asked if name not in known]
         if unknown:
-            found = self.changes(unknown)
-            known.update((n, effort_of(found[n]) if n in found else None) for n in unknown)
+            rows = self.changes(unknown)
+            known.update((n, effort_of(rows[n]) if n in rows else None) for n in unknown)
         return tuple(effort for name in asked if (effort := known[name]))
 
     def effort_turns(self, effort: str) -> tuple[int, ...]:
@@ -299,21 +299,21 @@ class Lineage:
 
     def _compression(self, effort: str) -> Compression | None:
         for segment in self.segments:
-            made = self._asked(_COMPRESSION, segment, effort=effort).scalar()
-            if made is not None:
-                return from_data(json.loads(unzipped(made)))
+            data = self._asked(_COMPRESSION, segment, effort=effort).scalar()
+            if data is not None:
+                return from_data(json.loads(unzipped(data)))
         return None
 
     def _likely(self, ids: Sequence[str]) -> Sequence[str]:
         """Return those of these names that the session may have; of few names, all."""
-        there = self.once("names", "", self._names) if len(ids) > _FEW else None
-        return ids if there is None else [name for name in ids if name in there]
+        names = self.once("names", "", self._names) if len(ids) > _FEW else None
+        return ids if names is None else [name for name in ids if name in names]
 
     def _names(self) -> frozenset[str] | None:
         """Return all names of efforts, None if there are too many to be held."""
         asked = {"session": self.session, "most": _NAMED_AT_MOST + 1}
-        found = frozenset(self.connection.execute(_NAMES, asked).scalars())
-        return found if len(found) <= _NAMED_AT_MOST else None
+        names = frozenset(self.connection.execute(_NAMES, asked).scalars())
+        return names if len(names) <= _NAMED_AT_MOST else None
 
     def once(self, kind: str, of: Any, read: Callable[[], T]) -> T:
         """Return the answer to a question of a kind, read if it is not known."""
@@ -377,7 +377,10 @@ def branch_of(connection: Connection, session: int, name: str) -> Branch | None:
 
 def beginning(row: Any) -> Branch:
     """Return where the branch of a row begins."""
-    return Branch(row.first, tuple((one[0], one[1], one[2]) for one in json.loads(row.ancestors)))
+    return Branch(
+        row.first,
+        tuple((ancestor[0], ancestor[1], ancestor[2]) for ancestor in json.loads(row.ancestors)),
+    )
 
 
 def effort_of(row: Any) -> Effort:

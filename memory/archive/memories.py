@@ -100,9 +100,11 @@ class SqlAttention:
 
     def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
         """Return what is attended, and what a message could lift to the threshold."""
-        found = or_(memories.c.attended, and_(_FREE, _may_be_lifted(self.threshold, now)))
-        kept = self._kept(user_id, found)
-        return tuple(one for one in kept if one.attended or one.is_liftable(self.threshold, now))
+        reachable = or_(memories.c.attended, and_(_FREE, _may_be_lifted(self.threshold, now)))
+        kept = self._kept(user_id, reachable)
+        return tuple(
+            memory for memory in kept if memory.attended or memory.is_liftable(self.threshold, now)
+        )
 
     def changed(self, user_id: str) -> bool:  # noqa: ARG002 (the protocol's)
         """Do nothing: what is read is not remembered."""
@@ -118,7 +120,7 @@ class SqlAttention:
 
     def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:  # noqa: ARG002 (the protocol's)
         """Return the ids of the memories that are suppressed, in order."""
-        return tuple(sorted(one.memory.id for one in self._kept(user_id, memories.c.suppressed)))
+        return tuple(sorted(kept.memory.id for kept in self._kept(user_id, memories.c.suppressed)))
 
     def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
         """Take out a memory whose effort was reopened, until it is added again."""
@@ -133,15 +135,15 @@ class SqlAttention:
 
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
         """Return how a memory stands, None if it is unknown."""
-        found = self._kept(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
-        kept = next((one for one in found if one.memory.id == memory_id), None)
+        beside = self._kept(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
+        kept = next((one for one in beside if one.memory.id == memory_id), None)
         if kept is None:
             return None
-        inside = {one.id for one in self._inside(found, now)}
+        inside = {one.id for one in self._inside(beside, now)}
         return explained(kept, self.threshold, attended=memory_id in inside, now=now)
 
     def _inside(self, kept: Sequence[Kept], now: datetime) -> tuple[Ranked, ...]:
-        entered = (one for one in kept if one.attended)
+        entered = (memory for memory in kept if memory.attended)
         return ranked(entered, self.threshold, now=now)[: self.capacity]
 
     def _kept(self, user_id: str, *where: Any) -> tuple[Kept, ...]:
@@ -241,11 +243,11 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
     >>> accessed([search, {"type": "referenced", "effort": "b"}])
     ('b',)
     """
-    found = {name for event in events if event["type"] == "searched" for name in event["efforts"]}
+    names = {name for event in events if event["type"] == "searched" for name in event["efforts"]}
     used = (
         event["effort"]
         for event in events
-        if event["type"] == "expanded" or (event["type"] in _USED and event["effort"] in found)
+        if event["type"] == "expanded" or (event["type"] in _USED and event["effort"] in names)
     )
     return tuple(dict.fromkeys(used))
 
@@ -259,9 +261,9 @@ def renew(connection: Connection, user: int, owner: Owner, seen: Lineage) -> Non
     mine = (memories.c.owner == user, memories.c.session == seen.session)
     kept = [_kept(row) for row in connection.execute(select(memories).where(*mine))]
     efforts = {one.memory.id: parted(one.memory.id)[1] for one in kept}
-    found = seen.changes([*efforts.values()]) if kept else {}
+    rows = seen.changes([*efforts.values()]) if kept else {}
     for one in kept:
-        row = found.get(efforts[one.memory.id])
+        row = rows.get(efforts[one.memory.id])
         memory = None if row is None else _memory(owner, effort_of(row), row.at)
         if memory is None:
             _withdraw(connection, user, one.memory.id)
@@ -311,8 +313,8 @@ def _kept(row: Any) -> Kept:
 def _moment(at: str) -> datetime:
     """Return a stored time; now if it cannot be read."""
     try:
-        found = datetime.fromisoformat(at)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        moment = datetime.fromisoformat(at)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return datetime.now(UTC)
 
@@ -322,10 +324,10 @@ def _may_be_lifted(threshold: float, now: datetime) -> Any:
 
     Either a memory has not decayed for good, or its base and accesses are enough when it has.
     """
-    held = memories.c.base * (BOOST * memories.c.accesses + 1.0) * in_context(LEAST_DECAY, 1)
+    strength = memories.c.base * (BOOST * memories.c.accesses + 1.0) * in_context(LEAST_DECAY, 1)
     # By whole days and a bit below the threshold, however a database orders texts and rounds.
     decaying = now.astimezone(UTC) - (DECAYING + 1) * DAY
-    return or_(memories.c.created > decaying.date().isoformat(), held > threshold - 0.001)
+    return or_(memories.c.created > decaying.date().isoformat(), strength > threshold - 0.001)
 
 
 def _lock(connection: Connection, owner: int) -> None:

@@ -118,7 +118,7 @@ def _page(archive: Archive, owner: Owner, tip: Tip) -> Iterator[str]:
     yield f"{whose}. Branch {inline(tip.branch)} up to turn {tip.turn}."
     listed = every_effort(archive, owner, tip)
     if listed:
-        yield "\n".join(f"- {inline(one.id)}: {one.status}" for one in reversed(listed))
+        yield "\n".join(f"- {inline(effort.id)}: {effort.status}" for effort in reversed(listed))
     for first in range(1, tip.turn + 1, _AT_ONCE):
         numbers = range(first, min(first + _AT_ONCE, tip.turn + 1))
         for record in archive.turns(owner, tip, numbers):

@@ -47,8 +47,8 @@ def pointing(seen: Lineage, of: Session, message: str) -> Pointing:
     most, within = TELLING + 1, passages_of(seen.session)
     everywhere = Wanted(said, wanted, most), Wanted(headed, wanted, most)
     spoken, headings = having(seen.connection, of.owner, within, *everywhere)
-    told = [term for term in wanted if max(len(spoken[term]), len(headings[term])) < most]
-    rare = rarest(of.turns, told, spoken, headings)
+    telling = [term for term in wanted if max(len(spoken[term]), len(headings[term])) < most]
+    rare = rarest(of.turns, telling, spoken, headings)
     if not rare:
         return Pointing({}, {})
     by_turns = spoken_in([spoken[term] for term in rare]).turns()
@@ -63,7 +63,7 @@ def pointing(seen: Lineage, of: Session, message: str) -> Pointing:
             terms = frozenset((at_headings if row.what == "change" else at_turns)[row.id])
             for name in _names(row):
                 said_by.setdefault(name, []).append(terms)
-    unknown = [term for term in told if not spoken[term] and not headings[term]]
+    unknown = [term for term in telling if not spoken[term] and not headings[term]]
     return Pointing({**rare, **dict.fromkeys(unknown, rarity(max(of.turns, 1), 1))}, said_by)
 
 
@@ -77,7 +77,7 @@ def _strongest(rare: Rare, ids: Ids, columns: Ids) -> dict[int, list[str]]:
     weights, terms = np.array([*rare.values()]), [*rare]
     best = strongest(ids, weights[columns])[:_BEST]
     kept = np.isin(ids, best)
-    found: dict[int, list[str]] = {number: [] for number in best.tolist()}
+    terms_of: dict[int, list[str]] = {number: [] for number in best.tolist()}
     for number, column in zip(ids[kept].tolist(), columns[kept].tolist(), strict=True):
-        found[number].append(terms[column])
-    return found
+        terms_of[number].append(terms[column])
+    return terms_of

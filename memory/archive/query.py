@@ -83,12 +83,12 @@ class Spoken:
     def says(self, ids: Ids, terms: int) -> Says:
         """Return which of so many terms passages say, by row."""
         known, rows = np.unique(ids, return_inverse=True)
-        found = np.zeros((len(known), terms))
+        shares = np.zeros((len(known), terms))
         if len(known):
             at = np.minimum(np.searchsorted(known, self.passages), len(known) - 1)
             kept = known[at] == self.passages
-            found[at[kept], self.terms[kept]] = 1.0
-        return found[rows]
+            shares[at[kept], self.terms[kept]] = 1.0
+        return shares[rows]
 
     def turns(self) -> tuple[Ids, Ids]:
         """Return the turns that say terms, and the columns of these, each pair once."""
@@ -216,14 +216,14 @@ def _dated(seen: Lineage, total: int, query: str) -> list[tuple[int, int]]:
 
 
 def _headed(
-    seen: Lineage, found: Mapping[str, Sequence[int]], rare: Rare
+    seen: Lineage, postings: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[str, dict[str, int]]:
-    ids = np.array([number for numbers in found.values() for number in numbers], np.int64)
-    weights = np.repeat([*rare.values()], [len(numbers) for numbers in found.values()])
+    ids = np.array([number for numbers in postings.values() for number in numbers], np.int64)
+    weights = np.repeat([*rare.values()], [len(numbers) for numbers in postings.values()])
     best = strongest(ids, weights)[:_HEADINGS].tolist()
     rows = {row.id: row for row in _changes(seen, best)} if best else {}
     newest: dict[str, dict[str, int]] = {}
-    for term, numbers in found.items():
+    for term, numbers in postings.items():
         efforts: dict[str, int] = {}
         for row in (rows[number] for number in numbers if number in rows):
             efforts[row.effort] = max(efforts.get(row.effort, 0), row.turn)
@@ -266,9 +266,9 @@ def rarest(
     counts = {
         term: max(count, len(headings[term])) for term, count in zip(wanted, turns_of, strict=True)
     }
-    found = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
+    known = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
     whole = max(total, 1)
-    return {term: rarity(whole, min(whole, counts[term])) for term in found[:RAREST]}
+    return {term: rarity(whole, min(whole, counts[term])) for term in known[:RAREST]}
 
 
 def strongest(ids: Ids, weights: Numbers) -> Ids:

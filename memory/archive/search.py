@@ -111,18 +111,18 @@ def search(
     return _found(asking, _ranking(asking))
 
 
-def once_each(found: Iterable[Found]) -> tuple[Found, ...]:
+def once_each(hits: Iterable[Found]) -> tuple[Found, ...]:
     """Return the best of each effort, and of each ambient turn."""
     first: dict[str | int, Found] = {}
-    for one in found:
-        first.setdefault(one.turn if one.effort is None else one.effort, one)
+    for hit in hits:
+        first.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
     return tuple(first.values())
 
 
 def _ranking(asking: Query) -> _Ranking:
     headed = _headings(asking)
     rows = _rows(asking, headed)
-    names = list(dict.fromkeys([*headed, *(one.effort for one in rows if one.effort is not None)]))
+    names = list(dict.fromkeys([*headed, *(row.effort for row in rows if row.effort is not None)]))
     ids, passages = _passages(rows, names, asking)
     topics = _topics(names, passages, asking)
     rare = asking.weights
@@ -189,8 +189,8 @@ def _long(seen: Lineage, efforts: Sequence[str]) -> frozenset[str]:
     """Return which of these efforts are long."""
     if not efforts or sum(seen.seen.values()) < _LONG:
         return frozenset()
-    found = seen.connection.execute(_COUNTED, {"session": seen.session, "efforts": efforts})
-    return frozenset(name for name, count in found if count >= _LONG)
+    rows = seen.connection.execute(_COUNTED, {"session": seen.session, "efforts": efforts})
+    return frozenset(name for name, count in rows if count >= _LONG)
 
 
 def _members(seen: Lineage, efforts: Sequence[str]) -> list[_Member]:
@@ -204,11 +204,11 @@ def _parts(seen: Lineage, efforts: Sequence[str], numbers: Sequence[int]) -> lis
 
 
 def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[_Member]:
-    found = seen.connection.execute(query, {"session": seen.session, **asked}).all()
+    rows = seen.connection.execute(query, {"session": seen.session, **asked}).all()
     upto = seen.seen
     return [
         _Member(number, turn, layout or b"", None if effort == AMBIENT else effort)
-        for number, branch, turn, layout, effort in sorted(found, key=itemgetter(4, 2))
+        for number, branch, turn, layout, effort in sorted(rows, key=itemgetter(4, 2))
         if turn <= upto.get(branch, 0)
     ]
 
@@ -216,8 +216,8 @@ def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[_Memb
 def _passages(rows: Sequence[_Member], names: Sequence[str], asking: Query) -> tuple[Ids, Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked."""
     at = {name: row for row, name in enumerate(names)}
-    ids, turn, held = spread([(row.id, row.layout) for row in rows])
-    length, user, asks = held.T
+    ids, turn, layouts = spread([(row.id, row.layout) for row in rows])
+    length, user, asks = layouts.T
     topics = np.array([at.get(row.effort or "", -1) for row in rows], np.intp)
     return ids, Passages(
         topics[turn],
@@ -243,13 +243,13 @@ def _topics(names: Sequence[str], passages: Passages, asking: Query) -> Topics:
 
 
 def _joined(
-    asking: Query, near: Nearness, ids: Ids, found: tuple[Passages, Topics, Scores]
+    asking: Query, near: Nearness, ids: Ids, ranking: tuple[Passages, Topics, Scores]
 ) -> tuple[Scores, Flags]:
     """Return the scores by words and by meaning as one, and which passages reach the floor.
 
     What shares no word with the query, and whose cosine is below the floor, has no score.
     """
-    passages, topics, words = found
+    passages, topics, words = ranking
     floor = near.meaning.floor
     known = cosines_of(asking.seen, near.meaning, near.passages, ids)
     heads = np.array([near.efforts.get(name, 0.0) for name in topics.names])
@@ -275,22 +275,22 @@ def _found(asking: Query, ranking: _Ranking) -> tuple[Found, ...]:
     ambient = _said_by(asking, passages, order)
     terms = asking.saying(topics.says)
     left = {row: topics.names[row] for row in _best(scores.topics)}
-    found: list[Found] = []
+    hits: list[Found] = []
     for row in order.tolist():
         topic, turn, at = int(passages.topics[row]), int(passages.turns[row]), scores.passages[row]
         place = int(ranking.ids[row]) & ((1 << PASSAGE_BITS) - 1)
         told = place, bool(passages.user[row]), not (ranking.near[row] or passages.says[row].any())
         if topic >= 0:
             at = scores.topics[topic] if left.pop(topic, None) else at
-            found.append(Found(topics.names[topic], turn, float(at), terms[topic], *told))
+            hits.append(Found(topics.names[topic], turn, float(at), terms[topic], *told))
         elif ambient[turn] or ranking.near[row]:
-            found.append(Found(None, turn, float(at), ambient[turn], *told))
-    found += [
+            hits.append(Found(None, turn, float(at), ambient[turn], *told))
+    hits += [
         Found(name, turn, float(scores.topics[row]), terms[row])
         for row, name in left.items()
         if (turn := _heading_turn(asking, name))
     ]
-    return tuple(sorted(found, key=lambda one: (-one.score, -one.turn, one.effort or "")))
+    return tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.turn, hit.effort or "")))
 
 
 def _best(scores: Numbers) -> list[int]:

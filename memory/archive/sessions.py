@@ -231,32 +231,32 @@ class Sessions:
 
     def _lately(self, owner: Owner) -> Session | None:
         """Return a session as it was read not long before this moment, None if it was not."""
-        at, found = self._read.get((self._database.opened, owner)) or (0.0, None)
-        return found if self._here.depth and at > self._here.since else None
+        at, session = self._read.get((self._database.opened, owner)) or (0.0, None)
+        return session if self._here.depth and at > self._here.since else None
 
     def _found(self, moment: Moment, owner: Owner) -> Session | None:
         at = monotonic()  # before it is read: what is written meanwhile is newer
         try:
-            found = self.session(moment.connection(), owner)
+            session = self.session(moment.connection(), owner)
         except SessionNotFoundError:
             return None
-        return self._read.put((self._database.opened, owner), (at, found))[1]
+        return self._read.put((self._database.opened, owner), (at, session))[1]
 
     def _seen(self, moment: Moment, session: Session, owner: Owner, tip: Tip) -> Lineage:
         """Return what a tip of a session sees."""
-        found = moment.seen.get((owner, tip))
-        if found is None:
+        seen = moment.seen.get((owner, tip))
+        if seen is None:
             branch = self._branch(moment, session, tip.branch)
             kept = {"known": self.known(session, tip), "held": self._held, "vectors": self._vectors}
             edition = self._edition(session)
-            found = lineage(moment.connection, session.id, tip, branch, **kept, edition=edition)
-            moment.seen[owner, tip] = found
-        return found
+            seen = lineage(moment.connection, session.id, tip, branch, **kept, edition=edition)
+            moment.seen[owner, tip] = seen
+        return seen
 
     def _branch(self, moment: Moment, session: Session, name: str) -> Branch | None:
         key = (self._database.opened, session.id, name)
-        found = self._branches.get(key) or branch_of(moment.connection(), session.id, name)
-        return found and self._branches.put(key, found)
+        branch = self._branches.get(key) or branch_of(moment.connection(), session.id, name)
+        return branch and self._branches.put(key, branch)
 
     def _edition(self, session: Session) -> tuple[int, int, int]:
         """Return a value that changes when a record of the session is rewritten."""

@@ -98,8 +98,8 @@ class SqlArchive:
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         """Store a group after `tip`, once, and return its record; see `Archive.commit`."""
-        one = None if embedder is None else self._embed(owner, embedder, group)
-        if one is None:
+        embedded = None if embedder is None else self._embed(owner, embedder, group)
+        if embedded is None:
             self._embedded = {known for known in self._embedded if known[0] != owner}
         self._sessions.leave()
         with self.database.writing() as connection:
@@ -107,15 +107,15 @@ class SqlArchive:
             session, record, number = commit.commit(connection, owner, tip, group, known)
             if number is None:
                 record = commit.as_stored(connection, session, record)
-            elif one is not None:
-                vectors.put(connection, session.id, number, one)
+            elif embedded is not None:
+                vectors.put(connection, session.id, number, embedded)
         if number is not None:
             self._sessions.committed(owner, session, tip, record)
         return record
 
     def holds(self, owner: Owner, tip: Tip) -> bool:
         """Tell whether the archive holds the very turn that a tip names."""
-        return any(one.tip == tip for one in self.turns(owner, tip, [tip.turn]))
+        return any(record.tip == tip for record in self.turns(owner, tip, [tip.turn]))
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these turn numbers, ascending; missing ones left out."""
@@ -220,8 +220,8 @@ class SqlArchive:
 
     def session_named(self, user: str, name: str) -> Owner | None:
         """Return the user's session that other sessions know by this name."""
-        found = self._sessions.rows(user, sessions.c.name == name)
-        return next((Owner(user, row.thread, row.namespace) for row in found), None)
+        rows = self._sessions.rows(user, sessions.c.name == name)
+        return next((Owner(user, row.thread, row.namespace) for row in rows), None)
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors, newest first; see `Archive.embed`."""
@@ -234,9 +234,9 @@ class SqlArchive:
             wanted = vectors.missing(connection, session.id, model, limit)
             query = select(turns).where(among(turns.c.id, wanted))
             rows = {row.id: record_of(row) for row in connection.execute(query)} if wanted else {}
-        made = dict(zip(rows, vectors.embedded(embedder, [*rows.values()]), strict=True))
+        embedded = dict(zip(rows, vectors.embedded(embedder, [*rows.values()]), strict=True))
         with self.database.writing() as connection:
-            kept = vectors.keep(connection, session.id, rows, made)
+            kept = vectors.keep(connection, session.id, rows, embedded)
         if len(wanted) < limit:
             self._embedded.add((owner, model))
         return kept
@@ -303,8 +303,8 @@ class SqlArchive:
             if scope.connection.execute(row.on_conflict_do_nothing()).rowcount:
                 erasures.count_rewritten(scope)
             where = (compressions.c[name] == value for name, value in key.items())
-            kept = select(compressions.c.made).where(*where)
-            stored = scope.connection.execute(kept).scalar_one()
+            standing = select(compressions.c.made).where(*where)
+            stored = scope.connection.execute(standing).scalar_one()
             return from_data(json.loads(unzipped(stored)))
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
@@ -315,8 +315,8 @@ class SqlArchive:
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
         """Append to the log of extractions; see `Archive.log_extraction`."""
         with self._sessions.writing(owner) as scope:
-            told = {name: getattr(entry, name) for name in entry.__slots__}
-            row = {"session": scope.session.id, "entry": zipped(packed(plain({"v": 1, **told})))}
+            fields = {name: getattr(entry, name) for name in entry.__slots__}
+            row = {"session": scope.session.id, "entry": zipped(packed(plain({"v": 1, **fields})))}
             scope.connection.execute(insert(extractions).values(row))
 
     def newest(self, owner: Owner) -> Tip | None:
@@ -344,8 +344,8 @@ class SqlArchive:
 
     def sessions(self, user: str) -> tuple[Owner, ...]:
         """Return the sessions of a user, in the order of their names."""
-        found = (Owner(user, row.thread, row.namespace) for row in self._sessions.rows(user))
-        return tuple(sorted(found, key=lambda owner: (owner.thread, owner.namespace)))
+        owners = (Owner(user, row.thread, row.namespace) for row in self._sessions.rows(user))
+        return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
 
     def users(self) -> tuple[str, ...]:
         """Return the users that have sessions, in order."""
@@ -364,7 +364,7 @@ class SqlArchive:
 
     def verify_file(self) -> tuple[Finding, ...]:
         """Check the file of the whole archive, which takes as long as it is large (SQLite)."""
-        return tuple(Finding(self.database.name, one) for one in self.database.damage())
+        return tuple(Finding(self.database.name, what) for what in self.database.damage())
 
     def _deleted(self, gone: tuple[Owner, ...]) -> Deleted:
         """Forget sessions that were deleted, and leave nothing of them in the files."""

@@ -103,17 +103,17 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
             query = select(table).where(table.c.session == scope.session.id).order_by(order)
             return connection.execute(query)
 
-        made = [
+        compressed = [
             (row.branch, from_data(json.loads(unzipped(row.made))))
             for row in of(compressions, compressions.c.turn)
         ]
         logged = [json.loads(unzipped(row.entry)) for row in of(extractions, extractions.c.id)]
-        kept = [_memory(row) for row in of(memory_rows, memory_rows.c.memory)]
+        remembered = [_memory(row) for row in of(memory_rows, memory_rows.c.memory)]
         listed = tuple(_turns(scope))
         noted = select(sessions.c.reseed).where(sessions.c.id == session.id)
         reseed = connection.execute(noted).scalar()
     tip = Tip(*json.loads(reseed)) if reseed else None
-    return Whole(owner, listed, tuple(made), tuple(logged), tuple(kept), tip)
+    return Whole(owner, listed, tuple(compressed), tuple(logged), tuple(remembered), tip)
 
 
 def write(archive: SqlArchive, whole: Whole) -> bool:
@@ -165,11 +165,14 @@ def _copy_apart(source: SqlArchive, target: SqlArchive, user: str) -> None:
     with source.database.reading() as connection:
         query = select(memory_rows).join(users, users.c.id == memory_rows.c.owner)
         apart = query.where(users.c.name == user, memory_rows.c.session.is_(None))
-        kept = [_memory(row) for row in connection.execute(apart)]
-    if kept:
+        remembered = [_memory(row) for row in connection.execute(apart)]
+    if remembered:
         with target.database.writing() as connection:
             owner = added(connection, users, {"name": user})
-            rows = [{**one, "owner": owner, "keywords": packed(one["keywords"])} for one in kept]
+            rows = [
+                {**memory, "owner": owner, "keywords": packed(memory["keywords"])}
+                for memory in remembered
+            ]
             adding = upsert(connection, memory_rows).values(rows)
             connection.execute(adding.on_conflict_do_nothing())
 
@@ -179,9 +182,9 @@ def each(
 ) -> tuple[Moved, ...]:
     """Take over sessions; one that cannot be taken stops no other, but is an error at the end."""
     moved, failed = list[Moved](), list[ArchiveError]()
-    for one in listed:
+    for item in listed:
         try:
-            moved.append(take(one))
+            moved.append(take(item))
         except (ArchiveLockedError, ArchiveUnavailableError):
             raise
         except ArchiveError as error:
@@ -229,17 +232,22 @@ def _write_turns(connection: Connection, session: Session, whole: Whole) -> None
 
 
 def _write_rest(connection: Connection, session: Session, whole: Whole) -> None:
-    for branch, made in whole.compressions:
-        key = {"session": session.id, "effort": made.effort, "branch": branch, "turn": made.turn}
+    for branch, compression in whole.compressions:
+        key = {
+            "session": session.id,
+            "effort": compression.effort,
+            "branch": branch,
+            "turn": compression.turn,
+        }
         row = upsert(connection, compressions).values(
-            **key, made=zipped(packed(plain(as_data(made))))
+            **key, made=zipped(packed(plain(as_data(compression))))
         )
         connection.execute(row.on_conflict_do_nothing())
     for entry in whole.extractions:
         row = {"session": session.id, "entry": zipped(packed(plain(entry)))}
         connection.execute(insert(extractions).values(row))
-    for kept in whole.attention or ():
-        row = {**kept, "session": session.id, "keywords": packed(kept["keywords"])}
+    for memory in whole.attention or ():
+        row = {**memory, "session": session.id, "keywords": packed(memory["keywords"])}
         adding = upsert(connection, memory_rows).values(**row, owner=session.owner)
         connection.execute(
             adding.on_conflict_do_update(index_elements=["owner", "memory"], set_=row)
@@ -271,11 +279,11 @@ def _differing(scope: Scope, whole: Whole) -> str:
 
 def _compared(turn: Turn) -> tuple[Any, ...]:
     """Return what is the same of two records that are the same; messages have their digest."""
-    one = turn.record
-    said = packed([one.efforts, one.events, turn.state])
-    return one.digest, one.parent, one.status, one.at, turn.content, said
+    record = turn.record
+    said = packed([record.efforts, record.events, turn.state])
+    return record.digest, record.parent, record.status, record.at, turn.content, said
 
 
 def _memory(row: Any) -> dict[str, Any]:
-    said = {name: getattr(row, name) for name in _OF_MEMORIES}
-    return {**said, "keywords": json.loads(row.keywords)}
+    memory = {name: getattr(row, name) for name in _OF_MEMORIES}
+    return {**memory, "keywords": json.loads(row.keywords)}

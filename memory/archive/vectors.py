@@ -92,14 +92,14 @@ def embedded(embedder: Embedder, groups: Sequence[Group | Record]) -> list[Embed
     ]
 
 
-def put(connection: Connection, session: int, turn: int, one: Embedded) -> None:
+def put(connection: Connection, session: int, turn: int, computed: Embedded) -> None:
     """Keep the vectors of a turn, given its number."""
     first = first_passage(turn)
-    headings = [(first + place, row) for place, row in one.headings.items()]
-    said = [(first + at, row) for at, row in enumerate(one.said)]
+    headings = [(first + place, row) for place, row in computed.headings.items()]
+    said = [(first + at, row) for at, row in enumerate(computed.said)]
     for table, rows in ((vectors, said), (heading_vectors, headings)):
         listed = [
-            {"id": key, "session": session, "model": one.model, "vector": row.tobytes()}
+            {"id": key, "session": session, "model": computed.model, "vector": row.tobytes()}
             for key, row in rows
         ]
         if listed:
@@ -169,8 +169,8 @@ def _computed(
     away = func.coalesce(func.nullif(far, literal_column("'NaN'::float8")), 1.0)
     query = select(table.c.id, away).where(where, table.c.model == meaning.model)
     rows = sorted(seen.connection.execute(query.order_by(away, table.c.id).limit(most)).all())
-    kept = [(number, 1.0 - float(far)) for number, far in rows]
-    ids, values = zip(*kept, strict=True) if kept else ((), ())
+    nearest = [(number, 1.0 - float(far)) for number, far in rows]
+    ids, values = zip(*nearest, strict=True) if nearest else ((), ())
     return Cosines(np.array(ids, np.int64), alike(np.array(values, np.float32)))
 
 
@@ -180,14 +180,14 @@ def _matrix(seen: Lineage, table: Table, meaning: Meaning) -> Matrix:
     Ids ascend as they are committed; what older turns get later makes another edition.
     """
     key = (seen.edition, table.name, meaning.model)
-    held = seen.vectors.get(key) or Matrix()
-    asked = {"session": seen.session, "model": meaning.model, "last": held.last}
+    matrix = seen.vectors.get(key) or Matrix()
+    asked = {"session": seen.session, "model": meaning.model, "last": matrix.last}
     rows = seen.connection.execute(_AFTER[table.name], asked).all()
     if not rows:
-        return held
+        return matrix
     ids, read = zip(*rows, strict=True)
     new = np.frombuffer(b"".join(read), np.float32).reshape(len(ids), len(meaning.vector))
-    return seen.vectors.put(key, held.followed(ids, new))
+    return seen.vectors.put(key, matrix.followed(ids, new))
 
 
 def prepare(database: Database) -> None:

@@ -22,7 +22,7 @@ _Listed: TypeAlias = Mapping[_Place, Any]
 
 def verify(scope: Scope) -> tuple[Finding, ...]:
     """Return what is wrong with a session: the records in the order of their commit come first."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     kept: list[Record] = []
     left: dict[_Place, list[Any]] = {}
     places: list[_Place] = []
@@ -34,13 +34,17 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
             left[places[-1]] = _left(record)
             state_of(row)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            found.append(Finding(_where(row), f"damaged: it is no record ({error})"))
+            findings.append(Finding(_where(row), f"damaged: it is no record ({error})"))
             continue
         if not sound:
-            found.append(Finding(_where(row), "the digest does not match the messages"))
+            findings.append(Finding(_where(row), "the digest does not match the messages"))
         kept.append(replace(record, messages=()))
-    found += [*_parents(scope, kept), *_counts(scope, places), *_listed(scope, places, kept, left)]
-    return (*found, *_leaves(scope, kept), *_erased(kept))
+    findings += [
+        *_parents(scope, kept),
+        *_counts(scope, places),
+        *_listed(scope, places, kept, left),
+    ]
+    return (*findings, *_leaves(scope, kept), *_erased(kept))
 
 
 def _sound(record: Record, content: str | None) -> bool:
@@ -52,7 +56,9 @@ def _sound(record: Record, content: str | None) -> bool:
 def _left(record: Record) -> list[Any]:
     """Return what the manifest has of a record."""
     listed = ((event, changed(event, record.turn)) for event in record.events)
-    return [(one.id, one.status, record.at, packed(event)) for event, one in listed if one]
+    return [
+        (effort.id, effort.status, record.at, packed(event)) for event, effort in listed if effort
+    ]
 
 
 def _counts(scope: Scope, places: list[_Place]) -> Iterator[Finding]:
@@ -60,20 +66,22 @@ def _counts(scope: Scope, places: list[_Place]) -> Iterator[Finding]:
     connection, session = scope.connection, scope.session.id
     query = select(sessions.c.turns, sessions.c.branch).where(sessions.c.id == session)
     count, newest = connection.execute(query).one()
-    there = (len(places), places[-1][0] if places else "")
-    if (count, newest) != there:
+    counted = (len(places), places[-1][0] if places else "")
+    if (count, newest) != counted:
         noted = f"{count} turns are noted, the last of branch {newest!r}"
-        yield Finding("all branches", f"{noted}: there are {there[0]}, and it is of {there[1]!r}")
+        yield Finding(
+            "all branches", f"{noted}: there are {counted[0]}, and it is of {counted[1]!r}"
+        )
     numbers: dict[str, list[int]] = {}
     for branch, turn in places:
         numbers.setdefault(branch, []).append(turn)
-    ends = select(branches.c.branch, branches.c.first, branches.c.last)
-    rows = connection.execute(ends.where(branches.c.session == session))
-    told = {row.branch: (row.first, row.last) for row in rows}
-    for branch in sorted(told.keys() | numbers):
+    query = select(branches.c.branch, branches.c.first, branches.c.last)
+    rows = connection.execute(query.where(branches.c.session == session))
+    ends = {row.branch: (row.first, row.last) for row in rows}
+    for branch in sorted(ends.keys() | numbers):
         turns = numbers.get(branch, [0])
-        if told.get(branch) != (min(turns), max(turns)):
-            what = f"branch {branch!r} has turns {min(turns)}-{max(turns)}, not {told.get(branch)}"
+        if ends.get(branch) != (min(turns), max(turns)):
+            what = f"branch {branch!r} has turns {min(turns)}-{max(turns)}, not {ends.get(branch)}"
             yield Finding(f"{branch}:{max(turns)}", what)
 
 

@@ -279,9 +279,9 @@ def ranked(
     """
     said = frozenset(terms(message))
     held = ((kept.memory, _beside(kept, said, now)) for kept in memories if kept.may_enter)
-    inside = [(memory, found) for memory, found in held if found.effective >= threshold]
-    inside.sort(key=lambda one: (-one[1].effective, -one[0].created.timestamp(), one[0].id))
-    return tuple(found for _, found in inside)
+    inside = [(memory, strength) for memory, strength in held if strength.effective >= threshold]
+    inside.sort(key=lambda entry: (-entry[1].effective, -entry[0].created.timestamp(), entry[0].id))
+    return tuple(strength for _, strength in inside)
 
 
 def _beside(kept: Kept, said: Collection[str], now: datetime) -> Ranked:

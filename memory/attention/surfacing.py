@@ -32,8 +32,8 @@ class Attended:
         Raises `AttentionError`.
         """
         self.attention.prune(self._user, now=self.now)
-        found = self._visible(self._beside(said))
-        chosen = tuple(one.id for one in islice(found, self.settings.attention_limit))
+        visible = self._visible(self._beside(said))
+        chosen = tuple(effort.id for effort in islice(visible, self.settings.attention_limit))
         if not chosen:
             return space
         event = {"type": "surfaced", "efforts": [*chosen]}
@@ -45,8 +45,8 @@ class Attended:
 
         Raises `AttentionError`.
         """
-        beside = self._visible(one for one in self._beside(said) if one.relevance)
-        found = (one.id for one in beside if self._is_about(one, said))
+        beside = self._visible(effort for effort in self._beside(said) if effort.relevance)
+        found = (effort.id for effort in beside if self._is_about(effort, said))
         return tuple(islice(found, self.settings.recall_hints))
 
     def _is_about(self, effort: Effort, said: str) -> bool:
@@ -60,10 +60,10 @@ class Attended:
     def _beside(self, said: str) -> tuple[Ranked, ...]:
         return self.attention.refresh_for_context(self._user, said, CAPACITY, now=self.now)
 
-    def _visible(self, found: Iterable[Ranked]) -> Iterator[Effort]:
+    def _visible(self, ranked: Iterable[Ranked]) -> Iterator[Effort]:
         """Yield what other sessions concluded on their newest branch, and what is there still."""
         own = session_name(self.view.owner)
-        for one in found:
-            effort = None if parted(one.id)[0] == own else self.view.effort(one.id, ())
+        for memory in ranked:
+            effort = None if parted(memory.id)[0] == own else self.view.effort(memory.id, ())
             if effort is not None and effort.status == "concluded":
                 yield effort
