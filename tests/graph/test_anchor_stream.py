@@ -27,7 +27,6 @@ pytestmark = pytest.mark.usefixtures("entry")
 BLOCK = f"{START}\nGoal: 修复\n{END}"
 SAID = f"Yes.\n\n---\n```\n{START}\n```\n{BLOCK}\n\nBye."
 SHOWN = f"Yes.\n\n---\n```\n{START}\n```\n\nBye."
-TWICE = f"Yes.\n{START}\nGoal: old\n{BLOCK}\n{END}\n\nBye."
 USAGE: Any = {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}
 Agent = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -132,16 +131,6 @@ def test_every_division(tmp_path: Path) -> None:
         found = here.streamed(pieces(SAID[:at], SAID[at:]))
 
         assert (at, said(found), here.values["messages"][-1].text) == (at, SHOWN, SHOWN)
-
-
-def test_every_division_of_a_block_begun_and_ended_twice(tmp_path: Path) -> None:
-    """Of the markers and fields that stand twice none is seen."""
-    here, shown = dividing(tmp_path), "Yes.\n\nBye."
-
-    for at in range(len(TWICE) + 1):
-        found = here.streamed(pieces(TWICE[:at], TWICE[at:]))
-
-        assert (at, said(found), here.values["messages"][-1].text) == (at, shown, shown)
         assert here.values["memory"]["anchor"] == {"Goal": "修复"}
 
 
@@ -192,6 +181,7 @@ def test_content_blocks(tmp_path: Path) -> None:
         found = here.streamed(pieces(texts[0], thought, texts[1], "", chunk_position="last"))
 
         assert (at, said(found), here.values["messages"][-1].text) == (at, SHOWN, SHOWN)
+        assert here.values["memory"]["anchor"] == {"Goal": "修复"}
         assert [chunk.content for chunk, _ in found if chunk.content == thought] == [thought]
 
 

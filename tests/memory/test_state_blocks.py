@@ -41,16 +41,10 @@ TABLE = [
     ("blank", f"A\n{START}\n \n{END}", "A", [" \n"]),
     ("unclosed", f"A\n\n{START}\nGoal: x\n", f"A\n\n{START}\nGoal: x\n", []),
     ("begun twice", f"{START}\na\n{BLOCK}\nB", f"{START}\na\nB", ["Goal: x\n"]),
-    ("marked twice", f"A\n\n{START}\n{BLOCK}\nB", "A\n\nB", ["Goal: x\n"]),
-    ("begun again", f"A\n{START}\nGoal: y\n\n{BLOCK}", "A", ["Goal: x\n"]),
-    ("a list begun again", f"{START}\n**Context:** a\n- b\n  c\n{BLOCK}", "", ["Goal: x\n"]),
-    ("thrice", f"{START}\nGoal: z\n{START}\nResolved: y\n{BLOCK}", "", ["Goal: x\n"]),
-    ("ended twice", f"A\n{START}\n{BLOCK}\n\n{END}\nB", "A\n\nB", ["Goal: x\n"]),
-    ("ended twice too often", f"{START}\n{BLOCK}\n{END}\n{END}", END, ["Goal: x\n"]),
-    ("ended again later", f"{START}\n{BLOCK}\nB\n{END}", f"B\n{END}", ["Goal: x\n"]),
+    ("marked twice", f"A\n\n{START}\n{BLOCK}\nB", f"A\n\n{START}\nB", ["Goal: x\n"]),
+    ("begun again", f"A\n{START}\nGoal: y\n\n{BLOCK}", f"A\n{START}\nGoal: y", ["Goal: x\n"]),
+    ("ended twice", f"A\n{BLOCK}\n\n{END}\nB", f"A\n\n{END}\nB", ["Goal: x\n"]),
     ("an end after a plain one", f"{BLOCK}\n{END}", END, ["Goal: x\n"]),
-    ("words before it", f"{START}\nGoal: y\nSo\n{BLOCK}", f"{START}\nGoal: y\nSo", ["Goal: x\n"]),
-    ("a list alone", f"{START}\n- y\n{BLOCK}", f"{START}\n- y", ["Goal: x\n"]),
     ("twice unclosed", f"{START}\nGoal: y\n{START}\nb", f"{START}\nGoal: y\n{START}\nb", []),
     ("code before it", f"{START}\n```\n```\n{BLOCK}", f"{START}\n```\n```", ["Goal: x\n"]),
     ("only an end", f"A\n{END}\n", f"A\n{END}\n", []),
@@ -114,11 +108,11 @@ def test_any_division_gives_the_same(text: str, places: list[int]) -> None:
 
 @given(TEXTS)
 def test_nothing_is_lost(text: str) -> None:
-    """All lines are shown or stand in a block, but for markers and fields of one begun twice."""
+    """All lines are shown or stand in a block, but for the markers of one."""
     kept = "\n".join([cut_content(text), *blocks(text)])
 
     lost = lines(text) - lines(kept)
-    assert lost.keys() <= {START, END, "Goal: x"}
+    assert lost.keys() <= {START, END}
     assert not lines(kept) - lines(text)
 
 
