@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from ..prompts.loader import render
 from .anchor import Written, shown
 from .efforts import Effort
-from .messages import Message, calls, saying
+from .messages import Message, calls, compact, saying
 from .record import Event, Owner, Record
-from .transcript import OWN_TOOLS, compact
+from .transcript import OWN_TOOLS
 
 TurnPlace: TypeAlias = tuple[str, int]
 """A branch and the number of a turn on it."""

@@ -111,6 +111,17 @@ def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
     return (*(data.get("tool_calls") or ()), *(data.get("invalid_tool_calls") or ()))
 
 
+def arguments(call: Mapping[str, Any]) -> str:
+    """Return the arguments of a call as they are sent; invalid ones are text."""
+    args = call.get("args")
+    return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)
+
+
+def compact(value: Any) -> str:
+    """Return compact JSON, as tools answer in it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
 def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
     """Return the calls that have no result among the messages after them.
 

@@ -11,7 +11,6 @@ nothing here uses the network or a cache on disk.
 
 import base64
 import hashlib
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,28 +22,28 @@ from typing import Any, TypeAlias
 from tiktoken import Encoding
 
 from .lately import Lately
-from .messages import CALL_BLOCKS, Message, calls
+from .messages import CALL_BLOCKS, Message, arguments, calls, compact
 
-FUNCTION = 7
+_FUNCTION = 7
 """Tokens around the name and description of a function."""
 
-PROPERTIES = 3
+_PROPERTIES = 3
 """Tokens around all the parameters of an object that has any."""
 
-PROPERTY = 3
+_PROPERTY = 3
 """Tokens around one parameter."""
 
-CHOICE = 3
+_CHOICE = 3
 """Tokens between two values of an enumeration."""
 
-NESTED = 1
+_NESTED = 1
 """Tokens around an alternative or the items of an array: a bar, or brackets."""
 
 Piece: TypeAlias = tuple[int, str]
 """The tokens around a text, and the text."""
 
 _INSIDE = ("items", "anyOf", "oneOf", "allOf")
-_SHOWN = frozenset({"type", "description", "enum", "properties", "required", *_INSIDE})
+_READ = frozenset({"type", "description", "enum", "properties", "required", *_INSIDE})
 
 
 def pieces(schema: Mapping[str, Any]) -> Iterator[Piece]:
@@ -56,7 +55,7 @@ def pieces(schema: Mapping[str, Any]) -> Iterator[Piece]:
     [(7, 'order:Order it'), (6, 'size:string:One of two'), (0, 'S'), (3, 'XL')]
     """
     function = schema.get("function", schema)
-    yield FUNCTION, f"{function.get('name') or ''}:{_description(function)}"
+    yield _FUNCTION, f"{function.get('name') or ''}:{_description(function)}"
     yield from _inside(function.get("parameters"))
 
 
@@ -64,36 +63,26 @@ def _inside(schema: Any) -> Iterator[Piece]:
     """Yield what stands in a schema beside its own type and description."""
     if not isinstance(schema, Mapping):
         return
-    around = PROPERTIES
-    for name, value in _properties(schema):
-        yield around + PROPERTY, f"{name}:{_said(value)}"
+    around, properties = _PROPERTIES, schema.get("properties")
+    for name, value in properties.items() if isinstance(properties, Mapping) else ():
+        yield around + _PROPERTY, f"{name}:{_shown(value)}"
         yield from _inside(value)
         around = 0
-    for value in _parts(schema):
-        yield NESTED, _said(value)
-        yield from _inside(value)
-    for at, value in enumerate(schema.get("enum") or ()):
-        yield CHOICE if at else 0, str(value)
-    rest = {key: value for key, value in schema.items() if key not in _SHOWN}
+    for key in _INSIDE:
+        value = schema.get(key, ())
+        for part in value if isinstance(value, list | tuple) else [value]:
+            yield _NESTED, _shown(part)
+            yield from _inside(part)
+    for number, value in enumerate(schema.get("enum") or ()):
+        yield _CHOICE if number else 0, str(value)
+    rest = {key: value for key, value in schema.items() if key not in _READ}
     if isinstance(rest.get("additionalProperties"), bool):
         del rest["additionalProperties"]
     if rest:
-        yield 0, _compact(rest)
+        yield 0, compact(rest)
 
 
-def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping):
-        yield from properties.items()
-
-
-def _parts(schema: Mapping[str, Any]) -> Iterator[Any]:
-    for key in _INSIDE:
-        value = schema.get(key, ())
-        yield from value if isinstance(value, list | tuple) else [value]
-
-
-def _said(schema: Any) -> str:
+def _shown(schema: Any) -> str:
     """Return the type and description of a schema; of `true` and `false`, the word."""
     if not isinstance(schema, Mapping):
         return str(schema)
@@ -111,19 +100,19 @@ TokenCounter: TypeAlias = Callable[[str], int]
 MESSAGE_OVERHEAD = 4
 """Tokens around each message: three and the role, which is one token (source: `count_message`)."""
 
-NAME_OVERHEAD = 1
+_NAME_OVERHEAD = 1
 """Tokens around the name of a message."""
 
-RESULT_OVERHEAD = 3
+_RESULT_OVERHEAD = 3
 """Tokens of the id that joins a tool's result to its call."""
 
 REPLY_OVERHEAD = 3
 """Tokens that begin the reply, once in each request."""
 
-TOOLS_OVERHEAD = 12
+_TOOLS_OVERHEAD = 12
 """Tokens around all the tools of a request that has any (source: `schema_pieces`)."""
 
-IMAGE_TOKENS = 1_445
+_IMAGE_TOKENS = 1_445
 """Tokens of one image at most, at OpenAI's high detail: 85 + 170 for each tile of 512 x 512.
 
 An image is scaled to fit into 2048 x 2048 and then to a shorter side of 768, so it has at most
@@ -133,7 +122,7 @@ Anthropic names about 1,600 tokens at most for Claude 3 and 4, and some of OpenA
 multiply. What a provider reports above the count becomes the thread's safety factor.
 """
 
-LOW_DETAIL_TOKENS = 85
+_LOW_DETAIL_TOKENS = 85
 """Tokens of one image that is sent with `detail` "low", whatever its size (source as above)."""
 
 _VOCABULARY = "o200k_base.tiktoken"
@@ -213,8 +202,8 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
 
     Source: OpenAI cookbook, "How to count tokens with tiktoken", section 6; for calls and results,
     which it leaves out, `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and
-    its arguments, as that package writes them. Images count `IMAGE_TOKENS` or, at low detail,
-    `LOW_DETAIL_TOKENS`; blocks of other kinds (sound, files, reasoning) as JSON, which is a bound.
+    its arguments, as that package writes them. Images count `_IMAGE_TOKENS` or, at low detail,
+    `_LOW_DETAIL_TOKENS`; blocks of other kinds (sound, files, reasoning) as JSON, which is a bound.
     Ids of calls and names of tool results are not shown to a model.
 
     >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
@@ -224,11 +213,11 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     content = data.get("content") or ()
     blocks = [content] if isinstance(content, str) else content
     inside = sum(_count_block(block, count, called=bool(called)) for block in blocks)
-    inside += sum(count(text) for call in called for text in _written(call))
+    inside += sum(count(str(call.get("name") or "")) + count(arguments(call)) for call in called)
     if message["type"] == "tool":
-        inside += RESULT_OVERHEAD
+        inside += _RESULT_OVERHEAD
     elif data.get("name"):
-        inside += NAME_OVERHEAD + count(str(data["name"]))
+        inside += _NAME_OVERHEAD + count(str(data["name"]))
     return MESSAGE_OVERHEAD + inside
 
 
@@ -249,7 +238,7 @@ def count_tools(schemas: Sequence[Mapping[str, Any]], count: TokenCounter = coun
     """
     shown = (piece for schema in schemas for piece in pieces(schema))
     inside = sum(around + count(text) for around, text in shown)
-    return TOOLS_OVERHEAD + inside if schemas else 0
+    return _TOOLS_OVERHEAD + inside if schemas else 0
 
 
 def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
@@ -308,13 +297,6 @@ def _slices(text: str) -> Iterator[tuple[int, int, int]]:
     yield start, len(text), 0
 
 
-def _written(call: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name and the arguments of a call as they are sent; invalid ones are text."""
-    args = call.get("args")
-    sent = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)
-    return str(call.get("name") or ""), sent
-
-
 def _count_block(block: Any, count: TokenCounter, *, called: bool) -> int:
     if isinstance(block, str):
         return count(block)
@@ -322,18 +304,14 @@ def _count_block(block: Any, count: TokenCounter, *, called: bool) -> int:
     if kind == "text":
         return count(str(block.get("text", "")))
     if kind in _IMAGES:
-        return LOW_DETAIL_TOKENS if _detail(block) == "low" else IMAGE_TOKENS
-    return 0 if called and kind in CALL_BLOCKS else count(_compact(block))
+        return _LOW_DETAIL_TOKENS if _detail(block) == "low" else _IMAGE_TOKENS
+    return 0 if called and kind in CALL_BLOCKS else count(compact(block))
 
 
 def _detail(block: Mapping[str, Any]) -> object:
     """Return the detail that an image is sent with; of blocks of type `image` it is not sent."""
     image = block if block["type"] == "input_image" else block.get("image_url")
     return image.get("detail") if isinstance(image, Mapping) else None
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def _encoding() -> Encoding:
@@ -357,7 +335,6 @@ _GUESSES = 16
 
 Where the density of tokens changes suddenly, guesses come close too slowly, by hundreds of counts.
 """
-
 
 _TOKEN = 16
 """Characters of a long text that are looked at for each token: prose has four or five of them."""

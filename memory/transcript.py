@@ -12,23 +12,40 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
-from ..prompts.loader import names, render
-from .messages import Message, calls, saying, text
-from .record import Status
+from ..prompts.loader import render
+from .messages import Message, arguments, calls, compact, saying, text
+from .record import Group, Record
 from .state_blocks import cut_content
 from .tokens import TokenCounter, fit
 
-LINE = 20
+DECIDING = frozenset(
+    {"open_effort", "close_effort", "switch_effort", "reopen_effort", "update_goal"}
+)
+"""The memory's tools after which something else holds, as their results say."""
+
+OWN_TOOLS = frozenset(
+    {
+        *DECIDING,
+        *("expand_effort", "collapse_effort", "effort_status", "search_efforts", "read_log"),
+    }
+)
+"""The memory's tools: what they say is known of the effort or stands in another turn."""
+
+_LINE = 20
 """Tokens of a recalled text that is shrunk to one line: enough to see what it is about."""
 
 _SPARE = 4
 """Tokens over that which are not worth an ellipsis."""
 
 _TEXTS = ("summary", "excerpt", "text")
+"""Where a part of a tool's result has texts that may be long."""
+
 _FIELDS = frozenset({"turn", "offset", "end"})
 _ELSEWHERE = frozenset({"session", "branch"})
+"""What an item of an artifact names: always, and where the text is of another session."""
+
 _QUOTING = {"read_log": ("turns", "text"), "search_efforts": ("results", "excerpt")}
 """Which list of a tool's result has the parts that quote, and where in a part the text stands."""
 
@@ -63,19 +80,19 @@ class Recalled:
         return f"recalled turn {self.turn}{where}, characters {self.offset}-{self.end}"
 
 
-def reference(found: Recalled) -> dict[str, Any]:
+def reference(quoted: Recalled) -> dict[str, Any]:
     """Return a range as artifacts hold it; the inverse of `recalled`.
 
     >>> reference(Recalled(5, 0, 40))
     {'turn': 5, 'offset': 0, 'end': 40}
     """
-    said = asdict(found).items()
-    return {name: value for name, value in said if name != "blocks" and value not in {"", None}}
+    fields = asdict(quoted).items()
+    return {name: value for name, value in fields if name != "blocks" and value not in {"", None}}
 
 
 def recalled(message: Message) -> tuple[Recalled, ...]:
     """Return the ranges that a tool result quotes, none for any other message."""
-    return tuple(found for _, found in quotations(message))
+    return tuple(quoted for _, quoted in quotations(message))
 
 
 def quotations(message: Message) -> list[tuple[Mapping[str, Any], Recalled]]:
@@ -86,21 +103,21 @@ def quotations(message: Message) -> list[tuple[Mapping[str, Any], Recalled]]:
     listed = artifact.get("recalled")
     if not isinstance(listed, list) or not all(map(_is_range, listed)):
         return []
-    body, (_, name) = answered(message), _names(message)
+    body, (_, name) = result_of(message), _names(message)
     parts = [part for part in _parts(message, body) if isinstance(part, Mapping) and name in part]
     first_build = "turns" not in body
-    ranges = [Recalled(**one, blocks=first_build and "score" not in one) for one in listed]
+    ranges = [Recalled(**item, blocks=first_build and "score" not in item) for item in listed]
     return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
 
 
 def quoting_elsewhere(messages: Sequence[Message]) -> bool:
     """Tell whether a tool's result among messages quotes another session of the user."""
-    return any(found.session for message in messages for found in recalled(message))
+    return any(quoted.session for message in messages for quoted in recalled(message))
 
 
 def stored(message: Message) -> Message:
     """Return the message as the archive keeps it: without the text that it quotes."""
-    return restored(message, lambda _one: "")
+    return restored(message, lambda _: "")
 
 
 def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
@@ -108,7 +125,7 @@ def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     if message["type"] != "tool":
         return message
     _, name = _names(message)
-    return _with(message, [{**part, name: read(found)} for part, found in quotations(message)])
+    return _with(message, [{**part, name: read(quoted)} for part, quoted in quotations(message)])
 
 
 def worst_first(messages: Sequence[Message]) -> list[tuple[int, int]]:
@@ -117,9 +134,9 @@ def worst_first(messages: Sequence[Message]) -> list[tuple[int, int]]:
     What a search found comes before what was read, lower scores first, of equals the oldest.
     """
     ranked = [
-        (_names(message)[1] == "text", found.score or 0.0, at, number)
+        (_names(message)[1] == "text", quoted.score or 0.0, at, number)
         for at, message in enumerate(messages)
-        for number, (_, found) in enumerate(quotations(message))
+        for number, (_, quoted) in enumerate(quotations(message))
     ]
     return [(at, number) for *_, at, number in sorted(ranked)]
 
@@ -128,14 +145,14 @@ def in_lines(
     messages: Sequence[Message], places: Collection[tuple[int, int]], count: TokenCounter
 ) -> list[Message]:
     """Return messages with these parts, as `worst_first` names them, shrunk to one line each."""
+    touched = {at for at, _ in places}
 
     def parts(at: int, message: Message) -> list[Mapping[str, Any]]:
         return [
-            _line(part, found, count) if (at, number) in places else part
-            for number, (part, found) in enumerate(quotations(message))
+            _line(part, quoted, count) if (at, number) in places else part
+            for number, (part, quoted) in enumerate(quotations(message))
         ]
 
-    touched = {at for at, _ in places}
     return [
         _with(message, parts(at, message)) if at in touched else message
         for at, message in enumerate(messages)
@@ -150,66 +167,55 @@ def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
     """
     _, name = _names(message)
     *others, best = [number for _, number in worst_first([message])]
-    parts, found = map(list, zip(*quotations(message), strict=True))
+    parts, ranges = map(list, zip(*quotations(message), strict=True))
     sizes = [count(str(part[name])) for part in parts]
     for number in others:
         if sum(sizes) <= limit:
             break
-        parts[number] = _line(parts[number], found[number], count)
+        parts[number] = _line(parts[number], ranges[number], count)
         sizes[number] = count(str(parts[number][name]))
     if sum(sizes) > limit:
-        free = max(LINE, limit - sum(sizes) + sizes[best])
-        parts[best] = _cut(parts[best], name, found[best], free, count)
+        free = max(_LINE, limit - sum(sizes) + sizes[best])
+        parts[best] = _cut(parts[best], name, ranges[best], free, count)
     return _with(message, parts)
 
 
-def compact(value: Mapping[str, Any]) -> str:
-    """Return the compact JSON text in which tools answer."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _line(part: Mapping[str, Any], found: Recalled, count: TokenCounter) -> Mapping[str, Any]:
+def _line(part: Mapping[str, Any], quoted: Recalled, count: TokenCounter) -> Mapping[str, Any]:
     """Return a part with the beginnings of its texts; its turn, and its effort, are still named."""
     texts = {name: str(part[name]) for name in _TEXTS if name in part}
-    long = {name: said for name, said in texts.items() if _long(said, count)}
-    heads = {name: f"{said[: fit(said, LINE, count)].rstrip()}…" for name, said in long.items()}
-    reads_on = _reads_on(found, len(heads["text"]) - 1) if "text" in heads else {}
+    long = {name: said for name, said in texts.items() if count(said) > _LINE + _SPARE}
+    heads = {name: f"{said[: fit(said, _LINE, count)].rstrip()}…" for name, said in long.items()}
+    reads_on = _reads_on(quoted, len(heads["text"]) - 1) if "text" in heads else {}
     return {**part, **heads, **reads_on}
 
 
-def _reads_on(found: Recalled, shown: int) -> dict[str, Any]:
-    """Return the arguments with which `read_log` reads the rest of a text shown so far."""
-    place = {"session": found.session} if found.session else {}
-    return {"left_out": {"turns": str(found.turn), "offset": found.offset + shown, **place}}
-
-
-def _long(said: str, count: TokenCounter) -> bool:
-    """Tell whether a text is longer than a line and an ellipsis."""
-    return count(said) > LINE + _SPARE
-
-
 def _cut(
-    part: Mapping[str, Any], name: str, found: Recalled, limit: int, count: TokenCounter
+    part: Mapping[str, Any], name: str, quoted: Recalled, limit: int, count: TokenCounter
 ) -> Mapping[str, Any]:
     """Return a part with the head of its text, if that makes it shorter."""
     said = str(part[name])
     end = fit(said, limit, count)
-    short = {**part, name: said[:end] + "…" * (name != "text")}
-    if name == "text":
-        short |= _reads_on(found, end)
+    shown = {name: said[:end], **_reads_on(quoted, end)}
+    short = {**part, **(shown if name == "text" else {name: f"{said[:end]}…"})}
     return short if count(compact(short)) < count(compact(part)) else part
 
 
-def _is_range(found: Any) -> bool:
+def _reads_on(quoted: Recalled, shown: int) -> dict[str, Any]:
+    """Return the arguments with which `read_log` reads the rest of a text shown so far."""
+    place = {"session": quoted.session} if quoted.session else {}
+    return {"left_out": {"turns": str(quoted.turn), "offset": quoted.offset + shown, **place}}
+
+
+def _is_range(item: Any) -> bool:
     """Tell whether an item of an artifact is a range; who names a session names a branch of it."""
-    if not isinstance(found, Mapping) or not found.keys() >= _FIELDS:
+    if not isinstance(item, Mapping) or not item.keys() >= _FIELDS:
         return False
-    where = found.keys() - _FIELDS - {"score"}
+    where = item.keys() - _FIELDS - {"score"}
     return (
         (not where or where - {"effort"} == _ELSEWHERE)
-        and all(type(found[name]) is int for name in _FIELDS)
-        and all(isinstance(found[name], str) and found[name] for name in where)
-        and type(found.get("score", 0)) in {int, float}
+        and all(type(item[name]) is int for name in _FIELDS)
+        and all(isinstance(item[name], str) and item[name] for name in where)
+        and type(item.get("score", 0)) in {int, float}
     )
 
 
@@ -220,13 +226,12 @@ def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
     """
     if not quoting:
         return message
-    body, (listed, name) = answered(message), _names(message)
+    body, (listed, name) = result_of(message), _names(message)
     left = iter(quoting)
     parts = [next(left) if name in part else part for part in _parts(message, body)]
     whole = {**body, listed: parts} if listed in body else parts[0]
     cut = next((part["left_out"] for part in quoting if "left_out" in part), None)
-    whole = {**whole, "next": cut} if cut and "next" in body else whole
-    return saying(message, compact(whole))
+    return saying(message, compact({**whole, "next": cut} if cut and "next" in body else whole))
 
 
 def _parts(message: Message, body: Mapping[str, Any]) -> list[Any]:
@@ -240,7 +245,7 @@ def _names(message: Message) -> tuple[str, str]:
     return _QUOTING.get(str(message["data"].get("name")), ("", ""))
 
 
-def answered(message: Message) -> Mapping[str, Any]:
+def result_of(message: Message) -> Mapping[str, Any]:
     """Return the JSON object that a tool answered, an empty one if its result is none."""
     try:
         body = json.loads(message["data"]["content"])
@@ -251,34 +256,8 @@ def answered(message: Message) -> Mapping[str, Any]:
 
 _SPEAKERS = {"human": "user", "ai": "assistant"}
 
-
-class Logged(Protocol):
-    """Anything that has a turn number, the messages of that turn and its status."""
-
-    @property
-    def turn(self) -> int:
-        """The number of the turn."""
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The messages of the turn, in order."""
-
-    @property
-    def status(self) -> Status:
-        """How the turn ended, or that it was erased."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One entry of a rendered turn: who speaks, what is said, and which call it is, if one."""
-
-    speaker: str
-    said: str
-    call: int | None = None
-
-    def __str__(self) -> str:
-        """Write the entry as it stands in the log."""
-        return f"{self.speaker}{self.said}"
+Logged: TypeAlias = Group | Record
+"""A turn that is stored, or is yet to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +287,8 @@ def rendered(messages: Sequence[Message], *, blocks: bool = False) -> str:
     'user: Which port?'
     """
     said = text if blocks else spoken
-    return "\n".join(str(line) for message in messages for line in _lines(message, said(message)))
+    lines = (line for message in messages for line in _lines(message, said(message)))
+    return "\n".join(f"{label}{words}" for label, words, _ in lines)
 
 
 def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
@@ -317,18 +297,18 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
     >>> offsets([{"type": "human", "data": {"content": "Which port?"}}])
     (Offsets(text=6, calls=()),)
     """
-    found, at = [], 0
+    stand, at = [], 0
     for message in messages:
         said, asked = at, []
-        for line in _lines(message, spoken(message)):
-            begin = at + len(line.speaker)
-            if line.call is None:
-                said = begin
-            else:
+        for label, words, is_call in _lines(message, spoken(message)):
+            begin = at + len(label)
+            if is_call:
                 asked.append(begin)
-            at = begin + len(line.said) + 1
-        found.append(Offsets(said, tuple(asked)))
-    return tuple(found)
+            else:
+                said = begin
+            at = begin + len(words) + 1
+        stand.append(Offsets(said, tuple(asked)))
+    return tuple(stand)
 
 
 def spoken(message: Message) -> str:
@@ -345,30 +325,26 @@ def spoken(message: Message) -> str:
 
 def countable(message: Message) -> Iterator[str]:
     """Yield what a message says, with its calls, leaving out the memory's own tools."""
-    if message["type"] != "tool" or not _is_own(message["data"].get("name")):
+    if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
         yield spoken(message)
-    yield from (str(call.get("args")) for call in calls(message) if not _is_own(call.get("name")))
-
-
-def _is_own(tool: str | None) -> bool:
-    return f"tools/{tool}" in names()
+    yield from (
+        str(call.get("args")) for call in calls(message) if call.get("name") not in OWN_TOOLS
+    )
 
 
 def _shown(turn: Logged) -> str:
     return render("erased_turn") if turn.status == "erased" else rendered(turn.messages)
 
 
-def _lines(message: Message, said: str) -> list[_Line]:
-    references = recalled(message)
+def _lines(message: Message, said: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the lines of a message: who speaks or calls what, the words, whether it is a call."""
+    who, references = speaker(message), recalled(message)
     if references:
-        named = "; ".join(map(str, references))
-        return [_Line(f"tool {message['data'].get('name')}: ", f"({named})")]
-    who = speaker(message)
-    lines = [_Line(f"{who}: ", said)] if said or not calls(message) else []
-    return lines + [
-        _Line(f"{who} calls {call['name']} ", _arguments(call), at)
-        for at, call in enumerate(calls(message))
-    ]
+        yield f"{who}: ", f"({'; '.join(map(str, references))})", False
+        return
+    if said or not calls(message):
+        yield f"{who}: ", said, False
+    yield from ((f"{who} calls {call['name']} ", arguments(call), True) for call in calls(message))
 
 
 def speaker(message: Message) -> str:
@@ -378,25 +354,8 @@ def speaker(message: Message) -> str:
     return str(_SPEAKERS.get(message["type"], message["type"]))
 
 
-def _arguments(call: Message) -> str:
-    args = call.get("args")
-    return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
-
-
-DECIDING = frozenset(
-    {"open_effort", "close_effort", "switch_effort", "reopen_effort", "update_goal"}
-)
-"""The memory's tools after which something else holds, as their results say."""
-
-OWN_TOOLS = frozenset(
-    {
-        *DECIDING,
-        *("expand_effort", "collapse_effort", "effort_status", "search_efforts", "read_log"),
-    }
-)
-"""The memory's tools: what they say is known of the effort or stands in another turn."""
-
 _BLOB = re.compile(r"[\w+/=-]{400,}", re.ASCII)
+"""Encoded data: no word is that long."""
 
 
 def sayings(messages: Sequence[Message]) -> tuple[str, ...]:
@@ -421,10 +380,7 @@ def _said(message: Message) -> Iterator[str]:
         said = block.get("text") if isinstance(block, Mapping) else block
         if isinstance(said, str):
             yield said
-    for call in _items(data.get("tool_calls")):
+    listed = data.get("tool_calls")
+    for call in listed if isinstance(listed, list) else ():
         if isinstance(call, Mapping) and call.get("name") not in OWN_TOOLS:
             yield f"{call.get('name')} {json.dumps(call.get('args'), ensure_ascii=False)}"
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

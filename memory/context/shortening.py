@@ -19,11 +19,11 @@ from ..transcript import (
     DECIDING,
     Logged,
     Offsets,
-    answered,
     in_lines,
     offsets,
     recalled,
     rendered,
+    result_of,
     shortened,
     spoken,
     worst_first,
@@ -278,7 +278,7 @@ def _active_after(messages: Sequence[Message]) -> list[str] | None:
     asked: dict[str, Any] = {}
     for message in messages:
         asked |= {str(call.get("id")): call.get("args") for call in calls(message)}
-        result = answered(message) if _decides(message) else {}
+        result = result_of(message) if _decides(message) else {}
         name = result.get("effort_id")
         if not isinstance(name, str):
             continue

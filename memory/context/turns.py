@@ -12,7 +12,7 @@ from ..anchor import rendered as rendered_fields
 from ..clock import day_of
 from ..efforts import Effort, as_shown
 from ..errors import ToolError
-from ..messages import Message, fenced, saying, text
+from ..messages import Message, compact, fenced, saying, text
 from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
 from ..running_turn import RunningTurn, is_large
@@ -21,9 +21,8 @@ from ..transcript import (
     DECIDING,
     OWN_TOOLS,
     Logged,
-    answered,
-    compact,
     rendered,
+    result_of,
     transcript,
 )
 from ..view import View
@@ -403,13 +402,13 @@ def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[Call, Map
     """Yield what a memory tool answered, with its calls."""
     for message, call in _answered(messages):
         if call is not None and message["data"].get("name") == tool:
-            yield call, answered(message)
+            yield call, result_of(message)
 
 
 def _briefly(message: Message) -> Message:
     if message["type"] != "tool" or message["data"].get("name") not in DECIDING:
         return message
-    result = answered(message)
+    result = result_of(message)
     brief = {name: result[name] for name in _BRIEF if name in result}
     return saying(message, compact(brief)) if brief else message
 

@@ -10,12 +10,13 @@ from ..clock import day_of, minute_of
 from ..context.turns import log_limit, log_quote
 from ..efforts import Effort, aims, happened, within_limit
 from ..errors import ToolError
+from ..messages import compact
 from ..names import is_qualified, numbers, parted, qualified, ranges, session_name, turns_named
 from ..record import Group, Record, memberships
 from ..running_turn import Outcome, RunningTurn
 from ..terms import asked, indexed
 from ..tokens import fit
-from ..transcript import Logged, Recalled, compact, rendered, transcript
+from ..transcript import Logged, Recalled, rendered, transcript
 from ..view import View
 from .arguments import Collapse, Expand, Nothing, ReadLog
 

@@ -17,13 +17,13 @@ from ..efforts import Effort, happened
 from ..embeddings import Meaning
 from ..errors import EmbeddingError
 from ..excerpt import Excerpt, best_piece, excerpt
-from ..messages import Message
+from ..messages import Message, compact
 from ..names import qualified, session_name
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..terms import asked
 from ..tokens import fit
-from ..transcript import Recalled, compact, quotations, rendered
+from ..transcript import Recalled, quotations, rendered
 from ..view import past
 from .arguments import Search
 

@@ -10,12 +10,12 @@ from ..anchor import shown
 from ..efforts import Effort
 from ..errors import AnswerError
 from ..keywords import MOST_KEYWORDS
-from ..messages import Message, fenced
+from ..messages import Message, compact, fenced
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
 from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages, cut_at_sentence, slices
-from ..transcript import Logged, compact, countable, transcript
+from ..transcript import Logged, countable, transcript
 
 CANNED_BELOW = 50
 """Characters of a log below which no model is asked: there is nothing to sum up."""

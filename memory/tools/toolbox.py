@@ -12,12 +12,12 @@ from ...prompts.loader import render
 from .. import banners
 from ..efforts import Effort, EffortState, aims, as_shown, happened, snapshot, within_limit
 from ..errors import AnswerError, ToolError
-from ..messages import Message
+from ..messages import Message, compact
 from ..names import is_qualified, slug
 from ..questions import Asks
 from ..running_turn import Outcome, RunningTurn, banners_since
 from ..settings import describe
-from ..transcript import compact, reference, transcript
+from ..transcript import reference, transcript
 from .arguments import (
     Active,
     Arguments,

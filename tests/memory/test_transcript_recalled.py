@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.messages import Message
+from ebbtide.memory.messages import Message, compact
 from ebbtide.memory.tools.toolbox import result_message
-from ebbtide.memory.transcript import Recalled, compact, recalled, rendered, restored, stored
+from ebbtide.memory.transcript import Recalled, recalled, rendered, restored, stored
 from ebbtide.memory.view import past
 from tests.memory.conversations import OWNER, Conversation, ai, call, human, tool
 
