@@ -36,9 +36,9 @@ from report import write
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
-from ebbtide.memory.keywords import KeywordCache, about, evidence, having, share, weights
+from ebbtide.memory.keywords import about, evidence, having, share, weights
 from ebbtide.memory.record import Event, Group, Owner, Tip
-from ebbtide.memory.references import keywords_of, recent, referenced, statements
+from ebbtide.memory.references import KeywordCache, keywords_of, recent, referenced, statements
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.terms import content
 from ebbtide.memory.tokens import count

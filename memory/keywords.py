@@ -1,18 +1,14 @@
-"""Keywords of efforts, how much each says, and which efforts a text with its words is about."""
+"""How much keywords say, and which efforts a text with these words is about."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from itertools import islice
 from math import log
 from typing import TypeAlias, TypeVar
-
-from .lately import Lately
-from .terms import content
 
 Keywords: TypeAlias = Mapping[str, float]
 """Keywords, and how much each of them counts: 1 or less."""
 
-Vocabulary: TypeAlias = Mapping[str, Keywords]
+_Vocabulary: TypeAlias = Mapping[str, Keywords]
 """The keywords of efforts, by id."""
 
 Name = TypeVar("Name", bound=Hashable)
@@ -36,7 +32,7 @@ _ROUNDING = 1e-9
 
 def about(
     said: Iterable[str],
-    vocabulary: Vocabulary,
+    vocabulary: _Vocabulary,
     shown: Iterable[str],
     recent: Sequence[Collection[str]] = (),
 ) -> frozenset[str]:
@@ -106,7 +102,7 @@ def weights(
     return {term: _distinctiveness(known, count + heard[term]) for term, count in among.items()}
 
 
-def evidence(weighed: Mapping[str, float], vocabulary: Vocabulary) -> dict[str, float]:
+def evidence(weighed: Mapping[str, float], vocabulary: _Vocabulary) -> dict[str, float]:
     """Sum the weights of the keywords each effort shares with a text.
 
     A keyword that a better matching effort has too counts by how much worse this one matches,
@@ -130,69 +126,3 @@ def evidence(weighed: Mapping[str, float], vocabulary: Vocabulary) -> dict[str, 
         )
         for name, both in shared.items()
     }
-
-
-Terms: TypeAlias = Counter[str]
-"""Terms, and in how many texts each of them stands."""
-
-_LOGGED = 0.4
-"""What a keyword counts that only the log has.
-
-On the work dialogues 1 lets through 11 % of false references in place of 1 %; 0 finds 53 % of the
-mentions in place of 88 %, and LoCoMo's AUC falls from 0.913 to 0.856.
-"""
-
-FULL = 25
-"""Keywords that count fully wherever they are from, should the summary say little.
-
-Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
-"""
-
-
-_HELD = 4_000
-"""Efforts, and turns, whose keywords are held: those of 20 sessions with 200 that are weighed."""
-
-
-class KeywordCache(Lately[Keywords]):
-    """Keywords of efforts with a given log, and of turns, which never change; those used last.
-
-    `turns` are the terms of turns, since an open effort has another log after each.
-    """
-
-    def __init__(self, limit: int = _HELD) -> None:
-        """Hold the keywords of up to `limit` efforts and turns, of any session, in any thread."""
-        super().__init__(limit)
-        self.turns: Lately[Terms] = Lately(limit)
-
-    def clear(self) -> None:
-        """Hold nothing any more."""
-        super().clear()
-        self.turns.clear()
-
-
-def keywords(
-    heading: Iterable[str], log: Iterable[Terms], limit: int, full: int = FULL
-) -> dict[str, float]:
-    """Return up to `limit` keywords: those of the heading, then of the log the most repeated.
-
-    Those of the log, which are given turn by turn, count less than 1 if there are `full` others.
-
-    >>> keywords(["auth-bug", "401"], [counted(["axios fails", "the axios code"])], 4)
-    {'auth': 1.0, 'bug': 1.0, '401': 1.0, 'axio': 1.0}
-    """
-    said = Counter[str]()
-    for turn in log:
-        said.update(turn)
-    known = dict.fromkeys((term for text in heading for term in content(text)), 1.0)
-    for term, _ in said.most_common():
-        known.setdefault(term, 1.0 if len(known) < full else _LOGGED)
-    return dict(islice(known.items(), limit))
-
-
-def counted(texts: Iterable[str]) -> Terms:
-    """Count in how many of these texts each term stands.
-
-    >>> counted(["axios fails", "the axios code"])
-    Counter({'axio': 2, 'fail': 1, 'code': 1})
-    """
-    return Counter(term for text in texts for term in dict.fromkeys(content(text)))

@@ -1,15 +1,21 @@
-"""Which efforts the running turn mentions: by id, by their keywords, by a tool that names them."""
+"""Which efforts the running turn mentions: by id, by their keywords, by a tool that names them.
+
+The keywords of an effort are those of its name, goal and summary, and what its log repeats.
+"""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import islice
 from operator import attrgetter
+from typing import TypeAlias
 
 from . import banners
 from .anchor import shown
 from .efforts import Effort, EffortState, happened, within_limit
-from .keywords import FULL, MOST_KEYWORDS, KeywordCache, Keywords, Terms, about, counted, keywords
+from .keywords import MOST_KEYWORDS, Keywords, about
+from .lately import Lately
 from .messages import Message, answered, text, unquoted
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .record import Record
@@ -73,29 +79,22 @@ def own_words(text: str) -> str:
 
 
 _WORD = f"[^\\W{CJK}]"
+"""A letter or digit that words are made of; of a script that does not part words each is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mentions:
-    """Efforts of other sessions that texts name by their qualified ids, and the texts without."""
-
-    efforts: frozenset[str]
-    texts: tuple[str, ...]
-
-
-def mentions(work: RunningTurn, texts: Sequence[str]) -> Mentions:
-    """Find the efforts of other sessions that texts name by their qualified ids.
+def mentions(work: RunningTurn, texts: Sequence[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the efforts of other sessions that texts name by qualified ids, and the texts without.
 
     The ids are taken out, so that they mention no effort of this session that has the same name.
     Besides those in the context a bounded number is looked up, which may have left it.
     """
-    written = dict.fromkeys(one for text in texts for one in qualified_words(text))
-    known = {one: _canonical(one) for one in written}
-    there = {effort.id for effort in work.view.efforts_named([*set(known.values())], ())}
-    words = {one: name for one, name in known.items() if name in there and is_qualified(name)}
+    written = dict.fromkeys(word for text in texts for word in qualified_words(text))
+    names = {word: _canonical(word) for word in written}
+    stored = {effort.id for effort in work.view.efforts_named([*set(names.values())], ())}
+    words = {word: name for word, name in names.items() if name in stored and is_qualified(name)}
     words |= {name: name for name in _found_elsewhere(work)}
-    said = {name for one, name in words.items() if any(map(_pattern(one).search, texts))}
-    return Mentions(frozenset(said), tuple(_without(text, words) for text in texts))
+    named = {name for word, name in words.items() if any(map(_pattern(word).search, texts))}
+    return frozenset(named), tuple(_without(text, words) for text in texts)
 
 
 def _named_elsewhere(work: RunningTurn, named: Collection[str]) -> frozenset[str]:
@@ -112,8 +111,8 @@ def _named_elsewhere(work: RunningTurn, named: Collection[str]) -> frozenset[str
 def _found_elsewhere(work: RunningTurn) -> tuple[str, ...]:
     """Return the efforts of other sessions in the context, and those found in this turn."""
     searches = (event["efforts"] for event in work.space.events if event["type"] == "searched")
-    found: Iterable[str] = (name for names in searches for name in names)
-    return tuple(dict.fromkeys(filter(is_qualified, (*work.space.summaries, *found))))
+    names = [*work.space.summaries, *(name for found in searches for name in found)]
+    return tuple(dict.fromkeys(filter(is_qualified, names)))
 
 
 def _canonical(written: str) -> str:
@@ -134,8 +133,41 @@ def _pattern(word: str) -> re.Pattern[str]:
 KEYWORD_TURNS = 50
 """Newest turns of an effort that keywords are taken from, so that none costs more than that."""
 
-_WEIGHED = 200
-"""Newest efforts among which a keyword's rarity is counted: those whose summaries may stand."""
+_Terms: TypeAlias = Counter[str]
+"""Terms, and in how many texts each of them stands."""
+
+_LOGGED = 0.4
+"""What a keyword counts that only the log has.
+
+On the work dialogues 1 lets through 11 % of false references in place of 1 %; 0 finds 53 % of the
+mentions in place of 88 %, and LoCoMo's AUC falls from 0.913 to 0.856.
+"""
+
+_FULL = 25
+"""Keywords that count fully wherever they are from, should the summary say little.
+
+Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
+"""
+
+_HELD = 4_000
+"""Efforts, and turns, whose keywords are held: those of 20 sessions with 200 that are weighed."""
+
+
+class KeywordCache(Lately[Keywords]):
+    """Keywords of efforts with a given log, and of turns, which never change; those used last.
+
+    `turns` are the terms of turns, since an open effort has another log after each.
+    """
+
+    def __init__(self, limit: int = _HELD) -> None:
+        """Hold the keywords of up to `limit` efforts and turns, of any session, in any thread."""
+        super().__init__(limit)
+        self.turns: Lately[_Terms] = Lately(limit)
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        super().clear()
+        self.turns.clear()
 
 
 def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
@@ -154,17 +186,49 @@ def _made(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     records = work.view.turns_of(effort.id, turns)
     keys = ((work.view.owner, session, record.branch, record.turn) for record in records)
     log = [
-        cache.turns.once(key, partial(_logged, one)) for key, one in zip(keys, records, strict=True)
+        cache.turns.once(key, partial(_logged, record))
+        for key, record in zip(keys, records, strict=True)
     ]
     heading = (name, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary: its log is what it is about.
-    full = MOST_KEYWORDS if effort.status == "open" else FULL
+    full = MOST_KEYWORDS if effort.status == "open" else _FULL
     return keywords(heading, log, MOST_KEYWORDS, full)
 
 
-def _logged(record: Record) -> Terms:
+def _logged(record: Record) -> _Terms:
     return counted(said[:_READ] for message in record.messages for said in countable(message))
 
+
+def keywords(
+    heading: Iterable[str], log: Iterable[_Terms], limit: int, full: int = _FULL
+) -> dict[str, float]:
+    """Return up to `limit` keywords: those of the heading, then of the log the most repeated.
+
+    Those of the log, which are given turn by turn, count less than 1 if there are `full` others.
+
+    >>> keywords(["auth-bug", "401"], [counted(["axios fails", "the axios code"])], 4)
+    {'auth': 1.0, 'bug': 1.0, '401': 1.0, 'axio': 1.0}
+    """
+    said = Counter[str]()
+    for turn in log:
+        said.update(turn)
+    known = dict.fromkeys((term for text in heading for term in content(text)), 1.0)
+    for term, _ in said.most_common():
+        known.setdefault(term, 1.0 if len(known) < full else _LOGGED)
+    return dict(islice(known.items(), limit))
+
+
+def counted(texts: Iterable[str]) -> _Terms:
+    """Count in how many of these texts each term stands.
+
+    >>> counted(["axios fails", "the axios code"])
+    Counter({'axio': 2, 'fail': 1, 'code': 1})
+    """
+    return Counter(term for text in texts for term in dict.fromkeys(content(text)))
+
+
+_WEIGHED = 200
+"""Newest efforts among which a keyword's rarity is counted: those whose summaries may stand."""
 
 _USING = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})
 """The events of tool calls that name an effort."""
@@ -185,12 +249,13 @@ def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     Efforts of other sessions are mentioned by their qualified ids, or by their names if they are
     in the context or were found in this turn, and no effort of this session has the name.
     """
-    elsewhere = mentions(work, [*map(own_words, statements(work.view.running.messages))])
-    named = frozenset[str]().union(*map(mentionable, elsewhere.texts))
-    named |= elsewhere.efforts | _named_elsewhere(work, named)
+    said = statements(work.view.running.messages)
+    elsewhere, texts = mentions(work, [*map(own_words, said)])
+    named = frozenset[str]().union(*map(mentionable, texts))
+    named |= elsewhere | _named_elsewhere(work, named)
     space = _returned(work, named)
     using = {event["effort"] for event in space.events if event["type"] in _USING}
-    found = named | using | _by_keywords(work, elsewhere.texts, cache)
+    found = named | using | _by_keywords(work, texts, cache)
     for name in (*space.open, *space.summaries):
         if name in found and not _noted(space, name):
             space = happened(space, {"type": "referenced", "effort": name})

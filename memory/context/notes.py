@@ -11,10 +11,10 @@ from ...prompts.loader import render
 from ..archive.protocol import Pointing
 from ..efforts import one_line
 from ..excerpt import best_piece, word_begin
-from ..keywords import KeywordCache, about
+from ..keywords import about
 from ..messages import text
 from ..record import Record
-from ..references import keywords_of, mentionable, mentions, own_words, statements
+from ..references import KeywordCache, keywords_of, mentionable, mentions, own_words, statements
 from ..running_turn import RunningTurn
 from ..terms import asked, content, long_enough, telling
 from ..view import View
@@ -101,11 +101,11 @@ def hint_lines(view: View, given: Sequence[Hint]) -> list[str]:
 
 
 def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
-    elsewhere = mentions(work, [said])
-    named = frozenset[str]().union(elsewhere.efforts, *map(mentionable, elsewhere.texts))
+    elsewhere, texts = mentions(work, [said])
+    named = frozenset[str]().union(elsewhere, *map(mentionable, texts))
     stored = [name for name in sorted(named) if not _in_context(work, name, line)]
     for effort in work.view.efforts_named(stored, work.space.events):
-        if effort.id in elsewhere.efforts or asked(effort.id):
+        if effort.id in elsewhere or asked(effort.id):
             yield effort.id
 
 

@@ -13,8 +13,8 @@ from ...memory.compression.merge import Likeness
 from ...memory.context.assemble import fixed_parts, instructions
 from ...memory.context.timeline import Part
 from ...memory.embeddings import Embedder
-from ...memory.keywords import KeywordCache
 from ...memory.lately import Lately
+from ...memory.references import KeywordCache
 from ...memory.running_turn import LAID_OUT, LaidOut
 from ...memory.settings import Settings
 from ...memory.tokens import TokenCounter

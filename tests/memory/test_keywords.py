@@ -1,88 +1,101 @@
-"""The keywords of an effort."""
+"""Which efforts share enough distinctive keywords with a text."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ebbtide.memory.efforts import Effort
-from ebbtide.memory.keywords import KeywordCache, Keywords, counted, keywords
-from ebbtide.memory.references import keywords_of
-from tests.memory.conversations import Conversation, conversation
+from ebbtide.memory.keywords import about
+from tests.constants import constants
 
-
-@pytest.fixture
-def talk() -> Iterator[Conversation]:
-    """Begin a conversation with one concluded effort."""
-    with conversation() as begun:
-        begun.effort("auth-bug", "The gateway answers 401.", "Rotate the certificate, please.")
-        begun.ask("And now?")
-        yield begun
-
-
-def of(talk: Conversation, name: str) -> frozenset[str]:
-    """Return the keywords of an effort."""
-    (effort,) = talk.work.known([name])
-    return frozenset(keywords_of(talk.work, effort, talk.keywords))
+KNOWN = {
+    "auth": dict.fromkeys(["token", "login", "refresh", "code"], 1.0),
+    "css": dict.fromkeys(["colour", "grid", "login", "code"], 1.0),
+    "db": dict.fromkeys(["index", "query", "code"], 1.0),
+    "ops": dict.fromkeys(["deploy", "server", "code"], 1.0),
+}
+OTHER = " w1 w2 w3 w4 w5 w6 w7 w8"
 
 
-def test_heading_comes_before_what_the_log_repeats() -> None:
-    """Within the limit stand the heading's terms, then those of most messages."""
-    found = keywords(["css"], [counted(["grid blue css", "grid", "colour grid blue"])], 3)
-
-    assert [*found] == ["css", "grid", "blue"]
-
-
-def test_what_only_the_log_says_counts_less() -> None:
-    """Beside a heading of 25 terms those of the log count less; with a shorter one it has more."""
-    said = [f"w{n}" for n in range(10, 35)]
-
-    log = [counted(["grid"])]
-    assert keywords(said, log, 50)["grid"] < keywords(said[1:], log, 50)["grid"] == 1
+def found(text: str, recent: Sequence[str] = (), **chosen: float) -> set[str]:
+    """Return what a text is about after recent turns."""
+    turns = [turn.split() for turn in recent]
+    with constants(**chosen):
+        return set(about(text.split(), KNOWN, KNOWN, turns))
 
 
-def test_id_summary_and_log_give_keywords(talk: Conversation) -> None:
-    """The words of id, summary and messages count."""
-    assert {"auth", "bug", "work", "gateway", "401", "certif"} <= of(talk, "auth-bug")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("refresh token", {"auth"}),
+        ("refresh", set()),
+        ("refresh code", set()),
+        ("colour grid refresh token", {"auth", "css"}),
+        ("colour grid" + " other" * 200, {"css"}),
+        ("colour grid" + OTHER[:-3], {"css"}),
+        ("colour grid" + OTHER, set()),
+        ("", set()),
+    ],
+)
+def test_two_distinctive_keywords_are_a_reference(text: str, expected: set[str]) -> None:
+    """A word that all efforts use counts for none; in a text of ten terms two are too few."""
+    assert found(text) == expected
 
 
-def test_the_memorys_own_tools_give_none(talk: Conversation) -> None:
-    """The calls of memory tools and their results are no words of an effort."""
-    assert not {"effort_id", "open", "status", "conclud"} & of(talk, "auth-bug")
+def test_words_of_the_recent_talk_weigh_little() -> None:
+    """Keywords that stood in the turns before are weaker evidence, others are not."""
+    said = "colour grid" + OTHER[:-3]
+
+    assert found(said, ["the grid again", "a grid"]) == set()
+    assert found(said, ["the query", "an index"]) == {"css"}
 
 
-def test_an_open_effort_has_those_of_its_log_so_far(talk: Conversation) -> None:
-    """With each committed turn the keywords of an open effort grow; the running turn is no part."""
-    talk.call("open_effort", name="css", goal="A calmer palette")
-    before = of(talk, "css")
-    talk.answer("The header is teal.")
-    talk.ask("Purple, perhaps?")
+def test_a_keyword_counts_as_much_as_it_says() -> None:
+    """Keywords that only a log has count less, and make a reference in a shorter text."""
+    logged = {"auth": {"token": 0.5, "refresh": 0.5}}
 
-    assert {"css", "palett"} <= before
-    assert of(talk, "css") >= before | {"teal", "header"}
-    assert "purpl" not in of(talk, "css")
+    assert about(["token", "refresh", "w1", "w2"], logged, logged) == {"auth"}
+    assert about(["token", "refresh", *OTHER.split()], logged, logged) == frozenset()
 
 
-def test_the_newest_turns_are_read(talk: Conversation) -> None:
-    """Of a long log as many turns count as the setting says."""
-    talk.set(KEYWORD_TURNS=1)
-
-    assert "certif" in of(talk, "auth-bug")
-    assert "gateway" not in of(talk, "auth-bug")
+def test_a_shared_word_goes_to_the_effort_that_matches_better() -> None:
+    """What another effort explains better is weaker evidence."""
+    assert found("token refresh login" + OTHER) == {"auth"}
 
 
-def test_the_cache_holds_those_used_last(talk: Conversation) -> None:
-    """Over its limit the cache drops what was used longest ago, and makes it again."""
-    cache, made = KeywordCache(limit=2), list[str]()
-    keys = {name: (talk.work.view.owner, "main", Effort(name, "open"), 1, (1, 1)) for name in "abc"}
+@pytest.mark.parametrize(("overlap", "expected"), [(1, {"auth"}), (2, {"auth"}), (3, set())])
+def test_the_overlap_is_a_setting(overlap: int, expected: set[str]) -> None:
+    """As many distinctive keywords as the setting says are needed."""
+    assert found("token refresh", KEYWORD_OVERLAP=overlap) == expected
 
-    def get(name: str) -> None:
-        def make() -> Keywords:
-            made.append(name)
-            return {name: 1.0}
 
-        cache.once(keys[name], make)
+def test_only_what_is_shown_is_found() -> None:
+    """Efforts that only weigh the words are not returned."""
+    assert about(["refresh", "token"], KNOWN, ["css"]) == frozenset()
 
-    for name in "abaca" + "b":
-        get(name)
 
-    assert made == ["a", "b", "c", "b"]
+def test_without_efforts_nothing_is_found() -> None:
+    """The first turn of a session is about no effort."""
+    assert about(["refresh", "token"], {}, []) == frozenset()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), max_size=12),
+    st.integers(0, 30),
+)
+def test_with_different_efforts_the_rule_is_the_plain_one(
+    said: list[tuple[int, int]], noise: int
+) -> None:
+    """If no word is shared between efforts, two shared words are a reference, and one is none.
+
+    In a text of ten terms and more it takes a fifth of them.
+    """
+    known = {f"e{n}": {f"e{n}w{word}": 1.0 for word in range(6)} for n in range(5)}
+    spoken = {f"e{effort}w{word}" for effort, word in said}
+    text = [*spoken, *(f"noise{n}" for n in range(noise))]
+    enough = max(2, (len(text) + 1) / 5)
+
+    assert about(text, known, known) == {
+        name for name, words in known.items() if len(words.keys() & spoken) >= enough
+    }
