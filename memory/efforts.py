@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from . import banners
 from .record import Event, Record
 
-EffortStatus: TypeAlias = Literal["open", "concluded"]
+_Status: TypeAlias = Literal["open", "concluded"]
 
-STATUS: Mapping[str, EffortStatus] = {
+_STATUS: Mapping[str, _Status] = {
     "opened": "open",
     "goal_updated": "open",
     "constraints_updated": "open",
@@ -20,7 +20,11 @@ STATUS: Mapping[str, EffortStatus] = {
 }
 """The events that change what the manifest says of an effort, with the status they leave."""
 
+_FIELDS = ("goal", "summary", "importance", "tokens", "stale")
+"""What such an event says of an effort, beside lists."""
+
 _BULLET = re.compile(r"[-*•] ")
+"""With which models begin the items of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Effort:
     """
 
     id: str
-    status: EffortStatus
+    status: _Status
     goal: str = ""
     constraints: tuple[str, ...] = ()
     summary: str = ""
@@ -45,40 +49,25 @@ class Effort:
 
 def snapshot(effort: Effort) -> dict[str, Any]:
     """Return what an event says of an effort, beside the event's type."""
-    said = {field.name: getattr(effort, field.name) for field in fields(effort)}
-    said["effort"] = said.pop("id")
-    said["constraints"], said["keywords"] = list(effort.constraints), list(effort.keywords)
-    left_out = {"status", "turn"} if effort.stale else {"status", "turn", "stale"}
-    return {key: value for key, value in said.items() if key not in left_out}
+    fields = {**asdict(effort), "effort": effort.id}
+    fields |= {"constraints": [*effort.constraints], "keywords": [*effort.keywords]}
+    left_out = {"id", "status", "turn"} if effort.stale else {"id", "status", "turn", "stale"}
+    return {name: value for name, value in fields.items() if name not in left_out}
 
 
 def changed(event: Event, turn: int) -> Effort | None:
     """Return the effort as this event left it, None if the event changes no status."""
-    status = STATUS.get(event["type"])
+    status = _STATUS.get(event["type"])
     if status is None:
         return None
-    return Effort(
-        id=event["effort"],
-        status=status,
-        goal=event.get("goal", ""),
-        constraints=tuple(event.get("constraints", ())),
-        summary=event.get("summary", ""),
-        keywords=tuple(event.get("keywords", ())),
-        importance=event.get("importance", 50),
-        tokens=event.get("tokens", 0),
-        turn=turn,
-        stale=event.get("stale", False),
-    )
+    fields: dict[str, Any] = {name: event[name] for name in _FIELDS if name in event}
+    fields |= {name: tuple(event.get(name, ())) for name in ("constraints", "keywords")}
+    return Effort(event["effort"], status, turn=turn, **fields)
 
 
 def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
     """Return the efforts that these events of one turn left behind, oldest change first."""
     return tuple(effort for event in events if (effort := changed(event, turn)))
-
-
-def newest(efforts: Sequence[Effort], effort_id: str) -> Effort | None:
-    """Return the last of `efforts` with this id, None if there is none."""
-    return next((effort for effort in reversed(efforts) if effort.id == effort_id), None)
 
 
 def aims(effort: Effort) -> dict[str, Any]:
@@ -153,7 +142,8 @@ def happened(space: EffortState, event: Event, banner: str = "") -> EffortState:
 
 def applied(space: EffortState, event: Event) -> EffortState:
     """Return the state after an event; events of other kinds change nothing in it."""
-    return _TRANSITIONS.get(event["type"], _unchanged)(space, event)
+    change = _TRANSITIONS.get(event["type"])
+    return change(space, event) if change else space
 
 
 def evicted(space: EffortState, effort_id: str) -> EffortState:
@@ -179,16 +169,8 @@ def _place(space: EffortState, name: str) -> tuple[bool, int]:
     return name in space.expanded, space.summaries[name]
 
 
-def _unchanged(space: EffortState, _event: Event) -> EffortState:
-    return space
-
-
 def _activated(space: EffortState, event: Event) -> EffortState:
     return space.activated(event["effort"])
-
-
-def _paused(space: EffortState, _event: Event) -> EffortState:
-    return replace(space, active=None)
 
 
 def _reopened(space: EffortState, event: Event) -> EffortState:
@@ -197,7 +179,8 @@ def _reopened(space: EffortState, event: Event) -> EffortState:
 
 
 def _concluded(space: EffortState, event: Event) -> EffortState:
-    return _shown(_compressed(space.closed(event["effort"]), event["effort"], 0), event)
+    name = event["effort"]
+    return _listed(_compressed(space.closed(name), name, 0), [name])
 
 
 def _shortened(space: EffortState, event: Event) -> EffortState:
@@ -211,27 +194,19 @@ def _compressed(space: EffortState, name: str, turn: int) -> EffortState:
     return replace(space, compressed={**rest, name: turn} if turn else rest)
 
 
-def _collapsed(space: EffortState, event: Event) -> EffortState:
-    return replace(space, expanded=without(space.expanded, event["effort"]))
-
-
-def _shown(space: EffortState, event: Event) -> EffortState:
-    name = event["effort"]
-    return replace(space, summaries={**without(space.summaries, name), name: space.turn})
-
-
-def _surfaced(space: EffortState, event: Event) -> EffortState:
-    names = event["efforts"]
-    kept = {name: turn for name, turn in space.summaries.items() if name not in names}
-    return replace(space, summaries={**kept, **dict.fromkeys(names, space.turn)})
+def _listed(space: EffortState, names: Sequence[str]) -> EffortState:
+    """Return the state with the summaries of these efforts as the last ones."""
+    others = {name: turn for name, turn in space.summaries.items() if name not in names}
+    return replace(space, summaries={**others, **dict.fromkeys(names, space.turn)})
 
 
 def _hidden(space: EffortState, event: Event) -> EffortState:
-    return replace(
-        space,
-        summaries=without(space.summaries, event["effort"]),
-        expanded=without(space.expanded, event["effort"]),
-    )
+    summaries = without(space.summaries, event["effort"])
+    return replace(_collapsed(space, event), summaries=summaries)
+
+
+def _collapsed(space: EffortState, event: Event) -> EffortState:
+    return replace(space, expanded=without(space.expanded, event["effort"]))
 
 
 def _expanded(space: EffortState, event: Event) -> EffortState:
@@ -257,10 +232,6 @@ def _referenced(space: EffortState, event: Event) -> EffortState:
     )
 
 
-def _anchored(space: EffortState, event: Event) -> EffortState:
-    return replace(space, anchor=dict(event["anchor"]))
-
-
 def _renewed(entries: Mapping[str, Any], name: str, turn: int) -> dict[str, Any]:
     if name not in entries:
         return dict(entries)
@@ -270,16 +241,16 @@ def _renewed(entries: Mapping[str, Any], name: str, turn: int) -> dict[str, Any]
 _TRANSITIONS: Mapping[str, Callable[[EffortState, Event], EffortState]] = {
     "opened": _activated,
     "switched": _activated,
-    "paused": _paused,
+    "paused": lambda space, _: replace(space, active=None),
     "reopened": _reopened,
     "concluded": _concluded,
     "expanded": _expanded,
     "collapsed": _collapsed,
     "evicted": _hidden,
-    "returned": _shown,
-    "surfaced": _surfaced,
+    "returned": lambda space, event: _listed(space, [event["effort"]]),
+    "surfaced": lambda space, event: _listed(space, event["efforts"]),
     "referenced": _referenced,
-    "anchored": _anchored,
+    "anchored": lambda space, event: replace(space, anchor=dict(event["anchor"])),
     "compressed": _shortened,
 }
 

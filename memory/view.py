@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .archive.protocol import Archive, EffortList, Elsewhere, Found, Pointing
-from .efforts import Effort, changes, newest
+from .efforts import Effort, changes
 from .embeddings import Meaning
 from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
@@ -85,8 +85,8 @@ class View:
         if is_qualified(name):
             found = self._elsewhere(name)
             return found and found[1]
-        changed = newest(changes(events, self.running.turn), name)
-        return changed or self.archive.effort(self.owner, self.tip, name)
+        changed = {effort.id: effort for effort in changes(events, self.running.turn)}
+        return changed.get(name) or self.archive.effort(self.owner, self.tip, name)
 
     def known_as(self, effort_id: str) -> str:
         """Return the id by which this session knows an effort: its own have no session in it."""

@@ -1,6 +1,6 @@
 """Efforts: what events say of them."""
 
-from ebbtide.memory.efforts import Effort, changed, changes, newest, snapshot
+from ebbtide.memory.efforts import Effort, changed, changes, snapshot
 from tests.memory.turns import concluded, opened
 
 
@@ -28,11 +28,3 @@ def test_snapshot_is_what_an_event_says() -> None:
     effort = Effort("a", "concluded", "g", ("c",), "s", ("k",), 7, 8, 9)
 
     assert changed({"type": "concluded", **snapshot(effort)}, 9) == effort
-
-
-def test_newest_is_the_last_of_its_id() -> None:
-    """The last effort of an id is found, None if there is none."""
-    listed = [Effort("a", "open"), Effort("b", "open"), Effort("a", "concluded")]
-
-    assert newest(listed, "a") == listed[2]
-    assert newest(listed, "c") is None
