@@ -5,26 +5,19 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) and value else value or []
-
-
-def _as_text(value: Any) -> Any:
-    return "" if value is None else value
-
-
 def _as_turns(value: Any) -> Any:
-    listed = ",".join(str(item) for item in value) if isinstance(value, list) else _as_text(value)
-    return str(listed).strip().strip("[]")
+    """Return turns as text, however a model lists them."""
+    listed = ",".join(map(str, value)) if isinstance(value, list) else value
+    return "" if listed is None else str(listed).strip().strip("[]")
 
 
-def _as_number(value: Any) -> Any:
-    return 0 if value is None else value
-
-
-Number = Annotated[int, BeforeValidator(_as_number)]
-Text = Annotated[str, BeforeValidator(_as_text)]
-Texts = Annotated[list[str], BeforeValidator(_as_list)]
+# Models send null for what they leave out, and one text where a list is asked for.
+Number = Annotated[int, BeforeValidator(lambda value: 0 if value is None else value)]
+Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+Texts = Annotated[
+    list[str],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) and value else value or []),
+]
 Turns = Annotated[str, BeforeValidator(_as_turns)]
 
 

@@ -12,7 +12,7 @@ from ..efforts import Effort, aims, happened, within_limit
 from ..errors import ToolError
 from ..messages import compact
 from ..names import is_qualified, numbers, parted, qualified, ranges, session_name, turns_named
-from ..record import Group, Record, memberships
+from ..record import Group, memberships
 from ..running_turn import Outcome, RunningTurn
 from ..terms import asked, indexed
 from ..tokens import fit
@@ -37,17 +37,16 @@ def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
         )
     shown = _chosen(work, effort, log, args)
     loaded = brought_back(work, effort, log, shown)
-    space, turns, tokens = work.space, [turn.turn for turn in shown], loaded["tokens_loaded"]
+    turns, tokens = [turn.turn for turn in shown], loaded["tokens_loaded"]
     event = {"type": "expanded", "effort": effort.id, "turns": turns, "tokens": tokens}
     again = _in_view(work, effort.id, turns)
     if again:
-        event["again"] = True
+        event["again"], loaded["tokens_loaded"] = True, 0
+    space = work.space
     if effort.id not in space.summaries:
         returned = {"type": "returned", "effort": effort.id}
         space = happened(space, returned, banners.returned(effort.id))
-    space = happened(space, event, banners.expanded(effort.id, tokens))
-    space = within_limit(space)
-    loaded |= {"tokens_loaded": 0} if again else {}
+    space = within_limit(happened(space, event, banners.expanded(effort.id, tokens)))
     return work.put(space), {"status": "expanded", "effort_id": effort.id, **loaded}
 
 
@@ -91,8 +90,8 @@ def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bo
 def _matching(log: Sequence[Logged], query: str) -> list[Logged]:
     """Return the turns that hold a term of the query, those with most of them first."""
     wanted = frozenset(asked(query))
-    held = {turn.turn: len(wanted.intersection(indexed(transcript([turn])))) for turn in log}
-    return sorted((turn for turn in log if held[turn.turn]), key=lambda turn: -held[turn.turn])
+    hits = {turn.turn: len(wanted.intersection(indexed(transcript([turn])))) for turn in log}
+    return sorted((turn for turn in log if hits[turn.turn]), key=lambda turn: -hits[turn.turn])
 
 
 def _ends(log: Sequence[Logged]) -> list[Logged]:
@@ -118,16 +117,13 @@ def brought_back(
     """Return what a result says of the turns of a log that it brings into the context."""
     quote = log_quote(effort.id, effort.status, shown, log_limit(work.room), work.count)
     turns = [turn.turn for turn in shown]
-    return {"tokens_loaded": work.count(quote), "turns": ranges(turns)} | _rest(effort, log, turns)
-
-
-def _rest(effort: Effort, log: Sequence[Logged], shown: Sequence[int]) -> dict[str, str]:
-    rest = [turn.turn for turn in log if turn.turn not in shown]
+    result = {"tokens_loaded": work.count(quote), "turns": ranges(turns)}
+    rest = [turn.turn for turn in log if turn.turn not in turns]
     if not rest:
-        return {}
+        return result
     session, _ = parted(effort.id)
     how = render("not_shown_elsewhere", session=session) if session else render("not_shown")
-    return {"not_shown": ranges(rest), "how": how}
+    return {**result, "not_shown": ranges(rest), "how": how}
 
 
 _SHOWN = 160
@@ -147,18 +143,16 @@ def effort_status(work: RunningTurn, _args: Nothing) -> Outcome:
     """List the open and in-context efforts in full, then the newest others, then how many more."""
     near = [*work.space.open, *work.space.summaries]
     newest = work.view.efforts(len(near) + STATUS_LISTED)
-    others = [effort.id for effort in newest.efforts if effort.id not in near]
-    others = others[:STATUS_LISTED]
-    own = [name for name in near if not is_qualified(name)]
-    stored = work.view.efforts_named(own, ())
+    others = [effort.id for effort in newest.efforts if effort.id not in near][:STATUS_LISTED]
+    stored = work.view.efforts_named([name for name in near if not is_qualified(name)], ())
     more = max(0, newest.total - len(stored) - len(others))
     listed = [_entry(work, effort) for effort in work.known([*near, *others])]
     result: dict[str, Any] = {"efforts": listed}
     result |= {"more": more, "how": render("more_efforts")} if more else {}
     earlier = [
-        {"id": qualified(one.owner, one.effort.id), "concluded": day_of(one.at)}
-        for one in work.view.concluded_elsewhere(_EARLIER)
-        if one.effort
+        {"id": qualified(concluded.owner, concluded.effort.id), "concluded": day_of(concluded.at)}
+        for concluded in work.view.concluded_elsewhere(_EARLIER)
+        if concluded.effort
     ]
     return work, result | ({"earlier_sessions": earlier} if earlier else {})
 
@@ -190,29 +184,28 @@ def read_log(work: RunningTurn, args: ReadLog) -> tuple[Any, ...]:
     view, asked = _view(work, args.session), sorted(numbers(args.turns))
     if not asked:
         raise ToolError('no turns are named; write them like "3-5,8"')
-    there = [turn for turn in asked if 1 <= turn <= _newest(view)]
-    found = _found(work, view, there[:_AT_ONCE])
-    gone = [turn for turn in asked if turn not in found and turn not in there[_AT_ONCE:]]
+    within = [turn for turn in asked if 1 <= turn <= _newest(view)]
+    turns = _readable(work, view, within[:_AT_ONCE])
+    gone = [turn for turn in asked if turn not in turns and turn not in within[_AT_ONCE:]]
     missing = _gone(work, view, gone) if gone else ""
-    if not found:
+    if not turns:
         raise ToolError(missing)
-    parts, end = _texts(work, view, list(found.values()), args.offset)
-    last = parts[-1][1]
-    left = [turn for turn in there if turn > last.turn or (turn == last.turn and end)]
+    parts, end = _texts(work, view, list(turns.values()), args.offset)
+    last = parts[-1][1].turn
+    left = [turn for turn in within if turn > last or (turn == last and end)]
     named = {} if view is work.view else {"session": session_name(view.owner)}
+    reads_on = {"turns": ranges(left), **({"offset": end} if end else {}), **named}
     result = {
         **named,
         "turns": [part for part, _ in parts],
         **({"missing": missing} if missing else {}),
-        "next": {"turns": ranges(left), **({"offset": end} if end else {}), **named}
-        if left
-        else None,
+        "next": reads_on if left else None,
     }
     return work, result, *(quoted for _, quoted in parts)
 
 
 def _texts(
-    work: RunningTurn, view: View, turns: Sequence[Group | Record], offset: int
+    work: RunningTurn, view: View, turns: Sequence[Logged], offset: int
 ) -> tuple[list[tuple[Mapping[str, Any], Recalled]], int]:
     """Return the turns that there is room for, and where the last one is cut, 0 if it is whole."""
     parts: list[tuple[Mapping[str, Any], Recalled]] = []
@@ -221,13 +214,13 @@ def _texts(
         log = rendered(turn.messages)
         if not 0 <= offset < len(log):
             raise ToolError(f"offset {offset} is outside turn {turn.turn}: 0-{len(log) - 1}")
-        head = _head(work, view, turn)
+        head, place = _named(work, view, turn)
         free -= work.count(compact(head))
         end = offset + fit(log[offset:], max(1, free), work.count)
         if parts and end < len(log) and free < _LEAST:
             break
         free -= work.count(log[offset:end])
-        quoted = Recalled(turn.turn, offset, end, **_where(work, view, turn))
+        quoted = Recalled(turn.turn, offset, end, **place)
         parts.append(({**head, "text": log[offset:end]}, quoted))
         if end < len(log):
             return parts, end
@@ -235,54 +228,51 @@ def _texts(
     return parts, 0
 
 
-def _found(work: RunningTurn, view: View, turns: Sequence[int]) -> dict[int, Group | Record]:
-    """Return the turns among these that can be read, the running one included."""
+def _readable(work: RunningTurn, view: View, numbers: Sequence[int]) -> dict[int, Logged]:
+    """Return the turns with these numbers that can be read, the running one included."""
     now = view.running
-    found: list[Group | Record] = [*view.turns(turns)]
-    if now.turn in turns:
+    turns: dict[int, Logged] = {turn.turn: turn for turn in view.turns(numbers)}
+    if now.turn in numbers:
         efforts = memberships(work.space.active, work.space.events)
-        found = [*(one for one in found if one.turn != now.turn), replace(now, efforts=efforts)]
-    return {one.turn: one for one in found if one.messages}
+        turns[now.turn] = replace(now, efforts=efforts)
+    return {number: turn for number, turn in turns.items() if turn.messages}
 
 
-def _head(work: RunningTurn, view: View, turn: Group | Record) -> dict[str, Any]:
-    own = view is work.view
-    names = [name if own else qualified(view.owner, name) for name in turn.efforts]
-    return {"turn": turn.turn, "at": minute_of(turn.at) or "now", "efforts": names}
-
-
-def _where(work: RunningTurn, view: View, turn: Group | Record) -> dict[str, Any]:
-    """Name the record of another session: the session, and the branch that the turn is on."""
+def _named(work: RunningTurn, view: View, turn: Logged) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what is said of a turn, and of another session's record the session and branch."""
+    head = {"turn": turn.turn, "at": minute_of(turn.at) or "now", "efforts": [*turn.efforts]}
     if view is work.view or isinstance(turn, Group):
-        return {}
-    return {"session": session_name(view.owner), "branch": turn.branch}
+        return head, {}
+    head["efforts"] = [qualified(view.owner, name) for name in turn.efforts]
+    return head, {"session": session_name(view.owner), "branch": turn.branch}
 
 
 def _view(work: RunningTurn, session: str) -> View:
     """Return the view that sees a session, this turn's own if none is named."""
-    found = work.view.session(session) if session else work.view
-    if found is None:
+    view = work.view.session(session) if session else work.view
+    if view is None:
         raise ToolError(
             f"no earlier session {session[:_SHOWN]!r}; a session is the part before the slash of "
             "an id such as 't1/auth-bug', without it turns of this session are read"
         )
-    return found
+    return view
 
 
 def _gone(work: RunningTurn, view: View, turns: Sequence[int]) -> str:
     """Say which turns were erased, and which are not there."""
     where = "" if view is work.view else f" of session {session_name(view.owner)!r}"
-    erased = [one.turn for one in view.turns(turns[:_AT_ONCE]) if one.status == "erased"]
+    stored = view.turns(turns[:_AT_ONCE])
+    erased = [record.turn for record in stored if record.status == "erased"]
     absent = [turn for turn in turns if turn not in erased]
-    said = []
+    why = []
     if erased:
         was = "was erased: its" if len(erased) == 1 else "were erased: their"
-        said.append(f"{_numbered(erased)}{where} {was} text cannot be read any more")
+        why.append(f"{_numbered(erased)}{where} {was} text cannot be read any more")
     if absent:
         verb = "is" if len(absent) == 1 else "are"
-        there = f"the turns are 1-{_newest(view)}"
-        said.append(f"{_numbered(absent)}{where} {verb} not there; {there}")
-    return "; ".join(said)
+        turns_there = f"the turns are 1-{_newest(view)}"
+        why.append(f"{_numbered(absent)}{where} {verb} not there; {turns_there}")
+    return "; ".join(why)
 
 
 def _numbered(turns: Sequence[int]) -> str:

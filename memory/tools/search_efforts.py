@@ -27,10 +27,10 @@ from ..transcript import Recalled, quotations, rendered
 from ..view import past
 from .arguments import Search
 
-Entry: TypeAlias = tuple[dict[str, Any], Recalled | None]
+_Entry: TypeAlias = tuple[dict[str, Any], Recalled | None]
 """A result as the model is told it, and what it quotes."""
 
-Result: TypeAlias = Found | Elsewhere
+_Hit: TypeAlias = Found | Elsewhere
 
 _log = logging.getLogger("ebbtide.embeddings")
 
@@ -53,6 +53,7 @@ Five results then show 67 and 69 % of the evidence for questions about two talks
 """
 
 _NAMING = ("id", "session", "turn")
+"""What of an entry says which one it is, beside its excerpt."""
 
 
 def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
@@ -68,8 +69,8 @@ def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
     own = work.view.search_passages(args.query, _PASSAGES, _meaning(work, args.query))
     best = _of_turns(own)[:_COUNTED]
     others = work.view.search_sessions(args.query, _COUNTED)
-    found = in_one_list(best[:limit], others[:limit], limit)
-    told, results, quoted = _within_budget(work, _entries(work, found, wanted, _answers(own)))
+    hits = in_one_list(best[:limit], others[:limit], limit)
+    told, results, quoted = _within_budget(work, _entries(work, hits, wanted, _answers(own)))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     space = happened(work.space, {"type": "searched", "efforts": [*ids]})
     result: dict[str, Any] = {"query": args.query[:_ECHOED], "results": results}
@@ -78,7 +79,7 @@ def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
     return work.put(space), result, *quoted
 
 
-def _of_turns(found: Sequence[Found]) -> list[Found]:
+def _of_turns(hits: Sequence[Found]) -> list[Found]:
     """Return the best passage of each turn; only an effort's first may have no term of the query.
 
     All turns that say something count, however much better another one is: with those at least 0.8
@@ -86,26 +87,26 @@ def _of_turns(found: Sequence[Found]) -> list[Found]:
     """
     best: dict[int, Found] = {}
     efforts: set[str | None] = set()
-    for one in found:
-        if one.turn not in best and not (one.near and one.effort in efforts):
-            best[one.turn] = one
-            efforts.add(one.effort)
+    for hit in hits:
+        if hit.turn not in best and not (hit.near and hit.effort in efforts):
+            best[hit.turn] = hit
+            efforts.add(hit.effort)
     return [*best.values()]
 
 
-def _answers(found: Sequence[Found]) -> dict[int, Found]:
+def _answers(hits: Sequence[Found]) -> dict[int, Found]:
     """Return by turn the assistant's best passage, where the user's is the best and not by far."""
-    best = {one.turn: one for one in _of_turns(found) if one.user}
+    best = {hit.turn: hit for hit in _of_turns(hits) if hit.user}
     return {
-        one.turn: one
-        for one in reversed(found)
-        if one.turn in best and one.passage is not None and not one.user
-        if one.score >= _ANSWERS * best[one.turn].score
+        hit.turn: hit
+        for hit in reversed(hits)
+        if hit.turn in best and hit.passage is not None and not hit.user
+        if hit.score >= _ANSWERS * best[hit.turn].score
     }
 
 
 def _within_budget(
-    work: RunningTurn, entries: Iterable[Sequence[Entry]]
+    work: RunningTurn, entries: Iterable[Sequence[_Entry]]
 ) -> tuple[int, list[Mapping[str, Any]], list[Recalled]]:
     """Return what there is room for, one result at least, and what each of them quotes.
 
@@ -130,41 +131,40 @@ def _within_budget(
 
 
 def _entries(
-    work: RunningTurn,
-    found: Sequence[Result],
-    wanted: Collection[str],
-    answers: Mapping[int, Found],
-) -> Iterator[list[Entry]]:
+    work: RunningTurn, hits: Sequence[_Hit], wanted: Collection[str], answers: Mapping[int, Found]
+) -> Iterator[list[_Entry]]:
     """Yield the entries of each result: what was found, and what answers it.
 
     Of an effort the first result has the summary.
     """
-    own = [one for one in found if isinstance(one, Found)]
-    efforts = {one.id: one for one in work.known([one.effort for one in own if one.effort])}
-    numbers = sorted({one.turn + step for one in own for step in (0, 1)})
+    own = [hit for hit in hits if isinstance(hit, Found)]
+    efforts = {
+        effort.id: effort for effort in work.known([hit.effort for hit in own if hit.effort])
+    }
+    numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
     records = {record.turn: record for record in work.view.turns(numbers)}
-    told = {one.turn for one in own}
-    for one in found:
-        if isinstance(one, Elsewhere):
-            yield [_elsewhere(one) if one.effort else _said(work, one, wanted)]
-        elif one.turn in records:
-            record, after = records[one.turn], records.get(one.turn + 1)
-            shown = _shown(record, one, answers.get(one.turn), wanted)
-            effort = efforts.pop(one.effort or "", None)
-            parts = [_entry(work, one, effort, (record, shown[0]))]
-            parts += [_entry(work, one, None, (record, part)) for part in shown[1:]]
+    told = {hit.turn for hit in own}
+    for hit in hits:
+        if isinstance(hit, Elsewhere):
+            yield [_summary_of(hit) if hit.effort else _said_in(work, hit, wanted)]
+        elif hit.turn in records:
+            record, after = records[hit.turn], records.get(hit.turn + 1)
+            shown = _shown(record, hit, answers.get(hit.turn), wanted)
+            effort = efforts.pop(hit.effort or "", None)
+            parts = [_entry(work, hit, effort, (record, shown[0]))]
+            parts += [_entry(work, hit, None, (record, part)) for part in shown[1:]]
             if after and shown[-1] and shown[-1].asks and after.turn not in told:
                 told.add(after.turn)
-                answer = replace(one, turn=after.turn, passage=0)
+                answer = replace(hit, turn=after.turn, passage=0)
                 parts.append(_entry(work, answer, None, (after, _part(after, 0, wanted))))
             yield parts
 
 
 def _shown(
-    record: Record, one: Found, answer: Found | None, wanted: Collection[str]
+    record: Record, hit: Found, answer: Found | None, wanted: Collection[str]
 ) -> list[Excerpt | None]:
     """Return what is shown of a turn: a passage, and the answer to it, as one if they are one."""
-    part = _part(record, one.passage, wanted)
+    part = _part(record, hit.passage, wanted)
     after = _part(record, answer.passage, wanted) if answer else None
     if part is None or after is None or after.end <= part.end:
         return [part]
@@ -210,15 +210,15 @@ def _meaning(work: RunningTurn, query: str) -> Meaning | None:
 
 
 def _entry(
-    work: RunningTurn, found: Found, effort: Effort | None, shown: tuple[Record, Excerpt | None]
-) -> Entry:
+    work: RunningTurn, hit: Found, effort: Effort | None, shown: tuple[Record, Excerpt | None]
+) -> _Entry:
     """Return a result with its excerpt; its offset if one call of `read_log` stops before it."""
     record, part = shown
     summary = (effort.summary or effort.goal) if effort else ""
     entry = {
-        **({"id": found.effort} if found.effort else {}),
+        **({"id": hit.effort} if hit.effort else {}),
         **({"summary": summary} if summary else {}),
-        "turn": found.turn,
+        "turn": hit.turn,
         "at": day_of(record.at),
     }
     if part is None:
@@ -226,7 +226,7 @@ def _entry(
     log = rendered(record.messages)
     if fit(log, work.free, work.count) < part.end:
         entry["offset"] = part.begin
-    quoted = Recalled(found.turn, part.begin, part.end, score=round(found.score, 2))
+    quoted = Recalled(hit.turn, part.begin, part.end, score=round(hit.score, 2))
     return entry | _quoted(log, part), quoted
 
 
@@ -236,45 +236,34 @@ def _quoted(log: str, part: Excerpt) -> dict[str, str]:
     return {**speaker, "excerpt": log[part.begin : part.end]}
 
 
-def _elsewhere(found: Elsewhere) -> Entry:
+def _summary_of(hit: Elsewhere) -> _Entry:
     """Return what another session concluded, and the reference to its summary."""
-    effort, session = cast("Effort", found.effort), session_name(found.owner)
-    entry = {
-        "id": qualified(found.owner, effort.id),
-        "session": session,
-        "turn": found.tip.turn,
-        "at": day_of(found.at),
-        "excerpt": effort.summary,
-    }
-    place, score = (session, found.tip.branch, effort.id), round(found.score, 2)
-    return entry, Recalled(found.tip.turn, 0, len(effort.summary), *place, score=score)
+    effort, session = cast("Effort", hit.effort), session_name(hit.owner)
+    named = {"id": qualified(hit.owner, effort.id), "session": session, "turn": hit.tip.turn}
+    place, score = (session, hit.tip.branch, effort.id), round(hit.score, 2)
+    quoted = Recalled(hit.tip.turn, 0, len(effort.summary), *place, score=score)
+    return {**named, "at": day_of(hit.at), "excerpt": effort.summary}, quoted
 
 
-def _said(work: RunningTurn, found: Elsewhere, wanted: Collection[str]) -> Entry:
+def _said_in(work: RunningTurn, hit: Elsewhere, wanted: Collection[str]) -> _Entry:
     """Return the best passage of a turn of another session, and the reference to it."""
-    session, tip, score = session_name(found.owner), found.tip, round(found.score, 2)
-    (record,) = past(work.view.archive, found.owner, tip).turns([tip.turn])
-    part = _part(record, found.passage or 0, wanted) or Excerpt(0, 0)
-    entry = {"session": session, "turn": tip.turn, "at": day_of(found.at)}
+    session, tip, score = session_name(hit.owner), hit.tip, round(hit.score, 2)
+    (record,) = past(work.view.archive, hit.owner, tip).turns([tip.turn])
+    part = _part(record, hit.passage or 0, wanted) or Excerpt(0, 0)
+    entry = {"session": session, "turn": tip.turn, "at": day_of(hit.at)}
     quoted = Recalled(tip.turn, part.begin, part.end, session, tip.branch, score=score)
     return entry | _quoted(rendered(record.messages), part), quoted
 
 
-def in_one_list(
-    own: Sequence[Found], others: Sequence[Elsewhere], limit: int
-) -> tuple[Result, ...]:
+def in_one_list(own: Sequence[Found], others: Sequence[Elsewhere], limit: int) -> tuple[_Hit, ...]:
     """Return the best `limit` results, each list in its own order.
 
     Scores of two searches cannot be compared, but how many terms of the query a result says can: an
     effort of another session stands right after the last own result that says as many or more. So
     it takes the place of no result of this session but such as say less.
     """
-    placed: list[tuple[int, Result]] = [(2 * at, one) for at, one in enumerate(own)]
-    placed += [(2 * _before(one, own) - 1, one) for one in others]
-    return tuple(one for _, one in sorted(placed, key=lambda pair: pair[0]))[:limit]
-
-
-def _before(one: Elsewhere, own: Sequence[Found]) -> int:
-    """Return before which own result an effort of another session stands."""
-    as_good = [at for at, found in enumerate(own) if len(found.said) >= len(one.said)]
-    return as_good[-1] + 1 if as_good else 0
+    placed: list[tuple[int, _Hit]] = [(2 * at, hit) for at, hit in enumerate(own)]
+    for other in others:
+        as_good = [at for at, hit in enumerate(own) if len(hit.said) >= len(other.said)]
+        placed.append((2 * as_good[-1] + 1 if as_good else -1, other))
+    return tuple(hit for _, hit in sorted(placed, key=lambda pair: pair[0]))[:limit]

@@ -49,6 +49,38 @@ def open_effort(work: RunningTurn, args: Open) -> Outcome:
     return work.put(space), {"status": "opened", "effort_id": name}
 
 
+def _refuse_taken(work: RunningTurn, name: str) -> None:
+    taken = work.view.effort(name, work.space.events)
+    if taken is not None:
+        tool = "switch_effort" if taken.status == "open" else "reopen_effort"
+        raise ToolError(
+            f"an effort {name!r} exists already and is {taken.status}; "
+            f"use {tool} to go on with it, or choose another name"
+        )
+
+
+def _refuse_crowd(work: RunningTurn) -> None:
+    efforts = work.space.open
+    if len(efforts) >= MOST_OPEN:
+        idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
+        raise ToolError(
+            f"{len(efforts)} efforts are open, and no more than {MOST_OPEN} "
+            f"may be; close one first, for example {idle!r}, which was idle longest"
+        )
+
+
+def _related(work: RunningTurn, effort: Effort) -> dict[str, list[str]]:
+    """Return what other sessions have on an effort and the context lacks, if anything."""
+    most = work.settings.recall_hints
+    if work.related is None or not most:
+        return {}
+    names = work.related(f"{effort.id} {effort.goal}".strip())
+    away = [name for name in names if is_qualified(name) and name not in work.space.summaries]
+    stored = work.view.efforts_named(away, work.space.events)
+    related = [found.id for found in stored if is_qualified(found.id)][:most]
+    return {"related": related} if related else {}
+
+
 def switch_effort(work: RunningTurn, args: Active) -> Outcome:
     """Make another open effort the active one; without a name none is, and all stay open."""
     if not args.effort_id.strip():
@@ -74,7 +106,9 @@ def reopen_effort(work: RunningTurn, args: Reopen) -> Outcome:
     space = happened(work.space, event, banners.reopened(effort.id))
     aimed = _aimed(effort, args.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
-    result |= aims(aimed) | _log(work, effort)
+    result |= aims(aimed)
+    if log := work.view.log(effort.id):  # its newest turns stand in the context again
+        result |= brought_back(work, effort, log, fitting(work, log[::-1]))
     return work.put(_updated(space, effort, aimed)), result
 
 
@@ -95,18 +129,11 @@ def update_goal(work: RunningTurn, args: UpdateGoal) -> Outcome:
     return work.put(space), {"status": "updated", "effort_id": effort.id, **aims(changed)}
 
 
-def _log(work: RunningTurn, effort: Effort) -> dict[str, Any]:
-    """Return what is said of the log that stands in the context again, its newest turns."""
-    log = work.view.log(effort.id)
-    return brought_back(work, effort, log, fitting(work, log[::-1])) if log else {}
-
-
 def _paused(work: RunningTurn) -> Outcome:
     active = work.space.active
     if active is None:
         return work, {"status": "paused"}
-    event = {"type": "paused", "effort": active}
-    space = happened(work.space, event, banners.paused(active))
+    space = happened(work.space, {"type": "paused", "effort": active}, banners.paused(active))
     return work.put(space), {"status": "paused", "effort_id": active}
 
 
@@ -115,7 +142,7 @@ def _aimed(effort: Effort, goal: str) -> Effort:
 
 
 def _worded(constraints: Sequence[str]) -> list[str]:
-    return [said for one in constraints if (said := one.strip())]
+    return [words for constraint in constraints if (words := constraint.strip())]
 
 
 def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
@@ -123,59 +150,28 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
 
     Those that go may be named as the context shows them.
     """
-    known = set(map(as_shown, effort.constraints))
-    for one in dropped:
-        if as_shown(one) not in known:
-            listed = "; ".join(map(repr, effort.constraints)) or "none"
-            raise ToolError(
-                f"no constraint {one!r} of {effort.id!r} to drop; those that hold: {listed}"
-            )
-    gone = set(map(as_shown, dropped))
-    left = [one for one in effort.constraints if as_shown(one) not in gone]
+    known = {as_shown(constraint) for constraint in effort.constraints}
+    unknown = next((words for words in dropped if as_shown(words) not in known), None)
+    if unknown is not None:
+        listed = "; ".join(map(repr, effort.constraints)) or "none"
+        raise ToolError(
+            f"no constraint {unknown!r} of {effort.id!r} to drop; those that hold: {listed}"
+        )
+    gone = {as_shown(constraint) for constraint in dropped}
+    left = [constraint for constraint in effort.constraints if as_shown(constraint) not in gone]
     return tuple(dict.fromkeys([*left, *added]))
 
 
 def _updated(space: EffortState, before: Effort, after: Effort, why: str = "") -> EffortState:
     """Return the state with what changed between two states of an effort, if anything did."""
-    told = {**snapshot(after), "rationale": why}
+    new = {**snapshot(after), "rationale": why}
     if after.goal != before.goal:
-        event = {"type": "goal_updated", **told}
-        space = happened(space, event, banners.goal_updated(after.id))
+        banner = banners.goal_updated(after.id)
+        space = happened(space, {"type": "goal_updated", **new}, banner)
     if after.constraints != before.constraints:
-        event = {"type": "constraints_updated", **told}
-        space = happened(space, event, banners.constraints_updated(after.id))
+        banner = banners.constraints_updated(after.id)
+        space = happened(space, {"type": "constraints_updated", **new}, banner)
     return space
-
-
-def _related(work: RunningTurn, effort: Effort) -> dict[str, list[str]]:
-    """Return what other sessions have on an effort and the context lacks, if anything."""
-    if work.related is None or not work.settings.recall_hints:
-        return {}
-    asked = work.related(f"{effort.id} {effort.goal}".strip())
-    away = [name for name in asked if is_qualified(name) and name not in work.space.summaries]
-    found = [one.id for one in work.view.efforts_named(away, work.space.events)]
-    related = [name for name in found if is_qualified(name)][: work.settings.recall_hints]
-    return {"related": related} if related else {}
-
-
-def _refuse_taken(work: RunningTurn, name: str) -> None:
-    taken = work.view.effort(name, work.space.events)
-    if taken is not None:
-        tool = "switch_effort" if taken.status == "open" else "reopen_effort"
-        raise ToolError(
-            f"an effort {name!r} exists already and is {taken.status}; "
-            f"use {tool} to go on with it, or choose another name"
-        )
-
-
-def _refuse_crowd(work: RunningTurn) -> None:
-    efforts = work.space.open
-    if len(efforts) >= MOST_OPEN:
-        idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
-        raise ToolError(
-            f"{len(efforts)} efforts are open, and no more than {MOST_OPEN} "
-            f"may be; close one first, for example {idle!r}, which was idle longest"
-        )
 
 
 def close_effort(work: RunningTurn, args: Active) -> Asks[Outcome]:
@@ -197,7 +193,9 @@ def close_effort(work: RunningTurn, args: Active) -> Asks[Outcome]:
         tokens=work.count(transcript(log)),
         stale=False,
     )
-    space = _concluded(work, concluded)
+    event = {"type": "concluded", **snapshot(concluded)}
+    banner = banners.concluded(effort.id, answer.summary)
+    space = within_limit(happened(work.space, event, banner))
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
     return work.put(space), result | ({"active": space.active} if space.active else {})
 
@@ -208,12 +206,6 @@ def _to_close(work: RunningTurn, args: Active) -> Effort:
         listed = ", ".join(work.space.open) or "none"
         raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
     return work.find_open(effort_id)
-
-
-def _concluded(work: RunningTurn, effort: Effort) -> EffortState:
-    event = {"type": "concluded", **snapshot(effort)}
-    space = happened(work.space, event, banners.concluded(effort.id, effort.summary))
-    return within_limit(space)
 
 
 @dataclass(frozen=True, slots=True)
