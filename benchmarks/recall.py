@@ -25,8 +25,7 @@ from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Found
 from ebbtide.memory.context.notes import pointed_at
 from ebbtide.memory.embeddings import Embedder
-from ebbtide.memory.excerpt import excerpt
-from ebbtide.memory.ranking import spans
+from ebbtide.memory.passages import excerpt, spans
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count

@@ -1,4 +1,4 @@
-"""Searching passages: how turns are divided, and how passages and efforts are ranked for a query.
+"""How passages and efforts are ranked for a query.
 
 Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009). That windows
 and efforts count too was measured on long conversations; benchmarks/recall.py measures it again.
@@ -6,143 +6,13 @@ Beside each number stands what others bring there: R@5 / within 1,000 tokens.
 """
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import log
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .messages import Message
-from .terms import is_question, terms
-from .transcript import sayings
-
-LONGEST = 800
-"""Characters, about 200 tokens. On long answers 400 and 5,000 bring 4 and 2 % less into 1,000."""
-
-MOST = (1 << 10) - 1
-"""Passages of a turn, as ten bits of their ids tell them apart; the last one has all the rest."""
-
-_ENOUGH = LONGEST // 2
-"""From here on a passage ends with its paragraph."""
-
-_SPEAKER = re.compile(r"\s*([^\W\d_a-z][\w'’-]*(?: [^\W\d_a-z][\w'’-]*){0,2})[:：]\s")
-_ENDS = re.compile(r"(?<=[.!?。！？])\s+")
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A piece of what the message with this number says, from `begin` on.
-
-    `speaker` is the name of who says it, if one is given; `user` tells that the user does,
-    `sought` that it says nothing but what its turn searched for.
-    """
-
-    message: int
-    begin: int
-    text: str
-    speaker: str = field(default="", kw_only=True)
-    user: bool = field(default=False, kw_only=True)
-    sought: bool = field(default=False, kw_only=True)
-
-    @property
-    def asks(self) -> bool:
-        """Tell whether the user only asks, so that it answers nothing."""
-        said = self.text[len(self.speaker) + 1 :] if self._named else self.text
-        parts = [one for one in _ENDS.split(said.strip()) if one]
-        return self.user and bool(parts) and (self.sought or all(map(is_question, parts)))
-
-    @property
-    def searched(self) -> str:
-        """The text with the name of its speaker, who is not named again in what follows."""
-        return self.text if self._named or not self.speaker else f"{self.speaker}: {self.text}"
-
-    @property
-    def _named(self) -> bool:
-        return bool(self.speaker) and self.text.lstrip().startswith(self.speaker)
-
-
-def passages(messages: Sequence[Message], most: int = MOST) -> list[Passage]:
-    """Return what a turn says in pieces, at most so many: the last one has all the rest.
-
-    >>> [one.text for one in passages([{"type": "human", "data": {"content": "Which port?"}}])]
-    ['Which port?']
-    """
-    wanted = _wanted(messages)
-    found = [one for at, message in enumerate(messages) for one in _of(at, message, wanted)]
-    rest = "\n".join(one.text for one in found[most - 1 :])
-    last = [Passage(one.message, one.begin, rest, user=one.user) for one in found[most - 1 : most]]
-    return found if len(found) <= most else [*found[: most - 1], *last]
-
-
-def placed(passage: Passage, log: str, offset: int) -> tuple[int, int] | None:
-    """Return where a passage stands in its rendered turn; None if it stands otherwise there.
-
-    Its message begins at `offset` there.
-    """
-    said = passage.text.strip()
-    begin = log.find(said, offset)
-    return (begin, begin + len(said)) if begin >= 0 else None
-
-
-def _wanted(messages: Sequence[Message]) -> frozenset[str]:
-    """Return the terms that a turn searched for."""
-    listed = (message["data"].get("tool_calls") for message in messages)
-    calls = (call for one in listed if isinstance(one, list) for call in one)
-    named = (call for call in calls if isinstance(call, Mapping))
-    asked = (call.get("args") for call in named if call.get("name") == "search_efforts")
-    queries = (args.get("query") for args in asked if isinstance(args, Mapping))
-    return frozenset(term for query in queries if isinstance(query, str) for term in terms(query))
-
-
-def _of(at: int, message: Message, wanted: frozenset[str]) -> Iterator[Passage]:
-    user, name = message["type"] == "human", message["data"].get("name")
-    for said in sayings([message]):
-        named = _SPEAKER.match(said)
-        told = name if isinstance(name, str) and message["type"] != "tool" else ""
-        speaker = named[1] if named else told
-        for begin, end in spans(said):
-            if said[begin:end].strip():
-                text = said[begin:end]
-                sought = user and bool(wanted) and wanted.issuperset(terms(text))
-                yield Passage(at, begin, text, speaker=speaker, user=user, sought=sought)
-
-
-def spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the sentences of a text, joined as far as they make no passage too long."""
-    begin = end = 0
-    for _, after in sentence_spans(text, LONGEST):
-        whole = text[:end].endswith("\n\n", begin) and end - begin >= _ENOUGH
-        if end > begin and (whole or after - begin > LONGEST):
-            yield begin, end
-            begin = end
-        end = after
-    if end > begin:
-        yield begin, end
-
-
-def sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
-    """Yield the sentences of a text with what closes each, together the whole text.
-
-    A point within a number, a version or a file's name ends none; a sentence of more than `longest`
-    characters is cut. The archive stores which passage was found, so this stays as it is; quotes
-    are cut out of sentences as people read them (`sentences`).
-
-    >>> [*sentence_spans("Use v1.2. Go!", 800)]
-    [(0, 10), (10, 13)]
-    """
-    return (found.span() for found in _sentence(longest).finditer(text))
-
-
-@cache
-def _sentence(longest: int) -> re.Pattern[str]:
-    return re.compile(
-        rf"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){{1,{longest}}}[\n.!?。！？\"'”’)*\s]*"
-        r"|[\n.!?。！？]+\s*"
-    )
-
 
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -168,9 +38,8 @@ def dates(query: str, years: Iterable[int]) -> list[str]:
     >>> dates("on 8 May, 2026", [2026]), dates("you may go on", [2026])
     (['2026-05-08'], [])
     """
-    named = list(_MONTH_NAMED.finditer(query))
-    found = [day for one in named for day in _days(one, years)] + _ISO.findall(query)
-    return list(dict.fromkeys(found or _YEAR.findall(query)))
+    days = [day for named in _MONTH_NAMED.finditer(query) for day in _days(named, years)]
+    return list(dict.fromkeys(days + _ISO.findall(query) or _YEAR.findall(query)))
 
 
 def undated(query: str) -> str:
@@ -184,13 +53,13 @@ def undated(query: str) -> str:
     return query
 
 
-def _days(found: re.Match[str], years: Iterable[int]) -> list[str]:
-    before, word, month, after, year = found.groups()
+def _days(named: re.Match[str], years: Iterable[int]) -> list[str]:
+    before, word, month, after, year = named.groups()
     if month.lower() in _VERBS and not (before or word or after or year):
         return []
     day = f"-{int(before or after):02}" if before or after else ""
     number = _MONTHS.index(month.lower()) + 1
-    return [f"{one}-{number:02}{day}" for one in ([year] if year else years)]
+    return [f"{each}-{number:02}{day}" for each in ([year] if year else years)]
 
 
 _SATURATION = 1.2
@@ -205,7 +74,7 @@ _LENGTH_SHARE = 0.75
 _REACH = 2
 """Passages before and after one that are its window: 91.2 / 87.5, with 1 90.9 / 85.2."""
 
-USER = 1.5
+_USER = 1.5
 """What users said weighs more: of a long talk 80 % within 1,000 tokens, with 1 67, with 2 72."""
 
 _BESIDE = 1.3
@@ -217,7 +86,7 @@ _NAMED_SPEAKER = 1.1
 _DATED = 3.0
 """What was said in the month that the query names: 91.2, with 1.5 90.9, without 90.2."""
 
-ASKS = 0.25
+_ASKS = 0.25
 """What only asks answers nothing: after three vain rounds of questions 81 % in place of 76.
 
 Of the evidence in a talk within 1,000 tokens; where nothing was asked before it is all the same.
@@ -251,7 +120,7 @@ Name = TypeVar("Name", bound=Hashable)
 Numbers: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.intp]
 Flags: TypeAlias = NDArray[np.bool_]
-Float = TypeVar("Float", bound=np.floating[Any])
+_Float = TypeVar("_Float", bound=np.floating[Any])
 
 Says: TypeAlias = Numbers
 """A row for each text, a column for each term of the query: how often it is said."""
@@ -277,7 +146,7 @@ class Passages:
     named: Flags
     dated: Flags
 
-    def windows(self, rows: NDArray[Float]) -> NDArray[Float]:
+    def windows(self, rows: NDArray[_Float]) -> NDArray[_Float]:
         """Return for each passage the sum of what it, and those near it, have in `rows`."""
         found = rows.copy()
         for step in range(1, _REACH + 1):
@@ -295,8 +164,8 @@ class Passages:
     @property
     def weights(self) -> Numbers:
         """What each weighs by who said it, and when."""
-        users = np.where(self.says.any(axis=1), USER, _BESIDE)
-        found = np.where(self.user, users, 1.0) * np.where(self.asks, ASKS, 1.0)
+        users = np.where(self.says.any(axis=1), _USER, _BESIDE)
+        found = np.where(self.user, users, 1.0) * np.where(self.asks, _ASKS, 1.0)
         return found * np.where(self.named, _NAMED_SPEAKER, 1.0) * np.where(self.dated, _DATED, 1.0)
 
 
@@ -378,10 +247,10 @@ def reaches(
 ) -> bool:
     """Tell whether a text says enough of a query; `unknown` is the weight of terms in no text."""
     weight = rare.sum() + unknown
-    best = max(one.max(initial=0.0) for one in (scores.passages, scores.topics))
+    best = max(values.max(initial=0.0) for values in (scores.passages, scores.topics))
     windows = passages.windows(passages.says)
-    says = [(np.asarray(one) > 0) @ rare for one in (windows, topics.headings)]
-    most = max(one.max(initial=0.0) for one in says)
+    said = [(np.asarray(says) > 0) @ rare for says in (windows, topics.headings)]
+    most = max(weights.max(initial=0.0) for weights in said)
     return bool(best >= _FLOOR * weight or most >= _HALF_SAID * weight)
 
 

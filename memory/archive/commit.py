@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from ..efforts import changed
 from ..names import session_name
-from ..ranking import passages
+from ..passages import passages
 from ..record import Group, Owner, Record, Slot, Tip, placement
 from . import memories
 from .database import added

@@ -24,7 +24,7 @@ from ..erasing import (
 from ..errors import TurnNotFoundError
 from ..messages import digest
 from ..names import qualified
-from ..ranking import passages
+from ..passages import passages
 from ..record import Owner, Record, Tip
 from ..salience import as_data, from_data, without_turn
 from . import index

@@ -31,7 +31,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from ..efforts import Effort
-from ..ranking import Passage
+from ..passages import Passage
 from ..record import Record
 from ..terms import indexed
 from .records import left_by

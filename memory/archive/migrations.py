@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, delete, inspect, select, text, update
 
-from ..ranking import passages
+from ..passages import passages
 from . import schema
 from .index import Postings, heading, is_sqlite, layout, postings
 from .lineage import effort_of

@@ -29,7 +29,8 @@ from sqlalchemy.exc import DBAPIError
 from ..efforts import Effort
 from ..embeddings import Cosines, Embedder, Matrix, Meaning, Vector, alike
 from ..errors import ArchiveError
-from ..ranking import Numbers, passages
+from ..passages import passages
+from ..ranking import Numbers
 from ..record import Group, Record
 from .database import Database, upsert
 from .index import among, is_sqlite

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from ...prompts.loader import render
 from ..archive.protocol import Pointing
 from ..efforts import one_line
-from ..excerpt import best_piece, word_begin
 from ..keywords import about
 from ..messages import text
+from ..passages import best_piece, word_begin
 from ..record import Record
 from ..references import KeywordCache, keywords_of, mentionable, mentions, own_words, statements
 from ..running_turn import RunningTurn

@@ -10,10 +10,10 @@ from typing import Any
 
 from ...prompts.loader import render
 from ..efforts import one_line
-from ..excerpt import word_begin, word_end
 from ..messages import Message, calls, fenced, reworded
 from ..messages import answered as has_answer
 from ..messages import text as text_of
+from ..passages import word_begin, word_end
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..transcript import (
     DECIDING,

@@ -16,9 +16,9 @@ from ..clock import day_of
 from ..efforts import Effort, happened
 from ..embeddings import Meaning
 from ..errors import EmbeddingError
-from ..excerpt import Excerpt, best_piece, excerpt
 from ..messages import Message, compact
 from ..names import qualified, session_name
+from ..passages import Excerpt, best_piece, excerpt
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..terms import asked

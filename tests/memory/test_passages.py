@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
-from ebbtide.memory.ranking import LONGEST, passages, placed, spans
+from ebbtide.memory.passages import LONGEST, passages, placed, spans
 from ebbtide.memory.transcript import offsets, rendered
 from tests.memory.conversations import ai, call, human, tool
 

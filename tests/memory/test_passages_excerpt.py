@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.excerpt import best_piece
+from ebbtide.memory.passages import best_piece
 from ebbtide.memory.terms import asked
 
 FILLER = "Nothing of it is said in this sentence, which is as long as it has to be here. " * 9

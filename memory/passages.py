@@ -1,0 +1,237 @@
+"""The passages of a turn, and what is shown of one that was found: sentences to be read alone."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from .messages import Message
+from .terms import is_question, terms
+from .transcript import offsets, rendered, sayings, speaker
+
+LONGEST = 800
+"""Characters, about 200 tokens. On long answers 400 and 5,000 bring 4 and 2 % less into 1,000."""
+
+_MOST = (1 << 10) - 1
+"""Passages of a turn, as ten bits of their ids tell them apart; the last one has all the rest."""
+
+_ENOUGH = LONGEST // 2
+"""From here on a passage ends with its paragraph."""
+
+_SPEAKER = re.compile(r"\s*([^\W\d_a-z][\w'’-]*(?: [^\W\d_a-z][\w'’-]*){0,2})[:：]\s")
+"""A name of up to three words that do not begin with a small letter, as transcripts have it."""
+
+_ENDS = re.compile(r"(?<=[.!?。！？])\s+")
+"""What parts sentences of which each may be a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of what the message with this number says, from `begin` on.
+
+    `speaker` is the name of who says it, if one is given; `user` tells that the user does,
+    `sought` that it says nothing but what its turn searched for.
+    """
+
+    message: int
+    begin: int
+    text: str
+    speaker: str = field(default="", kw_only=True)
+    user: bool = field(default=False, kw_only=True)
+    sought: bool = field(default=False, kw_only=True)
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether the user only asks, so that it answers nothing."""
+        words = self.text[len(self.speaker) + 1 :] if self._named else self.text
+        sentences = [sentence for sentence in _ENDS.split(words.strip()) if sentence]
+        return self.user and bool(sentences) and (self.sought or all(map(is_question, sentences)))
+
+    @property
+    def searched(self) -> str:
+        """The text with the name of its speaker, who is not named again in what follows."""
+        return self.text if self._named or not self.speaker else f"{self.speaker}: {self.text}"
+
+    @property
+    def _named(self) -> bool:
+        return bool(self.speaker) and self.text.lstrip().startswith(self.speaker)
+
+
+def passages(messages: Sequence[Message], most: int = _MOST) -> list[Passage]:
+    """Return what a turn says in pieces, at most so many: the last one has all the rest.
+
+    >>> [piece.text for piece in passages([{"type": "human", "data": {"content": "Which port?"}}])]
+    ['Which port?']
+    """
+    wanted = frozenset(_wanted(messages))
+    pieces = [piece for at, message in enumerate(messages) for piece in _of(at, message, wanted)]
+    if len(pieces) <= most:
+        return pieces
+    last = pieces[most - 1]
+    rest = "\n".join(piece.text for piece in pieces[most - 1 :])
+    return [*pieces[: most - 1], Passage(last.message, last.begin, rest, user=last.user)]
+
+
+def _wanted(messages: Sequence[Message]) -> Iterator[str]:
+    """Yield the terms that a turn searched for."""
+    for message in messages:
+        calls = message["data"].get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, Mapping) and call.get("name") == "search_efforts":
+                args = call.get("args")
+                query = args.get("query") if isinstance(args, Mapping) else None
+                yield from terms(query) if isinstance(query, str) else ()
+
+
+def _of(at: int, message: Message, wanted: frozenset[str]) -> Iterator[Passage]:
+    user, name = message["type"] == "human", message["data"].get("name")
+    known = name if isinstance(name, str) and message["type"] != "tool" else ""
+    for said in sayings([message]):
+        named = _SPEAKER.match(said)
+        who = named[1] if named else known
+        for begin, end in spans(said):
+            if said[begin:end].strip():
+                text = said[begin:end]
+                sought = user and bool(wanted) and wanted.issuperset(terms(text))
+                yield Passage(at, begin, text, speaker=who, user=user, sought=sought)
+
+
+def spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the sentences of a text, joined as far as they make no passage too long."""
+    begin = end = 0
+    for _, after in _sentence_spans(text, LONGEST):
+        whole = text[:end].endswith("\n\n", begin) and end - begin >= _ENOUGH
+        if end > begin and (whole or after - begin > LONGEST):
+            yield begin, end
+            begin = end
+        end = after
+    if end > begin:
+        yield begin, end
+
+
+def _sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
+    """Yield the sentences of a text with what closes each, together the whole text.
+
+    A point within a number, a version or a file's name ends none; a sentence of more than `longest`
+    characters is cut. The archive stores which passage was found, so this stays as it is; quotes
+    are cut out of sentences as people read them (`sentences`).
+
+    >>> [*_sentence_spans("Use v1.2. Go!", 800)]
+    [(0, 10), (10, 13)]
+    """
+    return (sentence.span() for sentence in _sentence(longest).finditer(text))
+
+
+@cache
+def _sentence(longest: int) -> re.Pattern[str]:
+    return re.compile(
+        rf"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){{1,{longest}}}[\n.!?。！？\"'”’)*\s]*"
+        r"|[\n.!?。！？]+\s*"
+    )
+
+
+_BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")
+"""A state block, as texts that were put together of several messages have it."""
+
+_SHOWN = 400
+"""Characters of an excerpt, about 100 tokens."""
+
+_WORD = 40
+"""Characters by which a cut may be moved so that it cuts no word in two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A range of characters of a rendered turn; who speaks there, if it does not say so itself.
+
+    `asks` tells that only a question is shown.
+    """
+
+    begin: int
+    end: int
+    speaker: str = ""
+    asks: bool = False
+
+
+def excerpt(messages: Sequence[Message], place: int) -> Excerpt | None:
+    """Return what is shown of a turn for this passage of it; None if it is not there.
+
+    A short passage is shown with what follows, a question with what may be its answer.
+    """
+    pieces, log = passages(messages)[place:], rendered(messages)
+    begins = [offset.text for offset in offsets(messages)]
+    span = placed(pieces[0], log, begins[pieces[0].message]) if pieces else None
+    if span is None:
+        return None
+    first, last, (begin, end) = pieces[0], pieces[0], span
+    for after in pieces[1:]:
+        next_one = placed(after, log, begins[after.message])
+        if next_one is None or next_one[1] - begin > (2 * LONGEST if last.asks else _SHOWN):
+            break
+        end, last = next_one[1], after
+    if first.begin:
+        return Excerpt(begin, end, speaker(messages[first.message]), asks=last.asks)
+    label = log.rfind("\n", 0, begins[first.message]) + 1
+    return Excerpt(label, end, asks=last.asks)
+
+
+def placed(passage: Passage, log: str, offset: int) -> tuple[int, int] | None:
+    """Return where a passage stands in its rendered turn; None if it stands otherwise there.
+
+    Its message begins at `offset` there.
+    """
+    said = passage.text.strip()
+    begin = log.find(said, offset)
+    return (begin, begin + len(said)) if begin >= 0 else None
+
+
+def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:
+    """Return begin and end of the sentences, up to 400 characters, that say most wanted terms.
+
+    State blocks of the model are passed over. Of equals the one that begins latest, since what
+    follows a match says more than what precedes it; the beginning if nothing matches.
+
+    >>> best_piece("Hello there. The port is 8080. Bye.", {"port"})
+    (13, 35)
+    """
+    seen = _BLOCK.sub(lambda block: " " * len(block[0]), text)
+    whole = _sentence_spans(seen, _SHOWN)
+    sentences = [(begin, end) for begin, end in whole if seen[begin:end].strip()] or [(0, 0)]
+    hits = [[term for term in terms(seen[begin:end]) if term in wanted] for begin, end in sentences]
+
+    def rank(first: int) -> tuple[int, int, int]:
+        inside = [term for terms in hits[first : _last(sentences, first) + 1] for term in terms]
+        return len(set(inside)), len(inside), first
+
+    first = max((at for at, terms in enumerate(hits) if terms), key=rank, default=0)
+    begin, end = sentences[first][0], sentences[_last(sentences, first)][1]
+    shown = text[begin:end]
+    return end - len(shown.lstrip()), begin + len(shown.rstrip())
+
+
+def _last(spans: Sequence[tuple[int, int]], first: int) -> int:
+    """Return the last piece that fits with those from the first on."""
+    last = first
+    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _SHOWN:
+        last += 1
+    return last
+
+
+def word_end(said: str, end: int) -> int:
+    """Return where the last whole word ends before a position, itself if no space is near.
+
+    >>> word_end("one two three", 9), word_end("one two three", 7)
+    (7, 7)
+    """
+    space = max(said.rfind(space, max(0, end - _WORD), end + 1) for space in " \n")
+    return space if space > 0 else end
+
+
+def word_begin(said: str, begin: int) -> int:
+    """Return where the next whole word begins, the position itself if no space is near.
+
+    >>> word_begin("one two three", 5), word_begin("one two three", 8)
+    (8, 8)
+    """
+    near = [said.find(space, begin - 1, begin + _WORD) for space in " \n"] if begin else []
+    return min((at + 1 for at in near if at >= 0), default=begin)
