@@ -74,26 +74,27 @@ def numbers_on(page: int, turns: int) -> Sequence[int]:
     return range(max(1, last - PAGE + 1), last + 1)
 
 
-Happening: TypeAlias = tuple[int, Event]
+_Happening: TypeAlias = tuple[int, Event]
 """A turn, and something that happened in it."""
 
-SOON = 2
+_SOON = 2
 """Turns after an automatic collapse in which an expansion says that it was wrong."""
 
 _ENDING = frozenset({"collapsed", "reopened", "evicted"})
+"""The events after which a log is no longer in the context."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expansion:
-    """A log in the context: from which turn to which, None if it still is; its tokens.
+class _Expansion:
+    """A log in the context: from which turn to which, the newest if it still is; its tokens.
 
-    `auto` tells who ended it: the decay or a tool; None if it was reopened or evicted.
+    `auto` tells who ended it: the decay or a tool; None if it was reopened or evicted, or still is.
     """
 
     effort: str
     start: int
     tokens: int
-    end: int | None = None
+    end: int = 0
     auto: bool | None = None
 
 
@@ -157,25 +158,27 @@ def report(records: Sequence[Record]) -> Report:
     """Fold the events of consecutive turns, oldest first."""
     events = [(record.turn, event) for record in records for event in record.events]
     last = records[-1].turn if records else 0
-    expansions = [*_expanded(events)]
-    auto = [one for one in expansions if one.auto is True]
-    manual = [one for one in expansions if one.auto is False]
-    again = [(one, _next(one, expansions)) for one in auto]
+    expansions = [*_expansions(events, last)]
+    auto = [expansion for expansion in expansions if expansion.auto is True]
+    manual = sum(expansion.auto is False for expansion in expansions)
+    again = [(expansion, _again(expansion, expansions)) for expansion in auto]
     turns = tuple(_turns(events))
     searches = [*_searches(events)]
     return Report(
         auto_collapses=len(auto),
-        manual_collapses=len(manual),
-        manual_vs_auto=ratio(len(manual), len(auto)),
-        avg_expansion_duration=_mean((one.end or last) - one.start for one in expansions),
-        false_decay_rate=ratio(sum(_soon(one, turn) for one, turn in again), len(auto)),
-        tokens_saved_by_decay=sum(
-            one.tokens * ((turn or last + 1) - (one.end or last) - 1) for one, turn in again
+        manual_collapses=manual,
+        manual_vs_auto=ratio(manual, len(auto)),
+        avg_expansion_duration=_mean(log.end - log.start for log in expansions),
+        false_decay_rate=ratio(
+            sum(turn is not None and turn - log.end <= _SOON for log, turn in again), len(auto)
         ),
-        expansion_overhead=_mean(one.tiers.get("expanded", 0) / one.total for one in turns),
+        tokens_saved_by_decay=sum(
+            log.tokens * ((turn or last + 1) - log.end - 1) for log, turn in again
+        ),
+        expansion_overhead=_mean(turn.tiers.get("expanded", 0) / turn.total for turn in turns),
         savings_vs_full_history=turns[-1].savings if turns else None,
-        sent=sum(one.total for one in turns),
-        full_history=sum(one.full_history for one in turns),
+        sent=sum(turn.total for turn in turns),
+        full_history=sum(turn.full_history for turn in turns),
         evictions=_count(events, "evicted"),
         returns=_count(events, "returned"),
         compressions=_count(events, "compressed"),
@@ -203,7 +206,7 @@ def cost(
     {'type': 'context', 'tokens': {'turn': 6}, 'said': 8, 'answer': 8, 'alone': 20}
     """
     tokens = {tier: size for tier, size in tiers.items() if size}
-    answer = [one for one in messages[-1:] if one["type"] == "ai"]
+    answer = [message for message in messages[-1:] if message["type"] == "ai"]
     said, last = (count_messages(part, count) for part in (messages, answer))
     return {"type": "context", "tokens": tokens, "said": said, "answer": last, "alone": alone}
 
@@ -217,14 +220,14 @@ def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterat
     """
     gone: set[Any] = set()
     for message in messages:
-        made = [call for call in calls(message) if call.get("name") in names]
+        left_out = [call for call in calls(message) if call.get("name") in names]
         if message["type"] == "ai":  # ids may repeat between rounds
-            gone = {call.get("id") for call in made}
+            gone = {call.get("id") for call in left_out}
         if gone and message["data"].get("tool_call_id") in gone:
             continue
-        kept = _without(message, names) if made else message
-        if not made or calls(kept) or speaks(kept["data"].get("content")):
-            yield kept
+        rest = _without(message, names) if left_out else message
+        if not left_out or calls(rest) or speaks(rest["data"].get("content")):
+            yield rest
 
 
 def _without(message: Message, names: Collection[str]) -> Message:
@@ -254,30 +257,26 @@ def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _expanded(events: Iterable[Happening]) -> Iterator[Expansion]:
+def _expansions(events: Iterable[_Happening], last: int) -> Iterator[_Expansion]:
     """Yield every expansion: those that ended in the order of their ends, then the others."""
-    running: dict[str, Expansion] = {}
+    running: dict[str, _Expansion] = {}
     for turn, event in events:
         name = event.get("effort", "")
         if event["type"] == "expanded":
-            first = running.get(name) or Expansion(name, turn, 0)
+            first = running.get(name) or _Expansion(name, turn, 0, last)
             running[name] = replace(first, tokens=event["tokens"])
         elif event["type"] in _ENDING and name in running:
             yield replace(running.pop(name), end=turn, auto=event.get("auto"))
     yield from running.values()
 
 
-def _next(ended: Expansion, expansions: Iterable[Expansion]) -> int | None:
+def _again(ended: _Expansion, expansions: Iterable[_Expansion]) -> int | None:
     """Return the turn in which the effort was expanded again."""
-    starts = [one.start for one in expansions if one.effort == ended.effort]
-    return min((start for start in starts if start > (ended.end or 0)), default=None)
+    starts = [other.start for other in expansions if other.effort == ended.effort]
+    return min((start for start in starts if start > ended.end), default=None)
 
 
-def _soon(ended: Expansion, again: int | None) -> bool:
-    return again is not None and again - (ended.end or 0) <= SOON
-
-
-def _turns(events: Iterable[Happening]) -> Iterator[TurnTokens]:
+def _turns(events: Iterable[_Happening]) -> Iterator[TurnTokens]:
     """Yield the turns that have a context; what faded in a turn was still in that context."""
     logs: dict[str, int] = {}
     shown: dict[str, int] = {}
@@ -286,7 +285,7 @@ def _turns(events: Iterable[Happening]) -> Iterator[TurnTokens]:
     for turn, event in events:
         name = event.get("effort", "")
         if turn != before:
-            shown = {one: size for one, size in shown.items() if one not in faded}
+            shown = {effort: size for effort, size in shown.items() if effort not in faded}
             before, faded = turn, []
         if event["type"] == "concluded":
             logs[name] = event["tokens"]
@@ -300,18 +299,18 @@ def _turns(events: Iterable[Happening]) -> Iterator[TurnTokens]:
             logs.pop(name, None)
         if event["type"] == "context":
             tiers, said = event["tokens"], said + event["said"]
-            more = sum(max(0, size - shown.get(one, 0)) for one, size in logs.items())
+            more = sum(max(0, size - shown.get(effort, 0)) for effort, size in logs.items())
             full = event.get("alone", 0) + said - event.get("answer", 0)
             yield TurnTokens(turn, tiers, sum(tiers.values()) + more, full)
 
 
-def _searches(events: Sequence[Happening]) -> Iterator[bool]:
+def _searches(events: Sequence[_Happening]) -> Iterator[bool]:
     """Yield for each search whether an effort it found was expanded in that turn or the next."""
     for at, (turn, event) in enumerate(events):
         if event["type"] == "searched":
-            found = event.get("efforts", ())
-            later = (one for when, one in events[at:] if when <= turn + 1)
-            yield any(one["type"] == "expanded" and one["effort"] in found for one in later)
+            listed = event.get("efforts", ())
+            soon = (later for when, later in events[at:] if when <= turn + 1)
+            yield any(later["type"] == "expanded" and later["effort"] in listed for later in soon)
 
 
 def _compressed(event: Event) -> int:
@@ -320,7 +319,7 @@ def _compressed(event: Event) -> int:
     return tokens["before"] - tokens["after"] if tokens else 0
 
 
-def _count(events: Iterable[Happening], kind: str) -> int:
+def _count(events: Iterable[_Happening], kind: str) -> int:
     return sum(event["type"] == kind for _, event in events)
 
 

@@ -91,19 +91,18 @@ def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
     """
     times: Counter[str] = Counter()
     ids: dict[str, str] = {}
-    found: list[Message] = []
+    renamed: list[Message] = []
     for message in messages:
         if message["type"] == "ai":
-            asked = [str(call["id"]) for call in calls(message)]
-            times.update(asked)
-            ids = {one: _own_id(one, times[one]) for one in asked}
-        same = all(one == own for one, own in ids.items())
-        found.append(message if same else _with_ids(message, ids))
-    return tuple(found)
+            given = [str(call["id"]) for call in calls(message)]
+            times.update(given)
+            ids = {call_id: _own_id(call_id, times[call_id]) for call_id in given}
+        same = all(call_id == own for call_id, own in ids.items())
+        renamed.append(message if same else _with_ids(message, ids))
+    return tuple(renamed)
 
 
 def _own_id(given: str, time: int) -> str:
-    """Return the id of a call, another one where it was used before or is not taken."""
     fits = time == 1 and _ID.fullmatch(given)
     return given if fits else f"call_{fingerprint([given, time])}"
 
@@ -149,16 +148,16 @@ def _named(message: Message) -> Message:
         if isinstance(data.get("content"), list):
             data["content"] = [_block(block) for block in data["content"]]
         # By it OpenAI's adapter would leave the context to the provider, who keeps all of it.
-        told = data.get("response_metadata") or {}
-        if str(told.get("id")).startswith("resp_"):
-            data["response_metadata"] = {key: told[key] for key in told if key != "id"}
+        about = data.get("response_metadata") or {}
+        if str(about.get("id")).startswith("resp_"):
+            data["response_metadata"] = {key: about[key] for key in about if key != "id"}
     return {**message, "data": data}
 
 
 def _calling(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that hold calls, with names that can be sent."""
-    held = ("tool_calls", "invalid_tool_calls", "function_call")
-    return {key: _called(data[key]) for key in held if data.get(key)}
+    fields = ("tool_calls", "invalid_tool_calls", "function_call")
+    return {key: _called(data[key]) for key in fields if data.get(key)}
 
 
 def _block(block: Any) -> Any:
@@ -166,15 +165,15 @@ def _block(block: Any) -> Any:
     return _called(block) if is_call else block
 
 
-def _called(found: Any) -> Any:
+def _called(given: Any) -> Any:
     """Return a call, or a list of calls, as LangChain has them or as OpenAI nests them."""
-    if isinstance(found, list):
-        return [_called(call) for call in found]
-    if not isinstance(found, Mapping):
-        return found
-    if "function" in found:
-        return {**found, "function": _called(found["function"])}
-    return {**found, "name": _sendable(found.get("name"))}
+    if isinstance(given, list):
+        return [_called(call) for call in given]
+    if not isinstance(given, Mapping):
+        return given
+    if "function" in given:
+        return {**given, "function": _called(given["function"])}
+    return {**given, "name": _sendable(given.get("name"))}
 
 
 def _rounds(messages: Sequence[Message]) -> Iterator[list[Message]]:
@@ -190,10 +189,13 @@ def _rounds(messages: Sequence[Message]) -> Iterator[list[Message]]:
 
 def _paired(part: Sequence[Message]) -> Iterator[Message]:
     asked = calls(part[0]) if part and part[0]["type"] == "ai" else ()
-    results = [message for message in part if message["type"] == "tool"]
     if asked:
         yield _with_valid_calls(part[0])
-        yield from (_result(call, results) for call in asked)
+    results: dict[Any, Message] = {}
+    for message in part:
+        if message["type"] == "tool":
+            results.setdefault(message["data"].get("tool_call_id"), message)
+    yield from (results.get(c["id"]) or no_result(c, render("no_result")) for c in asked)
     known = {call["id"] for call in asked}
     for message in part[1:] if asked else part:
         if message["type"] != "tool":
@@ -201,13 +203,6 @@ def _paired(part: Sequence[Message]) -> Iterator[Message]:
         elif message["data"].get("tool_call_id") not in known:
             said = f"tool {message['data'].get('name') or 'unknown'}: {text(message)}"
             yield note(render("orphan_result", quote=fenced("result", said)))
-
-
-def _result(call: Mapping[str, Any], results: Sequence[Message]) -> Message:
-    found = [message for message in results if message["data"].get("tool_call_id") == call["id"]]
-    if found:
-        return found[0]
-    return no_result(call, render("no_result"))
 
 
 def no_result(call: Mapping[str, Any], why: str) -> Message:
@@ -229,23 +224,20 @@ def _with_valid_calls(message: Message) -> Message:
         for call in data["invalid_tool_calls"]
     ]
     data["content"] = reworded(data.get("content") or "", text(message))
-    kept = {key: value for key, value in data.items() if key != "invalid_tool_calls"}
-    return {**message, "data": {**kept, "tool_calls": [*data.get("tool_calls", ()), *mended]}}
+    valid = {"tool_calls": [*data.get("tool_calls", ()), *mended]}
+    rest = {key: value for key, value in data.items() if key != "invalid_tool_calls"}
+    return {**message, "data": {**rest, **valid}}
 
 
 def _plain(message: Message) -> Iterator[Message]:
-    said = bool(text(message).strip())
+    """Yield a message without calls, unless it says nothing and nobody waits for an answer."""
+    says = bool(text(message).strip())
     if message["type"] == "human":
-        yield message if said else saying(message, render("empty_message"))
+        yield message if says else saying(message, render("empty_message"))
     elif message["type"] == "ai":
         yield from [message] if speaks(message["data"].get("content")) else []
-    elif said:
-        yield _from_application(message)
-
-
-def _from_application(message: Message) -> Message:
-    """Return a message of another role as a user message, which says so unless it is the user's."""
-    said = message["data"]["content"]
-    if message["data"].get("role") != "user":
-        said = render("system_in_turn", text=text(message))
-    return {"type": "human", "data": {"content": said}}
+    elif says:  # of another role: it says so unless it is the user's
+        content = message["data"]["content"]
+        if message["data"].get("role") != "user":
+            content = render("system_in_turn", text=text(message))
+        yield {"type": "human", "data": {"content": content}}
