@@ -13,6 +13,8 @@ from .errors import ToolError
 from .record import Owner
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
+"""A turn, or two with a dash between them; no session has as many turns as ten digits count."""
+
 _LIMIT = 100_000
 """Numbers that a list of ranges may name, lest `1-999999999` fills the memory."""
 
@@ -23,14 +25,14 @@ def numbers(written: str) -> frozenset[int]:
     >>> sorted(numbers("3-5, 8"))
     [3, 4, 5, 8]
     """
-    found: set[int] = set()
+    named: set[int] = set()
     for part in filter(str.strip, written.split(",")):
         match = _RANGE.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if not 0 <= last - first < _LIMIT - len(found):
+        if not 0 <= last - first < _LIMIT - len(named):
             raise ToolError(f'turns {written[:80]!r} cannot be read; write them like "3-5,8"')
-        found.update(range(first, last + 1))
-    return frozenset(found)
+        named.update(range(first, last + 1))
+    return frozenset(named)
 
 
 def ranges(turns: Sequence[int]) -> str:
@@ -80,17 +82,21 @@ def span(first: int, last: int) -> str:
 SLUG_LENGTH = 64
 """Characters of an effort's name: what a column of a table shows."""
 
-NAME_BYTES = 200
+_NAME_BYTES = 200
 """Bytes of a file name; file systems take 255, and endings are added."""
 
+# What changes how the character before it looks: emoji and their kin.
 _SELECTORS = re.compile("[\ufe00-\ufe0f\u20e3\U000e0100-\U000e01ef]")
 _ASCII = re.compile("[A-Za-z0-9]+")
+# Parts of Korean syllables, which some file systems put together.
 _JAMO = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
+# Windows takes them for devices.
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul"}
     | {port + digit for port in ("com", "lpt") for digit in "0123456789¹²³"}
 )
 _EMPTY, _HASHED, _DIGITS = "%", "~", 32
+"""The name of nothing, what stands before a hash, and hexadecimal digits of one."""
 
 
 def slug(name: str) -> str:
@@ -123,7 +129,7 @@ def hyphenated(text: str) -> str:
 
 
 def safe_name(text: str) -> str:
-    """Return a file name for any text, at most `NAME_BYTES` long, another one for each text.
+    """Return a file name for any text, at most `_NAME_BYTES` long, another one for each text.
 
     Whatever a file system might fold, forbid or reserve is written as `%xx`; what is too long
     keeps its beginning and ends in a hash.
@@ -140,7 +146,7 @@ def safe_name(text: str) -> str:
     if text[-1] == ".":
         pieces[-1] = _quote(text[-1])
     name = "".join(pieces)
-    return name if len(name.encode()) <= NAME_BYTES else _hashed(text, pieces)
+    return name if len(name.encode()) <= _NAME_BYTES else _hashed(text, pieces)
 
 
 def _refused(name: str, why: str) -> str:
@@ -183,7 +189,7 @@ def _quote(character: str) -> str:
 
 
 def _hashed(text: str, pieces: list[str]) -> str:
-    room = NAME_BYTES - _DIGITS - len(_HASHED)
+    room = _NAME_BYTES - _DIGITS - len(_HASHED)
     beginning = ""
     for piece in pieces:
         if len((beginning + piece).encode()) > room:
@@ -194,6 +200,8 @@ def _hashed(text: str, pieces: list[str]) -> str:
 
 
 _PLAIN = re.compile(r"[\w.:-]")
+"""What a session's name has as it is: no space, no slash, and nothing that has a meaning there."""
+
 _LONGEST = 80
 """Characters of a session's name in a qualified id; a longer one ends with its digest."""
 
@@ -201,6 +209,7 @@ _KEY = 12
 """Hexadecimal digits of that digest: 48 bits."""
 
 _NAMESPACE, _EFFORT = "@", "/"
+"""What stands before a namespace, and before an effort; `quote` leaves neither in a name."""
 
 
 def session_name(owner: Owner) -> str:
@@ -220,30 +229,17 @@ def session_name(owner: Owner) -> str:
     return f"{name[:_LONGEST]}{_HASHED}{hashlib.sha256(whole).hexdigest()[:_KEY]}"
 
 
-def owner_called(name: str, user: str) -> Owner | None:
-    """Return the owner whose session has this name, None if the name does not tell: it is hashed.
-
-    >>> owner_called("Büro%202%2Fa@sub", "ann")
-    Owner(user='ann', thread='Büro 2/a', namespace='sub')
-    """
-    thread, _, namespace = name.partition(_NAMESPACE)
-    owner = Owner(user, unquote(thread), unquote(namespace))
-    return owner if session_name(owner) == name else None
-
-
-def _is_hashed(name: str) -> bool:
-    """Tell whether a session's name was too long, so that it does not tell the whole thread."""
-    return len(name) == _LONGEST + len(_HASHED) + _KEY
-
-
 def session_called(text: str) -> str:
     """Return the name of the session that somebody calls by its name, or by its bare thread.
 
     >>> session_called("planning%202026"), session_called("planning 2026")
     ('planning%202026', 'planning%202026')
     """
-    known = _is_hashed(text) or owner_called(text, "") is not None
-    return text if known else session_name(Owner("", text))
+    thread, _, namespace = text.partition(_NAMESPACE)
+    named = session_name(Owner("", unquote(thread), unquote(namespace))) == text
+    # The name of one whose thread is too long does not tell the whole thread.
+    hashed = len(text) == _LONGEST + len(_HASHED) + _KEY
+    return text if named or hashed else session_name(Owner("", text))
 
 
 def qualified(owner: Owner, effort_id: str) -> str:
@@ -272,5 +268,6 @@ def parted(effort_id: str) -> tuple[str, str]:
 
 def _quoted(text: str) -> str:
     return "".join(
-        one if _PLAIN.match(one) else quote(one, safe="", errors="surrogatepass") for one in text
+        character if _PLAIN.match(character) else quote(character, safe="", errors="surrogatepass")
+        for character in text
     )

@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
 from .messages import fingerprint
 
 _DONE = re.compile(r"done (\d+)-(\d+)")
+"""What `done_in` returns."""
 
 Method: TypeAlias = Literal["salience", "protected-core"]
 """How a log was compressed: with items that a model chose, or with those that rules find."""
-
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool", "record", ""]
 """Who said something; "record" is what the model wrote down when it opened or changed an effort."""
@@ -132,8 +132,8 @@ def is_done(by: str) -> bool:
 
 def _done(item: Item, turn: int) -> bool:
     """Tell whether an item is done because of what was said in some turns, this one among them."""
-    found = _DONE.fullmatch(item.superseded_by)
-    return found is not None and int(found[1]) <= turn <= int(found[2])
+    turns = _DONE.fullmatch(item.superseded_by)
+    return turns is not None and int(turns[1]) <= turn <= int(turns[2])
 
 
 def _heir(key: str, heirs: Mapping[str, str]) -> str:
@@ -146,17 +146,13 @@ def _heir(key: str, heirs: Mapping[str, str]) -> str:
 def as_data(made: Compression) -> dict[str, Any]:
     """Return a compression as plain data; the inverse of `from_data`."""
     items = [
-        {"kind": str(item.kind), "quote": item.quote, "turn": item.turn}
-        | ({"superseded_by": item.superseded_by} if item.superseded_by else {})
-        | ({"speaker": item.speaker} if item.speaker else {})
-        for item in made.items
+        {name: value for name, value in asdict(item).items() if value != ""} for item in made.items
     ]
-    said = {"effort": made.effort, "turn": made.turn, "through": made.through, "items": items}
-    said |= {"background": made.background, "method": made.method}
-    return said | ({"stale": True} if made.stale else {})
+    fields = {**asdict(made), "items": items}
+    return fields if made.stale else {name: fields[name] for name in fields if name != "stale"}
 
 
-def from_data(said: Mapping[str, Any]) -> Compression:
+def from_data(data: Mapping[str, Any]) -> Compression:
     """Return the compression that `as_data` described.
 
     Raises `LookupError`, `TypeError` or `ValueError` if it is none.
@@ -165,8 +161,8 @@ def from_data(said: Mapping[str, Any]) -> Compression:
     >>> from_data(as_data(made)) == made
     True
     """
-    items = tuple(Item(**{**item, "kind": Kind(item["kind"])}) for item in said["items"])
-    return Compression(**{**said, "items": items})
+    items = tuple(Item(**{**item, "kind": Kind(item["kind"])}) for item in data["items"])
+    return Compression(**{**data, "items": items})
 
 
 SUPERSEDED = 100

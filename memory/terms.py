@@ -17,8 +17,12 @@ Those of Thai, Lao, Burmese and Khmer too, with their marks.
 """
 
 _PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
+"""A run of letters and digits, CJK apart from the rest."""
+
 _IDEOGRAPH = re.compile(f"[{CJK}]")
 _ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
+"""What may be a mark or a format character: nothing that most texts are made of."""
+
 _REMEMBERED = 50_000
 """Words whose stems and terms are remembered: with all of them that takes 10 MB."""
 
@@ -27,6 +31,8 @@ _SHORTEST = 3
 
 _STOP_PHRASES = ("carry on", "go ahead", "go on", "keep going", "the thing")
 """What says only that the talk goes on; taken out of a query before its words are looked at."""
+
+_PHRASES = re.compile(rf"\b({'|'.join(_STOP_PHRASES)})\b")
 
 _STOP_WORDS = frozenset(
     """
@@ -82,8 +88,6 @@ woollen, yogurt yoghurt
 """
 """Short forms beside the long ones, and spellings that follow no rule."""
 
-_PHRASES = re.compile(rf"\b({'|'.join(_STOP_PHRASES)})\b")
-
 
 def folded(text: str) -> str:
     r"""Return a text as it is compared: NFKC, case folded, without marks and what is not seen.
@@ -91,17 +95,8 @@ def folded(text: str) -> str:
     >>> folded("Au\u00adth")
     'auth'
     """
-    found = unicodedata.normalize("NFKC", text).casefold()
-    return found if found.isascii() else _ODD.sub(_seen, found)
-
-
-def _pieces(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, CJK apart from the rest.
-
-    >>> _pieces("auth-bug 修复了")
-    ['auth', 'bug', '修复了']
-    """
-    return _PIECE.findall(text)
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return plain if plain.isascii() else _ODD.sub(_seen, plain)
 
 
 def is_pair(term: str) -> bool:
@@ -115,8 +110,8 @@ def words(text: str) -> list[str]:
     >>> words("Fixed the 数据库")
     ['fixed', 'the', '数据', '据库']
     """
-    found = _pieces(folded(text))
-    return found if text.isascii() else [word for piece in found for word in _words(piece)]
+    pieces = _PIECE.findall(folded(text))
+    return pieces if text.isascii() else [word for piece in pieces for word in _words(piece)]
 
 
 def terms(text: str) -> list[str]:
@@ -129,7 +124,7 @@ def terms(text: str) -> list[str]:
     >>> terms("修复登录")
     ['修复', '复登', '登录']
     """
-    return [found for word in words(text) if (found := _term(word))]
+    return [term for word in words(text) if (term := _term(word))]
 
 
 def content(text: str) -> list[str]:
@@ -141,9 +136,9 @@ def content(text: str) -> list[str]:
     return long_enough(terms(text))
 
 
-def long_enough(found: Iterable[str]) -> list[str]:
+def long_enough(terms: Iterable[str]) -> list[str]:
     """Return which of these terms can be keywords: 3 characters and more, and CJK pairs."""
-    return [term for term in found if len(term) >= _SHORTEST or is_pair(term)]
+    return [term for term in terms if len(term) >= _SHORTEST or is_pair(term)]
 
 
 def asked(query: str) -> list[str]:
@@ -162,8 +157,9 @@ def indexed(text: str) -> list[str]:
     >>> indexed("修复 axios")
     ['修复', 'axio', '修', '复']
     """
-    found = terms(text)
-    return list(dict.fromkeys([*found, *(one for term in found if is_pair(term) for one in term)]))
+    said = terms(text)
+    characters = (character for term in said if is_pair(term) for character in term)
+    return list(dict.fromkeys([*said, *characters]))
 
 
 def _seen(character: re.Match[str]) -> str:
@@ -185,8 +181,8 @@ def _term(word: str) -> str:
         return word
     if word in _STOP_WORDS or (len(word) == 1 and not word.isdigit()):
         return ""
-    found = stem(word)
-    return _SAME.get(found, found)
+    root = stem(word)
+    return _SAME.get(root, root)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -204,8 +200,9 @@ def stem(word: str) -> str:
 
 _LISTED = [[stem(word) for word in family.split()] for family in _FAMILIES.split(",")]
 _SAME = {short: family[0] for family in _LISTED for short in family}
+"""By stem, the one of its family under which it is known."""
 
-
+# What not to find a topic by: the words that any talk has, whatever it is about.
 _ENGLISH = """
 able absolutely add amazing answer appreciate awesome bad beautiful best better big bring busy buy
 call care chance change chat check choose cool could course day deal definitely difference different
@@ -221,6 +218,7 @@ start stay step stop story style suggest sunday super support talk team thing th
 tomorrow tonight totally try turn two type understand use useful wait watch way week weekend welcome
 whole wish wonder wonderful word work world worry worth write wrong year yesterday
 """
+# Pairs of characters.
 _CHINESE = """
 可以 什么 怎么 为什 么样 么时 时候 这个 那个 这些 那些 这是 我们 你们 他们 没有
 不是 就是 还有 一个 一下 一些 一句 一条 帮我 请帮 请问 好的 问题 需要 应该 如果
@@ -241,6 +239,7 @@ def telling(text: str) -> frozenset[str]:
     return frozenset(long_enough(asked(text))) - _CHATTER
 
 
+# Requests in English, with what may stand before them; in other languages the mark tells.
 _ASKS = re.compile(r"[?？][\"'”’)*]*$")
 _BEFORE = (
     r"(?:(?:again|and|but|hey|hi|just|now|ok|okay|please|so|then|well|"
@@ -248,6 +247,7 @@ _BEFORE = (
 )
 _BE_OR_DO = r"(?:'s|\s+(?:is|are|was|were|do|does|did|has|have|had|can|should|will))\b"
 _OPEN = r"(?:all|any\w*|every\w*|how|if|what|when|where|whether|which|who|whose|why)\b"
+# Of a request to find something, what is not sought itself.
 _LEAD = re.compile(
     rf"\A\s*{_BEFORE}(?:(?:find|recall)(?: out)? (?={_OPEN})|(?:give|remind|show) (?:me|us)\b|"
     r"look up\b|(?:look|search)\b[^,;:]{0,40}? for\b)"

@@ -3,20 +3,24 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.names import owner_called, parted, qualified, session_name, slug
+from ebbtide.memory.names import parted, qualified, session_called, session_name, slug
 from ebbtide.memory.record import Owner
 
 threads = st.text(st.characters(exclude_categories=["Cs"]), max_size=100)
 
 
 @given(threads, threads)
-def test_a_short_name_tells_its_session(thread: str, namespace: str) -> None:
-    """A name that is not hashed gives back thread and namespace."""
-    owner = Owner("ann", thread, namespace)
+def test_a_session_is_called_by_its_name(thread: str, namespace: str) -> None:
+    """A name is known as one, whatever the thread and the namespace are."""
+    name = session_name(Owner("ann", thread, namespace))
 
-    name = session_name(owner)
+    assert session_called(name) == name
 
-    assert owner_called(name, "ann") == (owner if "~" not in name[80:] else None)
+
+@given(st.text("ab /\\?", max_size=100))
+def test_a_session_is_called_by_its_thread(thread: str) -> None:
+    """What is no name is a thread: it has a character that names quote, or is one as it is."""
+    assert session_called(thread) == session_name(Owner("ann", thread))
 
 
 @given(st.lists(st.tuples(threads, threads), unique=True, min_size=2, max_size=2))
@@ -37,11 +41,8 @@ def test_a_name_is_one_short_word(thread: str) -> None:
 
 
 def test_a_long_thread_is_hashed() -> None:
-    """What is too long keeps its beginning; only the list of sessions tells whose it is."""
-    owner = Owner("ann", "t" * 10_000)
-
-    assert session_name(owner).startswith("t" * 80 + "~")
-    assert owner_called(session_name(owner), "ann") is None
+    """What is too long keeps its beginning."""
+    assert session_name(Owner("ann", "t" * 10_000)).startswith("t" * 80 + "~")
 
 
 def test_a_qualified_id_is_parted_at_its_last_slash() -> None:
