@@ -12,12 +12,13 @@ from .settings import Settings
 from .state_blocks import FIELDS, blocks, cut_content
 from .tokens import TokenCounter, cut_marked
 
-Anchor: TypeAlias = Mapping[str, str]
+_Anchor: TypeAlias = Mapping[str, str]
 """Field -> text, in the order in which the model wrote them; "" is what stood before the first."""
 
 Written: TypeAlias = frozenset[tuple[str, str]]
 """Fields of anchors, each with its text."""
 
+# Fields as models write them, with a list's or bold marks around, or in lower case.
 _KNOWN = {name.lower(): name for name in FIELDS}
 _FIELD = re.compile(
     rf"\**(?:(?P<own>(?i:{'|'.join(FIELDS)}))\**[:：]|"
@@ -58,11 +59,11 @@ def parsed(block: str) -> dict[str, str]:
 
 def newest(content: Any) -> dict[str, str] | None:
     """Return the last complete block of a message's content that says something, else None."""
-    said = [fields for block in blocks(content) if (fields := parsed(block))]
-    return said[-1] if said else None
+    parts = [fields for block in blocks(content) if (fields := parsed(block))]
+    return parts[-1] if parts else None
 
 
-def rendered(anchor: Anchor) -> str:
+def rendered(anchor: _Anchor) -> str:
     r"""Return the anchor as text, a field on each line.
 
     >>> rendered({"Goal": "ship 1.2", "Owner": "Ann"})
@@ -71,7 +72,7 @@ def rendered(anchor: Anchor) -> str:
     return "\n".join(f"{name}: {text}" if name else text for name, text in anchor.items())
 
 
-def limited(anchor: Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
+def limited(anchor: _Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
     """Return the anchor within `limit` tokens: long fields are cut, all to the same length.
 
     Where even that is not enough, fields are left out, those that nobody asked for first.
@@ -130,7 +131,7 @@ def written(records: Iterable[Record]) -> Written:
     )
 
 
-def _anchors(record: Record) -> Iterator[Anchor]:
+def _anchors(record: Record) -> Iterator[_Anchor]:
     yield from (event["anchor"] for event in record.events if "anchor" in event)
     for message in record.messages:
         if message["type"] == "ai":

@@ -26,6 +26,7 @@ _SMALLER = 8
 """A part of vectors is joined to the one before it once it has an eighth of its size."""
 
 _PROBE = "The quick brown fox jumps over the lazy dog."
+"""Tells how many numbers the model's vectors have."""
 
 
 @runtime_checkable
@@ -77,9 +78,9 @@ class Matrix:
 
     def cosines(self, meant: Vector) -> "Cosines":
         """Return the cosine of each with a vector."""
-        found = [np.zeros(0, np.float32), *(_cosines(rows, meant) for _, rows in self.parts)]
         ids = [np.zeros(0, np.int64), *(ids for ids, _ in self.parts)]
-        return Cosines(np.concatenate(ids), np.concatenate(found))
+        values = [np.zeros(0, np.float32), *(_cosines(rows, meant) for _, rows in self.parts)]
+        return Cosines(np.concatenate(ids), np.concatenate(values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +95,8 @@ class Cosines:
         rows = np.flatnonzero(self.values > above)
         if len(rows) > most:
             rows = rows[np.argpartition(-self.values[rows], most)[:most]]
-        found: list[int] = self.ids[rows[np.lexsort((rows, -self.values[rows]))]].tolist()
-        return found
+        best: list[int] = self.ids[rows[np.lexsort((rows, -self.values[rows]))]].tolist()
+        return best
 
     def of(self, wanted: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cosine of each of these, NaN of one that has none."""
@@ -124,9 +125,9 @@ class Embedder:
     @property
     def name(self) -> str:
         """The model's own name, or that of its class, and the size of its vectors."""
-        named = (getattr(self._model, key, None) for key in ("model_name", "model"))
-        said = next((one for one in named if isinstance(one, str) and one), None)
-        return f"{said or type(self._model).__qualname__}/{self.size}"
+        names = (getattr(self._model, key, None) for key in ("model_name", "model"))
+        named = next((name for name in names if isinstance(name, str) and name), None)
+        return f"{named or type(self._model).__qualname__}/{self.size}"
 
     @property
     def size(self) -> int:
@@ -138,14 +139,14 @@ class Embedder:
     def documents(self, texts: Sequence[str]) -> Vectors:
         """Return a row for each text: zeros for a blank one, and where the model has no answer."""
         size = self.size
-        found = np.zeros((len(texts), size), np.float32)
-        said = [(at, _cut(text)) for at, text in enumerate(texts) if text.strip()]
-        if said:
-            rows = _answer(self._model.embed_documents, [text for _, text in said])
-            if rows.shape != (len(said), size):
-                raise EmbeddingError(f"{len(said)} vectors of {size} expected, got {rows.shape}")
-            found[[at for at, _ in said]] = rows
-        return found
+        vectors = np.zeros((len(texts), size), np.float32)
+        telling = [at for at, text in enumerate(texts) if text.strip()]
+        if telling:
+            rows = _answer(self._model.embed_documents, [_cut(texts[at]) for at in telling])
+            if rows.shape != (len(telling), size):
+                raise EmbeddingError(f"{len(telling)} vectors of {size} expected, got {rows.shape}")
+            vectors[telling] = rows
+        return vectors
 
     def meaning(self, query: str, floor: float) -> Meaning:
         """Return what a query means; see `Meaning` for `floor`."""
@@ -167,8 +168,8 @@ def _cosines(rows: Vectors, meant: Vector) -> NDArray[np.float32]:
     >>> _cosines(np.eye(2, dtype="f"), np.float32([0, 1])).tolist()
     [0.0, 1.0]
     """
-    found: NDArray[np.float32] = np.einsum("ij,j->i", rows, meant)
-    return alike(found)
+    products: NDArray[np.float32] = np.einsum("ij,j->i", rows, meant)
+    return alike(products)
 
 
 def alike(values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -12,8 +12,13 @@ CALL_BLOCKS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function
 """Content blocks in which providers repeat the calls of a message."""
 
 _LONE = re.compile("[\ud800-\udfff]")
+"""A lone surrogate, which no UTF-8 holds."""
+
 _THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
+"""Content blocks in which providers return what a model thought."""
+
 _VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")
+"""What models and clients repeat or invent, so that it tells no message from another."""
 
 
 def clean(value: Any) -> Any:
@@ -96,8 +101,8 @@ def reworded(content: Any, said: str) -> Any:
     blocks = [block for block in content if isinstance(block, Mapping)]
     for kind in (_THOUGHTS | CALL_BLOCKS) & {block.get("type") for block in blocks}:
         said = said.replace(f"[{kind}]", "")  # where `text` has one of them
-    kept = [one for one in blocks if one.get("type") in _THOUGHTS and "id" not in one]
-    return [*kept, {"type": "text", "text": said}] if said.strip() else kept
+    thoughts = [block for block in blocks if block.get("type") in _THOUGHTS and "id" not in block]
+    return [*thoughts, {"type": "text", "text": said}] if said.strip() else thoughts
 
 
 def saying(message: Message, content: Any) -> Message:
@@ -134,8 +139,8 @@ def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
             done += waiting
             waiting = list(calls(message))
         elif message["type"] == "tool":
-            answered = message["data"].get("tool_call_id")
-            waiting = [call for call in waiting if call.get("id") != answered]
+            call_id = message["data"].get("tool_call_id")
+            waiting = [call for call in waiting if call.get("id") != call_id]
     return (*done, *waiting)
 
 
@@ -184,6 +189,7 @@ def _block_text(block: Any) -> str:
     return str(block.get("text", "")) if kind == "text" else f"[{kind}]"
 
 
+# The first line of what `fenced` returns.
 _OPENING = re.compile(r'<(?P<tag>\w+)(?: [^<>\n]*)? key="(?P<key>[0-9a-f]{16})">\n')
 
 
@@ -206,7 +212,7 @@ def unquoted(text: str) -> str:
     >>> unquoted("Here: " + fenced("log", "hello") + " and so on")
     'Here:  and so on'
     """
-    kept: list[str] = []
+    parts: list[str] = []
     unclosed = set[str]()
     after = 0
     for opening in _OPENING.finditer(text):
@@ -217,6 +223,6 @@ def unquoted(text: str) -> str:
         if end < 0:
             unclosed.add(closing)
         else:
-            kept.append(text[after : opening.start()])
+            parts.append(text[after : opening.start()])
             after = end + len(closing)
-    return "".join([*kept, text[after:]])
+    return "".join([*parts, text[after:]])

@@ -12,6 +12,8 @@ from .messages import Message, digest, fingerprint
 
 Event: TypeAlias = Mapping[str, Any]
 Status: TypeAlias = Literal["done", "aborted", "erased"]
+Origin: TypeAlias = tuple[str, int] | None
+"""Where a branch began: its parent, and the last turn of that which it sees."""
 
 _MAIN = "main"
 
@@ -62,9 +64,8 @@ class Group:
 class Record:
     """A committed group with its place: branch, parent digest, and where its branch began.
 
-    `origin` is `(parent branch, last turn of it that this branch sees)` in the first record of
-    a branch, else None. An `erased` record is a tombstone: it keeps its place and its digest, and
-    has no text.
+    `origin` is None but in the first record of a branch. An `erased` record is a tombstone: it
+    keeps its place and its digest, and has no text.
     """
 
     turn: int
@@ -73,7 +74,7 @@ class Record:
     digest: str
     messages: tuple[Message, ...]
     at: str
-    origin: tuple[str, int] | None = None
+    origin: Origin = None
     efforts: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     status: Status = "done"
@@ -93,7 +94,7 @@ def branch_id(parent: str, turn: int, group_digest: str) -> str:
     return "b" + fingerprint([parent, turn, group_digest], 11)
 
 
-def place(group: Group, branch: str, parent: str, origin: tuple[str, int] | None) -> Record:
+def place(group: Group, branch: str, parent: str, origin: Origin) -> Record:
     """Return the record of a group at its place in the history."""
     return Record(
         turn=group.turn,
@@ -117,9 +118,6 @@ def memberships(active: str | None, events: Sequence[Event]) -> tuple[str, ...]:
     """
     concluded = (event["effort"] for event in events if event["type"] == "concluded")
     return tuple(dict.fromkeys([*([active] if active else []), *concluded]))
-
-
-Origin: TypeAlias = tuple[str, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +158,10 @@ def placement(tip: Tip, group: Group, slots: Slots) -> Placement:
         raise TipNotFoundError(tip.branch, tip.turn)
     record = place(group, tip.branch, tip.digest, None)
     if slots.head(tip.branch, group.turn) <= tip.turn:
-        held = slots.slot(tip.branch, group.turn)
-        if held is not None and (held.digest, held.parent) == (record.digest, record.parent):
+        slot = slots.slot(tip.branch, group.turn)
+        if slot is not None and (slot.digest, slot.parent) == (record.digest, record.parent):
             return Placement(record, stored=True)
-        if held is None and slots.head(tip.branch) <= tip.turn:
+        if slot is None and slots.head(tip.branch) <= tip.turn:
             return Placement(record, stored=False)
     # A branch never sees a turn twice, so it leaves its parent before its own first turn.
     seen = min(tip.turn, group.turn - 1)
@@ -175,8 +173,8 @@ def _branched(record: Record, slots: Slots) -> Placement:
     while True:
         branch = branch_id(record.branch, record.turn, record.digest)
         record = replace(record, branch=branch)
-        held = slots.slot(branch, record.turn)
-        if held == wanted:
+        slot = slots.slot(branch, record.turn)
+        if slot == wanted:
             return Placement(record, stored=True)
-        if held is None and slots.head(branch) == 0:
+        if slot is None and slots.head(branch) == 0:
             return Placement(record, stored=False)

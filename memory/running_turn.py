@@ -65,12 +65,12 @@ class RunningTurn:
         They are put together once, but each time if what they quote may become another: of another
         session, or of a turn that was yet to come.
         """
-        found = self.laid_out.get(("sent", id(record)))
-        if found is not None:
-            return cast("tuple[Message, ...]", found[1])
+        sent = self.laid_out.get(("sent", id(record)))
+        if sent is not None:
+            return cast("tuple[Message, ...]", sent[1])
         messages = self.view.messages(record)
-        quoted = [one for message in record.messages for one in recalled(message)]
-        settled = all(not one.session and one.turn <= record.turn for one in quoted)
+        quotes = (quoted for message in record.messages for quoted in recalled(message))
+        settled = all(not quoted.session and quoted.turn <= record.turn for quoted in quotes)
         if settled and not is_large(messages):
             self.laid_out.put(("sent", id(record)), ((record,), messages))
         return messages
@@ -81,8 +81,8 @@ class RunningTurn:
 
     def known(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return efforts that the state names; of those the archive has lost, what state knows."""
-        found = {e.id: e for e in self.view.efforts_named(ids, self.space.events)}
-        efforts = (found.get(name) or self._lost(name) for name in ids)
+        stored = {e.id: e for e in self.view.efforts_named(ids, self.space.events)}
+        efforts = (stored.get(name) or self._lost(name) for name in ids)
         return tuple(effort for effort in efforts if effort is not None)
 
     def find(self, effort_id: str) -> Effort:

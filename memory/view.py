@@ -42,18 +42,16 @@ class View:
 
         Of another session it is read from the very record, whatever became of its branch.
         """
-        if not quoted.session:
-            said = self.render(quoted.turn, blocks=quoted.blocks)
-            return said[quoted.offset : quoted.end]
-        there = self.session(quoted.session)
-        if there is None:
-            return ""
-        there = past(self.archive, there.owner, Tip(quoted.branch, quoted.turn))
-        if not quoted.effort:
-            said = there.render(quoted.turn, blocks=quoted.blocks)
-            return said[quoted.offset : quoted.end]
-        effort = there.effort(quoted.effort, ())
-        return effort.summary if effort else ""
+        view = self
+        if quoted.session:
+            session = self.session(quoted.session)
+            if session is None:
+                return ""
+            view = past(self.archive, session.owner, Tip(quoted.branch, quoted.turn))
+        if quoted.effort:
+            effort = view.effort(quoted.effort, ())
+            return effort.summary if effort else ""
+        return view.render(quoted.turn, blocks=quoted.blocks)[quoted.offset : quoted.end]
 
     def session(self, name: str) -> "View | None":
         """Return what is seen of a session of the user: this one, or another one's newest branch.
@@ -73,8 +71,8 @@ class View:
         """Return a visible turn as text, the running one included; empty if it is gone."""
         if turn == self.running.turn:
             return rendered(self.running.messages, blocks=blocks)
-        found = self.turns([turn])
-        return "".join(rendered(record.messages, blocks=blocks) for record in found)
+        records = self.turns([turn])
+        return "".join(rendered(record.messages, blocks=blocks) for record in records)
 
     def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
         """Return an effort as `events` of the running turn, or the archive, left it.
@@ -83,8 +81,8 @@ class View:
         """
         name = self.known_as(effort_id)
         if is_qualified(name):
-            found = self._elsewhere(name)
-            return found and found[1]
+            elsewhere = self._elsewhere(name)
+            return elsewhere and elsewhere[1]
         changed = {effort.id: effort for effort in changes(events, self.running.turn)}
         return changed.get(name) or self.archive.effort(self.owner, self.tip, name)
 
@@ -97,10 +95,10 @@ class View:
         """Return the efforts with these ids that there are, each as `effort` does."""
         others = [name for name in ids if "/" in name]  # a text has thousands of names
         own = [*{*ids}.difference(others)] if others else ids
-        kept = self.archive.efforts_named(self.owner, self.tip, own) if own else ()
-        latest = {effort.id: effort for effort in (*kept, *changes(events, self.running.turn))}
-        there = ((name, self.effort(name, events)) for name in others)
-        latest |= {name: effort for name, effort in there if effort is not None}
+        stored = self.archive.efforts_named(self.owner, self.tip, own) if own else ()
+        latest = {effort.id: effort for effort in (*stored, *changes(events, self.running.turn))}
+        elsewhere = ((name, self.effort(name, events)) for name in others)
+        latest |= {name: effort for name, effort in elsewhere if effort is not None}
         return tuple(latest[name] for name in ids if name in latest)
 
     def efforts(self, limit: int) -> EffortList:
@@ -138,8 +136,8 @@ class View:
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""
         if is_qualified(effort_id):
-            found = self._elsewhere(effort_id)
-            return found[0].log_turns(parted(effort_id)[1]) if found else ()
+            elsewhere = self._elsewhere(effort_id)
+            return elsewhere[0].log_turns(parted(effort_id)[1]) if elsewhere else ()
         return self.archive.effort_turns(self.owner, self.tip, effort_id)
 
     def log(self, effort_id: str, *, running: bool = False) -> tuple[Logged, ...]:
@@ -154,11 +152,11 @@ class View:
         """
         if not is_qualified(effort_id):
             return self.turns(numbers)
-        found = self._elsewhere(effort_id)
-        if found is None:
+        elsewhere = self._elsewhere(effort_id)
+        if elsewhere is None:
             return ()
-        known = {*found[0].log_turns(parted(effort_id)[1])}
-        return found[0].turns([number for number in numbers if number in known])
+        own = {*elsewhere[0].log_turns(parted(effort_id)[1])}
+        return elsewhere[0].turns([number for number in numbers if number in own])
 
     def ambient_turns(self, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest ambient turns, ascending."""
@@ -171,11 +169,11 @@ class View:
     def _elsewhere(self, effort_id: str) -> "tuple[View, Effort] | None":
         """Return the view of the session that has a qualified effort, and the effort, or None."""
         session, name = parted(effort_id)
-        there = self.session(session)
-        effort = there.effort(name, ()) if there else None
-        if there is None or effort is None or effort.status != "concluded":
+        view = self.session(session)
+        effort = view.effort(name, ()) if view else None
+        if view is None or effort is None or effort.status != "concluded":
             return None
-        return there, replace(effort, id=qualified(there.owner, effort.id))
+        return view, replace(effort, id=qualified(view.owner, effort.id))
 
 
 def past(archive: Archive, owner: Owner, tip: Tip) -> View:
