@@ -18,18 +18,18 @@ from .anchor import Written, shown
 from .efforts import Effort
 from .messages import Message, calls, compact, saying
 from .record import Event, Owner, Record
-from .transcript import OWN_TOOLS
+from .transcript import OWN_TOOLS, result_of
 
 TurnPlace: TypeAlias = tuple[str, int]
 """A branch and the number of a turn on it."""
 
-Sought: TypeAlias = tuple[str, ...]
+_Sought: TypeAlias = tuple[str, ...]
 """Sentences that are looked for."""
 
 Told: TypeAlias = tuple[str, str]
 """An effort, and a text of it that goes: a goal, a constraint, a summary."""
 
-SHORTEST = 16
+_SHORTEST = 16
 """Bytes of the shortest sentence that is looked for: shorter ones stand in many texts."""
 
 _LONGEST = 400
@@ -39,12 +39,19 @@ _MOST = 200
 """Sentences that are looked for, the longest first."""
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|[\n\r]+")
+"""Where one sentence or line ends and the next begins."""
+
 _OURS = ("canned_summary", "erased_summary", "no_result")
 """Prompts that stand in place of a text."""
 
+# Under which keys messages, and events, have no text that somebody said.
 _NAMES = frozenset({"id", "type", "name", "role", "mime_type", "effort_id", "turns", "session"})
 _NO_TEXT = frozenset({"type", "effort", "efforts", "related", "anchor"})
+
 _SUMMARY = frozenset({"summary", "keywords"})
+"""What a model makes of a log, together."""
+
+# Where the results of the memory's tools say what events said, and lists of such results.
 _RETOLD = ("summary", "prior_summary", "goal", "constraints")
 _LISTS = ("efforts", "results")
 _SETTING = {"goal": ("opened", "goal_updated"), "constraints": ("opened", "constraints_updated")}
@@ -92,7 +99,7 @@ class Target:
     sees: Callable[[str, int], bool]
     places: frozenset[TurnPlace]
     wrote: Written = frozenset()
-    sought: Sought = field(init=False)
+    sought: _Sought = field(init=False)
     given: frozenset[tuple[str, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -140,7 +147,7 @@ class Target:
                     yield (name, key, *_leaves(event[key]))
 
 
-def _sentences(texts: Iterable[str]) -> Sought:
+def _sentences(texts: Iterable[str]) -> _Sought:
     """Return the sentences and lines by which texts are found again, the longest first.
 
     >>> _sentences(["Hello there. The key lies under the mat."])
@@ -149,7 +156,7 @@ def _sentences(texts: Iterable[str]) -> Sought:
     ours = {render(name) for name in _OURS}
     parts = (part for text in texts if text not in ours for part in _END.split(text))
     found = {part.strip()[:_LONGEST] for part in parts}
-    telling = (part for part in found if len(part.encode(errors="replace")) >= SHORTEST)
+    telling = (part for part in found if len(part.encode(errors="replace")) >= _SHORTEST)
     return tuple(sorted(telling, key=lambda part: (-len(part), part))[:_MOST])
 
 
@@ -162,12 +169,12 @@ def _held(text: str, pieces: Iterable[str]) -> frozenset[str]:
     return frozenset(piece for piece in pieces if piece in text or _inside_json(piece) in text)
 
 
-def quotes(messages: Sequence[Message], sought: Sought) -> frozenset[str]:
+def quotes(messages: Sequence[Message], sought: _Sought) -> frozenset[str]:
     """Return the sentences that messages say."""
     return _held("\n".join(_leaves([message["data"] for message in messages])), sought)
 
 
-def quoted(record: Record, sought: Sought) -> bool:
+def quoted(record: Record, sought: _Sought) -> bool:
     """Tell whether a record says one of the sentences, in its messages or of an effort."""
     told = [event[key] for event in record.events for key in _text_fields(event)]
     return bool(quotes(record.messages, sought) or _held("\n".join(_leaves(told)), sought))
@@ -328,12 +335,7 @@ def _leaves(value: Any, skip: Iterable[str] = ()) -> Iterator[str]:
 def _without_copies(message: Message, told: frozenset[Told]) -> Message:
     if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
         return message
-    try:
-        body = json.loads(message["data"]["content"])
-    except (TypeError, ValueError):
-        return message
-    if not isinstance(body, dict):
-        return message
+    body = result_of(message)
     lists = {
         key: [_entry(item, told) for item in body[key]]
         for key in _LISTS
@@ -355,7 +357,7 @@ def _left(name: str, key: str, value: Any, told: frozenset[Told]) -> Any:
     if key not in _RETOLD or not any((name, text) in told for text in _leaves(value)):
         return value
     if isinstance(value, list):
-        return [one for one in value if (name, one) not in told]
+        return [text for text in value if (name, text) not in told]
     return "" if key == "goal" else render("erased_summary")
 
 

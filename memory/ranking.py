@@ -21,6 +21,7 @@ _MONTHS = (
 _VERBS = {"march", "may"}
 """Months only with a number, or after a word that says so."""
 
+# A month with its day and year, before or after it; of "may 5:30" no part is a date.
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
 _MONTH_NAMED = re.compile(
     rf"(?i)\b(?:{_DAY} (?:of )?|(in|of|during|since|until|by|last|early|late|mid) )?"
@@ -28,6 +29,7 @@ _MONTH_NAMED = re.compile(
 )
 _ISO = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
 _YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
+"""Other numbers of four digits are ports, prices and counts."""
 
 
 def dates(query: str, years: Iterable[int]) -> list[str]:

@@ -24,6 +24,9 @@ from .terms import CJK, content
 from .transcript import countable
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
+"""A word of a name: of a script that does not part words, each character."""
+
+# A session's name and an effort's, and no path, file or address.
 _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
 _LONGEST = 16
 """Tokens of a name that is looked for in a text."""

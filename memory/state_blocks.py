@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 START, END = "---STATE---", "---END STATE---"
+"""The markers that the model is told to use."""
 
 FIELDS = ("Goal", "Context", "Resolved", "Technical Anchors")
 """The fields that the model is told to use; others are kept as well."""

@@ -42,6 +42,7 @@ _NESTED = 1
 Piece: TypeAlias = tuple[int, str]
 """The tokens around a text, and the text."""
 
+# What holds schemas of its own, and all that is shown in a form of its own.
 _INSIDE = ("items", "anyOf", "oneOf", "allOf")
 _READ = frozenset({"type", "description", "enum", "properties", "required", *_INSIDE})
 
@@ -125,11 +126,13 @@ multiply. What a provider reports above the count becomes the thread's safety fa
 _LOW_DETAIL_TOKENS = 85
 """Tokens of one image that is sent with `detail` "low", whatever its size (source as above)."""
 
+# As published by OpenAI; another file would count otherwise.
 _VOCABULARY = "o200k_base.tiktoken"
 _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _SPECIAL = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
 """The numbers of the special tokens, as `tiktoken_ext.openai_public` has them."""
 
+# How `tiktoken_ext.openai_public` divides a text before it is encoded.
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _PATTERN = "|".join(
@@ -147,6 +150,8 @@ _SLICE = 200_000
 """Characters that are encoded at once, so that no call of the encoder is long."""
 
 _SEAM = re.compile(r"(?<=[^\W_])(?=[\s,.;:!?()，。、；：！？])")
+"""Where a word ends before what belongs to no word: no token spans that."""
+
 _HARD_CUT = 8
 """Tokens that a cut within a word can add, both sides taken together."""
 
@@ -154,6 +159,8 @@ _CACHED = 16_384
 """Texts whose counts are kept: those of some hundred turns."""
 
 _IMAGES = frozenset({"image", "image_url", "input_image"})
+"""Content blocks of images: LangChain's own, of OpenAI's chat, of its Responses API."""
+
 _SENTENCE = re.compile(
     r"(?m:^[ \t]*\d+\.(?=\s))|"
     r"(?P<end>(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s|$)|[。！？｡]+[”’」』）】]*|\n)"

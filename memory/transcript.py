@@ -254,6 +254,7 @@ def result_of(message: Message) -> Mapping[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
+# Other types of messages speak by their own name.
 _SPEAKERS = {"human": "user", "ai": "assistant"}
 
 Logged: TypeAlias = Group | Record

@@ -20,6 +20,7 @@ from .messages import (
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
+"""Tells the memory's own messages from those of the user."""
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """Anthropic takes no other characters in the id of a call, OpenAI no more of them."""

@@ -17,7 +17,7 @@ from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages, cut_at_sentence, slices
 from ..transcript import Logged, countable, transcript
 
-CANNED_BELOW = 50
+_CANNED_BELOW = 50
 """Characters of a log below which no model is asked: there is nothing to sum up."""
 
 _PART_SHARE = 4
@@ -55,7 +55,7 @@ def summarise(
     effort: Effort, log: Sequence[Logged], settings: Settings, count: TokenCounter
 ) -> Asks[EffortSummary]:
     """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
-    if characters_said(log) < CANNED_BELOW:
+    if characters_said(log) < _CANNED_BELOW:
         return EffortSummary(summary=render("canned_summary"), importance=0)
     parts = slices(transcript(map(_seen, log)), _limit(effort, settings, count), count)
     answer = yield from _in_parts(effort, parts, settings, count)
