@@ -1,11 +1,8 @@
-"""The lines that tell the user what happened to the context; no model reads them.
-
->>> expanded("auth-bug", 812)
-'--- Expanded effort: auth-bug (812 tokens) ---'
-"""
+"""The lines that tell the user what happened to the context; no model reads them."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 BANNER = re.compile(r"^--- (?:[A-Z][a-z -]* effort|From earlier sessions): .* ---$", re.MULTILINE)
 """The line that every banner of an effort begins with."""
@@ -17,26 +14,46 @@ _NAMED = 60
 """Characters of a name in a banner, which is one line."""
 
 
-def _line(said: str, below: str = "") -> Callable[..., str]:
-    return f"--- {said} ---{below}".format
+_OF_EVENTS = {
+    "opened": "--- Started effort: {effort} ---",
+    "concluded": "--- Concluded effort: {effort} ---\n{summary}",
+    "switched": "--- Switched to effort: {effort} ---",
+    "paused": "--- Paused effort: {effort} ---",
+    "reopened": "--- Reopened effort: {effort} ---",
+    "goal_updated": "--- Updated goal of effort: {effort} ---",
+    "constraints_updated": "--- Updated constraints of effort: {effort} ---",
+    "expanded": "--- Expanded effort: {effort} ({tokens} tokens) ---",
+    "collapsed": "--- Collapsed effort: {effort} (back to summary) ---",
+    "evicted": "--- Evicted effort: {effort} (kept in the archive) ---",
+    "returned": "--- Returned effort: {effort} ---",
+}
+"""By what an event says; of others, what happened says more."""
+
+WORDLESS = "--- Answered without words: only the state block was written ---"
 
 
-started = _line("Started effort: {}")
-concluded = _line("Concluded effort: {}", "\n{}")
-"""With the summary below."""
-switched = _line("Switched to effort: {}")
-paused = _line("Paused effort: {}")
-reopened = _line("Reopened effort: {}")
-goal_updated = _line("Updated goal of effort: {}")
-constraints_updated = _line("Updated constraints of effort: {}")
-expanded = _line("Expanded effort: {} ({} tokens)")
-collapsed = _line("Collapsed effort: {} (back to summary)")
-auto_collapsed = _line("Auto-collapsed effort: {} (inactive for {} turns)")
-evicted = _line("Evicted effort: {} (kept in the archive)")
-returned = _line("Returned effort: {}")
-compressed = _line("Compressed effort: {} (turns {})")
-anchor_cut = _line("Shortened state block: {} tokens, of which {} may be kept")
-wordless = _line("Answered without words: only the state block was written")
+def of(event: Mapping[str, Any]) -> str:
+    """Return the banner of an event, empty if it has none of its own.
+
+    >>> of({"type": "expanded", "effort": "auth-bug", "tokens": 812})
+    '--- Expanded effort: auth-bug (812 tokens) ---'
+    """
+    return _OF_EVENTS.get(event["type"], "").format_map(event)
+
+
+def auto_collapsed(effort: str, turns: int) -> str:
+    """Return the banner of a log that nobody mentioned for so many turns."""
+    return f"--- Auto-collapsed effort: {effort} (inactive for {turns} turns) ---"
+
+
+def compressed(effort: str, turns: str) -> str:
+    """Return the banner of an effort of which these turns are quoted from now on."""
+    return f"--- Compressed effort: {effort} (turns {turns}) ---"
+
+
+def anchor_cut(tokens: int, limit: int) -> str:
+    """Return the banner of a state block that is longer than it may be."""
+    return f"--- Shortened state block: {tokens} tokens, of which {limit} may be kept ---"
 
 
 def adopted(turns: int) -> str:

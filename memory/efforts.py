@@ -135,9 +135,9 @@ def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if name != key}
 
 
-def happened(space: EffortState, event: Event, banner: str = "") -> EffortState:
-    """Return the state after an event, which it tells with its banner."""
-    return applied(space, event).told(event, banner)
+def happened(space: EffortState, event: Event, banner: str | None = None) -> EffortState:
+    """Return the state after an event, which it tells with its banner or the one given."""
+    return applied(space, event).told(event, banners.of(event) if banner is None else banner)
 
 
 def applied(space: EffortState, event: Event) -> EffortState:
@@ -148,7 +148,7 @@ def applied(space: EffortState, event: Event) -> EffortState:
 
 def evicted(space: EffortState, effort_id: str) -> EffortState:
     """Return the state without the summary and the log of an effort."""
-    return happened(space, {"type": "evicted", "effort": effort_id}, banners.evicted(effort_id))
+    return happened(space, {"type": "evicted", "effort": effort_id})
 
 
 MOST_SUMMARIES = 200

@@ -11,8 +11,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import TypeAlias
 
-from . import banners
 from .anchor import shown
+from .banners import BANNER
 from .efforts import Effort, EffortState, happened, within_limit
 from .keywords import MOST_KEYWORDS, Keywords, about
 from .lately import Lately
@@ -77,7 +77,7 @@ def own_words(text: str) -> str:
     >>> own_words("Look:\n--- Concluded effort: a ---\nWhat now?")
     'Look:\n\nWhat now?'
     """
-    said = banners.BANNER.sub("", unquoted(text))
+    said = BANNER.sub("", unquoted(text))
     return said if len(said) <= 2 * _READ else f"{said[:_READ]}\n{said[-_READ:]}"
 
 
@@ -280,8 +280,7 @@ def _returned(work: RunningTurn, named: Iterable[str]) -> EffortState:
     found = work.view.efforts_named([*away], space.events)
     for effort in sorted(found, key=attrgetter("id")):
         if effort.status == "concluded":
-            event = {"type": "returned", "effort": effort.id}
-            space = happened(space, event, banners.returned(effort.id))
+            space = happened(space, {"type": "returned", "effort": effort.id})
     return space
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from ...prompts.loader import render
-from .. import banners
 from ..clock import day_of, minute_of
 from ..context.turns import log_limit, log_quote
 from ..efforts import Effort, aims, happened, within_limit
@@ -44,9 +43,8 @@ def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
         event["again"], loaded["tokens_loaded"] = True, 0
     space = work.space
     if effort.id not in space.summaries:
-        returned = {"type": "returned", "effort": effort.id}
-        space = happened(space, returned, banners.returned(effort.id))
-    space = within_limit(happened(space, event, banners.expanded(effort.id, tokens)))
+        space = happened(space, {"type": "returned", "effort": effort.id})
+    space = within_limit(happened(space, event))
     return work.put(space), {"status": "expanded", "effort_id": effort.id, **loaded}
 
 
@@ -56,8 +54,7 @@ def collapse_effort(work: RunningTurn, args: Collapse) -> Outcome:
     if effort.id not in space.expanded:
         listed = ", ".join(space.expanded) or "none"
         raise ToolError(f"effort {effort.id!r} is not expanded; expanded: {listed}")
-    event = {"type": "collapsed", "effort": effort.id, "auto": False}
-    space = happened(space, event, banners.collapsed(effort.id))
+    space = happened(space, {"type": "collapsed", "effort": effort.id, "auto": False})
     return work.put(space), {"status": "collapsed", "effort_id": effort.id}
 
 

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from ...prompts.loader import render
-from .. import banners
 from ..efforts import Effort, EffortState, aims, as_shown, happened, snapshot, within_limit
 from ..errors import AnswerError, ToolError
 from ..messages import Message, compact
@@ -45,7 +44,7 @@ def open_effort(work: RunningTurn, args: Open) -> Outcome:
     _refuse_crowd(work)
     effort = Effort(name, "open", goal=args.goal, constraints=tuple(args.constraints))
     event = {"type": "opened", **snapshot(effort), **_related(work, effort)}
-    space = happened(work.space, event, banners.started(name))
+    space = happened(work.space, event)
     return work.put(space), {"status": "opened", "effort_id": name}
 
 
@@ -88,8 +87,7 @@ def switch_effort(work: RunningTurn, args: Active) -> Outcome:
     effort = work.find_open(args.effort_id)
     space = work.space
     if space.active != effort.id:
-        event = {"type": "switched", "effort": effort.id}
-        space = happened(space, event, banners.switched(effort.id))
+        space = happened(space, {"type": "switched", "effort": effort.id})
     return work.put(space), {"status": "switched", "effort_id": effort.id, **aims(effort)}
 
 
@@ -103,7 +101,7 @@ def reopen_effort(work: RunningTurn, args: Reopen) -> Outcome:
     event = {"type": "reopened", **snapshot(effort)}
     if made is not None:
         event["compressed"] = made.turn
-    space = happened(work.space, event, banners.reopened(effort.id))
+    space = happened(work.space, event)
     aimed = _aimed(effort, args.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= aims(aimed)
@@ -133,7 +131,7 @@ def _paused(work: RunningTurn) -> Outcome:
     active = work.space.active
     if active is None:
         return work, {"status": "paused"}
-    space = happened(work.space, {"type": "paused", "effort": active}, banners.paused(active))
+    space = happened(work.space, {"type": "paused", "effort": active})
     return work.put(space), {"status": "paused", "effort_id": active}
 
 
@@ -166,11 +164,9 @@ def _updated(space: EffortState, before: Effort, after: Effort, why: str = "") -
     """Return the state with what changed between two states of an effort, if anything did."""
     new = {**snapshot(after), "rationale": why}
     if after.goal != before.goal:
-        banner = banners.goal_updated(after.id)
-        space = happened(space, {"type": "goal_updated", **new}, banner)
+        space = happened(space, {"type": "goal_updated", **new})
     if after.constraints != before.constraints:
-        banner = banners.constraints_updated(after.id)
-        space = happened(space, {"type": "constraints_updated", **new}, banner)
+        space = happened(space, {"type": "constraints_updated", **new})
     return space
 
 
@@ -193,9 +189,7 @@ def close_effort(work: RunningTurn, args: Active) -> Asks[Outcome]:
         tokens=work.count(transcript(log)),
         stale=False,
     )
-    event = {"type": "concluded", **snapshot(concluded)}
-    banner = banners.concluded(effort.id, answer.summary)
-    space = within_limit(happened(work.space, event, banner))
+    space = within_limit(happened(work.space, {"type": "concluded", **snapshot(concluded)}))
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
     return work.put(space), result | ({"active": space.active} if space.active else {})
 

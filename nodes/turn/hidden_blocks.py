@@ -53,7 +53,7 @@ def anchored(
     before = workspace(state)
     space = _with_anchor(before, said, parts)
     if not (speaks(seen) or answer.tool_calls or answer.invalid_tool_calls):
-        space = replace(space, banners=(*space.banners, banners.wordless()))
+        space = replace(space, banners=(*space.banners, banners.WORDLESS))
     for banner in space.banners[len(before.banners) :]:
         runtime.stream_writer({"banner": banner})
     if space is not before:
@@ -72,7 +72,7 @@ def _with_anchor(space: EffortState, said: Any, parts: AgentParts) -> EffortStat
     anchor = limited(fields, ANCHOR_TOKENS, parts.count)
     if list(anchor.items()) == list(space.anchor.items()):
         return space
-    banner = ""
+    banner = None
     if anchor != fields:
         banner = banners.anchor_cut(parts.count(rendered(fields)), ANCHOR_TOKENS)
     return happened(space, {"type": "anchored", "anchor": anchor}, banner)

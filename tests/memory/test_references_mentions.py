@@ -47,12 +47,12 @@ def test_parts_of_words_mention_nothing(effort_id: str, text: str) -> None:
 @pytest.mark.parametrize(
     "quoted",
     [
-        banners.started("auth-bug"),
-        banners.expanded("auth-bug", 12),
+        banners.of({"type": "opened", "effort": "auth-bug"}),
+        banners.of({"type": "expanded", "effort": "auth-bug", "tokens": 12}),
         banners.auto_collapsed("auth-bug", 3),
-        banners.goal_updated("auth-bug"),
-        banners.constraints_updated("auth-bug"),
-        banners.paused("auth-bug"),
+        banners.of({"type": "goal_updated", "effort": "auth-bug"}),
+        banners.of({"type": "constraints_updated", "effort": "auth-bug"}),
+        banners.of({"type": "paused", "effort": "auth-bug"}),
         fenced("effort", "[turn 1]\nuser: auth-bug", id="auth-bug", status="concluded"),
     ],
 )
