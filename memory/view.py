@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .archive.protocol import Archive, EffortList, Elsewhere, Found, Pointing
+from .archive.protocol import Archive, EffortList
 from .efforts import Effort, changes
-from .embeddings import Meaning
 from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .record import Event, Group, Owner, Record, Tip
@@ -104,24 +103,6 @@ class View:
     def efforts(self, limit: int) -> EffortList:
         """Return the newest efforts of the archive, and how many there are."""
         return self.archive.efforts(self.owner, self.tip, limit)
-
-    def pointing(self, message: str) -> Pointing:
-        """Return what of the committed turns says the telling terms of a message."""
-        return self.archive.pointing(self.owner, self.tip, message)
-
-    def search_passages(
-        self, query: str, limit: int, meaning: Meaning | None = None
-    ) -> tuple[Found, ...]:
-        """Return the committed passages that match a query, best first."""
-        return self.archive.search_passages(self.owner, self.tip, query, limit, meaning)
-
-    def search_sessions(self, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        """Return what matches a query in the user's other sessions, best first."""
-        return self.archive.search_sessions(self.owner, query, limit)
-
-    def concluded_elsewhere(self, newest: int) -> tuple[Elsewhere, ...]:
-        """Return what the user concluded last in other sessions, newest first."""
-        return self.archive.concluded_elsewhere(self.owner, newest)
 
     def compression(self, effort_id: str, turn: int | None = None) -> Compression | None:
         """Return the newest compression of an effort, or the newest up to a turn; None if none.

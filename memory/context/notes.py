@@ -113,7 +113,7 @@ def _about(work: RunningTurn, said: str, line: Timeline) -> Iterator[str | int]:
     all_in_view = len(line.turns) == line.built and not line.older
     if all_in_view or len(long_enough(asked(said))) < _OVERLAP:
         return
-    best = pointed_at(work.view.pointing(said))
+    best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, said))
     if isinstance(best, int):
         shown = best > line.built or best in line.turns
     else:

@@ -148,7 +148,7 @@ def effort_status(work: RunningTurn, _args: Nothing) -> Outcome:
     result |= {"more": more, "how": render("more_efforts")} if more else {}
     earlier = [
         {"id": qualified(concluded.owner, concluded.effort.id), "concluded": day_of(concluded.at)}
-        for concluded in work.view.concluded_elsewhere(_EARLIER)
+        for concluded in work.view.archive.concluded_elsewhere(work.view.owner, _EARLIER)
         if concluded.effort
     ]
     return work, result | ({"earlier_sessions": earlier} if earlier else {})

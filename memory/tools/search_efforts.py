@@ -66,9 +66,10 @@ def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
         why = render("nothing_to_search")
         return work, {"query": args.query[:_ECHOED], "results": [], "why": why}
     limit = min(args.limit, _MOST) if args.limit > 0 else work.settings.search_limit
-    own = work.view.search_passages(args.query, _PASSAGES, _meaning(work, args.query))
+    view, meaning = work.view, _meaning(work, args.query)
+    own = view.archive.search_passages(view.owner, view.tip, args.query, _PASSAGES, meaning)
     best = _of_turns(own)[:_COUNTED]
-    others = work.view.search_sessions(args.query, _COUNTED)
+    others = view.archive.search_sessions(view.owner, args.query, _COUNTED)
     hits = in_one_list(best[:limit], others[:limit], limit)
     told, results, quoted = _within_budget(work, _entries(work, hits, wanted, _answers(own)))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
