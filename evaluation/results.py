@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..memory.questions import What
-from ..nodes.llm.drive import Call
+from ..nodes.llm.calls import Call
 from .failures import ResultsError
 
 REPLAYED = "replayed, not a measurement"

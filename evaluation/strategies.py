@@ -45,7 +45,7 @@ from ..memory.record import Group, Owner
 from ..memory.salience import Compression, Item, capped
 from ..memory.tokens import count
 from ..memory.wellformed import note
-from ..nodes.llm.drive import Call, Models, drive
+from ..nodes.llm.calls import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
 from .failures import StrategyError

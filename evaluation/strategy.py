@@ -17,7 +17,7 @@ from langchain_core.messages import (
 from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
-from ..nodes.llm.drive import Call
+from ..nodes.llm.calls import Call
 from .template import TemplateTurn
 
 RECENT = 3

@@ -3,26 +3,36 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
+from uuid import UUID
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables.config import merge_configs, set_config_context
 from langgraph.config import get_config
+from langgraph.constants import TAG_NOSTREAM
+from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
+from ..memory import banners
+from ..memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
 from ..memory.context.assemble import assemble, prefix_tokens, sent, shared
 from ..memory.context.budget import below_floor, safety_factor
-from ..memory.context.timeline import WorkingContext, packed
+from ..memory.context.timeline import WorkingContext, unpacked, with_anchor
+from ..memory.context.timeline import packed as packed_line
+from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
+from ..memory.messages import speaks
+from ..memory.running_turn import banners_since
 from ..memory.settings import Settings, resolve
-from .turn.hidden_blocks import anchored, showing
-from .turn.langchain_messages import accepted, cut_short, from_dicts, rounds
+from ..memory.state_blocks import Cutter, appended, cut_content, passed
+from .turn.langchain_messages import accepted, cut_short, from_dicts, jsonable, rounds
 from .turn.parts import STEADY, AgentParts, fixed
 from .turn.state import TurnState
-from .turn.values import running, running_turn, traced
+from .turn.values import packed, running, running_turn, traced, workspace
 
 _log = logging.getLogger("ebbtide.tokens")
 
@@ -93,22 +103,25 @@ async def acall_model(
 def prepared(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Call:
     """Return the next call with its working context; the same state gives the same bytes."""
     context = working_context(state, runtime, parts)
-    now = sent(context.messages)
-    cached = prefix_tokens(context, shared(state.get("sent", ""), now), parts.count)
+    digests = sent(context.messages)
     settings = resolve(runtime.context, parts.settings)
-    told = {"prefix": cached, "safety_factor": state.get("safety_factor", 1.0)}
-    below = _floored(state, context.report, settings.context_budget)
     messages = from_dicts(context.messages)
+    report = {
+        **context.report,
+        "prefix": prefix_tokens(context, shared(state.get("sent", ""), digests), parts.count),
+        "safety_factor": state.get("safety_factor", 1.0),
+        **_floored(state, context.report, settings.context_budget),
+    }
     update = {
         "context": {"messages": messages},
-        "context_report": {**context.report, **told, **below},
-        "view": packed(context.timeline),
-        "sent": now,
+        "context_report": report,
+        "view": packed_line(context.timeline),
+        "sent": digests,
     }
     limit = settings.max_tool_rounds
     reached = rounds(running(state)) >= limit
     purpose = {**traced(state), "ebbtide_purpose": "answer"}
-    config = showing(settings, merge_configs(get_config(), {"metadata": purpose}))
+    config = _showing(settings, merge_configs(get_config(), {"metadata": purpose}))
     return Call(messages, config, limit if reached else None, update)
 
 
@@ -116,9 +129,9 @@ def working_context(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 ) -> WorkingContext:
     """Return what the next model call is sent, part by part."""
-    here = running_turn(state, runtime, parts)
+    work = running_turn(state, runtime, parts)
     with parts.archive.together(STEADY):
-        return assemble(here, fixed(parts, here.settings))
+        return assemble(work, fixed(parts, work.settings))
 
 
 def answer_update(
@@ -131,15 +144,103 @@ def answer_update(
 ) -> dict[str, Any]:
     """Return the update for what came back: the answer, and results that came with it."""
     answer, *results = said
-    report = call.update["context_report"]
     if not isinstance(answer, AIMessage):
         raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
-    heard = heeded(state, report, answer, parts.model)
+    heard = heeded(state, call.update["context_report"], answer, parts.model)
     answer = accepted(answer, [message.id for message in state["messages"]])
-    answer, beside = anchored(state, runtime, answer, parts=parts)
+    shown = cast("TurnState", {**state, **call.update})
+    answer, hidden = _anchored(shown, runtime, answer, parts)
     messages = [answer, *results]
     kept = messages if call.limit is None else cut_short(messages, call.limit)
-    return {**call.update, **heard, **beside, "messages": kept}
+    return {**call.update, **heard, **hidden, "messages": kept}
+
+
+def _anchored(
+    state: TurnState, runtime: Runtime[Settings], answer: AIMessage, parts: AgentParts
+) -> tuple[AIMessage, dict[str, Any]]:
+    """Return the answer as users see it, and the update that keeps the rest.
+
+    The last complete block becomes the anchor; what the model said goes on to `persist`. That an
+    answer is nothing but a block is told in a banner: its message is empty.
+    """
+    settings = resolve(runtime.context, parts.settings)
+    said = jsonable(answer.content)
+    seen = cut_content(said)
+    if settings.anchor == "off" or seen is said:
+        return answer, {}
+    before = workspace(state)
+    space = _with_anchor(before, said, parts)
+    if not (speaks(seen) or answer.tool_calls or answer.invalid_tool_calls):
+        space = replace(space, banners=(*space.banners, banners.WORDLESS))
+    for banner in banners_since(before, space):
+        runtime.stream_writer({"banner": banner})
+    raw = {**state.get("raw_answers", {}), str(answer.id): said}
+    update = {"raw_answers": raw, **packed(space)}
+    line = unpacked(state.get("view"))
+    if line is not None and space.anchor != before.anchor:
+        update["view"] = packed_line(with_anchor(line, before.anchor))
+    return answer.model_copy(update={"content": seen}), update
+
+
+def _with_anchor(space: EffortState, said: Any, parts: AgentParts) -> EffortState:
+    """Return the state after the block that a model wrote, the same one if it says nothing."""
+    fields = newest(said)
+    if fields is None:
+        return space
+    anchor = limited(fields, ANCHOR_TOKENS, parts.count)
+    if list(anchor.items()) == list(space.anchor.items()):
+        return space
+    banner = None
+    if anchor != fields:
+        banner = banners.anchor_cut(parts.count(rendered(fields)), ANCHOR_TOKENS)
+    return happened(space, {"type": "anchored", "anchor": anchor}, banner)
+
+
+def _showing(settings: Settings, config: RunnableConfig) -> RunnableConfig:
+    """Return the configuration of a model call whose stream shows no block.
+
+    The one given if the model keeps no block: then it is called as any other.
+    """
+    if settings.anchor == "off":
+        return config
+    return merge_configs(config, {"tags": [TAG_NOSTREAM], "callbacks": [_Shower(config)]})
+
+
+class _Shower(BaseCallbackHandler):
+    """Pushes the pieces of an answer into the stream, in which it holds back the blocks.
+
+    The run of the model is hidden from that stream by its tag. So there is one run only: usage is
+    counted once, and a model that does not stream needs nothing, since its node gives the whole
+    answer.
+    """
+
+    run_inline = True
+    """In the thread and context of the node, so that the pieces stay in order."""
+
+    def __init__(self, config: RunnableConfig) -> None:
+        self._config = config
+        self._runs: dict[UUID, tuple[Cutter, RunnableConfig]] = {}
+
+    def on_chat_model_start(
+        self, *_given: Any, run_id: UUID, metadata: Any = None, tags: Any = None, **_more: Any
+    ) -> None:
+        """Begin an answer, which the stream describes as it does those of other models."""
+        own = [tag for tag in tags or () if tag != TAG_NOSTREAM and not tag.startswith("seq:step")]
+        told = {**(metadata or {}), **({"tags": own} if own else {})}
+        self._runs[run_id] = Cutter(), merge_configs(self._config, {"metadata": told})
+
+    def on_llm_new_token(self, *_given: Any, run_id: UUID, chunk: Any = None, **_more: Any) -> None:
+        """Push what can be shown of a piece; the last one brings what was held back."""
+        message = getattr(chunk, "message", None)
+        if not isinstance(message, AIMessageChunk):
+            return
+        cutter, config = self._runs[run_id]
+        content = passed(cutter, message.content)
+        if message.chunk_position == "last":
+            content = appended(content, cutter.end())
+        piece = message.model_copy(update={"content": content})
+        with set_config_context(config) as context:
+            context.run(push_message, piece, state_key=None)
 
 
 def heeded(

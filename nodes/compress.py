@@ -15,7 +15,7 @@ from ..memory.questions import Asks
 from ..memory.running_turn import RunningTurn
 from ..memory.salience import Compression, ExtractionEntry
 from ..memory.settings import Settings
-from .llm.drive import Call, adrive, drive
+from .llm.calls import Call, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.values import compression_shown, running, traced, turn_at_rest, view_after

@@ -15,7 +15,7 @@ from ..memory.messages import Message, unanswered
 from ..memory.questions import Asks
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import Done, Watch, run
-from .llm.drive import adrive, drive
+from .llm.calls import adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.state import TurnState

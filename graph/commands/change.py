@@ -24,7 +24,7 @@ from ...memory.settings import settings
 from ...memory.tokens import TokenCounter, fit_end
 from ...memory.tools.summary import call_overhead, readable
 from ...memory.transcript import transcript
-from ...nodes.llm.structured import ask
+from ...nodes.llm.calls import ask
 from ...nodes.turn.arrivals import at_rest, told_apart
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.settling import settle

@@ -24,7 +24,7 @@ from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import EffortSummary, summarise
 from ...memory.view import every_turn
-from ...nodes.llm.drive import drive
+from ...nodes.llm.calls import drive
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts

@@ -1,6 +1,6 @@
 """The messages in state by what they are: turns that are settled, a broken one, a new one."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from uuid import uuid4
@@ -24,14 +24,6 @@ GONE = ""
 
 MADE_HERE = frozenset({"ai", "tool"})
 """Types of the messages that an agent adds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """What telling turns apart needs of a message: its id and its type."""
-
-    id: str
-    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +53,7 @@ class Incoming:
     new: int
 
 
-def incoming(messages: Sequence[Outline], marks: Marks) -> Incoming:
+def incoming(messages: Sequence[BaseMessage], marks: Marks) -> Incoming:
     """Tell the parts of the messages apart.
 
     New is what follows the last archived message or, if neither that nor the question of its turn
@@ -74,37 +66,33 @@ def incoming(messages: Sequence[Outline], marks: Marks) -> Incoming:
     if after is not None and after <= place.get(marks.accepted, 0) and not marks.running:
         gone = _first_foreign(messages, place[marks.accepted] + 1)
         return Incoming(None, gone, gone)
-    asked = question([message.kind for message in messages])
     foreign = None
     if marks.accepted in place:
         foreign = _first_foreign(messages, place[marks.accepted] + 1)
-    if marks.running:
-        last = _first_of(marks.last, place, after)
-        left = after if after is not None else place.get(marks.starts[-1], asked)
-        return Incoming(last, left, left if foreign is None else foreign)
-    known = after if after is not None else foreign
-    left = known if known is not None else asked
-    return Incoming(_first_of(marks.last, place, known), left, left)
+    end = after if after is not None or marks.running else foreign
+    last = None
+    if end is not None and marks.last:
+        last = place.get(marks.last[0])
+    if end is None:
+        end = question(messages)
+        if marks.running:
+            end = place.get(marks.starts[-1], end)
+    return Incoming(last, end, foreign if marks.running and foreign is not None else end)
 
 
-def _first_of(starts: Sequence[str], place: Mapping[str, int], end: int | None) -> int | None:
-    """Return where the last archived turn begins, None if it or its end is not there."""
-    return place.get(starts[0]) if starts and end is not None else None
-
-
-def _first_foreign(messages: Sequence[Outline], start: int) -> int:
+def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
     positions = range(start, len(messages))
-    return next((at for at in positions if messages[at].kind not in MADE_HERE), len(messages))
+    return next((at for at in positions if messages[at].type not in MADE_HERE), len(messages))
 
 
-def question(kinds: Sequence[str]) -> int:
+def question(messages: Sequence[BaseMessage]) -> int:
     """Return where what the user said last begins, instructions before it included; 0 for nothing.
 
-    >>> question(["human", "ai", "system", "human"])
+    >>> question([HumanMessage("Hi"), ToolMessage("", tool_call_id="1"), HumanMessage("Go on")])
     2
     """
-    at = max((n for n, kind in enumerate(kinds) if kind == "human"), default=0)
-    while at > 0 and kinds[at - 1] not in MADE_HERE:
+    at = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
+    while at > 0 and messages[at - 1].type not in MADE_HERE:
         at -= 1
     return at
 
@@ -124,13 +112,14 @@ class Arrivals:
 
 def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
     """Tell the messages in state apart; raises `InputError` if nothing is new."""
-    found = told_apart(state)
-    if not found.new and found.left and not answered(to_dicts(found.left)):
-        return replace(found, new=_renamed(m for m in found.left if isinstance(m, HumanMessage)))
-    found = _with_repeated(found, state, past(archive, owner, tip_of(state)))
-    if not found.new:
+    arrived = told_apart(state)
+    if not arrived.new and arrived.left and not answered(to_dicts(arrived.left)):
+        asked = (message for message in arrived.left if isinstance(message, HumanMessage))
+        return replace(arrived, new=_renamed(asked))
+    arrived = _with_repeated(arrived, state, past(archive, owner, tip_of(state)))
+    if not arrived.new:
         raise InputError(len(state.get("messages", [])))
-    return found
+    return arrived
 
 
 def told_apart(state: TurnState) -> Arrivals:
@@ -158,8 +147,7 @@ def unarchived(state: TurnState) -> list[BaseMessage]:
 
 def at_rest(state: TurnState) -> bool:
     """Tell whether all that the messages in state hold is in the archive."""
-    found = told_apart(state)
-    return not (found.left or found.new)
+    return not unarchived(state)
 
 
 def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
@@ -170,8 +158,7 @@ def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
 
 def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:
     messages: list[BaseMessage] = [*state.get("messages", [])]
-    known = [Outline(message.id or "", message.type) for message in messages]
-    return messages, incoming(known, _marks(state))
+    return messages, incoming(messages, _marks(state))
 
 
 def _marks(state: TurnState) -> Marks:
@@ -197,39 +184,41 @@ def _turns(messages: Sequence[BaseMessage], starts: Sequence[str]) -> Iterator[l
         yield list(messages[begin:end])
 
 
-def _with_repeated(found: Arrivals, state: TurnState, view: View) -> Arrivals:
+def _with_repeated(arrived: Arrivals, state: TurnState, view: View) -> Arrivals:
     """Treat a message that repeats an archived id as new, and restore the archived one.
 
     With a new message beside it, another text in the last turn is an edit of that turn instead.
     """
-    persisted, settled = state.get("persisted", 0), len(found.past)
-    edited = 1 if found.new and found.last is not None else 0
+    persisted, settled = state.get("persisted", 0), len(arrived.past)
+    edited = 1 if arrived.new and arrived.last is not None else 0
     records = _newest(view, persisted - edited, settled - edited)
     turns = [from_dicts(shown(view.messages(record))) for record in records]
     known = {message.id: message for turn in turns for message in turn}
     repeated = [
         message
-        for turn in found.past
+        for turn in arrived.past
         for message in turn
         if isinstance(message, HumanMessage) and message.id in known
         if to_dicts([message]) != to_dicts([known[message.id]])
     ]
     if not repeated:
-        return found
-    kept = (*turns, *found.past[settled - edited :])
-    new = [*(cleaned(message) for message in _renamed(repeated)), *found.new]
-    last = found.last if edited else None
-    return Arrivals(past=kept, last=last, left=found.left, new=new)
+        return arrived
+    return Arrivals(
+        past=(*turns, *arrived.past[settled - edited :]),
+        last=arrived.last if edited else None,
+        left=arrived.left,
+        new=[*map(cleaned, _renamed(repeated)), *arrived.new],
+    )
 
 
 def _newest(view: View, upto: int, count: int) -> tuple[Record, ...]:
     """Return the newest so many turns up to one that have messages: erased ones have a number."""
-    found: tuple[Record, ...] = ()
-    while len(found) < count and upto > 0:
-        first = max(1, upto - (count - len(found)) + 1)
-        there = view.turns(range(first, upto + 1))
-        found, upto = (*(one for one in there if one.messages), *found), first - 1
-    return found
+    newest: tuple[Record, ...] = ()
+    while len(newest) < count and upto > 0:
+        first = max(1, upto - (count - len(newest)) + 1)
+        records = view.turns(range(first, upto + 1))
+        newest, upto = (*(record for record in records if record.messages), *newest), first - 1
+    return newest
 
 
 def _renamed(messages: Iterable[BaseMessage]) -> list[BaseMessage]:

@@ -18,7 +18,7 @@ from ...memory.references import KeywordCache
 from ...memory.running_turn import LAID_OUT, LaidOut
 from ...memory.settings import Settings
 from ...memory.tokens import TokenCounter
-from ..llm.drive import Models
+from ..llm.calls import Models
 
 STEADY = 2.0
 """Seconds for which a turn takes its session to be as its beginning has read it.

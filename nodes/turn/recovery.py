@@ -37,12 +37,18 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     first = max(1, tip.turn - window + 1)
     records = archive.turns(owner, tip, range(first, tip.turn + 1))
     view = past(archive, owner, tip)
-    turns = [_identified(from_dicts(shown(view.messages(record)))) for record in records]
-    gone = not records or not records[-1].messages
+    read = (_identified(from_dicts(shown(view.messages(record)))) for record in records)
+    turns = [messages for messages in read if messages]
+    starts = [turn[0].id for turn in turns]
+    if not records or not records[-1].messages:
+        starts.append(GONE)  # an id that no message has keeps any other from being taken for it
     state = {
         **memory_at(archive, owner, tip),
-        **_marks([turn for turn in turns if turn], gone=gone),
         **_place(owner, tip),
+        "messages": [message for turn in turns for message in turn],
+        "turn_starts": starts,
+        "archived": turns[-1][-1].id if turns else GONE,
+        "accepted": turns[-1][0].id if turns else GONE,
     }
     state.pop("view", None)  # what is shown may have changed, or no provider has its prefix
     return cast("TurnState", state)
@@ -63,20 +69,6 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
     return _adopted(remembered(state, archive, owner, window), archive, owner)
 
 
-def _marks(turns: Sequence[Sequence[BaseMessage]], *, gone: bool) -> dict[str, Any]:
-    """Return messages and marks of archived turns; `gone`: the last one is not among them.
-
-    An id that no message has then keeps any other from being taken for it.
-    """
-    starts = [turn[0].id for turn in turns]
-    return {
-        "messages": [message for turn in turns for message in turn],
-        "turn_starts": [*starts, GONE] if gone else starts,
-        "archived": turns[-1][-1].id if turns else GONE,
-        "accepted": turns[-1][0].id if turns else GONE,
-    }
-
-
 def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
     """Return the state, restored from the archive if the thread lost it."""
     messages = [*state.get("messages", [])]
@@ -87,7 +79,7 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
         both = {**before, "messages": [*before["messages"], *messages]}
         return cast("TurnState", both)
     if known is None:
-        newest = None if _question(messages) else archive.newest(owner)
+        newest = None if question(messages) else archive.newest(owner)
         return cast("TurnState", {**state, "unseen": newest}) if newest else state
     at, tip = known
     turns = _turns(messages[: at + 1])
@@ -112,38 +104,39 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
     All messages up to it are in the past of that turn. What the user said last is never an end: a
     turn that failed may be asked again.
     """
-    said = to_dicts(messages)
-    marks_ = [mark([message]) for message in said]
-    ends = [*range(_question(messages)), *range(_answer(messages), len(messages))]
+    said, asked = to_dicts(messages), question(messages)
+    marks = [mark([message]) for message in said]
+    answer = max((n for n, m in enumerate(messages, 1) if isinstance(m, HumanMessage)), default=0)
+    ends = [*range(asked), *range(answer, len(messages))]
     tips: dict[str, list[Tip]] = {}
-    asked = list(dict.fromkeys(marks_[at] for at in ends))
-    for end, tip in archive.ended(owner, asked) if asked else ():
+    wanted = list(dict.fromkeys(marks[at] for at in ends))
+    for end, tip in archive.ended(owner, wanted) if wanted else ():
         tips.setdefault(end, []).append(tip)
-    for at in islice((end for end in reversed(ends) if marks_[end] in tips), _ENDS):
+    for at in islice((end for end in reversed(ends) if marks[end] in tips), _ENDS):
         history = said[: at + 1]
-        for tip in _likely(archive, owner, tips[marks_[at]][:_ALIKE], history):
+        for tip in _likely(archive, owner, tips[marks[at]][:_ALIKE], history):
             if _told_before(history, archive, owner, tip):
-                unknown = range(at + 1, _question(messages))  # may be what was erased
-                return at, tip if unknown else _after_erased(archive, owner, tip)
+                # What stands between that turn and the question may be what was erased.
+                return at, tip if at + 1 < asked else _after_erased(archive, owner, tip)
     return None
 
 
 def _after_erased(archive: Archive, owner: Owner, tip: Tip) -> Tip:
     """Return the end of its branch if all turns after `tip` are erased, else `tip`."""
-    newest, found = archive.newest(owner), tip
-    while newest is not None and newest.branch == tip.branch and found.turn < newest.turn:
-        after = archive.turns(owner, newest, [found.turn + 1])
+    newest, end = archive.newest(owner), tip
+    while newest is not None and newest.branch == tip.branch and end.turn < newest.turn:
+        after = archive.turns(owner, newest, [end.turn + 1])
         if not after or after[0].status != "erased":
             return tip
-        found = after[0].tip
-    return found
+        end = after[0].tip
+    return end
 
 
 def _likely(
     archive: Archive, owner: Owner, tips: Sequence[Tip], history: Sequence[Message]
 ) -> list[Tip]:
     """Return the turns in which a history may end; first those whose last message has its id."""
-    found: list[tuple[bool, int, Tip]] = []
+    likely: list[tuple[bool, int, Tip]] = []
     place = {tip: at for at, tip in enumerate(tips)}
     for branch in dict.fromkeys(tip.branch for tip in tips):
         on_it = [tip for tip in tips if tip.branch == branch]
@@ -152,10 +145,9 @@ def _likely(
             numbers = [tip.turn for tip in on_it[first : first + _CHUNK]]
             for record in archive.turns(owner, newest, numbers):
                 if _before(history, record.messages) is not None:
-                    other = record.messages and record.messages[-1]["data"].get("id")
-                    same = other == history[-1]["data"].get("id")
-                    found.append((not same, place[record.tip], record.tip))
-    return [tip for *_, tip in sorted(found, key=lambda one: one[:2])]
+                    renamed = _ids(record.messages[-1:]) != _ids(history[-1:])
+                    likely.append((renamed, place[record.tip], record.tip))
+    return [tip for *_, tip in sorted(likely, key=lambda entry: entry[:2])]
 
 
 def _told_before(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
@@ -192,9 +184,9 @@ def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
         for record in records
         for message in record.messages
     }
-    there = [known.get(one) for one in _ids(history)]
-    said = map(_known_by, history)
-    return None in there and all(one in (None, now) for one, now in zip(there, said, strict=True))
+    same = [known.get(message_id) for message_id in _ids(history)]
+    keys = map(_known_by, history)
+    return None in same and all(old in (None, key) for old, key in zip(same, keys, strict=True))
 
 
 def _ids(messages: Sequence[Message]) -> list[str | None]:
@@ -225,7 +217,8 @@ def _known_by(message: Message) -> list[Any]:
     data = message["data"]
     name = data.get("name") if message["type"] == "tool" else None
     said = "" if name in OWN_TOOLS else mark([message])
-    return [message["type"], said, [(one.get("name"), one.get("args")) for one in calls(message)]]
+    called = [(call.get("name"), call.get("args")) for call in calls(message)]
+    return [message["type"], said, called]
 
 
 def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
@@ -233,22 +226,20 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     messages: list[Any] = [*state.get("messages", [])]
     ids = [message.id for message in messages]
     known = ids.index(state["archived"]) + 1 if state.get("archived") in ids else 0
-    unknown = range(known, _question(messages))
-    if not unknown:
+    asked = question(messages)
+    if asked <= known:
         return state
-    messages[: unknown.stop] = [with_ids(cleaned(one)) for one in messages[: unknown.stop]]
-    turns = [closed(turn) for turn in _turns(messages[known : unknown.stop])]
+    before = [with_ids(cleaned(message)) for message in messages[:asked]]
+    turns = [closed(turn) for turn in _turns(before[known:])]
     tip = tip_of(state)
     for turn in turns:
         tip = commit(archive, owner, tip, _group(state, tip.turn + 1, turn)).tip
     adopted = [message for turn in turns for message in turn]
-    after_history = [*messages[:known], *adopted, *messages[unknown.stop :]]
-    starts = [*state.get("turn_starts", ()), *(turn[0].id for turn in turns)]
     after = {
         **state,
         **_place(owner, tip),
-        "messages": after_history,
-        "turn_starts": starts,
+        "messages": [*before[:known], *adopted, *messages[asked:]],
+        "turn_starts": [*state.get("turn_starts", ()), *(turn[0].id for turn in turns)],
         "archived": turns[-1][-1].id,
         "accepted": turns[-1][0].id,
         "adopted": len(turns),
@@ -265,7 +256,7 @@ def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
     ]
     bounds = [0, *firsts, len(history)] if history else []
     turns = [list(history[begin:end]) for begin, end in pairwise(bounds)]
-    if len(turns) > 1 and not any(isinstance(one, HumanMessage) for one in turns[0]):
+    if len(turns) > 1 and not any(isinstance(m, HumanMessage) for m in turns[0]):
         turns[:2] = [[*turns[0], *turns[1]]]  # a greeting belongs to the first question
     return turns
 
@@ -279,17 +270,6 @@ def _group(state: TurnState, turn: int, messages: Sequence[BaseMessage]) -> Grou
         status="done" if answered(kept) else "aborted",
         state=saved({**state, "turn": turn}),
     )
-
-
-def _question(messages: Sequence[BaseMessage]) -> int:
-    """Return where what the user said last begins; 0 if the user said nothing."""
-    return question([message.type for message in messages])
-
-
-def _answer(messages: Sequence[BaseMessage]) -> int:
-    """Return where the answer begins to what the user said last."""
-    said = (at for at, one in enumerate(messages) if isinstance(one, HumanMessage))
-    return max(said, default=-1) + 1
 
 
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:

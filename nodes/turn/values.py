@@ -30,7 +30,7 @@ from ...memory.running_turn import RunningTurn
 from ...memory.salience import Compression
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
-from ...memory.view import View, past
+from ...memory.view import past
 from .langchain_messages import from_dicts, to_dicts
 from .parts import AgentParts, sizes
 from .state import TurnState, repacked, unpacked
@@ -126,15 +126,8 @@ def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
 def tip_of(state: TurnState) -> Tip:
     """Return the last turn that this state has committed."""
     first = Tip()
-    return Tip(
-        state.get("branch", first.branch), state.get("persisted", 0), state.get("tip", first.digest)
-    )
-
-
-def _before(state: TurnState) -> Tip:
-    """Return the turn before the running one: the tip, or its parent if the tip is run again."""
-    tip = tip_of(state)
-    return replace(tip, turn=min(tip.turn, state["turn"] - 1))
+    branch, digest = state.get("branch", first.branch), state.get("tip", first.digest)
+    return Tip(branch, state.get("persisted", first.turn), digest)
 
 
 def workspace(state: TurnState) -> EffortState:
@@ -238,21 +231,43 @@ def _with_hidden_blocks(state: TurnState, messages: Sequence[BaseMessage]) -> tu
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return what the memory tools and the context work on in this run."""
-    settings = _run_settings(state, runtime, parts)
-    space = workspace(state)
+    space, tip = workspace(state), tip_of(state)
     messages = _with_hidden_blocks(state, running(state))
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
-    owner = owner_of(state, runtime, settings)
-    view = View(parts.archive, owner, _before(state), now)
-    return _work(state, parts, view, settings)
+    # The turn of the tip may be the one that runs, again: then it follows the one before.
+    tip = replace(tip, turn=min(tip.turn, space.turn - 1))
+    work = turn_at_rest(state, runtime, parts)
+    return replace(work, view=replace(work.view, tip=tip, running=now))
 
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as it is after its commit, for what follows at its end."""
     settings = _run_settings(state, runtime, parts)
     owner = owner_of(state, runtime, settings)
-    view = past(parts.archive, owner, tip_of(state))
-    return _work(state, parts, view, settings)
+    used = state.get("context_report", {}).get("total", 0)
+    fixed = sum(sizes(parts, settings))
+    space_left = room(settings.context_budget, fixed)
+    return RunningTurn(
+        workspace(state),
+        past(parts.archive, owner, tip_of(state)),
+        settings,
+        parts.count,
+        room=space_left,
+        free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
+        used=max(0, used - fixed),
+        line=unpacked_line(state.get("view")),
+        embedder=parts.embedder,
+        laid_out=parts.laid_out,
+    )
+
+
+def _run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Settings:
+    """Return the settings of a run, with the budget and the window that hold for its thread."""
+    settings = resolve(runtime.context, parts.settings)
+    factor, window = state.get("safety_factor", 1.0), state.get("window")
+    chosen = {} if window is None else {"ambient_window": window}
+    budget = effective_budget(settings.context_budget, factor)
+    return settings.model_copy(update={"context_budget": budget, **chosen})
 
 
 def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, Any]:
@@ -276,10 +291,9 @@ def compression_shown(
     first = next(iter(work.view.log_turns(made.effort)), made.through)
     banner = banners.compressed(made.effort, span(first, made.through))
     work = work.put(happened(work.space, event, banner))
-    update, line = packed(work.space), rebuilt(work, "compressed", work.line)
-    return {key: update[key] for key in ("compressed", "events", "banners")} | {
-        "view": packed_line(line)
-    }
+    update = packed(work.space)
+    view = packed_line(rebuilt(work, "compressed", work.line))
+    return {key: update[key] for key in ("compressed", "events", "banners")} | {"view": view}
 
 
 def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
@@ -292,51 +306,10 @@ def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> 
     work = turn_at_rest(state, runtime, parts)
     made = adoptable(work, stored_compressions(work))
     if made is not None:
-        shown = compression_shown(work, made, {})
-        return cast("TurnState", {**state, **shown})
+        return cast("TurnState", {**state, **compression_shown(work, made, {})})
     records = work.view.turns([work.view.tip.turn])
     said = [message for record in records for message in from_dicts(record.messages)]
     return cast("TurnState", {**state, **view_after(work, said)})
-
-
-def _run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Settings:
-    """Return the settings of a run, with the budget and the window that hold for its thread."""
-    return _windowed(_sized(resolve(runtime.context, parts.settings), state), state)
-
-
-def _work(state: TurnState, parts: AgentParts, view: View, settings: Settings) -> RunningTurn:
-    report = state.get("context_report", {})
-    fixed = sum(sizes(parts, settings))
-    space_left = room(settings.context_budget, fixed)
-    free = max(
-        _LEAST_FREE,
-        settings.context_budget - report.get("total", 0),
-        int(TURN_SHARE * space_left) // 2,
-    )
-    return RunningTurn(
-        workspace(state),
-        view,
-        settings,
-        parts.count,
-        room=space_left,
-        free=free,
-        used=max(0, report.get("total", 0) - fixed),
-        line=unpacked_line(state.get("view")),
-        embedder=parts.embedder,
-        laid_out=parts.laid_out,
-    )
-
-
-def _sized(settings: Settings, state: TurnState) -> Settings:
-    """Return the settings with the budget that contexts are built for."""
-    budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
-    return settings.model_copy(update={"context_budget": budget})
-
-
-def _windowed(settings: Settings, state: TurnState) -> Settings:
-    """Return the settings with the ambient window that was chosen for the thread, if one was."""
-    window = state.get("window")
-    return settings if window is None else settings.model_copy(update={"ambient_window": window})
 
 
 def _user(runtime: Runtime[Settings], settings: Settings) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.evaluation.report import SCORES, Metric, Target, page, rows, write
 from ebbtide.evaluation.results import REPLAYED
-from ebbtide.nodes.llm.drive import Call
+from ebbtide.nodes.llm.calls import Call
 from tests.evaluation.outcomes import SETUP, point, result
 
 TRIALS = (

@@ -9,7 +9,7 @@ from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.tokens import count
-from ebbtide.nodes.llm.structured import ask
+from ebbtide.nodes.llm.calls import ask
 from tests.memory.conversations import ai, call, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")

@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.record import Owner
-from ebbtide.nodes.llm.structured import ATTEMPTS
+from ebbtide.nodes.llm.calls import ATTEMPTS
 from tests.agents import SUMMARY, THREAD, tip_in
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving
 

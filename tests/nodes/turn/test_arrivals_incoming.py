@@ -1,15 +1,16 @@
 """What came in: which messages are settled, left behind, or new."""
 
 import pytest
+from langchain_core.messages import BaseMessage
 
-from ebbtide.nodes.turn.arrivals import Incoming, Marks, Outline, incoming
+from ebbtide.nodes.turn.arrivals import Incoming, Marks, incoming
 
 KINDS = {"h": "human", "a": "ai", "t": "tool", "s": "system"}
 
 
-def messages(written: str) -> list[Outline]:
+def messages(written: str) -> list[BaseMessage]:
     """Return the messages of ids such as `h1 a2`, whose first letter says of what kind they are."""
-    return [Outline(name, KINDS[name[0]]) for name in written.split()]
+    return [BaseMessage("", type=KINDS[name[0]], id=name) for name in written.split()]
 
 
 FRESH = Marks(archived="", accepted="", starts=(), running=False)

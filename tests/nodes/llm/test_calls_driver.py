@@ -18,7 +18,7 @@ from ebbtide.memory.salience import Kind
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.nodes.llm.drive import Call, Models, adrive, drive
+from ebbtide.nodes.llm.calls import Call, Models, adrive, drive
 from tests.doubles import ScriptedModel
 from tests.openai_server import Answer, Fail, Say, serving
 

@@ -13,8 +13,8 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
 from ebbtide.memory.questions import Question
-from ebbtide.nodes.llm import structured
-from ebbtide.nodes.llm.structured import aask, ask
+from ebbtide.nodes.llm import calls
+from ebbtide.nodes.llm.calls import aask, ask
 from tests.doubles import ScriptedModel
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving
 
@@ -194,7 +194,7 @@ def test_an_answer_that_was_cut_off(
 @pytest.mark.parametrize("question", [STRUCTURED, PLAIN])
 def test_a_provider_that_hangs(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt ends at the model's own timeout, and none begins when the time is over."""
-    monkeypatch.setattr(structured, "SECONDS", 1.0)
+    monkeypatch.setattr(calls, "SECONDS", 1.0)
     over = threading.Event()
 
     def hanging(_: object) -> Answer:

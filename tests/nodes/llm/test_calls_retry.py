@@ -11,7 +11,7 @@ from langchain_core.exceptions import (
     ModelRateLimitError,
 )
 
-from ebbtide.nodes.llm.structured import is_refused, is_transient, retry_after
+from ebbtide.nodes.llm.calls import is_refused, is_transient, retry_after
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -1,0 +1,420 @@
+"""Questions put to models: the driver of rules that ask them, and one question with its retries.
+
+A question is put as structured output where the model can, else as JSON in text, and again while a
+provider is busy, overloaded or unreachable. How long one attempt may take is the model's own
+`timeout`.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from time import monotonic
+from typing import Any, TypeAlias, TypeVar, cast
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.exceptions import ContextOverflowError, ModelError
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.outputs import LLMResult
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import merge_configs
+from langchain_core.utils.json import parse_partial_json
+from langgraph.constants import TAG_NOSTREAM
+from pydantic import TypeAdapter
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_before_delay,
+    wait_exponential,
+    wait_random,
+)
+
+from ...memory.errors import AnswerError
+from ...memory.questions import Asks, Question, What
+from ...prompts.loader import render
+
+ATTEMPTS = 4
+"""Attempts at most: with their waits about ten seconds, which a turn can bear."""
+
+SECONDS = 60.0
+"""Seconds after which no further attempt begins, however long a provider asks to wait."""
+
+FIRST_WAIT = 1.0
+"""Seconds before the second attempt; they double, and up to as many are added at random."""
+
+_TRANSIENT = frozenset({408, 409, 425, 429, *range(500, 600)})
+"""The HTTP answers after which the same request may succeed."""
+
+_BROKEN = frozenset({"APIConnectionError", "TransportError"})
+"""What packages of providers call an error of the connection where it is none of Python's."""
+
+_REFUSED = frozenset({400, 404, 422})
+"""The HTTP answers of a provider that does not know a form of structured output, or a limit."""
+
+_LIMITS = ("max_tokens", "max_output_tokens", "num_predict")
+"""What LangChain's models call the most tokens that they may answer with."""
+
+_CUT_OFF = "LengthFinishReasonError"
+"""How OpenAI's package calls a structured answer that was cut off; it holds the answer."""
+
+_LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS"})
+"""How providers say that an answer was cut off, in what LangChain keeps of the response."""
+
+_log = logging.getLogger("ebbtide.calls")
+
+Result = TypeVar("Result")
+
+Models: TypeAlias = Mapping[What, BaseChatModel]
+"""Which model is asked what."""
+
+_Form: TypeAlias = tuple[Runnable[Any, Any], list[BaseMessage]]
+"""A way to put a question: what is invoked, and with what."""
+
+_Metadata: TypeAlias = Mapping[str, Any]
+_NOTHING: _Metadata = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a question cost, with all its attempts; `failed` says why there is no answer.
+
+    `read` and `written` are the tokens that the model reports, None if it reports none.
+    """
+
+    what: What
+    model: str
+    seconds: float
+    read: int | None = None
+    written: int | None = None
+    failed: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what logs say of the call, without what is not known."""
+        return {name: value for name, value in asdict(self).items() if value not in ("", None)}
+
+
+_Note: TypeAlias = Callable[[Call], object]
+
+
+def drive(
+    steps: Asks[Result],
+    models: Models,
+    note: _Note = lambda _: None,
+    *,
+    about: _Metadata = _NOTHING,
+) -> Result:
+    """Return what a rule returns; a call that fails is thrown into it as an `AnswerError`.
+
+    `note` is told of each call; `about` is in the metadata of each.
+    """
+    step = _next(steps, None)
+    while isinstance(step, Question):
+        model, meter = models[step.what], _Meter()
+        try:
+            answer = ask(model, step, meter, about)
+        except Exception as error:  # noqa: BLE001 (any provider's: the rule says what then holds)
+            answer = _failed(error)
+        note(meter.call(step.what, model, answer))
+        step = _next(steps, answer)
+    return cast("Result", step)
+
+
+async def adrive(
+    steps: Asks[Result],
+    models: Models,
+    note: _Note = lambda _: None,
+    *,
+    about: _Metadata = _NOTHING,
+) -> Result:
+    """Do what `drive` does, without holding a thread while a model answers."""
+    step = await asyncio.to_thread(_next, steps, None)
+    while isinstance(step, Question):
+        model, meter = models[step.what], _Meter()
+        try:
+            answer = await aask(model, step, meter, about)
+        except Exception as error:  # noqa: BLE001 (as above)
+            answer = _failed(error)
+        note(meter.call(step.what, model, answer))
+        step = await asyncio.to_thread(_next, steps, answer)
+    return cast("Result", step)
+
+
+def _next(steps: Asks[Any], answer: Any) -> Any:
+    """Return the next question, or what the rule returns at its end."""
+    try:
+        return steps.throw(answer) if isinstance(answer, AnswerError) else steps.send(answer)
+    except StopIteration as end:
+        return end.value
+
+
+def _failed(error: Exception) -> AnswerError:
+    why = _reason(error)
+    _log.warning("call failed: %s", why)
+    return AnswerError(why)
+
+
+class _Meter(BaseCallbackHandler):
+    """Measures the seconds and the tokens of all attempts at one question."""
+
+    def __init__(self) -> None:
+        self._begun = monotonic()
+        self._read: int | None = None
+        self._written: int | None = None
+
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        """Take note of what an answer cost."""
+        for generation in (item for items in response.generations for item in items):
+            usage = getattr(getattr(generation, "message", None), "usage_metadata", None)
+            if usage and "input_tokens" in usage:
+                self._read = (self._read or 0) + usage["input_tokens"]
+                self._written = (self._written or 0) + usage["output_tokens"]
+
+    def call(self, what: What, model: BaseChatModel, answer: Any) -> Call:
+        """Return what the question cost until its answer, or its error."""
+        name = getattr(model, "model_name", None) or getattr(model, "model", None)
+        seconds = round(monotonic() - self._begun, 3)
+        failed = str(answer) if isinstance(answer, AnswerError) else ""
+        return Call(
+            what, str(name or type(model).__name__), seconds, self._read, self._written, failed
+        )
+
+
+def ask(
+    model: BaseChatModel,
+    question: Question,
+    meter: BaseCallbackHandler | None = None,
+    about: _Metadata = _NOTHING,
+) -> Any:
+    """Return the model's answer, form by form until one gives it; raises the last error.
+
+    `about` is in the metadata of the call.
+    """
+    forms, config = _forms(model, question), _config(question, meter, about)
+    runnable, messages = next(forms)
+    while True:
+        try:
+            return _read(Retrying(**_rules())(runnable.invoke, messages, config), question)
+        except Exception as error:  # noqa: BLE001 (any provider's; at last it is raised again)
+            if (part := _saved(error, question)) is not None:
+                return part
+            runnable, messages = forms.send(error)
+
+
+async def aask(
+    model: BaseChatModel,
+    question: Question,
+    meter: BaseCallbackHandler | None = None,
+    about: _Metadata = _NOTHING,
+) -> Any:
+    """Do what `ask` does, without holding a thread."""
+    forms, config = _forms(model, question), _config(question, meter, about)
+    runnable, messages = next(forms)
+    while True:
+        try:
+            answer: Any = await AsyncRetrying(**_rules())(runnable.ainvoke, messages, config)
+            return _read(answer, question)
+        except Exception as error:  # noqa: BLE001 (as above)
+            if (part := _saved(error, question)) is not None:
+                return part
+            runnable, messages = forms.send(error)
+
+
+def _config(question: Question, meter: BaseCallbackHandler | None, about: _Metadata) -> Any:
+    """Return how a call is made; the meter listens beside the callbacks of the run."""
+    purpose = {**about, "ebbtide_purpose": question.what}
+    ours = merge_configs({}, {"callbacks": [meter] if meter else [], "metadata": purpose})
+    known = {"callbacks": ours["callbacks"], "metadata": ours["metadata"]}
+    return {"tags": [TAG_NOSTREAM], "run_name": question.what, **known}
+
+
+def _rules() -> dict[str, Any]:
+    return {
+        "retry": retry_if_exception(is_transient),
+        "stop": stop_after_attempt(ATTEMPTS) | stop_before_delay(SECONDS),
+        "wait": _wait,
+        "before_sleep": _tell,
+        "reraise": True,
+    }
+
+
+def _wait(state: RetryCallState) -> float:
+    growing = wait_exponential(FIRST_WAIT) + wait_random(0, FIRST_WAIT)
+    return max(growing(state), retry_after(_error(state), datetime.now(UTC)))
+
+
+def _tell(state: RetryCallState) -> None:
+    why, wait = _reason(_error(state)), state.upcoming_sleep
+    _log.warning("call %d failed (%s), waiting %.1f s", state.attempt_number, why, wait)
+
+
+def _error(state: RetryCallState) -> BaseException:
+    return cast("BaseException", cast("Any", state.outcome).exception())
+
+
+def _reason(error: BaseException) -> str:
+    """Return what the log says of an error.
+
+    >>> _reason(ValueError("no JSON"))
+    'ValueError: no JSON'
+    """
+    return f"{type(error).__name__}: {str(error)[:200]}"
+
+
+def is_transient(error: BaseException) -> bool:
+    """Tell whether the same request may succeed a little later.
+
+    >>> is_transient(ConnectionError("gone")), is_transient(ValueError("no JSON"))
+    (True, False)
+    """
+    status = _status(error)
+    if status is not None:
+        return status in _TRANSIENT
+    if isinstance(error, ModelError) and error.is_retryable:
+        return True
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, ConnectionError | TimeoutError) or bool(kinds & _BROKEN)
+
+
+def is_refused(error: BaseException) -> bool:
+    """Tell whether the provider did not take the request as it was put, and may otherwise."""
+    return not isinstance(error, ContextOverflowError) and _status(error) in _REFUSED
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the HTTP status that an error tells of, None if it tells of none."""
+    response = getattr(error, "response", None)
+    places = ((error, "status_code"), (error, "code"), (response, "status_code"))
+    codes = (getattr(holder, name, None) for holder, name in places)
+    return next((code for code in codes if isinstance(code, int)), None)
+
+
+def retry_after(error: BaseException, now: datetime) -> float:
+    """Return the seconds that a provider asks to wait, 0 if it does not say.
+
+    Source: RFC 9110, section 10.2.3, seconds or a date; `retry-after-ms` is OpenAI's.
+    """
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    if not isinstance(headers, Mapping):
+        return 0.0
+    milliseconds: Any = headers.get("retry-after-ms")
+    with suppress(ValueError, TypeError):
+        return max(0.0, float(milliseconds) / 1_000)
+    wait: Any = headers.get("retry-after")
+    with suppress(ValueError, TypeError):
+        return max(0.0, float(wait))
+    with suppress(ValueError, TypeError):  # no date, or one without a time zone
+        return max(0.0, (parsedate_to_datetime(wait) - now).total_seconds())
+    return 0.0
+
+
+def _forms(model: BaseChatModel, question: Question) -> Generator[_Form, Exception, None]:
+    """Yield the ways to put a question; each is sent back the error of its attempt.
+
+    Raises an error that no other way can mend.
+
+    Without the limit it is put again only if a provider did not take it with it, or if the answer
+    came to nothing because of it, as may be with models that think first.
+    """
+    limited = _limited(model, question.limit)
+    for bound in (limited, model):
+        unlimited_may_help = False
+        for form in _of_model(bound, question):
+            error = yield form
+            if isinstance(error, _CutOffError) or type(error).__name__ == _CUT_OFF:
+                unlimited_may_help = True
+                break
+            unlimited_may_help = unlimited_may_help or is_refused(error)
+            if not _is_mendable(error):
+                raise error
+        if limited is model or bound is model or not unlimited_may_help:
+            raise error
+
+
+def _of_model(model: BaseChatModel, question: Question) -> Iterator[_Form]:
+    if issubclass(question.answer, str):
+        yield model, _messages(question)
+        return
+    schema = question.answer.model_json_schema()  # a dict: ChatOpenAI warns when it streams a class
+    try:
+        form = model.with_structured_output(schema)
+    except (NotImplementedError, ValueError, TypeError) as error:
+        _log.debug("%s has no structured output: %s", type(model).__name__, error)
+    else:
+        yield form, _messages(question)
+    yield model, _messages(question, f"\n\n{render(question.as_text)}")
+
+
+def _messages(question: Question, form: str = "") -> list[BaseMessage]:
+    return [SystemMessage(question.instructions + form), HumanMessage(question.log)]
+
+
+def _limited(model: BaseChatModel, limit: int | None) -> BaseChatModel:
+    """Return the model with this limit, or itself if it knows none or has a lower one."""
+    for name in _LIMITS:
+        if limit is not None and name in getattr(type(model), "model_fields", ()):
+            own = getattr(model, name)
+            low_enough = isinstance(own, int) and 0 < own <= limit
+            return model if low_enough else model.model_copy(update={name: limit})
+    return model
+
+
+def _is_mendable(error: Exception) -> bool:
+    """Tell whether another form may succeed: what came, or how it was asked for, was bad."""
+    return is_refused(error) or isinstance(error, ValueError | TypeError | NotImplementedError)
+
+
+class _CutOffError(ValueError):
+    """An answer was cut off at its limit before anything could be read from it."""
+
+
+def _read(answer: Any, question: Question) -> Any:
+    """Return what a model or its parser answered as the type that is wanted.
+
+    Raises `ValueError` if it is something else, `_CutOffError` if the limit is why.
+    """
+    if not isinstance(answer, BaseMessage):
+        return TypeAdapter(question.answer).validate_python(answer)
+    reasons = {answer.response_metadata.get(key) for key in ("finish_reason", "stop_reason")}
+    return _written(str(answer.text), question, cut=bool(reasons & _LENGTH))
+
+
+def _saved(error: Exception, question: Question) -> Any:
+    """Return what an answer that was cut off holds, None for any other error."""
+    if type(error).__name__ != _CUT_OFF:
+        return None
+    completion: Any = getattr(error, "completion", None)
+    try:
+        return _written(completion.choices[0].message.content or "", question, cut=True)
+    except (AttributeError, LookupError, ValueError):
+        return None
+
+
+def _written(text: str, question: Question, *, cut: bool) -> Any:
+    read = _some if issubclass(question.answer, str) else partial(_json, cut=cut)
+    try:
+        return TypeAdapter(question.answer).validate_python(read(text))
+    except ValueError as error:
+        raise (_CutOffError("the answer was cut off") if cut else error) from error
+
+
+def _some(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the answer is empty")
+    return text
+
+
+def _json(text: str, *, cut: bool) -> Any:
+    """Return the JSON in a text; of one that breaks off, all up to its last complete object."""
+    written = text[text.find("{") : text.rfind("}") + 1]
+    if not written:
+        raise ValueError(f"the answer, {len(text)} characters, has no JSON object in it")
+    return parse_partial_json(written) if cut else json.loads(written)
