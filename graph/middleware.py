@@ -44,7 +44,7 @@ from ..memory.messages import unanswered
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES, schemas
-from ..nodes.application_tools import afit_call, fit_call
+from ..nodes.application_tools import fit
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import Call, answer_update, no_calls, prepared, taking_tools
 from ..nodes.compress import acompress, compress
@@ -169,13 +169,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
         """Make the result of a tool fit to be kept."""
-        return fit_call(request, handler)
+        return fit(handler(request))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:
         """Do what `wrap_tool_call` does."""
-        return await afit_call(request, handler)
+        return fit(await handler(request))
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""
@@ -243,8 +243,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, state: MemoryAgentState, known: TurnState, update: dict[str, Any]
     ) -> dict[str, Any]:
         """Return the update after memory tools; LangChain ends a turn of invalid calls alone."""
-        answers = (one for one in reversed(state["messages"]) if isinstance(one, AIMessage))
-        answer = next(answers, None)
+        answer = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
         jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
         return {**self._sealed(update, known), **jump}
 
@@ -378,27 +377,27 @@ def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
     if not edited:
         return state
     messages = [
-        one.model_copy(
-            update={"tool_calls": [{**c, **edited.get(c["id"], {})} for c in one.tool_calls]}
+        m.model_copy(
+            update={"tool_calls": [{**call, **edited.get(call["id"], {})} for call in m.tool_calls]}
         )
-        if isinstance(one, AIMessage)
-        else one
-        for one in state["messages"]
+        if isinstance(m, AIMessage)
+        else m
+        for m in state["messages"]
     ]
     return {**state, "messages": messages}
 
 
 def _unspoilt(state: TurnState) -> None:
     """Raise `SettingsError` if another middleware took the question away or decided too late."""
-    said = state["messages"]
-    if state.get("accepted") not in {one.id for one in said}:
+    messages = state["messages"]
+    if state.get("accepted") not in {message.id for message in messages}:
         raise SettingsError(
             "another middleware took away what the user said in this turn: leave out what "
             "summarises or trims messages, as SummarizationMiddleware does"
         )
-    results = takewhile(lambda one: one.type == "tool", reversed(said))
-    ours = [one for one in results if isinstance(one, ToolMessage) and one.name in NAMES]
-    if len({one.tool_call_id for one in ours}) < len(ours):
+    results = takewhile(lambda message: isinstance(message, ToolMessage), reversed(messages))
+    ours = [m.tool_call_id for m in results if isinstance(m, ToolMessage) and m.name in NAMES]
+    if len({*ours}) < len(ours):
         raise SettingsError(
             "a call of a memory tool was refused after it had been run: in middleware=[...] put "
             "EbbtideMiddleware before what decides about its tools"
@@ -423,4 +422,4 @@ def _formats(response_format: Any) -> list[BaseTool | dict[str, Any]]:
         return [{"name": spec.name, "parameters": spec.json_schema}]
     if not isinstance(response_format, ToolStrategy):
         response_format = ToolStrategy(getattr(response_format, "schema", response_format))
-    return [OutputToolBinding.from_schema_spec(one).tool for one in response_format.schema_specs]
+    return [OutputToolBinding.from_schema_spec(spec).tool for spec in response_format.schema_specs]

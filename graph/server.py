@@ -44,9 +44,17 @@ from .commands.by_hand import (
     switch_effort,
 )
 from .commands.change import rebuild_anchor, restore, set_window, undo
-from .commands.look import efforts, messages, search, show_context, stats, transcript
+from .commands.look import (
+    efforts,
+    messages,
+    search,
+    show_context,
+    stats,
+    thread_at,
+    transcript,
+)
 from .commands.on_attention import attention, explain, forget, suppress, unsuppress
-from .commands.threads import Agent, opened
+from .commands.threads import Agent
 from .erase.erase import delete_session, delete_user, erase
 from .studio import make_graph
 
@@ -310,7 +318,7 @@ def _search(asked: _Asked) -> Mapping[str, Any]:
 
 def _undo(asked: _Asked) -> dict[str, Any]:
     """Undo the last turn; it must be finished, since the server shows only part of another."""
-    opened(asked.agent, asked.config, asked.agent.get_state(asked.config)).at_rest()
+    thread_at(asked.agent, asked.config).at_rest()
     return {"turn": undo(asked.agent, asked.config)}
 
 

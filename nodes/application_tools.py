@@ -30,13 +30,13 @@ def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
 
 
 def _run_alone(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-    return _of_messages(fit_call(request, execute))
+    return _of_messages(fit(execute(request)))
 
 
 async def _arun_alone(
     request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
 ) -> Any:
-    return _of_messages(await afit_call(request, execute))
+    return _of_messages(fit(await execute(request)))
 
 
 def _of_messages(result: Any) -> Any:
@@ -45,47 +45,33 @@ def _of_messages(result: Any) -> Any:
     Raises `SettingsError`, which is the tool's result then: LangGraph would drop the keys silently,
     and run the node that it names beside the one that follows the tools.
     """
-    for one in result if isinstance(result, list) else [result]:
-        if not isinstance(one, Command) or one.graph is not None:
+    for command in result if isinstance(result, list) else [result]:
+        if not isinstance(command, Command) or command.graph is not None:
             continue
-        unknown = {*one.update} - {"messages"} if isinstance(one.update, dict) else set()
+        unknown = {*command.update} - {"messages"} if isinstance(command.update, dict) else set()
         if unknown:
             raise SettingsError(
                 f"the agent's state has no {min(unknown)!r}: give create_agent a state_schema and "
                 "EbbtideMiddleware, or update a graph around the agent (graph=Command.PARENT)"
             )
-        if one.goto:
+        if command.goto:
             raise SettingsError(
-                f"a tool cannot go to {one.goto!r} in the agent itself: a tool with return_direct "
-                "ends the turn, and graph=Command.PARENT goes to a node of the graph around it"
+                f"a tool cannot go to {command.goto!r} in the agent itself: a tool with "
+                "return_direct ends the turn, and graph=Command.PARENT goes to a node of the graph "
+                "around it"
             )
     return result
 
 
-def fit_call(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-    """Run a tool, and make its result fit to be kept."""
-    return _fit(execute(request))
-
-
-async def afit_call(
-    request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
-) -> Any:
-    """Do what `fit_call` does."""
-    return _fit(await execute(request))
-
-
-def _fit(result: Any) -> Any:
-    """Return a result, or the messages of a command or a list, without lone surrogates.
-
-    A command has no say in the memory.
-    """
+def fit(result: Any) -> Any:
+    """Return what a tool answered without lone surrogates; a command has no say in the memory."""
     if isinstance(result, BaseMessage):
         return cleaned(result)
     if isinstance(result, list):
-        return [_fit(item) for item in result]
+        return [fit(item) for item in result]
     if isinstance(result, Command) and result.graph is None:
         result = given(result, _OURS)
         if isinstance(result.update, dict):
-            fit = {key: _fit(value) for key, value in result.update.items()}
-            result = replace(result, update=fit)
+            update = {key: fit(value) for key, value in result.update.items()}
+            result = replace(result, update=update)
     return result

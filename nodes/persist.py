@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.runtime import Runtime
 
 from ..memory.anchor import shown
@@ -26,13 +26,16 @@ from ..memory.settings import Settings
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
-from .turn.settling import by_hand, commit, commit_again
+from .turn.settling import commit, commit_again
 from .turn.state import TurnState
 from .turn.user_attention import changed
 from .turn.values import committed, group, packed, running, running_turn, tip_of, view_after
 
 _log = logging.getLogger("ebbtide.embeddings")
 _context_log = logging.getLogger("ebbtide.context")
+
+BY_HAND = {"by_hand": True}
+"""What stands in `response_metadata` of messages that no model wrote; providers are not sent it."""
 
 
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
@@ -42,18 +45,17 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     after retries and nothing changes. With an embedder the turn's vectors are stored with it, then
     a bounded number that is missing.
     """
-    here = running_turn(state, runtime, parts)
+    work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
-        space = decayed(referenced(here, parts.keywords), here.settings)
-        left = packed(space)
-        ended = cast("TurnState", {**state, **left})
-        record, messages = _committed(ended, here.view.owner, parts), running(state)
-        for banner in banners_since(here.space, space):
+        space = decayed(referenced(work, parts.keywords), work.settings)
+        update = packed(space)
+        record = _committed(cast("TurnState", {**state, **update}), work.view.owner, parts)
+        for banner in banners_since(work.space, space):
             runtime.stream_writer({"banner": banner})
-        view = past(parts.archive, here.view.owner, record.tip)
-        rest = replace(here, space=replace(space, events=()), view=view)
-        after = committed(record, str(messages[-1].id))
-        return {**left, **after, **_view(rest, messages)}
+        view = past(parts.archive, work.view.owner, record.tip)
+        after = replace(work, space=replace(space, events=()), view=view)
+        update |= committed(record, str(messages[-1].id))
+        return {**update, **_view(after, messages)}
 
 
 def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
@@ -61,7 +63,7 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
     messages = running(state)
     # A tool that answers directly and structured output end a turn with a result.
     turn, tip = replace(group(state, messages), status="done"), tip_of(state)
-    if "context_report" in state and not by_hand(messages):
+    if "context_report" in state and not _is_by_hand(messages):
         spent = _spent(state["context_report"]["tokens"], turn.messages, parts)
         turn = replace(turn, events=(*turn.events, spent))
     if turn.turn > tip.turn:
@@ -69,7 +71,7 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
     else:
         record = commit_again(parts.archive, owner, tip, turn)
     if parts.embedder is not None:
-        _embed(parts.archive, owner, parts.embedder, EMBEDDED_TURNS)
+        _embed(parts.archive, owner, parts.embedder)
     if left_by(record) or accessed(record.events) or record.origin is not None:
         changed(owner, parts)
     return record
@@ -81,12 +83,18 @@ def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
     The turn is committed by now, so what the archive raises is logged, and nothing changes.
     """
     try:
-        if not by_hand(messages) and is_due(work):
+        if not _is_by_hand(messages) and is_due(work):
             return {"due": True}
         return view_after(work, messages)
     except (OSError, ArchiveError) as error:
         _context_log.warning("it stays as it is: %s: %s", type(error).__name__, error)
         return {}
+
+
+def _is_by_hand(messages: Sequence[BaseMessage]) -> bool:
+    """Tell whether no model answered in the turn of these messages."""
+    answers = [message for message in messages if isinstance(message, AIMessage)]
+    return all(BY_HAND.keys() <= answer.response_metadata.keys() for answer in answers)
 
 
 def _spent(tokens: Mapping[str, int], messages: Sequence[Message], parts: AgentParts) -> Event:
@@ -96,9 +104,9 @@ def _spent(tokens: Mapping[str, int], messages: Sequence[Message], parts: AgentP
     return cost(tokens, [*without_calls(shown(messages), NAMES)], alone, count)
 
 
-def _embed(archive: Archive, owner: Owner, embedder: Embedder, limit: int) -> None:
-    """Compute up to `limit` missing vectors; a failure is logged, and mended by the next turn."""
+def _embed(archive: Archive, owner: Owner, embedder: Embedder) -> None:
+    """Compute some missing vectors; a failure is logged, and mended by the next turn."""
     try:
-        archive.embed(owner, embedder, limit)
+        archive.embed(owner, embedder, EMBEDDED_TURNS)
     except (EmbeddingError, ArchiveError, OSError) as error:
         _log.warning("session %r has turns without a vector: %s", owner.thread, error)

@@ -15,8 +15,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
-from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -25,13 +26,14 @@ from langgraph.types import Overwrite
 from ...memory.errors import CommandError
 from ...memory.settings import Settings
 from ...nodes.begin_turn import begin_turn
-from ...nodes.persist import persist
+from ...nodes.persist import BY_HAND, persist
 from ...nodes.run_tools import run_tools
+from ...nodes.turn.langchain_messages import cleaned
 from ...nodes.turn.parts import AgentParts
-from ...nodes.turn.settling import ToolCommand, answering, calling, question
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import running
-from ..build import one
+from ...prompts.loader import render
+from ..build import Node
 from ..middleware import middleware_of
 from .look import resting
 from .threads import Agent, handed_over, holder, newest_config, node_of, on_a_thread, write
@@ -47,29 +49,58 @@ class CommandResult:
 
 
 def _order(
-    agent: Agent, config: RunnableConfig, what: ToolCommand, context: object = None
+    agent: Agent,
+    config: RunnableConfig,
+    command: str,
+    arguments: Mapping[str, Any],
+    context: object,
 ) -> CommandResult:
-    """Run a tool by hand, as a turn; of a graph around the agent no other node runs.
+    """Run the tool of a command such as `/open auth-bug`, as a turn that begins with it.
 
-    Raises `CommandError` if the tool does, `TurnRunningError` if a turn is not finished, and what a
-    turn raises. No turn of the thread may run meanwhile.
+    Of a graph around the agent no other node runs. Raises `CommandError` if the tool does,
+    `TurnRunningError` if a turn is not finished, and what a turn raises. No turn of the thread may
+    run meanwhile.
     """
     thread = resting(agent, config, context)
-    here = _Here(agent, config, thread.parts, context)
-    said = [*thread.values.get("messages", []), question(what)]
-    ran = here.run(
-        {**thread.values, "messages": said},
-        begin_turn=one(begin_turn, thread.parts),
-        call_model=lambda _: {"messages": [calling(what)]},
-        run_tools=one(run_tools, thread.parts),
+    turn = _TurnByHand(agent, config, thread.parts, context)
+    asked = HumanMessage(command, id=str(uuid4()))
+    call = _call(command.split(maxsplit=1)[0].removeprefix("/") + "_effort", arguments)
+    ran = turn.run(
+        {**thread.values, "messages": [*thread.values.get("messages", []), asked]},
+        begin_turn=Node(thread.parts, begin_turn),
+        call_model=lambda _: {"messages": [call]},
+        run_tools=Node(thread.parts, run_tools),
     )
     result = _result(ran)
-    memory = here.end(ran, answering(result))["memory"]
+    memory = turn.end(ran, _answer(result))["memory"]
     return CommandResult(memory["turn"], result, tuple(memory["banners"]))
 
 
+def _call(tool: str, arguments: Mapping[str, Any]) -> AIMessage:
+    """Return the call of a tool, as a model would make it."""
+    call = {"name": tool, "args": arguments, "id": f"call_{uuid4().hex}"}
+    return cleaned(AIMessage("", tool_calls=[call], response_metadata=BY_HAND, id=str(uuid4())))
+
+
+def _result(ran: dict[str, Any]) -> dict[str, Any]:
+    """Return what the tool answered; its error is raised."""
+    message = ran["messages"][-1]
+    if not isinstance(message, ToolMessage):
+        raise TypeError(f"a tool answers with its result, not {type(message).__name__}")
+    result: dict[str, Any] = json.loads(message.text)
+    if "error" in result:
+        raise CommandError(result["error"])
+    return result
+
+
+def _answer(result: dict[str, Any]) -> AIMessage:
+    """Return the answer that ends the turn: what was done to which effort."""
+    said = render("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
+    return AIMessage(said, response_metadata=BY_HAND, id=str(uuid4()))
+
+
 @dataclass(frozen=True, slots=True)
-class _Here:
+class _TurnByHand:
     """A thread of an agent, or of the graph around it, in which a turn is made by hand."""
 
     agent: Agent
@@ -86,10 +117,7 @@ class _Here:
             inner, graph = graph, StateGraph(AgentState, context_schema=Settings)
             graph.add_node(name, inner.compile()).add_edge(START, name)
         whole = graph.compile(checkpointer=False, store=self.agent.store)
-        found: dict[str, Any] = whole.invoke(
-            values, newest_config(self.config), context=self.context
-        )
-        return found
+        return dict(whole.invoke(values, newest_config(self.config), context=self.context))
 
     def end(self, ran: Mapping[str, Any], answer: AIMessage) -> dict[str, Any]:
         """Write the turn with its answer, let it end, and return the state after it."""
@@ -101,43 +129,29 @@ class _Here:
             # Not an `Overwrite`, whose messages would stay plain data on their way over a server's
             # API.
             said = [RemoveMessage(REMOVE_ALL_MESSAGES), *whole["messages"]]
-            agent.update_state(config, {**memory, **jump, "messages": said}, _answering(agent))
+            hooks = (name for name in agent.builder.nodes if name.endswith(".after_model"))
+            last = next(hooks, "call_model")  # the node after which a turn with an answer ends
+            agent.update_state(config, {**memory, **jump, "messages": said}, last)
             ended: dict[str, Any] = agent.invoke(
                 None, newest_config(config), context=self.context, durability="sync"
             )
             return ended
-        there = {one.id for one in agent.get_state(config).values.get("messages", ())}
-        said = [one for one in running(unpacked(whole)) if one.id not in there]
+        known = {message.id for message in agent.get_state(config).values.get("messages", ())}
+        said = [message for message in running(unpacked(whole)) if message.id not in known]
         if handed_over(agent):  # killed in between, the next message ends the turn
             config = write(agent, config, {**memory, "messages": said})
-        ended = self.run(whole, persist=one(persist, self.parts))
+        ended = self.run(whole, persist=Node(self.parts, persist))
         memory = {key: Overwrite(ended[key]) for key in memory}
         write(agent, config, {**memory, "messages": said})
         return ended
-
-
-def _answering(agent: Agent) -> str:
-    """Return the node after which a turn with an answer ends."""
-    hooks = (name for name in agent.builder.nodes if name.endswith(".after_model"))
-    return next(hooks, "call_model")
-
-
-def _result(ran: dict[str, Any]) -> dict[str, Any]:
-    """Return what the tool answered; its error is raised."""
-    message = ran["messages"][-1]
-    if not isinstance(message, ToolMessage):
-        raise TypeError(f"a tool answers with its result, not {type(message).__name__}")
-    result: dict[str, Any] = json.loads(message.text)
-    if "error" in result:
-        raise CommandError(result["error"])
-    return result
 
 
 def open_effort(
     agent: Agent, config: RunnableConfig, name: str, goal: str = "", *, context: object = None
 ) -> CommandResult:
     """Begin an effort and make it active."""
-    return _order(agent, config, _opening(name, goal), context)
+    command = f"/open {name}: {goal}" if goal else f"/open {name}"
+    return _order(agent, config, command, {"name": name, "goal": goal}, context)
 
 
 aopen_effort = on_a_thread(open_effort)
@@ -147,7 +161,8 @@ def close_effort(
     agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
 ) -> CommandResult:
     """Conclude an effort, the active one by default; the model that summarises is called."""
-    return _order(agent, config, _closing(effort_id), context)
+    arguments = {"effort_id": effort_id} if effort_id else {}
+    return _order(agent, config, f"/close {effort_id or ''}".strip(), arguments, context)
 
 
 aclose_effort = on_a_thread(close_effort)
@@ -157,7 +172,8 @@ def switch_effort(
     agent: Agent, config: RunnableConfig, effort_id: str = "", *, context: object = None
 ) -> CommandResult:
     """Make another open effort the active one; without a name none is, and all stay open."""
-    return _order(agent, config, _named("switch", effort_id), context)
+    command = f"/switch {effort_id}".strip()
+    return _order(agent, config, command, {"effort_id": effort_id}, context)
 
 
 aswitch_effort = on_a_thread(switch_effort)
@@ -167,7 +183,8 @@ def reopen_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
     """Go on with a concluded effort."""
-    return _order(agent, config, _named("reopen", effort_id), context)
+    command = f"/reopen {effort_id}".strip()
+    return _order(agent, config, command, {"effort_id": effort_id}, context)
 
 
 areopen_effort = on_a_thread(reopen_effort)
@@ -177,7 +194,8 @@ def expand_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, turns: str = "", *, context: object = None
 ) -> CommandResult:
     """Show the raw log of a concluded effort in the context; `turns` such as "3-5,8"."""
-    return _order(agent, config, _expanding(effort_id, turns), context)
+    command = f"/expand {effort_id} {turns}".strip()
+    return _order(agent, config, command, {"effort_id": effort_id, "turns": turns}, context)
 
 
 aexpand_effort = on_a_thread(expand_effort)
@@ -187,33 +205,8 @@ def collapse_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
     """Take the raw log of an expanded effort out of the context."""
-    return _order(agent, config, _named("collapse", effort_id), context)
+    command = f"/collapse {effort_id}".strip()
+    return _order(agent, config, command, {"effort_id": effort_id}, context)
 
 
 acollapse_effort = on_a_thread(collapse_effort)
-
-
-def _opening(name: str, goal: str) -> ToolCommand:
-    """Return the order to open an effort.
-
-    >>> _opening("auth bug", "sign-in works").said
-    '/open auth bug: sign-in works'
-    """
-    said = f"/open {name}: {goal}" if goal else f"/open {name}"
-    return ToolCommand(said, "open_effort", {"name": name, "goal": goal})
-
-
-def _closing(effort_id: str | None) -> ToolCommand:
-    """Return the order to close an effort, None for the active one."""
-    arguments: dict[str, Any] = {"effort_id": effort_id} if effort_id else {}
-    return ToolCommand(f"/close {effort_id or ''}".strip(), "close_effort", arguments)
-
-
-def _expanding(effort_id: str, turns: str) -> ToolCommand:
-    """Return the order to expand an effort, all of it or some turns."""
-    arguments = {"effort_id": effort_id, "turns": turns}
-    return ToolCommand(f"/expand {effort_id} {turns}".strip(), "expand_effort", arguments)
-
-
-def _named(verb: str, effort_id: str) -> ToolCommand:
-    return ToolCommand(f"/{verb} {effort_id}".strip(), f"{verb}_effort", {"effort_id": effort_id})

@@ -3,13 +3,12 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest
-from ...memory.context.timeline import Part
 from ...memory.errors import (
     CommandError,
     SessionNotFoundError,
@@ -21,7 +20,7 @@ from ...memory.messages import fenced
 from ...memory.questions import Question
 from ...memory.record import Record
 from ...memory.settings import settings
-from ...memory.tokens import TokenCounter, fit_end
+from ...memory.tokens import fit_end
 from ...memory.tools.summary import call_overhead, readable
 from ...memory.transcript import transcript
 from ...nodes.llm.calls import ask
@@ -74,30 +73,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
 arestore = on_a_thread(restore)
 
 
-def _visible(parts: Sequence[Part]) -> list[int]:
-    """Return the turns that stand in a context as real messages, ascending.
-
-    >>> _visible([Part("turns", (), 0, turn) for turn in (1, 1, 2)])
-    [1, 2]
-    """
-    turns = {part.turn for part in parts if part.name == "turns"}
-    return sorted(turn for turn in turns if turn is not None)
-
-
-def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
-    """Return the newest complete state block that the model said in these turns, else None."""
-    said = (m for one in reversed(records) for m in reversed(one.messages) if m["type"] == "ai")
-    found = (newest(message["data"].get("content", "")) for message in said)
-    return next((fields for fields in found if fields), None)
-
-
-def _quoted(records: Sequence[Record], limit: int, count: TokenCounter) -> str:
-    """Return these turns as a quote of at most `limit` tokens, its fences aside; the end stays."""
-    log = transcript(records)
-    return fenced("conversation", log[fit_end(log, limit, count) :])
-
-
-def _keeping(agent: Agent) -> None:
+def _check_that_it_keeps(agent: Agent) -> None:
     """Raise `SettingsError` if the graph around an agent keeps nothing of the memory."""
     if not handed_over(agent):
         raise SettingsError(
@@ -114,7 +90,7 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     Raises `SettingsError` if it is out of range, `TurnRunningError` if a turn is not finished.
     """
     window = None if turns is None else settings(ambient_window=turns).ambient_window
-    _keeping(agent)
+    _check_that_it_keeps(agent)
     thread = resting(agent, config)
     write(agent, config, thread.changed(window=window))
 
@@ -132,7 +108,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     thread, older = thread_at(agent, config), agent.get_state(config)
     if not thread.turn:
         raise CommandError("there is no turn to undo")
-    while not _precedes(older, before := _before(agent, config, older), thread):
+    while not _precedes(older, before := _at(agent, config, older), thread):
         older = _older(agent, older, thread)
     _keep(thread)
     write(agent, older.config, {})
@@ -142,9 +118,9 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
 aundo = on_a_thread(undo)
 
 
-def _before(agent: Agent, config: RunnableConfig, older: StateSnapshot) -> Thread:
-    """Return the thread as an older checkpoint has it."""
-    place = {**config.get("configurable", {}), **older.config["configurable"]}
+def _at(agent: Agent, config: RunnableConfig, snapshot: StateSnapshot) -> Thread:
+    """Return the thread as a checkpoint has it."""
+    place = {**config.get("configurable", {}), **snapshot.config["configurable"]}
     return thread_at(agent, {**config, "configurable": place})
 
 
@@ -157,13 +133,13 @@ def _precedes(older: StateSnapshot, before: Thread, thread: Thread) -> bool:
 
 def _older(agent: Agent, newer: StateSnapshot, thread: Thread) -> StateSnapshot:
     """Return the checkpoint before another; one that was deleted is named there, but empty."""
-    found = agent.get_state(newer.parent_config) if newer.parent_config else None
-    if found is None or found.created_at is None:
+    older = agent.get_state(newer.parent_config) if newer.parent_config else None
+    if older is None or older.created_at is None:
         raise CommandError(
             f"turn {thread.turn} cannot be undone: the thread has no checkpoint from before it, "
             "since it was rebuilt from the archive, something was erased, or none was kept"
         )
-    return found
+    return older
 
 
 def _keep(thread: Thread) -> None:
@@ -171,11 +147,12 @@ def _keep(thread: Thread) -> None:
     if at_rest(thread.state):
         return
     state, archive = thread.state, thread.parts.archive
-    found = told_apart(state)
-    settled = settle(state, thread.owner, found, archive)
-    if found.new:
+    arrived = told_apart(state)
+    settled = settle(state, thread.owner, arrived, archive)
+    if arrived.new:
         begun = cast("TurnState", {**state, **settled, "turn": settled["persisted"] + 1})
-        settle(begun, thread.owner, replace(found, last=None, left=found.new, new=[]), archive)
+        unanswered = replace(arrived, last=None, left=arrived.new, new=[])
+        settle(begun, thread.owner, unanswered, archive)
 
 
 Source: TypeAlias = Literal["block", "model", "none"]
@@ -201,42 +178,43 @@ def rebuild_anchor(
     time travel; a thread that is rebuilt from the archive has the last one that a turn wrote.
     Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not finished.
     """
-    _keeping(agent)
+    _check_that_it_keeps(agent)
     thread = resting(agent, config, context)
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
-    records = thread.view.turns(_visible(rehearsed(thread, config, None, context).parts))
+    shown = rehearsed(thread, config, None, context).parts
+    turns = {part.turn for part in shown if part.name == "turns" and part.turn is not None}
+    records = thread.view.turns(sorted(turns))
     answer = ""
     if model and records:
         try:
             answer = ask(thread.parts.model, _question(thread, records))
         except Exception as error:  # noqa: BLE001 (any provider's: the old anchor must stay)
             _log.warning("the model gave no anchor: %s", error)
-    update, rebuilt = _rebuilt(thread, records, answer)
-    if update:
+    said = newest(answer)
+    fields = said or _newest_block(records)
+    if fields is None:
+        return Rebuilt(thread.state.get("anchor", {}), "none")
+    anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
+    if update := thread.changed(anchor=anchor, view=None):
         write(agent, config, update)
-    return rebuilt
+    return Rebuilt(anchor, "model" if said else "block")
 
 
 arebuild_anchor = on_a_thread(rebuild_anchor)
 
 
-def _question(thread: Thread, records: tuple[Record, ...]) -> Question:
-    settings, count = thread.settings, thread.parts.count
-    told = render("rebuild_anchor", limit=ANCHOR_TOKENS)
-    log = _quoted(
-        records, readable(settings, call_overhead(told, _quoted((), 0, count), count)), count
-    )
-    return Question("anchor", told, log)
+def _question(thread: Thread, records: Sequence[Record]) -> Question:
+    """Return what asks for an anchor of these turns; of a log that is too long the end stays."""
+    count, instructions = thread.parts.count, render("rebuild_anchor", limit=ANCHOR_TOKENS)
+    overhead = call_overhead(instructions, fenced("conversation", ""), count)
+    log = transcript(records)
+    log = log[fit_end(log, readable(thread.settings, overhead), count) :]
+    return Question("anchor", instructions, fenced("conversation", log))
 
 
-def _rebuilt(
-    thread: Thread, records: tuple[Record, ...], answer: str
-) -> tuple[dict[str, Any], Rebuilt]:
-    """Return the update of the state, empty if nothing gave an anchor, and what to say of it."""
-    said = newest(answer)
-    fields = said or _newest_block(records)
-    if fields is None:
-        return {}, Rebuilt(thread.state.get("anchor", {}), "none")
-    anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
-    return thread.changed(anchor=anchor, view=None), Rebuilt(anchor, "model" if said else "block")
+def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
+    """Return the newest complete state block that the model said in these turns, else None."""
+    said = (m for turn in reversed(records) for m in reversed(turn.messages) if m["type"] == "ai")
+    blocks = (newest(message["data"].get("content", "")) for message in said)
+    return next(filter(None, blocks), None)

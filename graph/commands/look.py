@@ -6,11 +6,11 @@ Each takes an agent, one with the middleware, or the graph around either.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import StateSnapshot
 
@@ -44,7 +44,7 @@ from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import resumed, sealed, workspace
 from ...prompts.loader import render
-from ..build import one
+from ..build import Node
 from .threads import (
     Agent,
     Thread,
@@ -52,7 +52,6 @@ from .threads import (
     holder,
     newest_config,
     on_a_thread,
-    opened,
     parts_with_saver,
     saver_of,
     thread_of,
@@ -129,8 +128,8 @@ def _marked(message: BaseMessage, turn: int, status: str) -> BaseMessage:
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
     """Return what the tool `search_efforts` answers; such a search is not counted."""
     work = _work(thread_at(agent, config))
-    found: Mapping[str, Any] = search_efforts(work, Search(query=query))[1]
-    return found
+    answer: Mapping[str, Any] = search_efforts(work, Search(query=query))[1]
+    return answer
 
 
 asearch = on_a_thread(search)
@@ -153,20 +152,20 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
     path, inner = holder(agent)
     if not path:
         parts_with_saver(agent)
-        found = agent.get_state(config)
-        return _whole(agent, opened(agent, config, found, context), found)
+        snapshot = agent.get_state(config)
+        return _whole(agent, thread_of(agent, config, snapshot, context), snapshot)
     saver_of(agent)
-    found = outer = agent.get_state(config, subgraphs=True)
+    snapshot = outer = agent.get_state(config, subgraphs=True)
     for name in path.split("|"):
-        states = (task.state for task in found.tasks if task.name == name)
-        found = next((one for one in states if isinstance(one, StateSnapshot)), found)
-    thread = thread_of(inner, config, found, context)
-    if found is outer:  # what follows are nodes of its own
-        messages_ = {"messages": thread.values.get("messages", [])}
-        own = thread.values if handed_over(agent) else messages_
-        thread = replace(thread, following=(), values=own, inside=True)
+        states = (task.state for task in snapshot.tasks if task.name == name)
+        snapshot = next((state for state in states if isinstance(state, StateSnapshot)), snapshot)
+    thread = thread_of(inner, config, snapshot, context)
+    if snapshot is outer:  # what follows are nodes of its own
+        alone = {"messages": thread.values.get("messages", [])}
+        values = thread.values if handed_over(agent) else alone
+        thread = replace(thread, following=(), values=values, inside=True)
     if "session" in thread.state:
-        return _whole(agent, thread, found)
+        return _whole(agent, thread, snapshot)
     owner = replace(thread.owner, namespace=path)
     known = remembered(thread.state, thread.parts.archive, owner, 1)
     if "session" in known:
@@ -186,9 +185,16 @@ def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thr
     return thread
 
 
-def _whole(agent: Agent, thread: Thread, found: StateSnapshot) -> Thread:
-    """Return a thread with what the model said beside its answers in an unfinished turn."""
-    return thread.whole(saver_of(agent).get_tuple(found.config)) if thread.unfinished else thread
+def _whole(agent: Agent, thread: Thread, snapshot: StateSnapshot) -> Thread:
+    """Return a thread with what its checkpoint has of an unfinished turn and a snapshot has not.
+
+    That is what the model said beside its answers.
+    """
+    if not thread.unfinished:
+        return thread
+    checkpoint = saver_of(agent).get_tuple(snapshot.config)
+    values = checkpoint.checkpoint["channel_values"] if checkpoint else {}
+    return replace(thread, values={**thread.values, "raw_answers": values.get("raw_answers", {})})
 
 
 def _work(thread: Thread) -> RunningTurn:
@@ -256,22 +262,15 @@ def rehearsed(
     if not resumed:
         said = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
         values["messages"] = [*values.get("messages", []), said]
-    graph = _looking(thread.parts, begins=begins)
-    found = graph.invoke(values, newest_config(config), context=cast("Any", context))
-    parts = found["parts"]
+    graph: Any = StateGraph(_Looking, context_schema=Settings)
+    first = [("begin_turn", Node(thread.parts, begin_turn))] if begins else []
+    graph.add_sequence([*first, ("look", partial(_look, parts=thread.parts))])
+    graph.add_edge(START, "begin_turn" if begins else "look")
+    after = graph.compile(checkpointer=False).invoke(values, newest_config(config), context=context)
+    parts = after["parts"]
     if message is None and not resumed:
         parts = tuple(part for part in parts if part.name != "turn")
-    return ShownContext(found["memory"]["turn"], parts, thread.parts.schemas, resumed)
-
-
-def _looking(parts: AgentParts, *, begins: bool) -> Any:
-    graph = StateGraph(_Looking, context_schema=Settings)
-    graph.add_node("begin_turn", one(begin_turn, parts))
-    graph.add_node("look", partial(_look, parts=parts))
-    graph.add_edge(START, "begin_turn" if begins else "look")
-    graph.add_edge("begin_turn", "look")
-    graph.add_edge("look", END)
-    return graph.compile(checkpointer=False)
+    return ShownContext(after["memory"]["turn"], parts, thread.parts.schemas, resumed)
 
 
 def _look(state: _Looking, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels import BinaryOperatorAggregate
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Overwrite, StateSnapshot
@@ -62,9 +62,11 @@ class Thread:
     @property
     def turn(self) -> int:
         """The turn that was begun last; an unfinished one may not have been counted yet."""
+        state, turn = self.state, self.state.get("turn", 0)
         if not self.unfinished:
-            return self.state.get("turn", 0)
-        return _last_turn(self.state, self.following)
+            return turn
+        counted = turn > state.get("persisted", 0) or not told_apart(state).new
+        return turn + (not counted or any(map(_begins, self.following)))
 
     @property
     def tip(self) -> Tip:
@@ -84,14 +86,6 @@ class Thread:
     def view(self) -> View:
         """The archive as this state sees it."""
         return past(self.parts.archive, self.owner, self.tip)
-
-    def whole(self, kept: CheckpointTuple | None) -> "Thread":
-        """Return the thread with what is in its checkpoint `kept` but not in a snapshot.
-
-        That is what the model said in an unfinished turn beside its answers.
-        """
-        hidden = kept.checkpoint["channel_values"].get("raw_answers") if kept else None
-        return replace(self, values={**self.values, "raw_answers": hidden or {}})
 
     @property
     def unfinished(self) -> bool:
@@ -119,13 +113,6 @@ def on_a_thread(command: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
 
     run.__name__ = run.__qualname__ = f"a{command.__name__}"
     return run
-
-
-def _last_turn(state: TurnState, following: tuple[str, ...]) -> int:
-    """Return the turn that was begun last in a state, counted or not."""
-    turn = state.get("turn", 0)
-    waiting = turn == state.get("persisted", 0) and bool(told_apart(state).new)
-    return turn + (waiting or any(map(_begins, following)))
 
 
 def _begins(node: str) -> bool:
@@ -167,9 +154,10 @@ def holder(agent: Agent) -> tuple[str, Agent]:
             f"{type(agent).__name__} is no compiled graph: pass the agent itself; the commands for "
             "an agent on a LangGraph server are routes of that server"
         )
-    graphs = [] if _has_memory(agent) else [*agent.get_subgraphs(recurse=True)]
-    found = ((path, one) for path, one in graphs if isinstance(one, CompiledStateGraph))
-    return next(((path, one) for path, one in found if _has_memory(one)), ("", agent))
+    for path, graph in () if _has_memory(agent) else agent.get_subgraphs(recurse=True):
+        if isinstance(graph, CompiledStateGraph) and _has_memory(graph):
+            return path, graph
+    return "", agent
 
 
 def node_of(agent: Agent) -> str:
@@ -198,7 +186,7 @@ def saver_of(agent: Agent) -> BaseCheckpointSaver[Any]:
     return agent.checkpointer
 
 
-def opened(
+def thread_of(
     agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object = None
 ) -> Thread:
     """Return the thread that `config` names, as `found` has it; `context` is that of a run.
@@ -206,14 +194,6 @@ def opened(
     Raises `SessionNotFoundError` if it belongs to another user, `TipNotFoundError` if its state is
     of another archive.
     """
-    parts_with_saver(agent)
-    return thread_of(agent, config, found, context)
-
-
-def thread_of(
-    agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object = None
-) -> Thread:
-    """Return a thread as `opened` does, of an agent that may have no checkpointer."""
     parts, chosen = parts_of(agent), config.get("configurable", {})
     settings = resolve(context, parts.settings)
     user = user_of(settings, chosen)
@@ -289,9 +269,9 @@ def write(agent: Agent, config: RunnableConfig, update: dict[str, Any]) -> Runna
 
 def seed(agent: Agent, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
     """Write a whole state as the newest of a thread, as `write` does."""
-    values = {key: value for key, value in values.items() if key in agent.channels}
-    reduced = {
-        key for key, one in agent.channels.items() if isinstance(one, BinaryOperatorAggregate)
+    written = {
+        key: Overwrite(v) if isinstance(agent.channels[key], BinaryOperatorAggregate) else v
+        for key, v in values.items()
+        if key in agent.channels
     }
-    written = {key: Overwrite(v) if key in reduced else v for key, v in values.items()}
     return write(agent, config, written)

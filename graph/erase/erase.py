@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown
-from ...memory.archive.protocol import Archive, every_effort
+from ...memory.archive.protocol import every_effort
 from ...memory.efforts import Effort
 from ...memory.erasing import TurnPlace
 from ...memory.errors import AnswerError, SessionNotFoundError, SettingsError, TurnArrivedError
@@ -47,9 +47,14 @@ from ..commands.threads import (
     tip_named,
 )
 
+_log = logging.getLogger("ebbtide.summary")
+
 Saver = BaseCheckpointSaver[Any]
 
 _SQLITE = (SqliteSaver, AsyncSqliteSaver)
+
+_OURS = AgentState.__annotations__.keys() | {"structured_response"}
+"""Keys of the state that an erasure writes anew, or leaves out; others are the application's."""
 
 
 def _replace_all(
@@ -71,7 +76,7 @@ def _replace_all(
     else:
         seed(agent, config, values)
         return (f"older checkpoints of the thread: {kind} can neither prune nor delete them",)
-    return reclaimed(saver)
+    return _reclaimed(saver)
 
 
 def _delete_threads(saver: Saver, threads: Iterable[str]) -> tuple[str, ...]:
@@ -91,9 +96,9 @@ def _overwriting(saver: Saver) -> None:
         _run(saver, "PRAGMA secure_delete=ON")
 
 
-def reclaimed(saver: Saver) -> tuple[str, ...]:
+def _reclaimed(saver: Saver | None) -> tuple[str, ...]:
     """`VACUUM` a SQLite database, so that deleted rows leave no bytes; say what may remain."""
-    if isinstance(saver, InMemorySaver):
+    if saver is None or isinstance(saver, InMemorySaver):
         return ()
     if not isinstance(saver, _SQLITE):
         kind = type(saver).__name__
@@ -121,11 +126,6 @@ async def _arun(saver: AsyncSqliteSaver, statement: str) -> list[Any]:
 def _has(saver: Saver, name: str) -> bool:
     """Tell whether a checkpointer has an operation that LangGraph's base class only declares."""
     return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
-
-
-_log = logging.getLogger("ebbtide.summary")
-_OURS = AgentState.__annotations__.keys() | {"structured_response"}
-"""Keys of the state that an erasure writes anew, or leaves out; others are the application's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,20 +208,20 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     """
     parts, owner = parts_of(agent), owner_in(agent, config)
     deleted = [
-        parts.archive.delete_session(one)
-        for one in parts.archive.sessions(owner.user)
-        if one.thread == owner.thread
+        parts.archive.delete_session(session)
+        for session in parts.archive.sessions(owner.user)
+        if session.thread == owner.thread
     ]
-    gone = tuple(one for done in deleted for one in done.sessions)
+    gone = tuple(session for deletion in deleted for session in deletion.sessions)
     # Last its own: from its state it is known whose session a thread is that was copied.
     threads = dict.fromkeys([owner.thread, str(config["configurable"]["thread_id"])])
     unnamed = owner.user if gone else None  # a thread without memory may be anybody's
     known = _threads_of(agent, owner.user, threads, unnamed)
     if not gone and not known:
         raise SessionNotFoundError(owner.thread)
-    left = [told for done in deleted for told in done.left] + _forgotten(parts, owner)
+    left = [notice for deletion in deleted for notice in deletion.left] + _forgotten(parts, owner)
     left += _deleted(agent, known, gone)
-    return DeletionReport(gone, tuple(dict.fromkeys([*left, *_reclaimed(agent)])))
+    return DeletionReport(gone, tuple(dict.fromkeys([*left, *_reclaimed(_saver(agent))])))
 
 
 adelete_session = on_a_thread(delete_session)
@@ -239,11 +239,11 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
 
     # The archive still has the sessions then: without them nobody would know which threads to try.
     def checkpoints(gone: Sequence[Owner]) -> None:
-        threads = sorted({one.thread for one in gone})
+        threads = sorted({session.thread for session in gone})
         left.extend(_deleted(agent, _threads_of(agent, user_id, threads, user_id), gone))
 
     deleted = parts.archive.delete_user(user_id, checkpoints)
-    left += [*deleted.left, *_forgotten(parts, Owner(user_id, "")), *_reclaimed(agent)]
+    left += [*deleted.left, *_forgotten(parts, Owner(user_id, "")), *_reclaimed(_saver(agent))]
     return DeletionReport(deleted.sessions, tuple(dict.fromkeys(left)))
 
 
@@ -261,34 +261,29 @@ def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
 
 def _threads_of(agent: Agent, user: str, threads: Iterable[str], unnamed: str | None) -> list[str]:
     """Return the threads with checkpoints of a user; `unnamed` owns those that name no user."""
-    return [one for one in threads if _saver(agent) and _user(agent, one, unnamed) == user]
+    return [name for name in threads if _saver(agent) and _user(agent, name, unnamed) == user]
 
 
 def _deleted(agent: Agent, threads: Sequence[str], gone: Iterable[Owner]) -> list[str]:
     """Delete the checkpoints of threads; say which could not be, those of larger graphs too."""
     saver = _saver(agent)
-    outer = {one.thread for one in gone if saver is None or one.namespace}.difference(threads)
+    outer = {o.thread for o in gone if saver is None or o.namespace}.difference(threads)
     return [
         *(_delete_threads(saver, threads) if saver else ()),
         *(
-            f"checkpoints: the agent has none of thread {one!r} of its own; delete that with the "
+            f"checkpoints: the agent has none of thread {name!r} of its own; delete that with the "
             "checkpointer of the graph around it"
-            for one in sorted(outer)
+            for name in sorted(outer)
         ),
     ]
 
 
-def _reclaimed(agent: Agent) -> tuple[str, ...]:
-    saver = _saver(agent)
-    return reclaimed(saver) if saver else ()
-
-
 def _user(agent: Agent, thread: str, unnamed: str | None) -> str | None:
     """Return the user whose session a thread's checkpoints hold, `unnamed` if they name none."""
-    found = agent.get_state({"configurable": {"thread_id": thread}})
-    if found.created_at is None:
+    snapshot = agent.get_state({"configurable": {"thread_id": thread}})
+    if snapshot.created_at is None:
         return None
-    session = unpacked(found.values).get("session")
+    session = unpacked(snapshot.values).get("session")
     return session["user"] if session else unnamed
 
 
@@ -299,7 +294,9 @@ def _resummarised(parts: AgentParts, owner: Owner) -> dict[str, bool]:
     """
     done: dict[str, bool] = {}
     for tip in parts.archive.tips(owner):
-        for effort in _stale(parts.archive, owner, tip):
+        for effort in every_effort(parts.archive, owner, tip):
+            if not effort.stale or effort.status != "concluded":
+                continue
             answer = _summary(parts, owner, tip, effort)
             done[effort.id] = answer is not None and done.get(effort.id, True)
             if answer is not None:
@@ -307,12 +304,6 @@ def _resummarised(parts: AgentParts, owner: Owner) -> dict[str, bool]:
                 again = replace(again, keywords=tuple(answer.keywords), stale=False)
                 parts.archive.resummarised(owner, tip, again)
     return done
-
-
-def _stale(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Effort]:
-    for effort in every_effort(archive, owner, tip):
-        if effort.stale and effort.status == "concluded":
-            yield effort
 
 
 def _summary(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> EffortSummary | None:
@@ -328,23 +319,19 @@ def _summary(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> Effor
 
 
 def _opened(agent: Agent, config: RunnableConfig) -> Thread:
-    """Return a thread at rest, with or without checkpoints of its own."""
+    """Return a thread at rest, with or without checkpoints of its own.
+
+    Raises that there is no such session, and says so if it may belong to an outer graph.
+    """
     if _saver(agent):
         thread = resting(agent, newest_config(config))
     else:
         nothing = StateSnapshot({}, (), config, None, None, None, (), ())
         thread = thread_of(agent, config, nothing)
-    if not thread.kept:
-        _not_inside(thread)
-    return thread
-
-
-def _not_inside(thread: Thread) -> None:
-    """Raise that there is no such session, and say so if it may belong to an outer graph."""
     archive, owner = thread.parts.archive, thread.owner
-    if archive.newest(owner) is not None:
-        return
-    if any(one.thread == owner.thread for one in archive.sessions(owner.user)):
+    if thread.kept or archive.newest(owner) is not None:
+        return thread
+    if any(session.thread == owner.thread for session in archive.sessions(owner.user)):
         raise SettingsError(
             f"thread {owner.thread!r} is one of a larger graph: pass the graph around the agent"
         )
@@ -364,30 +351,31 @@ def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -
         raise TurnArrivedError(owner.thread, turn)
     before = now.state if now.kept else thread.state
     chosen = unpacked({"memory": saved({"window": before.get("window")})})
-    found = agent.get_state(newest_config(config)).values
-    kept = {key: value for key, value in found.items() if key not in _OURS}
-    values = {**kept, **sealed({**state, **chosen}, {}, parts.archive)}
-    saver = cast("BaseCheckpointSaver[Any]", agent.checkpointer)
+    values = agent.get_state(newest_config(config)).values
+    foreign = {key: value for key, value in values.items() if key not in _OURS}
+    values = {**foreign, **sealed({**state, **chosen}, {}, parts.archive)}
+    saver = cast("Saver", agent.checkpointer)
     parts.archive.reseed(owner, tip)
     left = _replace_all(agent, saver, newest_config(config), values)
     if handed_over(agent) or values["messages"]:  # else no message tells where the thread goes on
         parts.archive.reseed(owner, None)
-    named = ", ".join(map(repr, kept))
-    return (
-        (*left, f"the application's own keys in the state of the thread: {named}") if kept else left
-    )
+    if not foreign:
+        return left
+    names = ", ".join(map(repr, foreign))
+    return (*left, f"the application's own keys in the state of the thread: {names}")
 
 
 def _rest(thread: Thread) -> list[BaseMessage]:
     """Return the messages of a graph around the agent, without those that no turn has any more."""
-    view, said = thread.view, [*thread.values.get("messages", [])]
+    view, messages = thread.view, [*thread.values.get("messages", [])]
     new = unarchived(thread.state)
     known: dict[str | None, BaseMessage] = {}
     for record in every_turn(view.archive, view.owner, view.tip):
-        known |= {one.id: one for one in from_dicts(shown(view.messages(record)))}
-    return [*(known[one.id] for one in said[: len(said) - len(new)] if one.id in known), *new]
+        known |= {m.id: m for m in from_dicts(shown(view.messages(record)))}
+    old = messages[: len(messages) - len(new)]
+    return [*(known[message.id] for message in old if message.id in known), *new]
 
 
-def _saver(agent: Agent) -> BaseCheckpointSaver[Any] | None:
+def _saver(agent: Agent) -> Saver | None:
     saver = getattr(agent, "checkpointer", None)  # the client of a server, refused later, has none
     return saver if isinstance(saver, BaseCheckpointSaver) else None

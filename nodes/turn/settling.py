@@ -1,11 +1,10 @@
-"""Committing what an earlier run left behind, and turns that a command makes by hand."""
+"""Committing a turn, and what an earlier run left behind."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from ...memory.anchor import with_blocks
@@ -14,9 +13,7 @@ from ...memory.embeddings import Embedder
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.messages import Message, digest
 from ...memory.record import Group, Owner, Record, Tip
-from ...prompts.loader import render
 from .arrivals import Arrivals
-from .langchain_messages import cleaned
 from .state import TurnState
 from .values import committed, group, tip_of
 
@@ -38,24 +35,15 @@ def commit(
 
 def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
     """Commit an edited last turn and an unfinished turn; return what state says of it then."""
-    tip = _settle_edit(state, owner, arrived, archive)
+    tip = tip_of(state)
+    if arrived.last is not None and (again := edited(state, owner, arrived.last, archive)):
+        tip = commit_again(archive, owner, tip, again).tip
     update: dict[str, Any] = {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
-    if not arrived.left:
-        return {**update, "events": _of_passes(state)}
+    if not arrived.left:  # what a pass did after the last commit is stored with the next turn
+        events = [event for event in state.get("events", []) if event["type"] == "compressed"]
+        return {**update, "events": events}
     record = commit(archive, owner, tip, group(state, arrived.left))
     return {**update, **committed(record, str(arrived.left[-1].id))}
-
-
-def _of_passes(state: TurnState) -> list[dict[str, Any]]:
-    """Return the compression events since the last commit; they are stored with the next turn."""
-    return [event for event in state.get("events", []) if event["type"] == "compressed"]
-
-
-def _settle_edit(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> Tip:
-    """Commit the last archived turn again if its messages were edited: a new branch begins."""
-    tip = tip_of(state)
-    again = None if arrived.last is None else edited(state, owner, arrived.last, archive)
-    return tip if again is None else commit_again(archive, owner, tip, again).tip
 
 
 def edited(
@@ -102,44 +90,3 @@ def _as_said(messages: Sequence[Message], records: Sequence[Record]) -> tuple[Me
     """Return messages that were archived with the state blocks that users do not see."""
     archived = (message["data"] for record in records for message in record.messages)
     return with_blocks(messages, {data.get("id"): data.get("content") for data in archived})
-
-
-_MARK = {"by_hand": True}
-"""What stands in `response_metadata` of messages that no model wrote; providers are not sent it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCommand:
-    """A tool with its arguments, and the command as the user says it."""
-
-    said: str
-    tool: str
-    arguments: dict[str, Any]
-
-
-def question(order: ToolCommand) -> HumanMessage:
-    """Return the command as the user message of its turn."""
-    return HumanMessage(order.said, id=str(uuid4()))
-
-
-def calling(order: ToolCommand) -> AIMessage:
-    """Return the call of the tool, as a model would make it."""
-    call = {"name": order.tool, "args": order.arguments, "id": f"call_{uuid4().hex}"}
-    message = AIMessage("", tool_calls=[call], response_metadata=_MARK, id=str(uuid4()))
-    return cleaned(message)
-
-
-def answering(result: dict[str, Any]) -> AIMessage:
-    """Return the answer that ends the turn: what was done to which effort."""
-    said = render("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
-    return AIMessage(said, response_metadata=_MARK, id=str(uuid4()))
-
-
-def by_hand(messages: list[Any]) -> bool:
-    """Tell whether no model answered in the turn of these messages.
-
-    >>> by_hand([HumanMessage("/close"), answering({"status": "concluded", "effort_id": "a"})])
-    True
-    """
-    answers = [message for message in messages if isinstance(message, AIMessage)]
-    return all("by_hand" in answer.response_metadata for answer in answers)
