@@ -108,7 +108,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """
         graph = build_memory_graph(_Unknown(), archive=archive, settings=settings, **others)
         self._given = graph.parts
-        self._seen: _Seen | None = None
+        # What the last request to the model showed, and the parts that were made from it.
+        self._seen: tuple[tuple[Any, ...], AgentParts] | None = None
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -131,7 +132,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Send the working context instead of the messages."""
-        if self._only_looked(request):
+        if _looking.get():
+            self._learned(request)
             return AIMessage("")
         asked = self._asked(request)
         with set_config_context(asked.call.config) as context:
@@ -207,7 +209,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
                 )
             finally:
                 _looking.reset(token)
-        return self._given if self._seen is None else self._seen.parts
+        return self._given if self._seen is None else self._seen[1]
 
     def _trusted(self, state: Mapping[str, Any]) -> TurnState:
         return trusted(state, self._given.archive)
@@ -218,7 +220,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _parts(self, known: TurnState) -> AgentParts:
         """Return the parts as the model was called last; before, sizes as the thread has them."""
         if self._seen is not None:
-            return self._seen.parts
+            return self._seen[1]
         told = known.get("context_report", {}).get("tokens")
         return replace(self._given, fixed=(told["system"], told["tools"])) if told else self._given
 
@@ -247,12 +249,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
         return {**self._sealed(update, known), **jump}
 
-    def _only_looked(self, request: ModelRequest[Any]) -> bool:
-        """Tell whether a command only asks how the model is called."""
-        if _looking.get():
-            self._learned(request)
-        return _looking.get()
-
     def _asked(self, request: ModelRequest[Any]) -> "_Asked":
         """Return the call of the model with the working context as its messages."""
         parts, runtime = self._learned(request), request.runtime
@@ -272,16 +268,16 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _learned(self, request: ModelRequest[Any]) -> AgentParts:
         """Return the parts, updated and remembered from what a request shows."""
-        told = (request.model, request.response_format, request.system_prompt, *request.tools)
-        if self._seen is None or not self._seen.same(told):
+        shown = (request.model, request.response_format, request.system_prompt, *request.tools)
+        if self._seen is None or not _same(shown, self._seen[0]):
             given = self._given
-            seen = [*request.tools, *_formats(request.response_format)]
-            parts = known_tools(seen, given.count)
+            tools = [*request.tools, *_formats(request.response_format)]
+            parts = known_tools(tools, given.count)
             models = (name for name in _MODELS if getattr(given, name) is given.model)
             parts |= dict.fromkeys(models, taking_tools(request.model))
             parts["system"] = request.system_prompt or ""
-            self._seen = _Seen(told, replace(given, **parts))
-        return self._seen.parts
+            self._seen = shown, replace(given, **parts)
+        return self._seen[1]
 
     def _ended(
         self, state: MemoryAgentState, runtime: Runtime[Any]
@@ -312,18 +308,12 @@ def middleware_of(agent: CompiledStateGraph[Any, Any, Any, Any]) -> EbbtideMiddl
     return next((owner for owner in owners if isinstance(owner, EbbtideMiddleware)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the last request to the model showed, and the parts that were made from it."""
-
-    told: tuple[Any, ...]
-    parts: AgentParts
-
-    def same(self, told: tuple[Any, ...]) -> bool:
-        return len(told) == len(self.told) and all(
-            one is other or (isinstance(one, str) and one == other)
-            for one, other in zip(told, self.told, strict=True)
-        )
+def _same(shown: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
+    """Tell whether two requests show the same objects; prompts may be equal copies."""
+    return len(shown) == len(before) and all(
+        new is old or (isinstance(new, str) and new == old)
+        for new, old in zip(shown, before, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ rules of access hold. Whose memory it is says the server's authentication, else 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import httpx
@@ -103,6 +104,10 @@ class _Asked:
         chosen = self.config["configurable"]
         return {"user_id": chosen["user_id"]} if "user_id" in chosen else {}
 
+    def run(self, command: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Run a command for the thread."""
+        return command(self.agent, self.config, *args, **options)
+
     def query(self, name: str) -> str:
         """Return what the query says of a name, empty for nothing."""
         return str(self.request.query_params.get(name, ""))
@@ -141,21 +146,21 @@ class _Served:
             thread = self._client.threads.get(config["configurable"]["thread_id"])
             if not self.wait(thread)["values"]:
                 return nothing  # of which a RemoteGraph can make no state
-            found = self.wait(self._remote.aget_state(config, subgraphs=subgraphs))
+            snapshot = self.wait(self._remote.aget_state(config, subgraphs=subgraphs))
         except NotFoundError:
             return nothing
-        values = dict(found.values or {})
+        values = dict(snapshot.values or {})
         if "messages" in values:
             values["messages"] = _MESSAGES.validate_python(values["messages"])
-        return cast("StateSnapshot", found._replace(values=values))
+        return cast("StateSnapshot", snapshot._replace(values=values))
 
     def update_state(
         self, config: RunnableConfig, values: dict[str, Any], as_node: str
     ) -> RunnableConfig:
         """Write a state on the server, where the thread may have been deleted just now."""
         thread, threads = str(config["configurable"]["thread_id"]), self._client.threads
-        known = dict(self._metadata)
-        self.wait(threads.create(thread_id=thread, metadata=known, if_exists="do_nothing"))
+        metadata = dict(self._metadata)
+        self.wait(threads.create(thread_id=thread, metadata=metadata, if_exists="do_nothing"))
         return cast(
             "RunnableConfig", self.wait(self._remote.aupdate_state(config, values, as_node))
         )
@@ -204,46 +209,47 @@ class _ServerCheckpoints(BaseCheckpointSaver[str]):
 def routes(make: Make) -> list[Route]:
     """Return the routes of the commands for an agent, for an application's own `http.app`."""
     thread = "/ebbtide/threads/{thread_id}"
-    return [
-        _route("GET", f"{thread}/context", make, _context),
-        _route("GET", f"{thread}/messages", make, _messages),
-        _route("GET", f"{thread}/transcript", make, _transcript),
-        _route("GET", f"{thread}/efforts", make, lambda it: efforts(it.agent, it.config)),
-        _route("GET", f"{thread}/search", make, _search),
-        _route("GET", f"{thread}/stats", make, lambda it: asdict(stats(it.agent, it.config))),
-        _route("POST", f"{thread}/undo", make, _undo),
-        _route("POST", f"{thread}/restore", make, _restore),
-        _route("POST", f"{thread}/window", make, _window),
-        _route("POST", f"{thread}/anchor", make, _anchor),
-        _route("POST", f"{thread}/efforts/{{verb}}", make, _by_hand),
-        _route("DELETE", f"{thread}/turns/{{turn}}", make, _erase),
-        _route("DELETE", thread, make, lambda it: asdict(delete_session(it.agent, it.config))),
-        _route("DELETE", "/ebbtide/user", make, lambda it: asdict(delete_user(it.agent, it.user))),
-        _route("GET", "/ebbtide/attention", make, lambda it: attention(it.agent, it.config)),
-        _route("GET", "/ebbtide/attention/{verb}", make, _memory),
-        _route("POST", "/ebbtide/attention/{verb}", make, _memory),
-    ]
+    commands: dict[tuple[str, str], Callable[[_Asked], Any]] = {
+        ("GET", f"{thread}/context"): _context,
+        ("GET", f"{thread}/messages"): lambda it: it.run(messages, it.number("page", "1")),
+        ("GET", f"{thread}/transcript"): _transcript,
+        ("GET", f"{thread}/efforts"): lambda it: it.run(efforts),
+        ("GET", f"{thread}/search"): lambda it: it.run(search, it.query("query")),
+        ("GET", f"{thread}/stats"): lambda it: it.run(stats),
+        ("POST", f"{thread}/undo"): _undo,
+        ("POST", f"{thread}/restore"): _restore,
+        ("POST", f"{thread}/window"): _window,
+        ("POST", f"{thread}/anchor"): _anchor,
+        ("POST", f"{thread}/efforts/{{verb}}"): _by_hand,
+        ("DELETE", f"{thread}/turns/{{turn}}"): lambda it: it.run(erase, it.number("turn")),
+        ("DELETE", thread): lambda it: it.run(delete_session),
+        ("DELETE", "/ebbtide/user"): lambda it: delete_user(it.agent, it.user),
+        ("GET", "/ebbtide/attention"): lambda it: it.run(attention),
+        ("GET", "/ebbtide/attention/{verb}"): _memory,
+        ("POST", "/ebbtide/attention/{verb}"): _memory,
+    }
+    return [_route(method, path, make, run) for (method, path), run in commands.items()]
 
 
 def _route(method: str, path: str, make: Make, command: Callable[[_Asked], Any]) -> Route:
     """Return the route of a command, which runs on a thread; its errors are answers."""
 
-    async def answer(request: Request) -> Response:
-        kept = {k: v for k, v in request.headers.items() if k not in _OF_THE_BODY}
+    async def respond(request: Request) -> Response:
+        headers = {k: v for k, v in request.headers.items() if k not in _OF_THE_BODY}
         transport = httpx.ASGITransport(app=request.app)
         try:
             async with httpx.AsyncClient(
-                transport=transport, base_url="http://server", headers=kept
+                transport=transport, base_url="http://server", headers=headers
             ) as http:
                 asked = await _asked(request, make, LangGraphClient(http))
-                found = await asyncio.to_thread(command, asked)
-                return JSONResponse(to_jsonable_python(found))
+                answer = await asyncio.to_thread(command, asked)
+                return JSONResponse(to_jsonable_python(answer))
         except APIStatusError as error:
             return _refused(error, error.status_code)
         except EbbtideError as error:
             return _refused(error, next((n for kind, n in _STATUS if isinstance(error, kind)), 500))
 
-    return Route(path, answer, methods=[method])
+    return Route(path, respond, methods=[method])
 
 
 def _refused(error: Exception, status: int) -> Response:
@@ -290,85 +296,67 @@ def _turn_of(values: Any) -> int:
 
 def _context(asked: _Asked) -> dict[str, Any]:
     """Answer with the next context, if the user said `message` if there is one."""
-    said = asked.request.query_params.get("message")
-    found = show_context(asked.agent, asked.config, said, context=asked.context)
+    message = asked.request.query_params.get("message")
+    shown = asked.run(show_context, message, context=asked.context)
     return {
-        "turn": found.turn,
-        "unfinished": found.unfinished,
-        "total": found.total,
-        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in found.parts],
-        "messages": messages_to_dict(found.messages),
-        "tools": found.tools,
+        "turn": shown.turn,
+        "unfinished": shown.unfinished,
+        "total": shown.total,
+        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in shown.parts],
+        "messages": messages_to_dict(shown.messages),
+        "tools": shown.tools,
     }
-
-
-def _messages(asked: _Asked) -> dict[str, Any]:
-    return asdict(messages(asked.agent, asked.config, asked.number("page", "1")))
 
 
 def _transcript(asked: _Asked) -> list[dict[str, Any]]:
     """Answer with the last turns, or those before one, as messages that LangChain writes."""
     before = asked.number("before") if "before" in asked.request.query_params else None
-    return messages_to_dict(transcript(asked.agent, asked.config, before=before))
-
-
-def _search(asked: _Asked) -> Mapping[str, Any]:
-    return search(asked.agent, asked.config, asked.query("query"))
+    return messages_to_dict(asked.run(transcript, before=before))
 
 
 def _undo(asked: _Asked) -> dict[str, Any]:
     """Undo the last turn; it must be finished, since the server shows only part of another."""
-    thread_at(asked.agent, asked.config).at_rest()
-    return {"turn": undo(asked.agent, asked.config)}
+    asked.run(thread_at).at_rest()
+    return {"turn": asked.run(undo)}
 
 
 def _restore(asked: _Asked) -> dict[str, Any]:
     """Rebuild the thread from the archive, from a branch if one is named."""
-    restore(asked.agent, asked.config, branch=asked.query("branch") or None)
+    asked.run(restore, branch=asked.query("branch") or None)
     return {"turn": _turn_of(asked.agent.get_state(asked.config).values)}
 
 
 def _window(asked: _Asked) -> dict[str, Any]:
     """Set the ambient window of the thread; without a number it is that of the settings."""
     turns = asked.number("turns") if asked.query("turns") else None
-    set_window(asked.agent, asked.config, turns)
+    asked.run(set_window, turns)
     return {"turns": turns}
 
 
 def _anchor(asked: _Asked) -> Any:
     """Rebuild the anchor, by asking the model if `model` says so."""
-    model = asked.query("model") == "true"
-    return rebuild_anchor(asked.agent, asked.config, model=model, context=asked.context)
+    return asked.run(rebuild_anchor, model=asked.query("model") == "true", context=asked.context)
 
 
 def _by_hand(asked: _Asked) -> Any:
     """Run a tool by hand on an effort."""
-    agent, config, name = asked.agent, asked.config, asked.query("effort")
-    how = {"context": {**asked.context, **asked.named}}
+    run = partial(asked.run, context={**asked.context, **asked.named})
+    name = asked.query("effort")
     return asked.chosen(
-        open=lambda: open_effort(agent, config, name, asked.query("goal"), **how),
-        close=lambda: close_effort(agent, config, name or None, **how),
-        switch=lambda: switch_effort(agent, config, name, **how),
-        reopen=lambda: reopen_effort(agent, config, name, **how),
-        expand=lambda: expand_effort(agent, config, name, asked.query("turns"), **how),
-        collapse=lambda: collapse_effort(agent, config, name, **how),
+        open=lambda: run(open_effort, name, asked.query("goal")),
+        close=lambda: run(close_effort, name or None),
+        switch=lambda: run(switch_effort, name),
+        reopen=lambda: run(reopen_effort, name),
+        expand=lambda: run(expand_effort, name, asked.query("turns")),
+        collapse=lambda: run(collapse_effort, name),
     )
 
 
 def _memory(asked: _Asked) -> Any:
     """Explain a memory in attention, or change what is kept of it."""
-    given = asked.agent, asked.config, asked.query("memory")
-    if asked.request.method == "GET":
-        return asked.chosen(explain=lambda: explain(*given))
-    return asked.chosen(
-        suppress=lambda: suppress(*given),
-        unsuppress=lambda: unsuppress(*given),
-        forget=lambda: forget(*given),
-    )
-
-
-def _erase(asked: _Asked) -> dict[str, Any]:
-    return asdict(erase(asked.agent, asked.config, asked.number("turn")))
+    commands = (explain,) if asked.request.method == "GET" else (suppress, unsuppress, forget)
+    memory = asked.query("memory")
+    return asked.chosen(**{run.__name__: partial(asked.run, run, memory) for run in commands})
 
 
 app = Starlette(routes=routes(make_graph))

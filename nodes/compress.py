@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from ..memory.clock import stamp
 from ..memory.compression.due import Due, standing, to_do
 from ..memory.compression.passes import Compressed
-from ..memory.compression.passes import compress as compression
+from ..memory.compression.passes import compress as compress_effort
 from ..memory.errors import ArchiveError
 from ..memory.questions import Asks
 from ..memory.running_turn import RunningTurn
@@ -69,48 +69,49 @@ def _compressed(
 ) -> Asks[dict[str, Any]]:
     """Take up a compression that is stored already, or make the one that is due and tell of it."""
     with parts.archive.together():
-        found = to_do(work)
-        if isinstance(found, Compression):
-            return compression_shown(work, found, {})
-    if found is None:
+        due = to_do(work)
+        if isinstance(due, Compression):
+            return compression_shown(work, due, {})
+    if due is None:
         return {}
-    update, told = {}, {"effort": found.effort.id}
-    tell({"compression": {**told, "status": "started"}})
+    about = {"effort": due.effort.id}
+    tell({"compression": {**about, "status": "started"}})
     try:
-        step = yield from compression(work, found, parts.alike)
-        update = _kept(work, found, step, calls)
+        step = yield from compress_effort(work, due, parts.alike)
+        update = _stored(work, due, step, calls)
     except (OSError, ArchiveError):
-        tell({"compression": {**told, "status": "failed"}})
+        tell({"compression": {**about, "status": "failed"}})
         raise
-    tell({"compression": {**told, "status": "done" if update else "failed"}})
+    tell({"compression": {**about, "status": "done" if update else "failed"}})
     return update
 
 
-def _kept(work: RunningTurn, found: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
-    """Keep what was made, and log how; nothing, if a turn was erased in the meantime."""
-    if _is_outdated(work, found):
-        _log.warning("%r was not compressed: a turn was erased in the meantime", found.effort.id)
+def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
+    """Store what was made, and log how; nothing, if a turn was erased in the meantime."""
+    effort = due.effort.id
+    if _is_outdated(work, due):
+        _log.warning("%r was not compressed: a turn was erased in the meantime", effort)
         return {}
     made = step.made
-    tokens = {"before": found.live}
+    tokens = {"before": due.live}
     if made is not None:
         made = work.view.archive.commit_compression(work.view.owner, work.view.tip, made)
-        tokens["after"] = found.kept + standing(work, made)
-    asked = [call.as_data() for call in calls]
-    _noted(work, found, {**step.told, "calls": asked, "tokens": tokens})
+        tokens["after"] = due.kept + standing(work, made)
+    log = {**step.told, "calls": [call.as_data() for call in calls], "tokens": tokens}
+    _logged(work, due, log)
     if made is None:
-        _log.warning("%r was not compressed: %s", found.effort.id, step.told["failed"])
+        _log.warning("%r was not compressed: %s", effort, step.told["failed"])
         return {}
     if "fallback" in step.told:
-        _log.warning("%r: only its core is quoted: %s", found.effort.id, step.told["fallback"])
+        _log.warning("%r: only its core is quoted: %s", effort, step.told["fallback"])
     return compression_shown(work, made, {**_counted(step, calls), "tokens": tokens})
 
 
-def _is_outdated(work: RunningTurn, found: Due) -> bool:
+def _is_outdated(work: RunningTurn, due: Due) -> bool:
     """Tell whether something that a pass has read was erased since: a turn, or what it quotes."""
-    turns = work.view.turns([record.turn for record in found.leaving])
-    old = work.view.compression(found.effort.id)
-    return turns != found.leaving or (old is not None and old.stale and old != found.old)
+    turns = work.view.turns([record.turn for record in due.leaving])
+    old = work.view.compression(due.effort.id)
+    return turns != due.leaving or (old is not None and old.stale and old != due.old)
 
 
 def _counted(step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
@@ -124,17 +125,10 @@ def _counted(step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
     return {name: value for name, value in counted.items() if value}
 
 
-def _noted(work: RunningTurn, found: Due, told: Mapping[str, Any]) -> None:
+def _logged(work: RunningTurn, due: Due, log: Mapping[str, Any]) -> None:
     """Log how a compression was made; what was made is kept, whatever becomes of the log."""
-    tip = work.view.tip
-    entry = ExtractionEntry(
-        effort=found.effort.id,
-        branch=tip.branch,
-        turn=tip.turn,
-        turns=tuple(record.turn for record in found.leaving),
-        at=stamp(),
-        told=told,
-    )
+    tip, turns = work.view.tip, tuple(record.turn for record in due.leaving)
+    entry = ExtractionEntry(due.effort.id, tip.branch, tip.turn, turns, stamp(), log)
     try:
         work.view.archive.log_extraction(work.view.owner, entry)
     except (OSError, ArchiveError) as error:

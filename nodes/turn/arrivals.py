@@ -27,21 +27,6 @@ MADE_HERE = frozenset({"ai", "tool"})
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
-    """Ids in state: last archived message, last message that a turn accepted, firsts of turns."""
-
-    archived: str
-    accepted: str
-    starts: tuple[str, ...]
-    running: bool
-
-    @property
-    def last(self) -> tuple[str, ...]:
-        """The id with which the last archived turn begins, if there is one; or `GONE`."""
-        return self.starts[-2:-1] if self.running else self.starts[-1:]
-
-
-@dataclass(frozen=True, slots=True)
 class Incoming:
     """Positions in the messages: last archived turn, what a broken turn left, what is new.
 
@@ -53,31 +38,40 @@ class Incoming:
     new: int
 
 
-def incoming(messages: Sequence[BaseMessage], marks: Marks) -> Incoming:
-    """Tell the parts of the messages apart.
+def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
+    """Tell the parts of the messages apart by what the state says of the turns before.
 
     New is what follows the last archived message or, if neither that nor the question of its turn
     is among the messages, the last run of user messages. In an unfinished turn, new begins with
     the first message after the accepted ones that the graph cannot have made. An archived message
     that stands before its question has an id of an earlier one, in whose place LangGraph put it.
     """
-    place = {message.id: position for position, message in enumerate(messages) if message.id}
-    after = place[marks.archived] + 1 if marks.archived in place else None
-    if after is not None and after <= place.get(marks.accepted, 0) and not marks.running:
-        gone = _first_foreign(messages, place[marks.accepted] + 1)
-        return Incoming(None, gone, gone)
-    foreign = None
-    if marks.accepted in place:
-        foreign = _first_foreign(messages, place[marks.accepted] + 1)
-    end = after if after is not None or marks.running else foreign
-    last = None
-    if end is not None and marks.last:
-        last = place.get(marks.last[0])
+    place: dict[str | None, int] = {m.id: at for at, m in enumerate(messages) if m.id}
+    archived, accepted = place.get(state.get("archived")), place.get(state.get("accepted"))
+    running, foreign = _is_running(state), None
+    if accepted is not None:
+        foreign = _first_foreign(messages, accepted + 1)
+        if archived is not None and archived < accepted and not running:
+            return Incoming(None, foreign, foreign)
+    end = None if archived is None else archived + 1
+    if end is None and not running:
+        end = foreign
+    last = None if end is None else place.get(_last_start(state))
     if end is None:
         end = question(messages)
-        if marks.running:
-            end = place.get(marks.starts[-1], end)
-    return Incoming(last, end, foreign if marks.running and foreign is not None else end)
+        if running:
+            end = place.get(state["turn_starts"][-1], end)
+    return Incoming(last, end, foreign if running and foreign is not None else end)
+
+
+def _is_running(state: TurnState) -> bool:
+    return state.get("turn", 0) > state.get("persisted", 0)
+
+
+def _last_start(state: TurnState) -> str | None:
+    """Return the id with which the last archived turn begins, if there is one; or `GONE`."""
+    starts = state.get("turn_starts", [])
+    return next(iter(starts[-2:-1] if _is_running(state) else starts[-1:]), None)
 
 
 def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
@@ -136,7 +130,7 @@ def told_apart(state: TurnState) -> Arrivals:
 
 def is_gone(state: TurnState) -> bool:
     """Tell whether the messages of the last archived turn are not in the state."""
-    return GONE in _marks(state).last
+    return _last_start(state) == GONE
 
 
 def unarchived(state: TurnState) -> list[BaseMessage]:
@@ -158,16 +152,7 @@ def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
 
 def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:
     messages: list[BaseMessage] = [*state.get("messages", [])]
-    return messages, incoming(messages, _marks(state))
-
-
-def _marks(state: TurnState) -> Marks:
-    return Marks(
-        archived=state.get("archived", ""),
-        accepted=state.get("accepted", ""),
-        starts=tuple(state.get("turn_starts", ())),
-        running=state.get("turn", 0) > state.get("persisted", 0),
-    )
+    return messages, incoming(messages, state)
 
 
 def closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:

@@ -3,7 +3,8 @@
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide.nodes.turn.arrivals import Incoming, Marks, incoming
+from ebbtide.nodes.turn.arrivals import Incoming, incoming
+from ebbtide.nodes.turn.state import TurnState
 
 KINDS = {"h": "human", "a": "ai", "t": "tool", "s": "system"}
 
@@ -13,7 +14,7 @@ def messages(written: str) -> list[BaseMessage]:
     return [BaseMessage("", type=KINDS[name[0]], id=name) for name in written.split()]
 
 
-FRESH = Marks(archived="", accepted="", starts=(), running=False)
+FRESH = TurnState()
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_the_first_turn_is_the_last_question(written: str, new: int) -> None:
     assert parts == Incoming(last=None, left=new, new=new)
 
 
-SETTLED = Marks(archived="a2", accepted="h2", starts=("h1", "h2"), running=False)
+SETTLED = TurnState(archived="a2", accepted="h2", turn_starts=["h1", "h2"], turn=2, persisted=2)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_an_answer_that_was_taken_away_leaves_its_turn() -> None:
     assert parts == Incoming(last=2, left=3, new=3)
 
 
-BROKEN = Marks(archived="a1", accepted="h2", starts=("h1", "h2"), running=True)
+BROKEN = TurnState(archived="a1", accepted="h2", turn_starts=["h1", "h2"], turn=2, persisted=1)
 
 
 @pytest.mark.parametrize(
@@ -114,18 +115,18 @@ def test_an_unfinished_turn_is_left_before_the_new_one(
 )
 def test_the_first_turn_may_break_too(written: str, left: int, new: int) -> None:
     """Without an archived message, the broken turn begins at its own first message."""
-    marks = Marks(archived="", accepted="h1", starts=("h1",), running=True)
+    state = TurnState(accepted="h1", turn_starts=["h1"], turn=1, persisted=0)
 
-    parts = incoming(messages(written), marks)
+    parts = incoming(messages(written), state)
 
     assert parts == Incoming(last=None, left=left, new=new)
 
 
 def test_a_turn_may_accept_several_messages() -> None:
     """What a broken turn had accepted is not new, although the graph has not made it."""
-    marks = Marks(archived="a1", accepted="h4", starts=("h1", "h2"), running=True)
+    state = TurnState(archived="a1", accepted="h4", turn_starts=["h1", "h2"], turn=2, persisted=1)
 
-    parts = incoming(messages("h1 a1 h2 h3 h4 a2 h5"), marks)
+    parts = incoming(messages("h1 a1 h2 h3 h4 a2 h5"), state)
 
     assert parts == Incoming(last=0, left=2, new=6)
 
