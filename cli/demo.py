@@ -1,8 +1,7 @@
 """`ebbtide demo`: a scripted conversation and its context, offline."""
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -127,11 +126,11 @@ def demo(
     page, began = _Page(), perf_counter()
     thread = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     settings = Settings(summary_eviction_threshold=_FORGOTTEN, rebuild="every-turn")
-    with _folder(root) as folder:
+    with nullcontext(root) if root else TemporaryDirectory(prefix="ebbtide-demo-") as folder:
         setup = Setup(Home(folder), settings, "offline")
         page.opening(str(folder))
-        found = _play(setup, thread, page)
-        results = [*_results(setup, thread, found), ("Time", f"{perf_counter() - began:.1f} s")]
+        stats = _play(setup, thread, page)
+        results = [*_results(setup, thread, stats), ("Time", f"{perf_counter() - began:.1f} s")]
     page.summary(results)
     if root is not None:
         go_on = f"--root {root}"
@@ -140,53 +139,47 @@ def demo(
 
 
 def _play(setup: Setup, thread: str, page: "_Page") -> Report:
-    """Play the script, with a new agent after a cut; return what `ebbtide stats` says of it."""
-    left, cut = deque(enumerate(SCRIPT, start=1)), False
-    while left:
-        with conversation(setup, thread) as talk:
-            cut = _played(talk, left, page, resumes=cut)
-            found = talk.command(astats)
-    return found
+    """Play the script, with a new agent after the cut; return what `ebbtide stats` says of it."""
+    script = [*enumerate(SCRIPT, start=1)]
+    cut = next(at for at, line in enumerate(SCRIPT) if line.cut)
+    with conversation(setup, thread) as talk:
+        for number, line in script[:cut]:
+            _take(talk, number, line, page)
+        with suppress(_CutError):
+            talk.run(SCRIPT[cut].said, _stop)
+        page.asked(*script[cut], talk.command(astats).turns)
+        page.row(Text(_STOPPED, style="bold red"))
+    with conversation(setup, thread) as talk:
+        _take(talk, *script[cut], page, resumes=True)
+        for number, line in script[cut + 1 :]:
+            _take(talk, number, line, page)
+        return talk.command(astats)
 
 
-def _played(
-    talk: Conversation, left: deque[tuple[int, _Line]], page: "_Page", *, resumes: bool
-) -> bool:
-    """Play until a turn is cut, beginning with the rest of the one that was; tell if one was."""
-    while left:
-        number, line = left[0]
-        seen = _Seen(cut=line.cut and not resumes)
-        try:
-            talk.run(None if resumes else line.said, seen.show)
-        except _CutError:
-            page.asked(number, line, talk.command(astats).turns)
-            page.row(Text(_STOPPED, style="bold red"))
-            return True
-        left.popleft()
-        if line.scene or line.note or seen.values["memory"]["banners"]:
-            turns = talk.command(astats).turns
-            if resumes:
-                page.row(Text(_RESUMED, style="bold green"))
-            else:
-                page.asked(number, line, turns)
-            page.answered(seen.values, turns[-1], line.note)
-        resumes = False
-    return False
+def _take(
+    talk: Conversation, number: int, line: _Line, page: "_Page", *, resumes: bool = False
+) -> None:
+    """Take one turn, or the rest of it; print it if there is something to see."""
+    values: dict[str, Any] = {}
+
+    def keep(mode: str, event: Any) -> None:
+        if mode == "values":
+            values.update(event)
+
+    talk.run(None if resumes else line.said, keep)
+    if line.scene or line.note or values["memory"]["banners"]:
+        turns = talk.command(astats).turns
+        if resumes:
+            page.row(Text(_RESUMED, style="bold green"))
+        else:
+            page.asked(number, line, turns)
+        page.answered(values, turns[-1], line.note)
 
 
-class _Seen:
-    """Keeps the newest state of a turn; cuts the turn when a tool is called, if asked to."""
-
-    def __init__(self, *, cut: bool) -> None:
-        self.values: dict[str, Any] = {}
-        self._cut = cut
-
-    def show(self, mode: str, event: Any) -> None:
-        if mode != "values":
-            return
-        self.values = event
-        if self._cut and getattr(event["messages"][-1], "tool_calls", None):
-            raise _CutError
+def _stop(mode: str, event: Any) -> None:
+    """Cut a turn when its model calls a tool."""
+    if mode == "values" and getattr(event["messages"][-1], "tool_calls", None):
+        raise _CutError
 
 
 def _results(setup: Setup, thread: str, found: Report) -> list[tuple[str, str]]:
@@ -294,15 +287,6 @@ def _short(text: str, limit: int) -> Text:
     if left <= _FEW:
         return Text(" ".join(words))
     return Text.assemble(" ".join(words[:shown]), (f" … ({left} more words)", "dim"))
-
-
-@contextmanager
-def _folder(root: Path | None) -> Iterator[Path]:
-    if root is not None:
-        yield root
-        return
-    with TemporaryDirectory(prefix="ebbtide-demo-") as folder:
-        yield Path(folder)
 
 
 def _bar(tokens: Mapping[str, int], each: int) -> Text:

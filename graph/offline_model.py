@@ -1,73 +1,117 @@
 """A chat model without a model: every command and example runs with no key and no network.
 
 It reads only the messages it is given. It calls the memory tools on plain requests ("let's work
-on …", "I need to fix …", "that's all"), an application's tools on "use tool NAME with key=value",
-and otherwise quotes the best matching sentence of its prompt. A question that nothing there answers
-is searched for, once a turn, small talk aside. So what it can answer shows what the context holds
-and what the search finds. It keeps ports, versions and addresses in a state block if it is told
-of one. It understands nothing and invents nothing.
+on …", "that's done", "expand …"), an application's on "use NAME with key=value", and otherwise
+quotes the best matching sentence of its prompt. A question that nothing there answers is searched
+for, once a turn, small talk aside. So what it can answer shows what the context holds and what the
+search finds. It keeps ports, versions and addresses in a state block if it is told of one. It
+understands nothing and invents nothing.
 """
 
-import json
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_to_dict
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    ToolMessage,
+    message_to_dict,
+)
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.messages.tool import tool_call_chunk
-from langchain_core.output_parsers import BaseOutputParser, JsonOutputParser, PydanticOutputParser
+from langchain_core.messages.tool import tool_call
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
-from pydantic import BaseModel, Field
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from ..memory.efforts import one_line
 from ..memory.messages import fingerprint
-from ..memory.tokens import REPLY_OVERHEAD, TokenCounter, count, count_message, count_tools
-from .offline.reply import Reply, reply, with_block
-from .offline.writing import as_json, asks_background, background, extracted, filled, summarised
+from ..memory.names import is_qualified
+from ..memory.terms import is_pair, is_question, telling, terms, words
+from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
+from .offline.prompt import (
+    Sentence,
+    efforts,
+    is_memory,
+    memory_result,
+    sentences,
+    split,
+    turn_start,
+)
+from .offline.requests import Call, request, requested
+from .offline.writing import background, clipped, extracted, signals, summarised, with_block
 
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
+"""An answer in the pieces in which it is streamed."""
+
+_ASKING = frozenset(terms("decide recall remember"))
+"""What is said of remembering, not of what is remembered."""
+
+_ENOUGH = 0.4
+"""Share of the weight of a question's words that an answer needs."""
+
+_ENOUGH_CJK = 0.15
+"""The same for CJK text: a pair of characters says less than a word."""
+
+_PREFERENCE = 0.1
+"""What is added for sentences that the memory shows: of equals they come first."""
+
+_QUOTED = 400
+"""Characters of a quotation: a sentence or two."""
+
+_ECHOED = 120
+"""Characters of a question that is repeated, enough to tell which one it was."""
+
+_IN_A_LINE = 160
+"""Characters of a result in a list: two lines of a terminal."""
+
+_LISTED = 3
+"""Results of a search that are told."""
+
+_GREETING = re.compile(
+    r"(?:hello|hi|hey|good (?:morning|evening|day))\b[^.?!,]{0,20}[.!]*", re.IGNORECASE
+)
+_INTRODUCTION = (
+    "Hello. I am Ebbtide's offline model: I follow plain requests such as \"let's work on …\", "
+    '"that\'s done" or "expand …", and otherwise quote what stands in my context.'
+)
+_TOLD = {
+    "opened": "Opened {effort_id}.",
+    "concluded": "Concluded {effort_id}: {summary}",
+    "switched": "Switched to {effort_id}.",
+    "reopened": "Reopened {effort_id}: {prior_summary}",
+    "expanded": "Expanded {effort_id}: {tokens_loaded} tokens of its log are back in view.",
+    "collapsed": "Collapsed {effort_id}.",
+}
+"""What is told of a memory tool's result, by its status."""
 
 
 class OfflineModel(BaseChatModel):
     """A rule-based chat model: deterministic, instant, with tools, streaming and structure."""
 
-    counter: TokenCounter = Field(default=count, exclude=True)
-    """Counts the tokens that usage reports."""
-
     @property
     def _llm_type(self) -> str:
         return "ebbtide-offline"
-
-    @property
-    def _identifying_params(self) -> Mapping[str, Any]:
-        return {"model_name": "offline"}
 
     def bind_tools(
         self,
         tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
         *,
-        tool_choice: str | dict[str, Any] | bool | None = None,
+        tool_choice: str | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with these tools; `tool_choice` as for OpenAI."""
+        """Return the model with these tools.
+
+        With the choice "none" it calls none of them, with "any" the last if nothing asks for one.
+        """
         formatted = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=formatted, tool_choice=tool_choice, **kwargs)
-
-    def with_structured_output(
-        self, schema: dict[str, Any] | type, **_kwargs: Any
-    ) -> Runnable[LanguageModelInput, dict[str, Any] | BaseModel]:
-        """Return the model answering with an instance of `schema`, whatever the method.
-
-        `summary`, `keywords`, `importance`, `new` and `done` are taken from the prompt; other
-        fields get the least value of their type.
-        """
-        described = convert_to_json_schema(schema)
-        return self.bind(response_format={"json_schema": {"schema": described}}) | _parser(schema)
 
     def _generate(
         self,
@@ -76,88 +120,182 @@ class OfflineModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
         **kwargs: Any,
     ) -> ChatResult:
-        message = self._answer(messages, kwargs)
+        message = _answer(messages, kwargs.get("tools") or (), kwargs.get("tool_choice"))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _stream(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for chunk in _chunks(self._answer(messages, kwargs)):
-            yield ChatGenerationChunk(message=chunk)
-
-    def _answer(self, messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> AIMessage:
-        tools = [tool for tool in options.get("tools") or () if "function" in tool]
-        functions = [tool["function"] for tool in tools]
-        known = {one["name"]: one.get("parameters") or {} for one in functions}
-        schema = (options.get("response_format") or {}).get("json_schema", {}).get("schema")
-        choice = _choice(options.get("tool_choice"))
-        answer = Reply() if schema and not known else reply(messages, known, choice)
-        if schema and not answer.calls:
-            told = {**summarised(messages), **extracted(messages)}
-            answer = Reply(as_json(filled(schema, told)))
-        elif not known and asks_background(messages):
-            answer = Reply(background(messages))
-        elif not answer.calls:
-            answer = Reply(with_block(answer.text, messages))
-        message = _message(answer, messages)
-        message.usage_metadata = self._usage(messages, tools, message)
-        return message
-
-    def _usage(
-        self,
-        messages: Sequence[BaseMessage],
-        tools: Sequence[Mapping[str, Any]],
-        answer: AIMessage,
-    ) -> UsageMetadata:
-        read = sum(count_message(message_to_dict(one), self.counter) for one in messages)
-        read += REPLY_OVERHEAD + count_tools(tools, self.counter)
-        written = count_message(message_to_dict(answer), self.counter)
-        return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+        """Yield an answer word by word, then its calls and what it cost."""
+        answer = self._generate(messages, stop, run_manager, **kwargs).generations[0].message
+        for word in _WORDS.findall(answer.text):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+        rest = answer.model_dump(exclude={"content", "type", "id"})
+        yield ChatGenerationChunk(message=AIMessageChunk(content="", **rest, chunk_position="last"))
 
 
-def _choice(given: object) -> str:
-    if isinstance(given, Mapping):
-        return str(given.get("function", given).get("name") or given.get("type"))
-    if isinstance(given, bool):
-        return "any" if given else "auto"
-    return str(given or "auto")
+def _answer(
+    messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], choice: str | None
+) -> AIMessage:
+    schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
+    answer = background(messages) or _reply(messages, () if choice == "none" else schemas)
+    if not isinstance(answer, str):
+        message = _calling(answer, messages)
+    elif choice == "any":
+        name = [*schemas][-1]
+        message = _calling([Call(name, _filled(schemas[name], messages))], messages)
+    else:
+        message = AIMessage(with_block(answer, messages))
+    message.response_metadata = {"model_name": "offline"}
+    message.usage_metadata = _usage(messages, tools, message)
+    return message
 
 
-def _parser(schema: dict[str, Any] | type) -> BaseOutputParser[Any]:
-    if isinstance(schema, type) and issubclass(schema, BaseModel):
-        return PydanticOutputParser(pydantic_object=schema)
-    return JsonOutputParser()
+def _filled(schema: Mapping[str, Any], messages: Sequence[BaseMessage]) -> dict[str, Any]:
+    """Return what a prompt holds of the fields of a schema."""
+    values = summarised(messages) | extracted(messages)
+    return {name: values[name] for name in schema.get("properties", ()) if name in values}
 
 
-def _message(answer: Reply, messages: Sequence[BaseMessage]) -> AIMessage:
-    read = [[one.type, one.content, getattr(one, "tool_calls", None)] for one in messages]
-    calls = [
-        {
-            "name": call.tool,
-            "args": dict(call.args),
-            "id": f"call_{fingerprint([read, number, call.tool])}",
-            "type": "tool_call",
-        }
-        for number, call in enumerate(answer.calls)
-    ]
-    return AIMessage(answer.text, tool_calls=calls, response_metadata={"model_name": "offline"})
-
-
-def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
-    """Yield an answer word by word, each call as its name and then its arguments."""
-    for word in _WORDS.findall(str(message.text)):
-        yield AIMessageChunk(content=word)
-    for index, call in enumerate(message.tool_calls):
-        named = tool_call_chunk(name=call["name"], args="", id=call["id"], index=index)
-        given = tool_call_chunk(args=json.dumps(call["args"], ensure_ascii=False), index=index)
-        yield from (AIMessageChunk(content="", tool_call_chunks=[part]) for part in (named, given))
-    yield AIMessageChunk(
-        content="",
-        usage_metadata=message.usage_metadata,
-        response_metadata=message.response_metadata,
-        chunk_position="last",
+def _calling(calls: Sequence[Call], messages: Sequence[BaseMessage]) -> AIMessage:
+    """Return a message with these calls; their ids follow from the prompt."""
+    prompt = [[one.type, one.content, getattr(one, "tool_calls", None)] for one in messages]
+    return AIMessage(
+        "",
+        tool_calls=[
+            tool_call(name=tool, args=args, id=f"call_{fingerprint([prompt, number, tool])}")
+            for number, (tool, args) in enumerate(calls)
+        ],
     )
+
+
+def _usage(
+    messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], answer: AIMessage
+) -> UsageMetadata:
+    read = sum(count_message(message_to_dict(one), count) for one in messages)
+    read += REPLY_OVERHEAD + count_tools(tools, count)
+    written = count_message(message_to_dict(answer), count)
+    return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+
+
+def _reply(messages: Sequence[BaseMessage], tools: Collection[str]) -> Sequence[Call] | str:
+    """Return what a prompt is answered with: calls of `tools`, or a text."""
+    start = turn_start(messages)
+    before, turn = messages[:start], messages[start:]
+    text = str(turn[0].text).strip() if turn else ""
+    results = [message for message in turn if isinstance(message, ToolMessage)]
+    known = efforts(before)
+    requests = requested(text, known, tools)
+    calls = [call for call in requests.values() if call]
+    if calls and not results:
+        return calls
+    questions = [part for part, call in requests.items() if call is None and is_question(part)]
+    view = sentences([*before, *results, *filter(is_memory, turn)]) if questions else ()
+    answers = {question: _quotation(question, view) for question in questions}
+    hidden = [name for name, is_hidden in known.items() if is_hidden]
+    unanswered = [question for question in questions if not answers[question]]
+    lookups = _lookups(unanswered[0], hidden, results) if unanswered else []
+    called = {call["name"] for one in turn if isinstance(one, AIMessage) for call in one.tool_calls}
+    lookup = [call for call in lookups if call.tool in tools and call.tool not in called][:1]
+    return lookup or _text(text, results, answers, beside=bool(calls))
+
+
+def _lookups(question: str, hidden: Sequence[str], results: Sequence[ToolMessage]) -> list[Call]:
+    """Return what may answer a question, best first: the log that it names, or a search.
+
+    A log of another session is not shown by a search that found it, so it is expanded then.
+    """
+    logs = [name for name in hidden if {*words(name)} <= {*words(question)}][-1:]
+    for result in results:
+        found = (str(entry.get("id")) for entry in memory_result(result).get("results", ()))
+        logs += filter(is_qualified, found)
+    lookups = [Call("expand_effort", {"effort_id": name, "query": question}) for name in logs[:1]]
+    # Small talk has no words to search for.
+    return lookups + [Call("search_efforts", {"query": question})] * bool(telling(question))
+
+
+def _quotation(question: str, view: Sequence[Sentence]) -> str | None:
+    """Answer by quoting the sentence that shares most with the question, None if none does."""
+    sentence = _best(question, view)
+    return f'{sentence.where}: "{clipped(sentence.text, _QUOTED)}"' if sentence else None
+
+
+def _best(question: str, view: Sequence[Sentence]) -> Sentence | None:
+    """Return the sentence with the best overlap, rare words weighing more; the newest of equals.
+
+    The name of the effort that a sentence belongs to counts like its own words.
+    """
+    wanted, quotable = {*terms(question)} - _ASKING, [one for one in view if _is_quotable(one)]
+    word_sets = [{*terms(f"{one.effort} {one.text}")} for one in quotable]
+    seen = Counter(term for own in word_sets for term in own)
+    weights = {term: math.log(1 + (1 + len(word_sets)) / (1 + seen[term])) for term in wanted}
+    least = (_ENOUGH_CJK if any(map(is_pair, wanted)) else _ENOUGH) * sum(weights.values())
+    best, highest = None, 0.0
+    for sentence, own in zip(quotable, word_sets, strict=True):
+        score = sum(weights[term] for term in wanted & own)
+        preferred = score + _PREFERENCE * (sentence.speaker == "memory")
+        if score and score >= least and preferred >= highest:
+            best, highest = sentence, preferred
+    return best
+
+
+def _is_quotable(sentence: Sentence) -> bool:
+    """Tell whether a sentence says something itself: no question, no request, nothing repeated."""
+    return not (sentence.own or is_question(sentence.text) or request(sentence.text))
+
+
+def _text(
+    text: str, results: Sequence[ToolMessage], answers: Mapping[str, str | None], *, beside: bool
+) -> str:
+    """Return what is said of results and questions, `beside` requests or alone."""
+    if not text:
+        return "I read only text, and there is no request in what I was given."
+    # What was looked up for questions is not told where it answers all of them.
+    looked_up = answers and all(answers.values()) and not beside
+    parts = [] if looked_up else [_outcome(result) for result in results]
+    bodies = [memory_result(result) for result in results]
+    told = {body.get("query") for body in bodies if body.get("results")}
+    for question, answer in answers.items():
+        if answer:
+            parts.append(answer)
+        elif question not in told:
+            parts.append(
+                f'I do not find an answer to "{clipped(question, _ECHOED)}" in my context.'
+            )
+    if parts:
+        return " ".join(parts)
+    most = max(split(text), key=signals)
+    return _INTRODUCTION if _GREETING.fullmatch(text) else f"Noted: {clipped(most)}"
+
+
+def _outcome(result: ToolMessage) -> str:
+    """Tell in one sentence what a tool did."""
+    text, name, body = str(result.text), result.name or "The tool", memory_result(result)
+    if "error" in body or result.status == "error":
+        return f"{name} did not work: {clipped(str(body.get('error', text)), _QUOTED)}"
+    if body.get("status") in _TOLD:
+        return _TOLD[body["status"]].format_map(body)
+    if "efforts" in body:
+        states = [
+            f"{one['id']} ({one['status']}{', active' * bool(one.get('active'))})"
+            for one in body["efforts"]
+        ]
+        many = "" if len(states) == 1 else "s"
+        return f"{len(states)} effort{many}: {', '.join(states) or 'none'}."
+    if "results" in body:
+        return _results(body["results"])
+    return f"{name} answered: {clipped(text, _QUOTED)}"
+
+
+def _results(results: Sequence[Mapping[str, Any]]) -> str:
+    """Tell what a search found, each with the id of its effort or the number of its turn."""
+    lines = []
+    for entry in results[:_LISTED]:
+        said = one_line(str(entry.get("summary") or entry.get("excerpt")))
+        place = entry.get("id") or f"turn {entry.get('turn')}"
+        lines.append(f"{place}: {clipped(said, _IN_A_LINE)}")
+    return f"Found {'; '.join(lines)}" if lines else "The search found nothing."

@@ -1,1 +1,1 @@
-"""What the offline model is made of: requests it understands, answers, summaries."""
+"""What the offline model is made of: prompts, requests it understands, what it writes of logs."""

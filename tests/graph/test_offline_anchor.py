@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.graph.offline.reply import with_block
+from ebbtide.graph.offline.writing import with_block
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.anchor import keeping, rendered
 from ebbtide.memory.messages import fenced

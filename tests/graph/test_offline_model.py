@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.exceptions import OutputParserException
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -19,11 +18,11 @@ from langchain_core.messages import (
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.offline_model import OfflineModel
-from tests.doubles import call, together, words
+from tests.doubles import call, together
 
 MEMORY_TOOLS = (
     "open_effort",
@@ -39,9 +38,9 @@ MEMORY_TOOLS = (
 )
 
 TALK = (
-    "I need to fix the auth bug, users are logged out.",
+    "Let's work on the auth bug: users are logged out.",
     "We found that the interceptor fixes it.",
-    "That's all, thanks.",
+    "That's all.",
     *("The tram was late.", "There is soup left.", "It rains.", "The lift is broken."),
     "What was the fix for the auth thing?",
     "What is the capital of France?",
@@ -83,22 +82,6 @@ class Summary(BaseModel):
     importance: int
 
 
-class Titled(BaseModel):
-    """A schema with a constraint that the least value breaks."""
-
-    title: str = Field(min_length=1)
-
-
-class Extraction(BaseModel):
-    """A schema the model knows nothing about."""
-
-    title: str
-    parts: list[str]
-    weight: float
-    summary: Summary
-    note: str = "none"
-
-
 @tool
 def add(a: int, b: int) -> int:
     """Add two numbers."""
@@ -135,61 +118,22 @@ def result(name: str, body: object, number: int = 1) -> ToolMessage:
         ("OK, start on the report.", "open_effort", {"name": "report", "goal": ""}),
         ("I want to work on UI and tests", "open_effort", {"name": "UI and tests", "goal": ""}),
         ("open a new effort for billing", "open_effort", {"name": "billing", "goal": ""}),
-        ("let's work on the auth fix, please", "open_effort", {"name": "auth fix", "goal": ""}),
-        ("I'd like to debug the parser.", "open_effort", {"name": "parser", "goal": ""}),
-        ("Help me plan a trip to Rome", "open_effort", {"name": "trip to Rome", "goal": ""}),
-        (
-            "I need to fix a bug in the login, users get 401 errors.",
-            "open_effort",
-            {"name": "bug in the login", "goal": "bug in the login, users get 401 errors"},
-        ),
-        (
-            "We have to migrate the orders because MySQL is slow: no downtime",
-            "open_effort",
-            {"name": "orders", "goal": "no downtime"},
-        ),
         ("that's done", "close_effort", {}),
         ("That's all", "close_effort", {}),
-        ("that's all for now, thanks!", "close_effort", {}),
-        ("We're done, thank you very much.", "close_effort", {}),
-        ("Great, this is fixed now!", "close_effort", {}),
+        ("We're done.", "close_effort", {}),
+        ("Great, this is finished!", "close_effort", {}),
+        ("All tests pass, so that's done.", "close_effort", {}),
+        ("Please conclude it", "close_effort", {}),
         ("wrap up", "close_effort", {}),
-        ("let's wrap this up", "close_effort", {}),
-        ("we're done with the db move", "close_effort", {"effort_id": "db-move"}),
-        ("The db move is finished.", "close_effort", {"effort_id": "db-move"}),
         ("close billing", "close_effort", {"effort_id": "billing"}),
+        ('let\'s go back to the "db move"', "switch_effort", {"effort_id": "db-move"}),
         ("switch to the db move", "switch_effort", {"effort_id": "db-move"}),
-        ("back to db-move please", "switch_effort", {"effort_id": "db-move"}),
-        ("let's continue with the db move", "switch_effort", {"effort_id": "db-move"}),
-        ("let's get back to the auth bug", "reopen_effort", {"effort_id": "auth-bug"}),
         ("Can you reopen auth-bug?", "reopen_effort", {"effort_id": "auth-bug"}),
         ("expand the auth bug", "expand_effort", {"effort_id": "auth-bug"}),
         ("show me the full log of the auth bug", "expand_effort", {"effort_id": "auth-bug"}),
-        ("details of auth bug", "expand_effort", {"effort_id": "auth-bug"}),
         ("collapse rate limits", "collapse_effort", {"effort_id": "rate-limits"}),
         ("what are we working on?", "effort_status", {}),
         ("status", "effort_status", {}),
-        ("let's pause this for now", "switch_effort", {}),
-        ("Pause.", "switch_effort", {}),
-        ("OK, put it on hold", "switch_effort", {}),
-        (
-            "New constraint: no downtime",
-            "update_goal",
-            {"add_constraints": ["no downtime"]},
-        ),
-        (
-            "lift the constraint: no downtime",
-            "update_goal",
-            {"drop_constraints": ["no downtime"]},
-        ),
-        ("the goal is now speed", "update_goal", {"goal": "speed"}),
-        (
-            "change the goal to speed because users wait",
-            "update_goal",
-            {"goal": "speed", "rationale": "users wait"},
-        ),
-        ("read turn 5", "read_log", {"turns": "5"}),
-        ("show me turns 5-9", "read_log", {"turns": "5-9"}),
         ("search for backups", "search_efforts", {"query": "backups"}),
     ],
 )
@@ -203,23 +147,13 @@ def test_plain_requests(text: str, name: str, args: dict[str, Any]) -> None:
 
 def test_two_requests_in_one_message() -> None:
     """Closing and opening in one message are two calls in one answer, in that order."""
-    answer = ask("That's done, now let's work on the billing page.")
+    answer = ask("That's done. Now let's work on the billing page.")
 
     assert calls(answer) == [
         ("close_effort", {}),
         ("open_effort", {"name": "billing page", "goal": ""}),
     ]
     assert len({one["id"] for one in answer.tool_calls}) == 2
-
-
-def test_a_long_name_becomes_the_goal() -> None:
-    """A description too long for a name is cut to six words and kept as the goal."""
-    answer = ask("let's work on the login page that hangs when cookies are off")
-
-    assert calls(answer)[0][1] == {
-        "name": "login page that hangs when cookies",
-        "goal": "login page that hangs when cookies are off",
-    }
 
 
 @pytest.mark.parametrize(
@@ -235,7 +169,6 @@ def test_a_long_name_becomes_the_goal() -> None:
         "How are you?",
         "What's up?",
         "Are you okay?",
-        "expand it",
     ],
 )
 def test_what_is_no_request(text: str) -> None:
@@ -260,56 +193,23 @@ def test_tool_choice_none() -> None:
     assert answer.tool_calls == []
 
 
-@pytest.mark.parametrize("choice", ["any", "required", True])
-def test_tool_choice_any(choice: str | bool) -> None:  # noqa: FBT001 (a value of the table)
+def test_tool_choice_any() -> None:
     """A forced choice calls the last tool where nothing asks for another."""
-    answer = ask("hm", tools=[add], tool_choice=choice)
+    forced, asked = (ask(said, tools=[add], tool_choice="any") for said in ("hm", "status"))
 
-    assert calls(answer) == [("add", {"a": 0, "b": 0})]
-
-
-@pytest.mark.parametrize("choice", ["add", {"type": "function", "function": {"name": "add"}}])
-def test_tool_choice_by_name(choice: str | dict[str, Any]) -> None:
-    """A tool chosen by name is called, whatever was said."""
-    answer = ask("let's work on billing", tools=[add], tool_choice=choice)
-
-    assert calls(answer) == [("add", {"a": 0, "b": 0})]
+    assert [calls(forced), calls(asked)] == [[("add", {})], [("effort_status", {})]]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "use tool add with a=1, b=2",
-        "please call add(a=1, b=2).",
-        'run the tool add({"a": 1, "b": 2})',
-        "call add(1, 2)",
-        "use add with a=1 and b=2",
-    ],
-)
-def test_tools_of_the_application(text: str) -> None:
+def test_tools_of_the_application() -> None:
     """A bound tool is called by its name, with the arguments that are written behind it."""
-    answer = ask(text, tools=[add])
+    answer = ask("Use add with a=1, b=2.", tools=[add])
 
-    assert calls(answer) == [("add", {"a": 1, "b": 2})]
-
-
-def test_a_chosen_tool_with_arguments() -> None:
-    """A tool that is chosen and asked for is called with the arguments that were said."""
-    answer = ask("call add(a=1, b=2)", tools=[add], tool_choice="add")
-
-    assert calls(answer) == [("add", {"a": 1, "b": 2})]
-
-
-def test_several_tools_of_the_application() -> None:
-    """Several calls in one message are parallel calls."""
-    answer = ask('call add(a=1, b=2) and call add(a=3, b="four")', tools=[add])
-
-    assert calls(answer) == [("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": "four"})]
+    assert calls(answer) == [("add", {"a": "1", "b": "2"})]
 
 
 def test_unknown_tools() -> None:
     """A tool that is not bound is not called."""
-    answer = ask("use tool shell with command=ls")
+    answer = ask("use shell with command=ls")
 
     assert answer.tool_calls == []
 
@@ -324,22 +224,10 @@ def test_unknown_tools() -> None:
             "Concluded x: It works.",
         ),
         ("switch_effort", {"status": "switched", "effort_id": "x"}, "Switched to x."),
-        ("switch_effort", {"status": "paused", "effort_id": "x"}, "Paused x."),
-        ("switch_effort", {"status": "paused"}, "Paused nothing: no effort was active."),
         (
             "reopen_effort",
             {"status": "reopened", "effort_id": "x", "prior_summary": "It worked."},
             "Reopened x: It worked.",
-        ),
-        (
-            "update_goal",
-            {"status": "updated", "effort_id": "x", "goal": "speed", "constraints": []},
-            "The goal of x is now: speed (constraints: none)",
-        ),
-        (
-            "update_goal",
-            {"status": "updated", "effort_id": "x", "goal": "", "constraints": ["a", "b"]},
-            "The goal of x is now: not stated (constraints: a; b)",
         ),
         (
             "expand_effort",
@@ -352,7 +240,7 @@ def test_unknown_tools() -> None:
             {"efforts": [{"id": "x", "status": "open", "active": True}]},
             "1 effort: x (open, active).",
         ),
-        ("effort_status", {"efforts": []}, "There are no efforts yet."),
+        ("effort_status", {"efforts": []}, "0 efforts: none."),
         ("search_efforts", {"query": "q", "results": []}, "The search found nothing."),
         (
             "search_efforts",
@@ -363,11 +251,6 @@ def test_unknown_tools() -> None:
             "search_efforts",
             {"query": "q", "results": [{"turn": 2, "excerpt": "user: hello"}]},
             "Found turn 2: user: hello",
-        ),
-        (
-            "read_log",
-            {"turns": [{"turn": 5, "efforts": [], "text": "user: hello"}], "next": None},
-            "read_log answered: turn 5: user: hello",
         ),
         (
             "collapse_effort",
@@ -404,28 +287,8 @@ def test_two_results_are_told() -> None:
     assert answer.text == "Switched to x. Opened y."
 
 
-def test_an_error_that_names_another_tool_is_followed() -> None:
-    """An effort that exists already is switched to or reopened, as the error says."""
-    why = "an effort 'auth-bug' exists already and is concluded; use reopen_effort to go on with it"
-    after = (call("open_effort", name="auth bug"), result("open_effort", {"error": why}))
-    answer = ask("let's work on the auth bug", *after)
-
-    assert calls(answer) == [("reopen_effort", {"effort_id": "auth-bug"})]
-
-
-def test_an_error_is_followed_once() -> None:
-    """After a second error the answer tells it, so that no loop begins."""
-    why = {"error": "an effort 'x' exists already; use switch_effort to go on with it"}
-    first = (call("open_effort", name="x"), result("open_effort", why))
-    again = (call("switch_effort", effort_id="x"), result("switch_effort", why))
-    answer = ask("let's work on x", *first, *again)
-
-    assert answer.tool_calls == []
-    assert "did not work" in answer.text
-
-
-def test_an_error_without_a_hint_is_told() -> None:
-    """An error that names no other tool is told to the user."""
+def test_an_error_is_told() -> None:
+    """What went wrong is told to the user, with what the tool says to do."""
     after = (call("close_effort"), result("close_effort", {"error": "no effort is active"}))
     answer = ask("that's done", *after)
 
@@ -611,15 +474,6 @@ def test_found_text_answers() -> None:
     assert answer.text == 'From the log of cache, turn 7: "We cache pages in Redis."'
 
 
-def test_a_log_that_was_read_answers() -> None:
-    """After read_log the answer quotes the turn that was read."""
-    log = "user: Pages are cached in Redis.\nassistant calls add {}\ntool add: done"
-    body = {"turns": [{"turn": 7, "efforts": ["cache"], "text": log}], "next": None}
-    answer = ask("Where are pages cached?", call("read_log"), result("read_log", body))
-
-    assert answer.text == 'From the log of cache, turn 7: "Pages are cached in Redis."'
-
-
 def test_a_result_that_is_no_json() -> None:
     """A result that was filled in as plain text is told as an error."""
     text = "No result was kept: the turn ended before this call was answered. It may have been run."
@@ -698,8 +552,8 @@ def test_statements_are_acknowledged() -> None:
         ([HumanMessage("Hello!")], "Hello. I am Ebbtide's offline model"),
         ([HumanMessage("")], "I read only text"),
         ([HumanMessage([{"type": "image_url", "image_url": {"url": "x"}}])], "I read only text"),
-        ([SystemMessage("s")], "There is no request"),
-        ([HumanMessage("- x: y", name="ebbtide")], "There is no request"),
+        ([SystemMessage("s")], "I read only text"),
+        ([HumanMessage("- x: y", name="ebbtide")], "I read only text"),
     ],
 )
 def test_without_words(messages: list[BaseMessage], start: str) -> None:
@@ -712,7 +566,7 @@ def test_without_words(messages: list[BaseMessage], start: str) -> None:
 def test_the_same_messages_give_the_same_answer() -> None:
     """Answers are deterministic, call ids included, whatever ids the messages have."""
     model = OfflineModel().bind_tools([schema("close_effort"), schema("open_effort")])
-    text = "that's done, now let's work on billing"
+    text = "that's done. Now let's work on billing"
     first, second = (model.invoke([*PROMPT, HumanMessage(text, id=one)]) for one in ("a", "b"))
 
     assert first.tool_calls == second.tool_calls
@@ -728,14 +582,12 @@ def test_streamed_text() -> None:
 
 
 def test_streamed_calls() -> None:
-    """Calls are streamed in parts that add up to the calls that invoke gives."""
+    """Calls are streamed too, the same as invoke gives."""
     model = OfflineModel().bind_tools([schema("close_effort"), schema("open_effort")])
-    text = "that's done, now let's work on billing"
-    chunks = [*model.stream(text)]
-    whole = reduce(operator.add, chunks)
+    text = "that's done. Now let's work on billing"
+    whole = reduce(operator.add, model.stream(text))
 
     assert whole.tool_calls == model.invoke(text).tool_calls
-    assert len(chunks) == 5
 
 
 async def test_async() -> None:
@@ -749,12 +601,11 @@ async def test_async() -> None:
 
 
 def test_usage_is_counted() -> None:
-    """Usage is counted over messages, tools and the answer, by the counter given."""
-    model = OfflineModel(counter=words)
-    bare = model.invoke("one two three")
-    bound = model.bind_tools([schema("open_effort")]).invoke("one two three")
+    """Usage is counted over messages, tools and the answer."""
+    bare = OfflineModel().invoke("one two three")
+    bound = OfflineModel().bind_tools([schema("open_effort")]).invoke("one two three")
 
-    assert bare.usage_metadata == {"input_tokens": 10, "output_tokens": 8, "total_tokens": 18}
+    assert bare.usage_metadata == {"input_tokens": 10, "output_tokens": 10, "total_tokens": 20}
     assert bound.usage_metadata is not None
     assert bound.usage_metadata["input_tokens"] > 10
 
@@ -824,26 +675,9 @@ def test_summary_of_nothing() -> None:
     assert answer == Summary(summary="Nothing was said.", keywords=[], importance=0)
 
 
-def test_other_schemas() -> None:
-    """A schema that it does not know gets the least values that are valid."""
-    answer = OfflineModel().with_structured_output(Extraction).invoke(LOG)
-
-    assert isinstance(answer, Extraction)
-    assert (answer.title, answer.parts, answer.weight, answer.note) == ("", [], 0.0, "none")
-    assert answer.summary == Summary(summary="", keywords=[], importance=0)
-
-
 def test_a_json_schema_gives_a_dict() -> None:
     """A plain JSON schema is answered with a plain dict."""
     answer = OfflineModel().with_structured_output(Summary.model_json_schema()).invoke(LOG)
 
     assert isinstance(answer, dict)
     assert answer["summary"] == SUMMARY
-
-
-def test_a_schema_that_least_values_break_is_a_parsing_error() -> None:
-    """A schema whose constraints a least value breaks raises the parser's error."""
-    model = OfflineModel().with_structured_output(Titled)
-
-    with pytest.raises(OutputParserException):
-        model.invoke("hi")
