@@ -40,8 +40,11 @@ class _Line:
     cut: bool = False
 
 
-_LETTERS = files(__package__).joinpath("letters.md").read_text(encoding="utf-8")
-_LISTS = [said.strip().split("\n\n")[1:] for said in _LETTERS.split("\n## ")[1:]]
+def _read(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+_LISTS = [said.strip().split("\n\n")[1:] for said in _read("letters.md").split("\n## ")[1:]]
 """Of what a letter is put together: who, what, what they tried, what they ask, how it ends."""
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday")
@@ -49,48 +52,43 @@ _A_DAY = 18
 """Letters of a day: an effort of that many turns, four of which make a long talk."""
 
 
-def _letters() -> Iterator[_Line]:
+def _letters(scene: str) -> Iterator[_Line]:
     """Yield a week at the support desk: each day's letters are an effort of their own."""
     ticket = 4100
     for day in _DAYS:
-        scene = "A week of letters, one effort a day" if day == _DAYS[0] else ""
         yield _Line(f"Let's work on the {day} letters: answer what came in.", scene)
+        scene = ""
         for _ in range(_A_DAY):
             ticket += 1
-            who, what, tried, asked, how = (one[ticket % len(one)] for one in _LISTS)
+            who, what, tried, asked, how = (texts[ticket % len(texts)] for texts in _LISTS)
             said = f"{what}. {tried} {asked} We decided to {how}."
             yield _Line(f"Ticket {ticket} is from {who}: {said}")
         yield _Line("That's done.")
-    yield _Line(
-        "What did we hear from Miller's garage about the embarrassing reminder?",
-        "One letter of all these",
-        "It had left the context. The search found it in the log, word for word, with its turn.",
-    )
 
 
-def _day(text: str) -> Iterator[_Line]:
-    """Yield the turns of `demo.md`: a heading begins a scene, a quote is what is said.
+def _script() -> list[_Line]:
+    """Return the turns of `demo.md`: a heading begins a scene, a quote is what is said.
 
-    A paragraph below it is the note, and a line across cuts the turn above.
+    A paragraph below it is the note, a line across cuts the turn above, stars are the letters.
     """
     scene, turns = "", list[_Line]()
-    for block in text.strip().split("\n\n")[1:]:
+    for block in _read("demo.md").strip().split("\n\n")[1:]:
         if block.startswith("## "):
             scene = block.removeprefix("## ")
         elif block.startswith(">"):
-            said = "\n".join(line[2:] for line in block.splitlines())
-            turns.append(_Line(said, scene))
+            turns.append(_Line("\n".join(line[2:] for line in block.splitlines()), scene))
             scene = ""
+        elif block == "***":
+            turns += _letters(scene)
+            scene = ""
+        elif block == "---":
+            turns[-1] = replace(turns[-1], cut=True)
         else:
-            cut = block == "---"
-            turns[-1] = replace(turns[-1], **({"cut": True} if cut else {"note": block}))
-    yield from turns
+            turns[-1] = replace(turns[-1], note=block)
+    return turns
 
 
-SCRIPT = (
-    *_day(files(__package__).joinpath("demo.md").read_text(encoding="utf-8")),
-    *_letters(),
-)
+SCRIPT = _script()
 """The turns, in order; the offline model follows them by its rules."""
 
 
@@ -182,23 +180,25 @@ def _stop(mode: str, event: Any) -> None:
         raise _CutError
 
 
-def _results(setup: Setup, thread: str, found: Report) -> list[tuple[str, str]]:
+def _results(setup: Setup, thread: str, stats: Report) -> list[tuple[str, str]]:
     """Return what came of it: the figures of `ebbtide stats`, and what the archive says."""
     owner = Owner(setup.home.user, thread)
     with setup.home.archive() as archive:
         (tip,) = archive.tips(owner)
         efforts = archive.efforts(owner, tip, len(SCRIPT)).efforts
         findings = archive.verify(owner)
-    dearer = max(one.turn for one in found.turns if one.total >= one.full_history)
-    last, saved = found.turns[-1], ratio(found.full_history - found.sent, found.full_history)
+    dearer = max(spent.turn for spent in stats.turns if spent.total >= spent.full_history)
+    last, saved = stats.turns[-1], ratio(stats.full_history - stats.sent, stats.full_history)
+    states = " and ".join({effort.status for effort in efforts})
+    intact = "verified: intact, every turn once"
     return [
-        ("Sent", f"{found.sent:,} tokens in {len(found.turns)} turns"),
-        ("Full history", f"{found.full_history:,} tokens, had all been sent each time"),
+        ("Sent", f"{stats.sent:,} tokens in {len(stats.turns)} turns"),
+        ("Full history", f"{stats.full_history:,} tokens, had all been sent each time"),
         ("Saved", f"{percent(saved)}; {percent(last.savings)} in the last turn"),
         ("Less is sent", f"from turn {dearer + 1} on; before it instructions and tools weigh more"),
         ("The last turn", f"sent {last.total:,} tokens, full history {last.full_history:,}"),
-        ("Efforts", f"{len(efforts)}, all {' and '.join({one.status for one in efforts})}"),
-        ("Archive", "; ".join(one.what for one in findings) or "verified: intact, every turn once"),
+        ("Efforts", f"{len(efforts)}, all {states}"),
+        ("Archive", "; ".join(finding.what for finding in findings) or intact),
     ]
 
 
@@ -212,7 +212,6 @@ class _Page:
         self._shown = 0
 
     def opening(self, folder: str) -> None:
-        """Say what is to be seen, and what the colours mean."""
         colours = Text(" ").join(Text(f"█ {name}", style=style) for name, style in STYLES.items())
         self._console.print(
             Text("Ebbtide: a working memory that manages itself", style="bold"),
@@ -225,7 +224,6 @@ class _Page:
         self.command(f"The files are in {folder}")
 
     def row(self, text: Text, number: str = "", who: Text | str = "") -> None:
-        """Print a row of a turn."""
         grid = Table.grid(padding=(0, 1), expand=True)
         grid.add_column(justify="right", style="dim", width=3)
         grid.add_column(width=3)
@@ -260,7 +258,6 @@ class _Page:
         self._console.print(Text(in_line(text), style=_REMARK), soft_wrap=True)
 
     def summary(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Print what came of it all."""
         self._heading("What came of it")
         table = Table.grid(padding=(0, 2))
         for name, value in rows:
@@ -273,10 +270,12 @@ class _Page:
 
 
 def _sent(spent: TurnTokens) -> Text:
-    """Return what a turn sent as a bar and by its parts, beside the full history."""
+    """Return what a turn sent, a block for each `_BLOCK` tokens of a part, and the full history."""
+    sizes = ((spent.tiers.get(name, 0), style) for name, style in STYLES.items())
+    bar = [("█" * -(-tokens // _BLOCK), style) for tokens, style in sizes]
     more = "░" * (max(0, spent.full_history - spent.total) // _BLOCK)
     figures = f"\nsent {spent.total:,}, full history {spent.full_history:,}: "
-    return Text.assemble(_bar(spent.tiers, _BLOCK), (more, _HISTORY), figures, by_part(spent.tiers))
+    return Text.assemble(*bar, (more, _HISTORY), figures, by_part(spent.tiers))
 
 
 def _short(text: str, limit: int) -> Text:
@@ -287,13 +286,3 @@ def _short(text: str, limit: int) -> Text:
     if left <= _FEW:
         return Text(" ".join(words))
     return Text.assemble(" ".join(words[:shown]), (f" … ({left} more words)", "dim"))
-
-
-def _bar(tokens: Mapping[str, int], each: int) -> Text:
-    """Return the parts side by side, a block for every `each` tokens.
-
-    >>> _bar({"memory": 70, "turns": 250, "turn": 10}, each=100).plain
-    '█████'
-    """
-    blocks = ((-(-tokens[name] // each), STYLES[name]) for name in STYLES if tokens.get(name))
-    return Text.assemble(*(("█" * many, style) for many, style in blocks))
