@@ -31,6 +31,11 @@ Question: TypeAlias = Callable[[Conversation, str], str]
 
 _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
 _TURNS = re.compile(r"\s+([0-9][0-9,\s–-]*)$")
+"""The turns after the id of an effort."""
+
+_NEEDS = re.compile(r"/\w+ [A-Z]")
+"""The usage of a command that needs something after it."""
+
 _OTHERS = {"effort_status": "/efforts", "search_efforts": "/search"}
 
 
@@ -54,6 +59,8 @@ def obeyed(talk: Conversation, screen: Screen, line: str, confirm: Callable[[str
     if name not in COMMANDS:
         raise CommandError(_unknown(name))
     entry = COMMANDS[name]
+    if not rest and _NEEDS.match(entry.usage):
+        raise CommandError(f"write {entry.usage}")
     if entry.question is None or confirm(entry.question(talk, rest)):
         entry.act(talk, screen, rest)
 
@@ -144,7 +151,7 @@ def _efforts(talk: Conversation, screen: Screen, rest: str) -> None:
 
 
 def _search(talk: Conversation, screen: Screen, rest: str) -> None:
-    screen.page(*_found_page(talk.command(commands.asearch, _named(rest, "/search"))))
+    screen.page(*_found_page(talk.command(commands.asearch, rest)))
 
 
 def _attention(talk: Conversation, screen: Screen, rest: str) -> None:
@@ -171,30 +178,27 @@ def _undo(talk: Conversation, screen: Screen, rest: str) -> None:
 
 
 def _open(talk: Conversation, screen: Screen, rest: str) -> None:
-    name, _, goal = _named(rest, "/open").partition(":")
+    name, _, goal = rest.partition(":")
     _told(screen, talk.command(commands.aopen_effort, name.strip(), goal.strip()))
 
 
-def _close(talk: Conversation, screen: Screen, rest: str) -> None:
-    _told(screen, talk.command(commands.aclose_effort, rest or None))
-
-
-def _switch(talk: Conversation, screen: Screen, rest: str) -> None:
-    _told(screen, talk.command(commands.aswitch_effort, rest))
-
-
-def _reopen(talk: Conversation, screen: Screen, rest: str) -> None:
-    _told(screen, talk.command(commands.areopen_effort, _named(rest, "/reopen")))
-
-
 def _expand(talk: Conversation, screen: Screen, rest: str) -> None:
-    turns = _TURNS.search(_named(rest, "/expand"))
+    turns = _TURNS.search(rest)
     effort = rest[: turns.start()] if turns else rest
     _told(screen, talk.command(commands.aexpand_effort, effort, turns[1] if turns else ""))
 
 
-def _collapse(talk: Conversation, screen: Screen, rest: str) -> None:
-    _told(screen, talk.command(commands.acollapse_effort, _named(rest, "/collapse")))
+def _on_effort(function: Callable[..., Any]) -> Action:
+    """Return the action that calls this function with an effort."""
+
+    def act(talk: Conversation, screen: Screen, rest: str) -> None:
+        _told(screen, talk.command(function, rest))
+
+    return act
+
+
+_close, _switch = _on_effort(commands.aclose_effort), _on_effort(commands.aswitch_effort)
+_reopen, _collapse = _on_effort(commands.areopen_effort), _on_effort(commands.acollapse_effort)
 
 
 def _help(_talk: Conversation, screen: Screen, _rest: str) -> None:
@@ -213,12 +217,6 @@ def _told(screen: Screen, done: commands.CommandResult) -> None:
         screen.show("custom", {"banner": text})
     if not done.banners:
         screen.notice(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
-
-
-def _named(rest: str, command: str) -> str:
-    if not rest:
-        raise CommandError(f"write {COMMANDS[command].usage}")
-    return rest
 
 
 def _nothing(rest: str, command: str) -> None:
@@ -256,36 +254,34 @@ _ON_MEMORIES = {
 }
 """What /attention does to a memory, by how it is called."""
 
-COMMANDS: Mapping[str, Entry] = {
-    "/context": Entry(
+_ENTRIES = (
+    Entry(
         "/context show [MESSAGE] | window N | rebuild [--model]",
         "what the next call would send; ambient turns to keep, 0 = all; the anchor anew",
         _context,
     ),
-    "/messages": Entry("/messages [PAGE]", "the turns so far, the newest first", _messages),
-    "/message": Entry(
-        "/message remove TURN", "erase a turn for good; asks first", _remove, _removal
-    ),
-    "/efforts": Entry("/efforts", "the efforts and where they stand", _efforts),
-    "/open": Entry("/open NAME[: GOAL]", "begin an effort", _open),
-    "/close": Entry("/close [EFFORT]", "conclude one, by default the active one", _close),
-    "/switch": Entry(
-        "/switch [EFFORT]", "make another open one active; without a name, pause", _switch
-    ),
-    "/reopen": Entry("/reopen EFFORT", "go on with a concluded one", _reopen),
-    "/expand": Entry("/expand EFFORT [TURNS]", "put its log back into the context", _expand),
-    "/collapse": Entry("/collapse EFFORT", "take its log out again", _collapse),
-    "/search": Entry("/search WORDS", "search efforts and turns", _search),
-    "/attention": Entry(
+    Entry("/messages [PAGE]", "the turns so far, the newest first", _messages),
+    Entry("/message remove TURN", "erase a turn for good; asks first", _remove, _removal),
+    Entry("/efforts", "the efforts and where they stand", _efforts),
+    Entry("/open NAME[: GOAL]", "begin an effort", _open),
+    Entry("/close [EFFORT]", "conclude one, by default the active one", _close),
+    Entry("/switch [EFFORT]", "make another open one active; without a name, pause", _switch),
+    Entry("/reopen EFFORT", "go on with a concluded one", _reopen),
+    Entry("/expand EFFORT [TURNS]", "put its log back into the context", _expand),
+    Entry("/collapse EFFORT", "take its log out again", _collapse),
+    Entry("/search WORDS", "search efforts and turns", _search),
+    Entry(
         "/attention [explain|suppress|unsuppress|forget MEMORY]",
         "what earlier sessions left in attention; why; take it out",
         _attention,
     ),
-    "/stats": Entry("/stats", "what the memory did, and what the context cost", _stats),
-    "/undo": Entry("/undo", "go back one turn; nothing is lost", _undo),
-    "/help": Entry("/help", "show this", _help),
-    "/quit": Entry("/quit", "leave, as does Ctrl-D; the conversation goes on where it was", _quit),
-}
+    Entry("/stats", "what the memory did, and what the context cost", _stats),
+    Entry("/undo", "go back one turn; nothing is lost", _undo),
+    Entry("/help", "show this", _help),
+    Entry("/quit", "leave, as does Ctrl-D; the conversation goes on where it was", _quit),
+)
+
+COMMANDS: Mapping[str, Entry] = {entry.usage.split()[0]: entry for entry in _ENTRIES}
 """The commands by name, in the order in which /help lists them."""
 
 _VERBS = ("/context show", "/context window", "/context rebuild", "/message remove")
