@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from textwrap import fill
 from types import NoneType
 from typing import Annotated, Literal, get_args, get_origin
@@ -21,21 +20,6 @@ from .printable import printable
 _SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A setting in words: its name, default and range, and its meaning with the unit."""
-
-    name: str
-    default: str
-    range: str
-    meaning: str
-
-
-def described(name: str, field: FieldInfo) -> Row:
-    """Return what there is to say of a setting."""
-    return Row(name, _value_text(field.default), _range(field), field.description or "")
-
-
 def _value_text(value: object) -> str:
     """Return a value with its digits grouped as in source text.
 
@@ -49,16 +33,16 @@ def _value_text(value: object) -> str:
 
 def settings_table() -> str:
     """Return a Markdown table with a row for each setting."""
-    rows = (_line(described(name, field)) for name, field in Settings.model_fields.items())
+    rows = (_row(name, field) for name, field in Settings.model_fields.items())
     return "\n".join(
         ("| setting | default | range | meaning |", "| --- | --- | --- | --- |", *rows)
     )
 
 
-def _line(row: Row) -> str:
-    default = row.default if row.default == "none" else f"`{row.default}`"
-    meaning = row.meaning.replace("|", "\\|")
-    return f"| `{row.name}` | {default} | {row.range} | {meaning} |"
+def _row(name: str, field: FieldInfo) -> str:
+    default = "none" if field.default is None else f"`{_value_text(field.default)}`"
+    meaning = (field.description or "").replace("|", "\\|")
+    return f"| `{name}` | {default} | {_range(field)} | {meaning} |"
 
 
 def _range(field: FieldInfo) -> str:
@@ -104,6 +88,6 @@ def _listed(config: Config) -> Iterator[tuple[str, str]]:
     """Yield each setting with its value and who gave it, then its meaning and its range."""
     values = {**dict(config.settings), "model": config.model, "root": discreet(config.root)}
     for name in NAMES:
-        row = described(name, Keys.model_fields[name])
-        given = config.given.get(name, "default")
-        yield f"{name}: {_value_text(values[name])} ({given})", f"{row.meaning}; {row.range}"
+        field, given = Keys.model_fields[name], config.given.get(name, "default")
+        meaning = f"{field.description}; {_range(field)}"
+        yield f"{name}: {_value_text(values[name])} ({given})", meaning

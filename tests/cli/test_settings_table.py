@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from pydantic.fields import FieldInfo
 
-from ebbtide.cli.settings_table import _line, described, settings_table
+from ebbtide.cli.settings_table import _row, settings_table
 from ebbtide.memory.settings import Settings
 
 
@@ -37,4 +37,4 @@ def test_the_range_of_a_choice_is_what_may_be_chosen(annotation: type[str]) -> N
     """A setting that is one of several words lists them; a bar in the meaning is escaped."""
     field = FieldInfo(annotation=annotation, default="on", description="on|off")
 
-    assert _line(described("anchor", field)) == "| `anchor` | `on` | `on`, `off` | on\\|off |"
+    assert _row("anchor", field) == "| `anchor` | `on` | `on`, `off` | on\\|off |"
