@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
@@ -51,7 +51,9 @@ def parsed(block: str) -> dict[str, str]:
     for line in block.replace("\r\n", "\n").split("\n"):
         said = line
         if field := _FIELD.fullmatch(line):
-            name, said = _name(field), field["text"]
+            # A field that was asked for needs no space after its colon.
+            name = _KNOWN[field["own"].lower()] if field["own"] else field["name"]
+            said = field["text"]
         fields.setdefault(name, []).append(said)
     texts = {name: "\n".join(lines).strip() for name, lines in fields.items()}
     return {name: text for name, text in texts.items() if text}
@@ -113,7 +115,7 @@ def keeping(settings: Settings, tokens: int = ANCHOR_TOKENS) -> str:
 
 def shown(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return messages as users see them: those of the model without their blocks."""
-    return tuple(_shown(message) for message in messages)
+    return tuple(map(_shown, messages))
 
 
 def with_blocks(messages: Sequence[Message], said: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -126,21 +128,13 @@ def with_blocks(messages: Sequence[Message], said: Mapping[str, Any]) -> tuple[M
 
 def written(records: Iterable[Record]) -> Written:
     """Return the fields of the state blocks of these turns, and of the anchors made from them."""
-    return frozenset(
-        item for record in records for fields in _anchors(record) for item in fields.items()
-    )
-
-
-def _anchors(record: Record) -> Iterator[_Anchor]:
-    yield from (event["anchor"] for event in record.events if "anchor" in event)
-    for message in record.messages:
-        if message["type"] == "ai":
-            yield from map(parsed, blocks(message["data"].get("content")))
-
-
-def _name(field: re.Match[str]) -> str:
-    """Return the name of a field; a field that was asked for needs no space after its colon."""
-    return _KNOWN[field["own"].lower()] if field["own"] else field["name"]
+    anchors: list[_Anchor] = []
+    for record in records:
+        anchors += [event["anchor"] for event in record.events if "anchor" in event]
+        answers = (message for message in record.messages if message["type"] == "ai")
+        for answer in answers:
+            anchors += map(parsed, blocks(answer["data"].get("content")))
+    return frozenset(item for fields in anchors for item in fields.items())
 
 
 def _shown(message: Message) -> Message:

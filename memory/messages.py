@@ -116,6 +116,11 @@ def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
     return (*(data.get("tool_calls") or ()), *(data.get("invalid_tool_calls") or ()))
 
 
+def is_call(block: Any) -> bool:
+    """Tell whether a content block repeats a call of its message."""
+    return isinstance(block, Mapping) and block.get("type") in CALL_BLOCKS
+
+
 def arguments(call: Mapping[str, Any]) -> str:
     """Return the arguments of a call as they are sent; invalid ones are text."""
     args = call.get("args")

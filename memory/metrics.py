@@ -1,12 +1,13 @@
 """What the events of a session say of its memory, as figures; and its turns as lines."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, TypeAlias
 
 from .efforts import one_line
-from .messages import CALL_BLOCKS, Message, calls, speaks, text
+from .messages import Message, calls, is_call, speaks, text
 from .record import Event, Record, Status
 from .tokens import TokenCounter, count_messages
 from .wellformed import NAME
@@ -157,11 +158,13 @@ class Report:
 def report(records: Sequence[Record]) -> Report:
     """Fold the events of consecutive turns, oldest first."""
     events = [(record.turn, event) for record in records for event in record.events]
+    kinds = Counter(event["type"] for _, event in events)
     last = records[-1].turn if records else 0
     expansions = [*_expansions(events, last)]
     auto = [expansion for expansion in expansions if expansion.auto is True]
     manual = sum(expansion.auto is False for expansion in expansions)
     again = [(expansion, _again(expansion, expansions)) for expansion in auto]
+    compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
     turns = tuple(_turns(events))
     searches = [*_searches(events)]
     return Report(
@@ -179,12 +182,12 @@ def report(records: Sequence[Record]) -> Report:
         savings_vs_full_history=turns[-1].savings if turns else None,
         sent=sum(turn.total for turn in turns),
         full_history=sum(turn.full_history for turn in turns),
-        evictions=_count(events, "evicted"),
-        returns=_count(events, "returned"),
-        compressions=_count(events, "compressed"),
+        evictions=kinds["evicted"],
+        returns=kinds["returned"],
+        compressions=kinds["compressed"],
         fallbacks=sum("fallback" in event for _, event in events),
         fabricated=sum(event.get("fabricated", 0) for _, event in events),
-        tokens_compressed=sum(_compressed(event) for _, event in events),
+        tokens_compressed=sum(size["before"] - size["after"] for size in compressed),
         compression_calls=sum(event.get("calls", 0) for _, event in events),
         compression_tokens=sum(event.get("spent", 0) for _, event in events),
         searches=len(searches),
@@ -236,16 +239,15 @@ def _without(message: Message, names: Collection[str]) -> Message:
     for key in ("tool_calls", "invalid_tool_calls"):
         data[key] = [call for call in data.get(key) or () if call.get("name") not in names]
     if isinstance(data.get("content"), list):
-        data["content"] = [block for block in data["content"] if not _calls(block, names)]
+        data["content"] = [
+            block
+            for block in data["content"]
+            if not (is_call(block) and block.get("name") in names)
+        ]
     if "additional_kwargs" in data:
-        extra = data["additional_kwargs"].items()
-        data["additional_kwargs"] = {key: v for key, v in extra if key != "tool_calls"}
+        extra = data["additional_kwargs"]
+        data["additional_kwargs"] = {key: extra[key] for key in extra if key != "tool_calls"}
     return {**message, "data": data}
-
-
-def _calls(block: Any, names: Collection[str]) -> bool:
-    is_call = isinstance(block, Mapping) and block.get("type") in CALL_BLOCKS
-    return is_call and block.get("name") in names
 
 
 def ratio(part: float, whole: float) -> float | None:
@@ -311,16 +313,6 @@ def _searches(events: Sequence[_Happening]) -> Iterator[bool]:
             listed = event.get("efforts", ())
             soon = (later for when, later in events[at:] if when <= turn + 1)
             yield any(later["type"] == "expanded" and later["effort"] in listed for later in soon)
-
-
-def _compressed(event: Event) -> int:
-    """Return by how many tokens a pass shortened the context, 0 for any other event."""
-    tokens = event.get("tokens") if event["type"] == "compressed" else None
-    return tokens["before"] - tokens["after"] if tokens else 0
-
-
-def _count(events: Iterable[_Happening], kind: str) -> int:
-    return sum(event["type"] == kind for _, event in events)
 
 
 def _mean(values: Iterable[float]) -> float | None:

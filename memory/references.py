@@ -189,7 +189,7 @@ def _made(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     records = work.view.turns_of(effort.id, turns)
     keys = ((work.view.owner, session, record.branch, record.turn) for record in records)
     log = [
-        cache.turns.once(key, partial(_logged, record))
+        cache.turns.once(key, partial(_terms_of, record))
         for key, record in zip(keys, records, strict=True)
     ]
     heading = (name, effort.goal, effort.summary, *effort.keywords)
@@ -198,7 +198,7 @@ def _made(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     return keywords(heading, log, MOST_KEYWORDS, full)
 
 
-def _logged(record: Record) -> _Terms:
+def _terms_of(record: Record) -> _Terms:
     return counted(said[:_READ] for message in record.messages for said in countable(message))
 
 

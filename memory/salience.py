@@ -107,7 +107,10 @@ def without_turn(made: Compression, turn: int) -> Compression:
     ((Item(kind=<Kind.FACT: 'fact'>, quote='Port 80.', turn=1, superseded_by='', speaker=''),), '')
     """
     heirs = {item.key: item.superseded_by for item in made.items if item.turn == turn}
-    heirs |= {item.superseded_by: "" for item in made.items if _done(item, turn)}
+    for item in made.items:
+        turns = _DONE.fullmatch(item.superseded_by)
+        if turns and int(turns[1]) <= turn <= int(turns[2]):
+            heirs[item.superseded_by] = ""
     items = tuple(
         replace(item, superseded_by=_heir(item.superseded_by, heirs))
         for item in made.items
@@ -128,12 +131,6 @@ def done_in(first: int, last: int) -> str:
 def is_done(by: str) -> bool:
     """Tell whether nothing but that it is done superseded an item."""
     return _DONE.fullmatch(by) is not None
-
-
-def _done(item: Item, turn: int) -> bool:
-    """Tell whether an item is done because of what was said in some turns, this one among them."""
-    turns = _DONE.fullmatch(item.superseded_by)
-    return turns is not None and int(turns[1]) <= turn <= int(turns[2])
 
 
 def _heir(key: str, heirs: Mapping[str, str]) -> str:

@@ -111,7 +111,7 @@ def words(text: str) -> list[str]:
     ['fixed', 'the', '数据', '据库']
     """
     pieces = _PIECE.findall(folded(text))
-    return pieces if text.isascii() else [word for piece in pieces for word in _words(piece)]
+    return pieces if text.isascii() else [word for piece in pieces for word in _pairs(piece)]
 
 
 def terms(text: str) -> list[str]:
@@ -168,7 +168,7 @@ def _seen(character: re.Match[str]) -> str:
     return "" if kind[0] == "M" or kind == "Cf" else character[0]
 
 
-def _words(piece: str) -> list[str]:
+def _pairs(piece: str) -> list[str]:
     if len(piece) == 1 or not _IDEOGRAPH.match(piece):
         return [piece]
     return [piece[start : start + 2] for start in range(len(piece) - 1)]

@@ -193,7 +193,8 @@ def exact(text: str) -> int:
     >>> exact("Nothing is lost.")
     4
     """
-    encoding = _encoding()
+    with _loading:
+        encoding = _load()
     return sum(
         len(encoding.encode(text[start:end], disallowed_special=())) + extra
         for start, end, extra in _slices(text)
@@ -319,11 +320,6 @@ def _detail(block: Mapping[str, Any]) -> object:
     """Return the detail that an image is sent with; of blocks of type `image` it is not sent."""
     image = block if block["type"] == "input_image" else block.get("image_url")
     return image.get("detail") if isinstance(image, Mapping) else None
-
-
-def _encoding() -> Encoding:
-    with _loading:
-        return _load()
 
 
 @cache

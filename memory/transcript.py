@@ -274,7 +274,11 @@ def transcript(turns: Iterable[Logged]) -> str:
 
     An erased turn says that it was erased.
     """
-    return "\n\n".join(f"[turn {turn.turn}]\n{_shown(turn)}" for turn in turns)
+    shown = (
+        (turn.turn, render("erased_turn") if turn.status == "erased" else rendered(turn.messages))
+        for turn in turns
+    )
+    return "\n\n".join(f"[turn {number}]\n{text}" for number, text in shown)
 
 
 def rendered(messages: Sequence[Message], *, blocks: bool = False) -> str:
@@ -331,10 +335,6 @@ def countable(message: Message) -> Iterator[str]:
     yield from (
         str(call.get("args")) for call in calls(message) if call.get("name") not in OWN_TOOLS
     )
-
-
-def _shown(turn: Logged) -> str:
-    return render("erased_turn") if turn.status == "erased" else rendered(turn.messages)
 
 
 def _lines(message: Message, said: str) -> Iterator[tuple[str, str, bool]]:

@@ -7,11 +7,11 @@ from typing import Any
 
 from ..prompts.loader import render
 from .messages import (
-    CALL_BLOCKS,
     Message,
     calls,
     fenced,
     fingerprint,
+    is_call,
     reworded,
     saying,
     speaks,
@@ -147,7 +147,9 @@ def _named(message: Message) -> Message:
         data |= _calling(data)
         data |= {"additional_kwargs": extra | _calling(extra)} if extra else {}
         if isinstance(data.get("content"), list):
-            data["content"] = [_block(block) for block in data["content"]]
+            data["content"] = [
+                _called(block) if is_call(block) else block for block in data["content"]
+            ]
         # By it OpenAI's adapter would leave the context to the provider, who keeps all of it.
         about = data.get("response_metadata") or {}
         if str(about.get("id")).startswith("resp_"):
@@ -159,11 +161,6 @@ def _calling(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that hold calls, with names that can be sent."""
     fields = ("tool_calls", "invalid_tool_calls", "function_call")
     return {key: _called(data[key]) for key in fields if data.get(key)}
-
-
-def _block(block: Any) -> Any:
-    is_call = isinstance(block, Mapping) and block.get("type") in CALL_BLOCKS
-    return _called(block) if is_call else block
 
 
 def _called(given: Any) -> Any:

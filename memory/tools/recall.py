@@ -69,7 +69,9 @@ def _chosen(work: RunningTurn, effort: Effort, log: Sequence[Logged], args: Expa
     chosen = [turn for turn in log if turn.turn in asked] or _matching(log, args.query)
     if not chosen and work.count(transcript(log)) <= log_limit(work.room):
         return list(log)
-    return fitting(work, chosen or _ends(log))
+    # As first, last, second, last but one, and so on.
+    ends = [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
+    return fitting(work, chosen or ends)
 
 
 def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
@@ -89,11 +91,6 @@ def _matching(log: Sequence[Logged], query: str) -> list[Logged]:
     wanted = frozenset(asked(query))
     hits = {turn.turn: len(wanted.intersection(indexed(transcript([turn])))) for turn in log}
     return sorted((turn for turn in log if hits[turn.turn]), key=lambda turn: -hits[turn.turn])
-
-
-def _ends(log: Sequence[Logged]) -> list[Logged]:
-    """Return a log as first, last, second, last but one, and so on."""
-    return [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
 
 
 def fitting(work: RunningTurn, ordered: Sequence[Logged]) -> list[Logged]:

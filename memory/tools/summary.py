@@ -57,7 +57,9 @@ def summarise(
     """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
     if characters_said(log) < _CANNED_BELOW:
         return EffortSummary(summary=render("canned_summary"), importance=0)
-    parts = slices(transcript(map(_seen, log)), _limit(effort, settings, count), count)
+    # State blocks of the model tell of other work too.
+    seen = [Group(turn.turn, shown(turn.messages), "") for turn in log]
+    parts = slices(transcript(seen), _limit(effort, settings, count), count)
     answer = yield from _in_parts(effort, parts, settings, count)
     summary = cut_at_sentence(answer.summary, settings.summary_max_tokens, count)
     keywords = [*dict.fromkeys(answer.keywords)][:MOST_KEYWORDS]
@@ -84,11 +86,6 @@ def characters_said(log: Sequence[Logged]) -> int:
     """Count the characters of a log, without white space at the ends and the memory's own tools."""
     messages = (message for turn in log for message in turn.messages)
     return sum(len(part.strip()) for message in messages for part in countable(message))
-
-
-def _seen(turn: Logged) -> Logged:
-    """Return a turn without the state blocks of the model, which tell of other work too."""
-    return Group(turn.turn, shown(turn.messages), "")
 
 
 def _in_parts(

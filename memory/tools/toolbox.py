@@ -314,13 +314,13 @@ def _schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
 
 def _bare(schema: Any) -> Any:
     """Leave out titles and empty defaults, which say nothing and cost tokens in every call."""
-    if isinstance(schema, dict):
-        return {key: _bare(value) for key, value in schema.items() if not _is_idle(key, value)}
-    return schema
-
-
-def _is_idle(key: str, value: Any) -> bool:
-    return (key == "title" and isinstance(value, str)) or (key == "default" and not value)
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _bare(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str)) and (key != "default" or value)
+    }
 
 
 def _short(value: object) -> str:
