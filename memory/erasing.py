@@ -142,7 +142,7 @@ class Target:
             for key in _text_fields(event):
                 if key == "constraints":
                     known = getattr(self.before(name), key, ())
-                    yield from ((name, key, one) for one in event[key] if one not in known)
+                    yield from ((name, key, text) for text in event[key] if text not in known)
                 elif self.is_new(event, key):
                     yield (name, key, *_leaves(event[key]))
 
@@ -155,8 +155,8 @@ def _sentences(texts: Iterable[str]) -> _Sought:
     """
     ours = {render(name) for name in _OURS}
     parts = (part for text in texts if text not in ours for part in _END.split(text))
-    found = {part.strip()[:_LONGEST] for part in parts}
-    telling = (part for part in found if len(part.encode(errors="replace")) >= _SHORTEST)
+    sentences = {part.strip()[:_LONGEST] for part in parts}
+    telling = (part for part in sentences if len(part.encode(errors="replace")) >= _SHORTEST)
     return tuple(sorted(telling, key=lambda part: (-len(part), part))[:_MOST])
 
 
@@ -273,7 +273,7 @@ def _made(event: Event, record: Record, target: Target) -> set[str]:
     if "effort" not in event or not target.sees(record.branch, record.turn):
         return set()
     gone = {key for key in fields if (name, key, *_leaves(event[key])) in target.given}
-    if any((name, "constraints", one) in target.given for one in event.get("constraints", ())):
+    if any((name, "constraints", text) in target.given for text in event.get("constraints", ())):
         gone.add("constraints")
     if name in target.record.efforts and "summary" in fields and target.is_new(event, "summary"):
         gone.add("summary")
@@ -286,7 +286,7 @@ def _rest(event: Event, gone: Iterable[str], target: Target) -> dict[str, Any]:
     if "constraints" in rest:
         name = event.get("effort", "")
         known = (
-            one for one in event["constraints"] if (name, "constraints", one) not in target.given
+            text for text in event["constraints"] if (name, "constraints", text) not in target.given
         )
         rest["constraints"] = [*known]
     return rest

@@ -39,8 +39,8 @@ class Lately(Generic[T]):
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what is held under a key, else make and hold it."""
-        held = self.get(key)
-        return self.put(key, make()) if held is None else held
+        value = self.get(key)
+        return self.put(key, make()) if value is None else value
 
     def clear(self) -> None:
         """Hold nothing any more."""

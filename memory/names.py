@@ -164,13 +164,13 @@ def _words(text: str) -> list[str]:
     """
     if text.isascii():
         return _ASCII.findall(text)
-    kept = ""
+    plain = ""
     for character in _SELECTORS.sub("", text):
         kind = unicodedata.category(character)
-        mark = kept[-1:].strip() and kind in {"Mn", "Mc"}
+        mark = plain[-1:].strip() and kind in {"Mn", "Mc"}
         unseen = "" if kind == "Cf" else " "
-        kept += character if mark or character.isalnum() else unseen
-    return kept.split()
+        plain += character if mark or character.isalnum() else unseen
+    return plain.split()
 
 
 def _plain(character: str) -> bool:

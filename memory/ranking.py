@@ -150,13 +150,13 @@ class Passages:
 
     def windows(self, rows: NDArray[_Float]) -> NDArray[_Float]:
         """Return for each passage the sum of what it, and those near it, have in `rows`."""
-        found = rows.copy()
+        sums = rows.copy()
         for step in range(1, _REACH + 1):
             same = self.topics[step:] == self.topics[:-step]
             near = np.flatnonzero(same & (self.turns[step:] - self.turns[:-step] <= step))
-            found[near] += rows[near + step]
-            found[near + step] += rows[near]
-        return found
+            sums[near] += rows[near + step]
+            sums[near + step] += rows[near]
+        return sums
 
     @property
     def counted(self) -> Says:
@@ -167,8 +167,10 @@ class Passages:
     def weights(self) -> Numbers:
         """What each weighs by who said it, and when."""
         users = np.where(self.says.any(axis=1), _USER, _BESIDE)
-        found = np.where(self.user, users, 1.0) * np.where(self.asks, _ASKS, 1.0)
-        return found * np.where(self.named, _NAMED_SPEAKER, 1.0) * np.where(self.dated, _DATED, 1.0)
+        weights = np.where(self.user, users, 1.0) * np.where(self.asks, _ASKS, 1.0)
+        return (
+            weights * np.where(self.named, _NAMED_SPEAKER, 1.0) * np.where(self.dated, _DATED, 1.0)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,10 +216,10 @@ def relevance(
     usual = float(lengths[saying].mean() if saying.any() else 1.0) or 1.0
     slack = saturation * (1 - _LENGTH_SHARE + _LENGTH_SHARE * lengths / usual)
     weighed = rare * says * (saturation + 1)
-    found: Numbers = np.divide(
+    scores: Numbers = np.divide(
         weighed, says + slack[:, None], out=np.zeros_like(weighed), where=says > 0
     ).sum(axis=1)
-    return found
+    return scores
 
 
 def score(passages: Passages, topics: Topics, rare: Numbers, asked: int) -> Scores:
@@ -231,17 +233,17 @@ def score(passages: Passages, topics: Topics, rare: Numbers, asked: int) -> Scor
     near = relevance(passages.windows(counted), rare, passages.windows(passages.lengths))
     local = relevance(counted, rare, passages.lengths) + near
     of_effort = passages.topics >= 0
-    found = local + near
-    found[of_effort] = local[of_effort] + whole[passages.topics[of_effort]]
-    found *= (local > 0) * passages.weights
+    scores = local + near
+    scores[of_effort] = local[of_effort] + whole[passages.topics[of_effort]]
+    scores *= (local > 0) * passages.weights
     best = whole.copy()
-    np.maximum.at(best, passages.topics[of_effort], found[of_effort])
+    np.maximum.at(best, passages.topics[of_effort], scores[of_effort])
     if not 0 < asked <= SHORT[-1] or not len(rare):
-        return Scores(found, best)
-    most = max(found.max(initial=0.0), best.max(initial=0.0))
-    found += most * (_all_of(passages.says) & ~passages.asks)
-    np.maximum.at(best, passages.topics[of_effort], found[of_effort])
-    return Scores(found, best + 2 * most * _all_of(topics.headings))
+        return Scores(scores, best)
+    most = max(scores.max(initial=0.0), best.max(initial=0.0))
+    scores += most * (_all_of(passages.says) & ~passages.asks)
+    np.maximum.at(best, passages.topics[of_effort], scores[of_effort])
+    return Scores(scores, best + 2 * most * _all_of(topics.headings))
 
 
 def reaches(
@@ -292,8 +294,8 @@ def likeness(passages: Passages, cosines: Numbers, heads: Numbers) -> Scores:
     best = np.full(len(heads), -np.inf)
     counted = of_effort & known
     np.maximum.at(best, passages.topics[counted], (own + near)[counted])
-    found = np.where(known, own + near + above, np.nan)
-    return Scores(found, np.where(np.isinf(best), 0.0, best) + heads)
+    scores = np.where(known, own + near + above, np.nan)
+    return Scores(scores, np.where(np.isinf(best), 0.0, best) + heads)
 
 
 def blended(words: Scores, meaning: Scores) -> Scores:
@@ -311,9 +313,9 @@ def blend(words: Numbers, meaning: Numbers) -> Numbers:
     >>> blend(np.array([8.0, 4.0, 0.0]), np.array([0.2, 1.2, np.nan])).tolist()
     [1.0, 1.0, 0.0]
     """
-    found, known = words / (words.max(initial=0.0) or 1.0), ~np.isnan(meaning)
+    scores, known = words / (words.max(initial=0.0) or 1.0), ~np.isnan(meaning)
     if known.any():
         high = meaning[known].max()
         low = min(meaning[known].min(), high - _SPAN)
-        found[known] += _WEIGHT * (meaning[known] - low) / (high - low)
-    return np.asarray(found.round(9))
+        scores[known] += _WEIGHT * (meaning[known] - low) / (high - low)
+    return np.asarray(scores.round(9))

@@ -80,14 +80,14 @@ class RedisAttention(SqlAttention):
 
     def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
         """Return what has entered, and did not leave at a reading."""
-        return tuple(one for one in self.within_reach(user_id, now=now) if one.attended)
+        return tuple(kept for kept in self.within_reach(user_id, now=now) if kept.attended)
 
     def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
         """Return what is attended, and what a message could lift to the threshold."""
-        found = self._ask(lambda: self._cached(user_id, now))
-        if found is None:
-            found = self._ask(lambda: self._built(user_id, now))
-        return super().within_reach(user_id, now=now) if found is None else found
+        kept = self._ask(lambda: self._cached(user_id, now))
+        if kept is None:
+            kept = self._ask(lambda: self._built(user_id, now))
+        return super().within_reach(user_id, now=now) if kept is None else kept
 
     def _cached(self, user_id: str, now: datetime) -> tuple[Kept, ...] | None:
         """Return what the cache has; None if it has not all, or was written for other numbers."""
@@ -97,11 +97,12 @@ class RedisAttention(SqlAttention):
         pipeline.hgetall(memories)
         try:
             names, fields = pipeline.execute()
-            inside, kept = {*map(_plain, names)}, {_plain(k): _plain(v) for k, v in fields.items()}
-            *numbers, at = json.loads(kept.pop(_BUILT, "[0]"))
+            inside = {*map(_plain, names)}
+            packed = {_plain(name): _plain(text) for name, text in fields.items()}
+            *numbers, at = json.loads(packed.pop(_BUILT, "[0]"))
             if numbers != self._numbers(inside) or at > now.timestamp():
                 return None
-            return tuple(_unpacked(text, attended=name in inside) for name, text in kept.items())
+            return tuple(_unpacked(text, attended=name in inside) for name, text in packed.items())
         except (TypeError, ValueError):  # nobody of us wrote that
             return None
 
@@ -111,8 +112,8 @@ class RedisAttention(SqlAttention):
         with self._client.pipeline() as pipeline:
             pipeline.watch(changes)  # type: ignore[no-untyped-call]
             kept = super().within_reach(user_id, now=now)
-            scores = {_quoted(one.memory.id): one.holds(now) for one in kept if one.attended}
-            fields: dict[Any, Any] = {_quoted(one.memory.id): _packed(one) for one in kept}
+            scores = {_quoted(k.memory.id): k.holds(now) for k in kept if k.attended}
+            fields: dict[Any, Any] = {_quoted(k.memory.id): _packed(k) for k in kept}
             fields[_BUILT] = json.dumps([*self._numbers(scores), now.timestamp()])
             pipeline.multi()
             pipeline.delete(attention, memories)
@@ -134,7 +135,7 @@ class RedisAttention(SqlAttention):
             return None
         try:
             self._delete_late()
-            found = ask()
+            answer = ask()
         except RedisError as error:
             with self._lock:
                 away, self._away, self._rested = self._away, True, monotonic() + _REST
@@ -143,7 +144,7 @@ class RedisAttention(SqlAttention):
                 _log.warning("Redis failed (%s): attention is read from the table meanwhile", kind)
             return None
         self._away = False
-        return found
+        return answer
 
     def _delete_late(self) -> None:
         """Delete what was read of all users whose table changed, and raise their number."""

@@ -114,7 +114,7 @@ def _named_elsewhere(work: RunningTurn, named: Collection[str]) -> frozenset[str
 def _found_elsewhere(work: RunningTurn) -> tuple[str, ...]:
     """Return the efforts of other sessions in the context, and those found in this turn."""
     searches = (event["efforts"] for event in work.space.events if event["type"] == "searched")
-    names = [*work.space.summaries, *(name for found in searches for name in found)]
+    names = [*work.space.summaries, *(name for listed in searches for name in listed)]
     return tuple(dict.fromkeys(filter(is_qualified, names)))
 
 
@@ -258,9 +258,9 @@ def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     named |= elsewhere | _named_elsewhere(work, named)
     space = _returned(work, named)
     using = {event["effort"] for event in space.events if event["type"] in _USING}
-    found = named | using | _by_keywords(work, texts, cache)
+    mentioned = named | using | _by_keywords(work, texts, cache)
     for name in (*space.open, *space.summaries):
-        if name in found and not _noted(space, name):
+        if name in mentioned and not _noted(space, name):
             space = happened(space, {"type": "referenced", "effort": name})
     return within_limit(space)
 
@@ -277,8 +277,8 @@ def statements(messages: Sequence[Message]) -> list[str]:
 def _returned(work: RunningTurn, named: Iterable[str]) -> EffortState:
     space = work.space
     away = frozenset(named).difference(space.open, space.summaries)
-    found = work.view.efforts_named([*away], space.events)
-    for effort in sorted(found, key=attrgetter("id")):
+    efforts = work.view.efforts_named([*away], space.events)
+    for effort in sorted(efforts, key=attrgetter("id")):
         if effort.status == "concluded":
             space = happened(space, {"type": "returned", "effort": effort.id})
     return space
@@ -294,8 +294,8 @@ def _by_keywords(work: RunningTurn, texts: Iterable[str], cache: KeywordCache) -
     known = {name: keywords_of(work, effort, cache) for name, effort in efforts.items()}
     ids = [effort.id for effort in near]
     turns = recent(work, cache)
-    found = (about(content(said), known, ids, turns) for said in texts)
-    return frozenset[str]().union(*found)
+    meant = (about(content(said), known, ids, turns) for said in texts)
+    return frozenset[str]().union(*meant)
 
 
 def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:

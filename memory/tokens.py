@@ -368,9 +368,9 @@ def _fitting(size: int, limit: int, tokens: Callable[[int], int]) -> int:
     It is guessed from how far the last guess was off; if that does not get there, it is searched.
     """
     for _ in range(_GUESSES):
-        if size <= 1 or (found := tokens(size)) <= limit:
+        if size <= 1 or (counted := tokens(size)) <= limit:
             return max(size, 1)
-        size = max(1, min(size - 1, size * limit // found))
+        size = max(1, min(size - 1, size * limit // counted))
     return max(1, bisect_right(range(1, size + 1), limit, key=tokens))
 
 

@@ -97,10 +97,10 @@ def reopen_effort(work: RunningTurn, args: Reopen) -> Outcome:
     if effort.status == "open":
         raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
     _refuse_crowd(work)
-    made = work.view.compression(effort.id)
+    compression = work.view.compression(effort.id)
     event = {"type": "reopened", **snapshot(effort)}
-    if made is not None:
-        event["compressed"] = made.turn
+    if compression is not None:
+        event["compressed"] = compression.turn
     space = happened(work.space, event)
     aimed = _aimed(effort, args.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
@@ -292,7 +292,7 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str])
     if isinstance(outcome, Generator):
         outcome = yield from outcome
     work, result, *quoted = outcome
-    return work, result, {"recalled": [reference(one) for one in quoted]} if quoted else None
+    return work, result, {"recalled": [*map(reference, quoted)]} if quoted else None
 
 
 def _validated(arguments: type[Arguments], name: str, args: Mapping[str, Any]) -> Arguments:
