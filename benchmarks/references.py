@@ -196,7 +196,7 @@ def gone_through(
     for turn in groups:
         space = replace(space, turn=turn.turn, events=(), banners=())
         for event in turn.events:
-            space = happened(space, event)
+            space = happened(space, event, banner="")
         space = rule.noted(_work(space, View(archive, owner, tip, turn)))
         space = decayed(space, Settings())
         tip = archive.commit(owner, tip, replace(turn, events=space.events)).tip
