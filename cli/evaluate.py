@@ -22,7 +22,7 @@ from ..evaluation.judge import Judge
 from ..evaluation.report import COSTS, PICTURE, SCORES, Metric, Row, present, rows, write
 from ..evaluation.results import REPLAYED, Setup, Store, TrialResult, locked
 from ..evaluation.strategies import OURS, STRATEGIES, chosen
-from ..evaluation.tape import Library, begin, library
+from ..evaluation.tape import Tapes, begin_tapes, read_tapes
 from ..evaluation.template import read_all, shipped
 from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
@@ -99,7 +99,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     """
     if replay and (model or judge or record):
         raise typer.BadParameter("--replay names the model and the judge; leave out the others")
-    tapes = library(replay) if replay else None
+    tapes = read_tapes(replay) if replay else None
     strategies, templates, highest = tapes.jobs() if tapes else ([], [*shipped()], 1)
     home = configured(None, None, config, model)
     setup = _setup(home, tapes, judge, embeddings, prices)
@@ -121,7 +121,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
 
 def _setup(
     home: Configured,
-    tapes: Library | None,
+    tapes: Tapes | None,
     judge: str | None,
     embeddings: str | None,
     prices: str | None,
@@ -154,7 +154,7 @@ def _prices(written: str | None) -> tuple[float, float] | None:
     return read, wrote
 
 
-def _judge(setup: Setup, folder: Path, tapes: Library | None) -> Judge | None:
+def _judge(setup: Setup, folder: Path, tapes: Tapes | None) -> Judge | None:
     if setup.judge is None:
         return None
     return Judge(setup.judge, tapes.judged if tapes else _loaded(setup.judge), folder)
@@ -177,7 +177,7 @@ def _run(plan: Plan, out: Path) -> None:
     """Run the trials that are left under a progress bar on stderr, and show all results."""
     with locked(out):
         if plan.record:
-            begin(plan.record, plan.setup.model, plan.setup.judge)
+            begin_tapes(plan.record, plan.setup.model, plan.setup.judge)
         store = Store(out, plan.setup)
         number = len(trials_left(plan, store))
         with Progress(*_BAR, console=Console(stderr=True)) as progress, warned_once():

@@ -2,23 +2,22 @@
 
 EvaluationError
 ├── TemplateFileError       a template cannot be read, or is not of the form
-├── StrategyError           no such strategy, or what it needs is not installed
+├── StrategyError           no such strategy, or what it needs is not installed or not said
 ├── JudgeError              the judge's answer is no score
 ├── TapeError               a file of recorded answers is damaged, or has none for a call
 └── ResultsError            the folder holds results of another setup, or is in use
 """
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from ..memory.errors import EbbtideError
 
 
-class EvaluationError(EbbtideError):
+class EvaluationError(EbbtideError, ValueError):
     """The root of the errors of an evaluation."""
 
 
-class TemplateFileError(EvaluationError, ValueError):
+class TemplateFileError(EvaluationError):
     """A template cannot be read, or is not of the form."""
 
     def __init__(self, path: Path, problem: str) -> None:
@@ -26,21 +25,11 @@ class TemplateFileError(EvaluationError, ValueError):
         super().__init__(f"template {str(path)!r}: {problem}")
 
 
-class StrategyError(EvaluationError, ValueError):
-    """A strategy is unknown, or what it needs is not installed."""
-
-    @classmethod
-    def unknown(cls, name: str, there: Iterable[str]) -> "StrategyError":
-        """Name the strategies that there are."""
-        return cls(f"no strategy {name!r}: there are {', '.join(there)}")
-
-    @classmethod
-    def missing(cls, name: str, package: str) -> "StrategyError":
-        """Say what to install."""
-        return cls(f"strategy {name!r} needs {package}: pip install 'ebbtide[bench]'")
+class StrategyError(EvaluationError):
+    """A strategy is unknown, or what it needs is not installed or not said."""
 
 
-class JudgeError(EvaluationError, ValueError):
+class JudgeError(EvaluationError):
     """The judge's answer is no score."""
 
     def __init__(self, wanted: str, answer: str) -> None:
@@ -48,9 +37,9 @@ class JudgeError(EvaluationError, ValueError):
         super().__init__(f"the judge was asked for {wanted}, and answered {answer[:200]!r}")
 
 
-class TapeError(EvaluationError, ValueError):
+class TapeError(EvaluationError):
     """A file of recorded answers is damaged, or has none for a call."""
 
 
-class ResultsError(EvaluationError, ValueError):
+class ResultsError(EvaluationError):
     """The folder holds results of another setup, or another run is writing there."""

@@ -24,8 +24,8 @@ from .judge import Judge
 from .matching import Alike, agreement, by_meaning, lexical
 from .results import Job, PointScores, Setup, Store, TrialResult, append
 from .strategy import Context, Strategy, StrategyInputs, after, as_messages, size, transcript
-from .tape import Library, RecordedModel, line, tokens
-from .template import Point, Template, stands_in
+from .tape import RecordedModel, Tapes, line, tokens
+from .template import Point, Template, TemplateTurn, stands_in
 
 Result = TypeVar("Result")
 
@@ -58,7 +58,7 @@ class Plan:
     settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
     trials: int = 1
     concurrency: int = 4
-    tapes: Library | None = None
+    tapes: Tapes | None = None
     record: Path | None = None
 
     def jobs(self) -> Iterator[Job]:
@@ -88,7 +88,7 @@ async def run(plan: Plan, store: Store, done: Callable[[TrialResult], None]) -> 
     """Run what is left of a plan, and hand each result to `done` once it is kept."""
     gate = asyncio.Semaphore(plan.concurrency)
 
-    async def kept(job: Job) -> None:
+    async def run_job(job: Job) -> None:
         async with gate:
             result, taped = await asyncio.to_thread(run_trial, plan, job)
         if plan.record and taped:
@@ -96,7 +96,7 @@ async def run(plan: Plan, store: Store, done: Callable[[TrialResult], None]) -> 
         store.append(result)
         done(result)
 
-    await asyncio.gather(*map(kept, trials_left(plan, store)))
+    await asyncio.gather(*map(run_job, trials_left(plan, store)))
 
 
 def run_trial(plan: Plan, job: Job) -> tuple[TrialResult, str]:
@@ -133,19 +133,16 @@ class _Trial:
         setup = self.template.initial_setup
         self.strategy.initialize(setup.original_goal, setup.hard_constraints)
         points: list[PointScores] = []
-        context, seen = Context(), 0
         for point in self.template.points:
-            before = (*context.messages, *as_messages(after(point.turns, seen)))
-            compress = partial(self._compressed, point, seen)
-            compressed = self._tried(point, "compress", compress)
-            if compressed is None:
+            new = after(point.turns, self.strategy.seen)
+            before = (*self.strategy.context.messages, *as_messages(new))
+            measured = self._tried(point, "compress", partial(self._measured, point, new))
+            if measured is None:
                 break
-            context, measured = compressed
-            judged = self._judged(point, before, context)
+            judged = self._judged(point, before)
             points.append(
                 PointScores(point=point.number, turn_id=point.turn_id, **measured, **judged)
             )
-            seen = point.turn_id
         if self.tape.missing and not self.errors:
             self.errors.append(f"{self.tape.missing} calls have no recorded answer")
         return TrialResult(
@@ -157,15 +154,15 @@ class _Trial:
             note=self.plan.setup.note,
         )
 
-    def _compressed(self, point: Point, seen: int) -> tuple[Context, dict[str, Any]]:
-        """Return the context at a point, and the scores that need no model."""
-        for turn in after(point.turns, seen):
+    def _measured(self, point: Point, new: Sequence[TemplateTurn]) -> dict[str, Any]:
+        """Let the strategy compress with these new turns; return the scores that need no model."""
+        for turn in new:
             if turn.goal_change:
                 self.strategy.update_goal(turn.goal_change.goal, turn.goal_change.rationale)
         answered, began = len(self.tape.answers), time.perf_counter()
         context = self.strategy.compress(point.turns)
         seconds = time.perf_counter() - began
-        return context, {
+        return {
             "seconds": seconds,
             "calls": context.calls,
             **sizes(point, context),
@@ -174,11 +171,10 @@ class _Trial:
             "constraints_in_context": constraints_kept(point, context),
         }
 
-    def _judged(
-        self, point: Point, before: Sequence[AnyMessage], context: Context
-    ) -> dict[str, float | None]:
+    def _judged(self, point: Point, before: Sequence[AnyMessage]) -> dict[str, float | None]:
         """Return the scores that the judge gives."""
-        judge, tasks, left = self.judge, self.template.probing_tasks, context.messages
+        judge, tasks = self.judge, self.template.probing_tasks
+        left = self.strategy.context.messages
         if judge is None:
             return {}
         asks: dict[str, Callable[[], float]] = {}
@@ -221,7 +217,7 @@ class _Trial:
             return None
 
 
-def _tape(tapes: Library | None, job: Job) -> RecordedModel:
+def _tape(tapes: Tapes | None, job: Job) -> RecordedModel:
     if tapes is None:
         return RecordedModel()
     if job.name not in tapes.trials:
@@ -271,9 +267,7 @@ def quoted(point: Point, context: Context, alike: Alike) -> dict[str, Any]:
     true = point.salient(context.through)
     if true is not None:
         found = agreement(point.template.as_salient(quotes), true, alike, point.given)
-        scores["salience_precision"] = found.precision
-        scores["salience_recall"] = found.recall
-        scores["salience_f1"] = found.f1
+        scores |= {f"salience_{name}": value for name, value in found._asdict().items()}
     return scores
 
 

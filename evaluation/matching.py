@@ -1,8 +1,7 @@
 """Which quotes are which sentences of the ground truth: one to one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rapidfuzz import fuzz
 
@@ -17,8 +16,7 @@ Alike: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
 """Gives the likeness, 0 to 1, of each text of one side with each of the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(NamedTuple):
     """How many of the quotes are right, how many of the sentences are found; None if undefined."""
 
     precision: float | None

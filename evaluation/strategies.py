@@ -111,7 +111,7 @@ class ProtectedCore(Strategy):
         self._goals = Goals("", "")
         self._items: tuple[Item, ...] = ()
         self._background = ""
-        self._seen = self._described = 0
+        self._quoted = self._described = 0
         self._calls: list[Call] = []
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
@@ -120,7 +120,7 @@ class ProtectedCore(Strategy):
 
     def update_goal(self, goal: str, rationale: str) -> None:
         """Go on with another goal."""
-        changes = (*self._goals.changes, (self._seen + 1, goal, rationale))
+        changes = (*self._goals.changes, (self.seen + 1, goal, rationale))
         self._goals = replace(self._goals, current=goal, changes=changes)
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
@@ -129,7 +129,7 @@ class ProtectedCore(Strategy):
         Without a background nothing changes, as in the agent: the turns stay as they are.
         """
         self._calls = []
-        chosen = self._chosen(groups(after(turns, self._seen)))
+        chosen = self._chosen(groups(after(turns, self._quoted)))
         threshold = self.inputs.settings.similarity_threshold
         found = merged(self._items, chosen.items, self._alike, threshold, chosen.gone)
         items = capped(found.items, MOST_QUOTED, partial(line_tokens, count))
@@ -141,7 +141,7 @@ class ProtectedCore(Strategy):
             failed = True
             older = [turn for turn in turns if turn.turn_id <= self._described]
         else:
-            self._items, self._seen = items, turns[-1].turn_id
+            self._items, self._quoted = items, turns[-1].turn_id
             self._described = older[-1].turn_id if older else 0
         return Context(
             self._messages(turns, older),
@@ -260,7 +260,7 @@ class EbbtideAgent(Strategy):
         self._lines: deque[AIMessage] = deque()
         self._outputs: deque[str] = deque()
         self._turns: dict[int, int] = {}
-        self._seen = self._passes = 0
+        self._passes = 0
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Open an effort with this goal and these constraints, in the first turn."""
@@ -270,12 +270,12 @@ class EbbtideAgent(Strategy):
     def update_goal(self, goal: str, rationale: str) -> None:
         """Change the effort's goal, in the next turn."""
         change = {"goal": goal, "rationale": rationale}
-        self._lines.append(_call("update_goal", change, self._seen))
+        self._lines.append(_call("update_goal", change, self.seen))
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         """Live through the turns since the last time; return what the next call would send."""
         agent = self._agent(turns)
-        for question, *answers in exchanges(after(turns, self._seen)):
+        for question, *answers in exchanges(after(turns, self.seen)):
             if question.role != "user" or not answers:
                 raise StrategyError(
                     f"turn {question.turn_id}: the agent needs a user's turn, then answers"
@@ -284,7 +284,6 @@ class EbbtideAgent(Strategy):
             state = agent.invoke({"messages": question.content}, _CONFIG)
             self._turns[state["memory"]["turn"]] = answers[-1].turn_id
             self._lines.clear()  # if the agent ended the turn early, the next one is not shifted
-        self._seen = turns[-1].turn_id
         parts = [part for part in show_context(agent, _CONFIG).parts if part.name not in _NOT_SAID]
         messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = thread_at(agent, _CONFIG)
@@ -355,12 +354,10 @@ class Middleware(Strategy):
         """Make the middleware, so that it summarises at every call."""
         super().__init__(inputs)
         self._middleware = SummarizationMiddleware(inputs.model, trigger=_NOW, keep=_KEEP)
-        self._seen = 0
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return what the middleware leaves of the context before and the new turns."""
-        messages = [*self.context.messages, *as_messages(after(turns, self._seen))]
-        self._seen = turns[-1].turn_id
+        messages = [*self.context.messages, *as_messages(after(turns, self.seen))]
         state: AgentState[Any] = {"messages": messages}
         update = self._middleware.before_model(state, Runtime())
         left = update["messages"] if update else messages
@@ -410,13 +407,11 @@ class DeepAgents(Strategy):
             self._reciter, [], middleware=[middleware], checkpointer=InMemorySaver()
         )
         self._answer: list[AnyMessage] = []
-        self._seen = 0
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return what the agent would send, its instructions aside."""
         gone = [RemoveMessage(id=message.id) for message in self._answer if message.id]
-        messages = [*gone, *as_messages(after(turns, self._seen))]
-        self._seen = turns[-1].turn_id
+        messages = [*gone, *as_messages(after(turns, self.seen))]
         self._answer = self._agent.invoke({"messages": messages}, _CONFIG)["messages"][-1:]
         heard: Any = [one for one in self._reciter.heard if not isinstance(one, SystemMessage)]
         return Context(tuple(heard))
@@ -438,8 +433,8 @@ def chosen(names: Sequence[str]) -> dict[str, type[Strategy]]:
     """Return strategies by name, ours without any; raises `StrategyError` if one cannot be."""
     for name in names:
         if name not in STRATEGIES:
-            raise StrategyError.unknown(name, STRATEGIES)
+            raise StrategyError(f"no strategy {name!r}: there are {', '.join(STRATEGIES)}")
         package = STRATEGIES[name].package
         if package and find_spec(package) is None:
-            raise StrategyError.missing(name, package)
+            raise StrategyError(f"strategy {name!r} needs {package}: pip install 'ebbtide[bench]'")
     return {name: STRATEGIES[name] for name in names or OURS}

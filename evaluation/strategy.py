@@ -67,9 +67,9 @@ class Strategy:
     """What it needs that is in the extra `bench` alone."""
 
     def __init__(self, inputs: StrategyInputs) -> None:
-        """Begin with an empty context."""
+        """Begin with an empty context; `seen` is the last turn that it stands for."""
         self.inputs = inputs
-        self.context = Context()
+        self.context, self.seen = Context(), 0
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Begin a conversation with this goal and these constraints."""
@@ -84,6 +84,7 @@ class Strategy:
         """
         if turns:
             self.context = self._shortened(turns)
+            self.seen = turns[-1].turn_id
         return self.context
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:

@@ -5,7 +5,7 @@ it is without one. Calls are known by their order: the texts of some agents hold
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -20,7 +20,7 @@ from typing_extensions import override
 from .failures import TapeError
 from .results import append, mended
 
-Answers: TypeAlias = tuple[Mapping[str, Any], ...]
+Answers: TypeAlias = Sequence[Mapping[str, Any]]
 """The messages that answered the calls of one trial, in their order."""
 
 
@@ -33,37 +33,32 @@ class RecordedModel(BaseCache):
     def __init__(self, recorded: Answers | None = None) -> None:
         """Begin with the first call."""
         self._recorded = recorded
-        self._answers: list[Mapping[str, Any]] = []
         self._open: set[tuple[str, str]] = set()
         self._lock = Lock()  # else two calls that come at once could take the same answer
+        self.answers: list[Mapping[str, Any]] = []
+        """All answers so far."""
+
         self.missing = 0
         """The calls for which there was no recorded answer."""
 
     @property
-    def answers(self) -> Answers:
-        """All answers so far."""
-        with self._lock:
-            return tuple(self._answers)
-
-    @property
     def failed(self) -> int:
         """The calls that were never answered: without them the trial cannot be played again."""
-        with self._lock:
-            return len(self._open)
+        return len(self._open)
 
     @override
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
         """Return the recorded answer of the next call, None if the model is to be asked."""
+        if self._recorded is None:
+            self._open.add((prompt, llm_string))
+            return None
         with self._lock:
-            if self._recorded is None:
-                self._open.add((prompt, llm_string))
-                return None
-            number = len(self._answers)
+            number = len(self.answers)
             if number >= len(self._recorded):
                 self.missing += 1
                 raise TapeError(f"no recorded answer for call {number + 1}: record the trial again")
             answer = self._recorded[number]
-            self._answers.append(answer)
+            self.answers.append(answer)
         return [ChatGeneration(message=messages_from_dict([dict(answer)])[0])]
 
     @override
@@ -71,9 +66,8 @@ class RecordedModel(BaseCache):
         """Take note of what the model answered."""
         messages = [one.message for one in return_val if isinstance(one, ChatGeneration)]
         answer = json.loads(json.dumps(message_to_dict(messages[0]), default=_plain))
-        with self._lock:
-            self._open.discard((prompt, llm_string))
-            self._answers.append(answer)
+        self._open.discard((prompt, llm_string))
+        self.answers.append(answer)
 
     @override
     def clear(self, **kwargs: Any) -> None:
@@ -93,7 +87,7 @@ def tokens(answers: Answers) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class Tapes:
     """The tapes of a file: who spoke, the trials by name, the judge's answers by digest."""
 
     model: str
@@ -104,7 +98,7 @@ class Library:
     def jobs(self) -> tuple[list[str], list[str], int]:
         """Return the strategies and the templates on the tapes, and the highest trial.
 
-        >>> Library("m", None, {"a/b/1": (), "a/b/2": ()}, {}).jobs()
+        >>> Tapes("m", None, {"a/b/1": (), "a/b/2": ()}, {}).jobs()
         (['a'], ['b'], 2)
         """
         strategies, templates, highest = {}, {}, 0
@@ -116,7 +110,7 @@ class Library:
         return [*strategies], [*templates], highest
 
 
-def library(path: Path) -> Library:
+def read_tapes(path: Path) -> Tapes:
     """Read a file of tapes; of two of one trial the later one counts. Raises `TapeError`."""
     try:
         first, *rest = map(json.loads, path.read_bytes().splitlines())
@@ -124,7 +118,7 @@ def library(path: Path) -> Library:
             raise TapeError(f"{str(path)!r} is of version {first['tape']!r}, this reads 1")
         trials = {entry["trial"]: _answers(entry) for entry in rest}
         judged = {at: str(text) for entry in rest for at, text in entry["judged"].items()}
-        tapes = Library(first["model"], first["judge"], trials, judged)
+        tapes = Tapes(first["model"], first["judge"], trials, judged)
         tapes.jobs()
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, TapeError):
@@ -134,7 +128,7 @@ def library(path: Path) -> Library:
     return tapes
 
 
-def begin(path: Path, model: str, judge: str | None) -> None:
+def begin_tapes(path: Path, model: str, judge: str | None) -> None:
     """Begin a file of tapes, or go on with one of the same model and judge."""
     header = _line({"tape": 1, "model": model, "judge": judge})
     written = path.read_bytes() if path.exists() else b""
@@ -151,13 +145,13 @@ def begin(path: Path, model: str, judge: str | None) -> None:
 
 def line(trial: str, answers: Answers, judged: Mapping[str, str]) -> str:
     """Return the line of one trial."""
-    return _line({"trial": trial, "answers": [*map(dict, answers)], "judged": dict(judged)})
+    return _line({"trial": trial, "answers": [*answers], "judged": dict(judged)})
 
 
 def _answers(entry: Mapping[str, Any]) -> Answers:
     """Return the answers of a line; raises what is wrong with one that is no message."""
-    answers = tuple(dict(answer) for answer in entry["answers"])
-    messages_from_dict([*answers])
+    answers = [dict(answer) for answer in entry["answers"]]
+    messages_from_dict(answers)
     return answers
 
 

@@ -14,7 +14,7 @@ from ebbtide.evaluation.harness import Plan, run_trial
 from ebbtide.evaluation.judge import Judge
 from ebbtide.evaluation.results import Job, TrialResult
 from ebbtide.evaluation.strategy import Context, Strategy, StrategyInputs, as_messages
-from ebbtide.evaluation.tape import Library
+from ebbtide.evaluation.tape import Tapes
 from ebbtide.evaluation.template import Template, TemplateTurn
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import GOAL, LIMIT, plain, shed
@@ -178,7 +178,7 @@ class Careless(Strategy):
 
 def test_a_tape_that_missed_a_call_is_an_error() -> None:
     """A strategy that hides a missing recorded answer does not hide it from the result."""
-    result = run(Careless, tapes=Library("m", None, {JOB.name: ()}, {}))
+    result = run(Careless, tapes=Tapes("m", None, {JOB.name: ()}, {}))
 
     assert result.errors == ("2 calls have no recorded answer",)
 

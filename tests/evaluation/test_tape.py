@@ -14,11 +14,11 @@ from ebbtide.evaluation.failures import TapeError
 from ebbtide.evaluation.results import append
 from ebbtide.evaluation.tape import (
     Answers,
-    Library,
     RecordedModel,
-    begin,
-    library,
+    Tapes,
+    begin_tapes,
     line,
+    read_tapes,
     tokens,
 )
 from tests.doubles import ScriptedModel, call
@@ -36,9 +36,9 @@ def taped(tape: RecordedModel, *answers: Any) -> ScriptedModel:
 def recorded(tmp_path: Path, tape: RecordedModel) -> Answers:
     """Return a tape after a round trip through a file."""
     path = tmp_path / "tape.jsonl"
-    begin(path, "m", "j")
+    begin_tapes(path, "m", "j")
     append(path, line("a/b/1", tape.answers, {"digest": "{}"}))
-    return library(path).trials["a/b/1"]
+    return read_tapes(path).trials["a/b/1"]
 
 
 def test_answers_are_played_again(tmp_path: Path) -> None:
@@ -134,10 +134,10 @@ def test_a_parsed_answer_is_recorded(tmp_path: Path) -> None:
 def test_a_file_knows_who_spoke(tmp_path: Path) -> None:
     """A file of tapes has the model, the judge and its answers; the later of two trials counts."""
     path = tmp_path / "tape.jsonl"
-    second: Answers = ({"type": "ai", "data": {"content": "Two."}},)
-    begin(path, "m", None)
+    second: Answers = [{"type": "ai", "data": {"content": "Two."}}]
+    begin_tapes(path, "m", None)
     append(path, line("a/b/1", (), {"d": "1"}) + line("a/b/1", second, {"d": "2"}))
-    found = library(path)
+    found = read_tapes(path)
 
     assert (found.model, found.judge) == ("m", None)
     assert (dict(found.trials), dict(found.judged)) == ({"a/b/1": second}, {"d": "2"})
@@ -147,8 +147,8 @@ def test_what_is_on_the_tapes() -> None:
     """Strategies, templates and the number of trials are read from the names."""
     trials: dict[str, Answers] = {"a/x/1": (), "b/x/y/3": ()}
 
-    assert Library("m", None, trials, {}).jobs() == (["a", "b"], ["x", "x/y"], 3)
-    assert Library("m", None, {}, {}).jobs() == ([], [], 0)
+    assert Tapes("m", None, trials, {}).jobs() == (["a", "b"], ["x", "x/y"], 3)
+    assert Tapes("m", None, {}, {}).jobs() == ([], [], 0)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_a_damaged_file(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
     with pytest.raises(TapeError, match=r"tape\.jsonl"):
-        library(path)
+        read_tapes(path)
 
 
 def test_a_tape_is_not_cleared() -> None:
