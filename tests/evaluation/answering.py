@@ -5,10 +5,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tests.openai_server import Answer, Body, Say, Structured
+import pytest
+
+from tests.openai_server import Answer, Body, OpenAIServer, Say, Structured
 
 USAGE = (1_000, 100)
-KEY = {"OPENAI_API_KEY": "x"}
+
+
+def pointed_at(server: OpenAIServer, patch: pytest.MonkeyPatch) -> None:
+    """Point OpenAI's client at a server."""
+    patch.setenv("OPENAI_API_KEY", "x")
+    patch.setenv("OPENAI_BASE_URL", server.url)
 
 
 def answer(body: Body) -> Answer:

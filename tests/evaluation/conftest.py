@@ -4,14 +4,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.evaluation.answering import KEY, answer
+from tests.evaluation.answering import answer, pointed_at
 from tests.openai_server import OpenAIServer, serving
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    """Serve the scripted model, and point OpenAI's client at it."""
+@pytest.fixture(scope="module")
+def served() -> Iterator[OpenAIServer]:
+    """Serve the scripted model to all tests of a file.
+
+    By its address OpenAI's client keeps what is slow to make for each connection.
+    """
     with serving(by=answer) as running:
-        for name, value in {**KEY, "OPENAI_BASE_URL": running.url}.items():
-            monkeypatch.setenv(name, value)
         yield running
+
+
+@pytest.fixture
+def server(served: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    """Point OpenAI's client at the server, as if that were new."""
+    pointed_at(served, monkeypatch)
+    served.answers = answer
+    served.requests.clear()
+    return served

@@ -1,68 +1,104 @@
 """The harness from the command to the files, with a scripted model over HTTP."""
 
-import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from typing import Any
 
 import pytest
+from typer.testing import Result
 
-from ebbtide.evaluation.results import REPLAYED
+from ebbtide.evaluation.results import REPLAYED, TrialResult
 from ebbtide.evaluation.strategies import OURS, STRATEGIES
-from ebbtide.evaluation.template import read_template, shipped
-from tests.evaluation.answering import answer, text
+from ebbtide.evaluation.strategy import Context, Strategy
+from ebbtide.evaluation.template import TemplateTurn, read_template, shipped
+from tests.evaluation.answering import answer, pointed_at, text
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
 from tests.evaluation.conversations import plain, written
-from tests.openai_server import Answer, Body, Fail, OpenAIServer, Say
+from tests.openai_server import Fail, OpenAIServer, Say
 
 PEERS = {"langmem": "langmem", "deepagents": "deepagents"}
-ASKING = ("selective-salience", "ebbtide", "summarization-middleware", *PEERS)
+HERE = [name for name in STRATEGIES if name not in PEERS or find_spec(PEERS[name])]
+ASKING = {"selective-salience", "ebbtide", "summarization-middleware", *PEERS}
 POINTS = {name: len(read_template(name).points) for name in shipped()}
 SHORT = ["test-simple", "test-edge-cases", "coding-session", "research-synthesis-001"]
 SIMPLE = ("--template", "test-simple", *MODEL)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what peers import
 
 
-def strategy(name: str, *more: Any) -> object:
-    """Return a strategy as a parameter that is skipped if it is not installed.
-
-    What follows it are marks, and other parameters.
-    """
-    missing = name in PEERS and find_spec(PEERS[name]) is None
-    mark = pytest.mark.skipif(missing, reason="pip install 'ebbtide[bench]'")
-    marks = [one for one in more if isinstance(one, pytest.MarkDecorator)]
-    return pytest.param(name, *(one for one in more if one not in marks), marks=[mark, *marks])
+def options(name: str, values: Sequence[str]) -> list[str]:
+    """Return an option that is repeated for each value."""
+    return [word for value in values for word in (name, value)]
 
 
-@pytest.mark.parametrize(
-    ("name", "templates"),
-    [
-        ("ebbtide", [*POINTS]),
-        *(strategy(name, SHORT) for name in STRATEGIES if name != "ebbtide"),
-        *(strategy(name, [*POINTS], pytest.mark.soak) for name in STRATEGIES if name != "ebbtide"),
-    ],
-)
-def test_every_strategy_on_every_template(
-    tmp_path: Path, server: OpenAIServer, name: str, templates: list[str]
-) -> None:
-    """Each strategy goes through each template without an error, and is scored at each point.
+def scores(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the scores of each trial that a folder holds, seconds aside."""
+    unlike: Any = {"seconds": True, "calls": {"__all__": {"seconds"}}}
+    return {
+        one.name: [point.model_dump(exclude=unlike) for point in one.points]
+        for one in trials(folder)
+    }
 
-    All but the memory's own go through the long ones in the soak alone.
-    """
-    chosen = [option for one in templates for option in ("--template", one)]
-    done = evaluated(tmp_path, "--strategy", name, *chosen, *MODEL)
-    found = trials(tmp_path)
 
-    assert done.exit_code == 0, done.output
+@dataclass(frozen=True)
+class Recorded:
+    """A run that was recorded: its folder, its tape, what it printed."""
+
+    folder: Path
+    tape: Path
+    done: Result
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, served: OpenAIServer) -> Recorded:
+    """Run each strategy on each of the short templates and one long one, and record it."""
+    folder = tmp_path_factory.mktemp("recorded")
+    tape = folder / "tape.jsonl"
+    chosen = (*options("--strategy", HERE), *options("--template", SHORT))
+    with pytest.MonkeyPatch.context() as patch:
+        pointed_at(served, patch)
+        done = evaluated(folder / "first", *chosen, *MODEL, "--record", str(tape))
+    assert served.requests
+    return Recorded(folder / "first", tape, done)
+
+
+def check_scores(found: Sequence[TrialResult], templates: Sequence[str]) -> None:
+    """Check the trials of a strategy: one on each template, without an error, all points scored."""
+    points = [point for one in found for point in one.points]
+
     assert {one.template: len(one.points) for one in found} == {
         one: POINTS[one] for one in templates
     }
     assert {one.errors for one in found} == {()}
-    assert {point.goal_coherence for one in found for point in one.points} == {0.75}
-    assert {point.drift for one in found for point in one.points} == {0.0}
-    assert {point.verbatim_rate for one in found for point in one.points} <= {None, 1.0}
-    assert server.requests
+    assert {point.goal_coherence for point in points} == {0.75}
+    assert {point.drift for point in points} == {0.0}
+    assert {point.verbatim_rate for point in points} <= {None, 1.0}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_on_every_template(recorded: Recorded, name: str) -> None:
+    """Each strategy goes through each template without an error, and is scored at each point.
+
+    The long ones of one kind are left to the soak.
+    """
+    if name not in HERE:
+        pytest.skip("pip install 'ebbtide[bench]'")
+
+    assert recorded.done.exit_code == 0, recorded.done.output
+    check_scores([one for one in trials(recorded.folder) if one.strategy == name], SHORT)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("name", HERE)
+def test_every_strategy_on_the_long_templates(tmp_path: Path, name: str) -> None:
+    """So it is on all templates."""
+    done = evaluated(tmp_path, "--strategy", name, *options("--template", [*POINTS]), *MODEL)
+
+    assert done.exit_code == 0, done.output
+    check_scores(trials(tmp_path), [*POINTS])
 
 
 def test_the_files_and_what_is_printed(tmp_path: Path, server: OpenAIServer) -> None:
@@ -171,67 +207,59 @@ def test_a_provider_that_fails_is_an_error(tmp_path: Path, server: OpenAIServer)
     assert row["metrics"]["compression_ratio"]["mean"] == 1.0
 
 
+class Meeting(Strategy):
+    """Waits in each trial until as many run at once as may, and a moment for one too many."""
+
+    name = "meeting"
+    limit = running = most = 0
+    changed = Condition()
+
+    def _shortened(self, _turns: Sequence[TemplateTurn]) -> Context:
+        with self.changed:
+            Meeting.running += 1
+            Meeting.most = max(self.most, self.running)
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self.most >= self.limit, timeout=60)
+            self.changed.wait_for(lambda: self.most > self.limit, timeout=0.1)
+            Meeting.running -= 1
+        return Context()
+
+
 @pytest.mark.parametrize("limit", [1, 3])
-def test_so_many_trials_at_once(tmp_path: Path, server: OpenAIServer, limit: int) -> None:
+def test_so_many_trials_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
     """No more trials run at once than are allowed, and as many as that do."""
-    lock, running, most = Lock(), [0], [0]
-
-    def slowly(body: Body) -> Answer:
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        time.sleep(0.02)
-        with lock:
-            running[0] -= 1
-        return answer(body)
-
-    server.answers = slowly
-    options = ("--strategy", "full-history", "--trials", "6", "--concurrency", str(limit))
-    done = evaluated(tmp_path, *SIMPLE, *options)
-
-    assert done.exit_code == 0
-    assert most == [limit]
-
-
-def test_recorded_answers_are_replayed(tmp_path: Path, server: OpenAIServer) -> None:
-    """A replay asks nobody, comes to the same scores, and says in each file what it is."""
-    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
-    tape, first, second = tmp_path / "tape.jsonl", tmp_path / "first", tmp_path / "second"
-    chosen = ("--strategy", "full-history", "--strategy", "summarization-middleware")
-    options = (*chosen, "--template", "research-synthesis-001", "--trials", "2", *MODEL)
-    recorded = evaluated(first, *options, "--record", str(tape))
-    before = len(server.requests)
-    replayed = evaluated(second, "--replay", str(tape))
-    timed = {"seconds"}
-    scores = [
-        sorted(
-            (one.name, [point.model_dump(exclude=timed) for point in one.points])
-            for one in trials(folder)
-        )
-        for folder in (first, second)
-    ]
-    files = [path for path in second.rglob("*") if path.is_file() and path.name != ".lock"]
-    unsaid = [path for path in files if REPLAYED.encode() not in path.read_bytes()]
-
-    assert (recorded.exit_code, replayed.exit_code) == (0, 0), replayed.output
-    assert len(server.requests) == before
-    assert scores[0] == scores[1]
-    assert len(scores[0]) == 4
-    assert unsaid == []
-    assert REPLAYED in replayed.output
-
-
-@pytest.mark.parametrize("name", [strategy(name) for name in ASKING])
-def test_what_asks_a_model_can_be_replayed(tmp_path: Path, server: OpenAIServer, name: str) -> None:
-    """Whatever random ids a strategy puts into its texts, its recorded answers fit it."""
-    tape = tmp_path / "tape.jsonl"
-    options = ("--strategy", name, "--template", "coding-session", *MODEL)
-    evaluated(tmp_path / "first", *options, "--record", str(tape))
-    before = len(server.requests)
-    done = evaluated(tmp_path / "second", "--replay", str(tape))
+    monkeypatch.setattr("ebbtide.evaluation.strategies.STRATEGIES", {"meeting": Meeting})
+    for name, value in {"limit": limit, "running": 0, "most": 0}.items():
+        monkeypatch.setattr(Meeting, name, value)
+    options = ("--model", "offline", "--strategy", "meeting", "--template", "test-simple")
+    limits = ("--trials", str(limit + 1), "--concurrency", str(limit))
+    done = evaluated(tmp_path, *options, *limits)
 
     assert done.exit_code == 0, done.output
-    assert len(server.requests) == before
+    assert Meeting.most == limit
+
+
+def test_recorded_answers_are_replayed(
+    tmp_path: Path, recorded: Recorded, server: OpenAIServer
+) -> None:
+    """A replay asks nobody, comes to the same scores, and says in each file what it is.
+
+    Whatever random ids a strategy puts into its texts, its recorded answers fit it.
+    """
+    asking = options("--strategy", ["full-history", *(one for one in HERE if one in ASKING)])
+    short = options("--template", ["research-synthesis-001", "coding-session"])
+    done = evaluated(tmp_path, "--replay", str(recorded.tape), *asking, *short)
+    first, second = scores(recorded.folder), scores(tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"]
+
+    assert done.exit_code == 0, done.output
+    assert server.requests == []
+    assert len(second) == len(asking)
+    assert second == {name: first[name] for name in second}
+    assert [path for path in files if REPLAYED.encode() not in path.read_bytes()] == []
+    assert REPLAYED in done.output
 
 
 def test_a_trial_that_failed_is_not_recorded(tmp_path: Path, server: OpenAIServer) -> None:

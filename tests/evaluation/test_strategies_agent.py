@@ -3,14 +3,21 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.failures import StrategyError
 from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent
-from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, size, transcript
+from ebbtide.evaluation.strategy import (
+    Context,
+    StrategyInputs,
+    after,
+    as_messages,
+    size,
+    transcript,
+)
 from ebbtide.evaluation.template import Template, TemplateTurn, read_template, stands_in
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import shed
@@ -30,19 +37,27 @@ def lived(folder: Path, template: Template) -> tuple[list[Context], ScriptedMode
     strategy = EbbtideAgent(StrategyInputs(model, None, folder))
     setup = template.initial_setup
     strategy.initialize(setup.original_goal, setup.hard_constraints)
-    found, seen = [], 0
+    contexts = []
     for point in template.points:
-        for turn in template.until(point.turn_id):
-            if turn.turn_id > seen and turn.goal_change:
+        for turn in after(point.turns, strategy.seen):
+            if turn.goal_change:
                 strategy.update_goal(turn.goal_change.goal, turn.goal_change.rationale)
-        found.append(strategy.compress(template.until(point.turn_id)))
-        seen = point.turn_id
-    return found, model
+        contexts.append(strategy.compress(point.turns))
+    return contexts, model
 
 
-def test_it_compresses_in_its_own_time(tmp_path: Path) -> None:
+Lived: TypeAlias = tuple[list[Context], ScriptedModel]
+
+
+@pytest.fixture(scope="module")
+def coding(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+    """Let the agent live through a long conversation, once for all tests."""
+    return lived(tmp_path_factory.mktemp("coding"), CODING)
+
+
+def test_it_compresses_in_its_own_time(coding: Lived) -> None:
     """On a long conversation it quotes, stays within its budget and keeps the end as it was."""
-    contexts, model = lived(tmp_path, CODING)
+    contexts, model = coding
     last = contexts[-1]
 
     assert all(size(context.messages) < BUDGET for context in contexts)
@@ -54,9 +69,9 @@ def test_it_compresses_in_its_own_time(tmp_path: Path) -> None:
     assert model.asked
 
 
-def test_the_calls_of_its_passes_are_told(tmp_path: Path) -> None:
+def test_the_calls_of_its_passes_are_told(coding: Lived) -> None:
     """Each call of a pass is told once, with the point after which it was made."""
-    contexts, model = lived(tmp_path, CODING)
+    contexts, model = coding
     calls = [call for context in contexts for call in context.calls]
 
     assert [call.what for call in calls].count("extraction") == len(model.asked)

@@ -11,7 +11,7 @@ from rapidfuzz import fuzz
 from ebbtide.evaluation.harness import quoted
 from ebbtide.evaluation.matching import agreement, lexical
 from ebbtide.evaluation.report import LONG_TURNS
-from ebbtide.evaluation.strategy import Context, as_messages, recent, size
+from ebbtide.evaluation.strategy import Context, as_messages, exchanges, recent, size
 from ebbtide.evaluation.template import Template, read_template, shipped, stands_in
 from ebbtide.memory.efforts import one_line
 from ebbtide.memory.tokens import count
@@ -69,6 +69,13 @@ def test_questions_do_not_ask_for_everything(template: Template) -> None:
 def test_goal_probes_take_turns(template: Template) -> None:
     """A long conversation is asked for its goal in two ways at least."""
     assert len(template.probing_tasks.goal_probe) >= 2
+
+
+@every
+def test_every_question_is_answered(template: Template) -> None:
+    """Up to the last point the user speaks and is answered, as the agent needs it."""
+    for part in exchanges(template.points[-1].turns):
+        assert [turn.role for turn in part[:2]] == ["user", "assistant"]
 
 
 @every
