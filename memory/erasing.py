@@ -184,7 +184,8 @@ def tombstone(record: Record, target: Target) -> Record:
     """Return what stays of the turn: its place, its digest, and events without their texts."""
     events = []
     for event in record.events:
-        gone = {key for key in _text_fields(event) if _goes(event, key, target)}
+        made = _SUMMARY if event["type"] == "concluded" else frozenset[str]()
+        gone = {key for key in _text_fields(event) if key in made or target.is_new(event, key)}
         events.append(_blanked(event, _rest(event, gone, target), target.anchor))
     return replace(record, messages=(), events=tuple(events), status="erased")
 
@@ -259,12 +260,6 @@ def _text_fields(event: Event) -> frozenset[str]:
     ['goal']
     """
     return frozenset(key for key in event if key not in _NO_TEXT and any(_leaves(event[key])))
-
-
-def _goes(event: Event, key: str, target: Target) -> bool:
-    """Tell whether an erased turn's own event said a text first; its summaries always go."""
-    made_here = event["type"] == "concluded" and key in _SUMMARY
-    return made_here or target.is_new(event, key)
 
 
 def _made(event: Event, record: Record, target: Target) -> set[str]:

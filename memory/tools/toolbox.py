@@ -17,18 +17,8 @@ from ..questions import Asks
 from ..running_turn import Outcome, RunningTurn, banners_since
 from ..settings import describe
 from ..transcript import reference, transcript
-from .arguments import (
-    Active,
-    Arguments,
-    Collapse,
-    Expand,
-    Nothing,
-    Open,
-    ReadLog,
-    Reopen,
-    Search,
-    UpdateGoal,
-)
+from . import arguments
+from .arguments import Arguments
 from .recall import brought_back, collapse_effort, effort_status, expand_effort, fitting, read_log
 from .search_efforts import search_efforts
 from .summary import summarise
@@ -37,7 +27,7 @@ MOST_OPEN = 32
 """A bound against a model that opens one for every message; nobody keeps as many apart."""
 
 
-def open_effort(work: RunningTurn, args: Open) -> Outcome:
+def open_effort(work: RunningTurn, args: arguments.Open) -> Outcome:
     """Begin an effort and make it active."""
     name = slug(args.name)
     _refuse_taken(work, name)
@@ -80,7 +70,7 @@ def _related(work: RunningTurn, effort: Effort) -> dict[str, list[str]]:
     return {"related": related} if related else {}
 
 
-def switch_effort(work: RunningTurn, args: Active) -> Outcome:
+def switch_effort(work: RunningTurn, args: arguments.Active) -> Outcome:
     """Make another open effort the active one; without a name none is, and all stay open."""
     if not args.effort_id.strip():
         return _paused(work)
@@ -91,7 +81,7 @@ def switch_effort(work: RunningTurn, args: Active) -> Outcome:
     return work.put(space), {"status": "switched", "effort_id": effort.id, **aims(effort)}
 
 
-def reopen_effort(work: RunningTurn, args: Reopen) -> Outcome:
+def reopen_effort(work: RunningTurn, args: arguments.Reopen) -> Outcome:
     """Go on with a concluded effort; its log continues, a goal takes the place of the old one."""
     effort = work.find_own(args.effort_id)
     if effort.status == "open":
@@ -110,7 +100,7 @@ def reopen_effort(work: RunningTurn, args: Reopen) -> Outcome:
     return work.put(_updated(space, effort, aimed)), result
 
 
-def update_goal(work: RunningTurn, args: UpdateGoal) -> Outcome:
+def update_goal(work: RunningTurn, args: arguments.UpdateGoal) -> Outcome:
     """Change goal and constraints of the active effort; the change is recorded with its turn."""
     if work.space.active is None:
         listed = ", ".join(work.space.open) or "none"
@@ -170,7 +160,7 @@ def _updated(space: EffortState, before: Effort, after: Effort, why: str = "") -
     return space
 
 
-def close_effort(work: RunningTurn, args: Active) -> Asks[Outcome]:
+def close_effort(work: RunningTurn, args: arguments.Active) -> Asks[Outcome]:
     """Conclude an effort, the active one by default; a failed summary leaves it open."""
     effort = _to_close(work, args)
     log = work.view.log(effort.id, running=True)
@@ -194,7 +184,7 @@ def close_effort(work: RunningTurn, args: Active) -> Asks[Outcome]:
     return work.put(space), result | ({"active": space.active} if space.active else {})
 
 
-def _to_close(work: RunningTurn, args: Active) -> Effort:
+def _to_close(work: RunningTurn, args: arguments.Active) -> Effort:
     effort_id = args.effort_id.strip() or work.space.active
     if not effort_id:
         listed = ", ".join(work.space.open) or "none"
@@ -211,16 +201,16 @@ class Done:
 
 
 _TOOLS: Mapping[str, tuple[type[Arguments], Callable[[RunningTurn, Any], Any]]] = {
-    "open_effort": (Open, open_effort),
-    "close_effort": (Active, close_effort),
-    "switch_effort": (Active, switch_effort),
-    "reopen_effort": (Reopen, reopen_effort),
-    "update_goal": (UpdateGoal, update_goal),
-    "expand_effort": (Expand, expand_effort),
-    "collapse_effort": (Collapse, collapse_effort),
-    "effort_status": (Nothing, effort_status),
-    "search_efforts": (Search, search_efforts),
-    "read_log": (ReadLog, read_log),
+    "open_effort": (arguments.Open, open_effort),
+    "close_effort": (arguments.Active, close_effort),
+    "switch_effort": (arguments.Active, switch_effort),
+    "reopen_effort": (arguments.Reopen, reopen_effort),
+    "update_goal": (arguments.UpdateGoal, update_goal),
+    "expand_effort": (arguments.Expand, expand_effort),
+    "collapse_effort": (arguments.Collapse, collapse_effort),
+    "effort_status": (arguments.Nothing, effort_status),
+    "search_efforts": (arguments.Search, search_efforts),
+    "read_log": (arguments.ReadLog, read_log),
 }
 
 NAMES = frozenset(_TOOLS)
@@ -233,7 +223,7 @@ _SHOWN = 80
 
 def schemas() -> list[dict[str, Any]]:
     """Return the tools as every provider's `bind_tools` takes them: OpenAI's function form."""
-    return [deepcopy(_schema(name, arguments)) for name, (arguments, _) in _TOOLS.items()]
+    return [deepcopy(_schema(name)) for name in _TOOLS]
 
 
 def run(
@@ -287,25 +277,25 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str])
     if name not in _TOOLS:
         known = ", ".join(sorted(NAMES | others))
         raise ToolError(f"there is no tool {_short(name)}; the tools are {known}")
-    arguments, tool = _TOOLS[name]
-    outcome = tool(work, _validated(arguments, name, call["args"]))
+    outcome = _TOOLS[name][1](work, _validated(name, call["args"]))
     if isinstance(outcome, Generator):
         outcome = yield from outcome
     work, result, *quoted = outcome
     return work, result, {"recalled": [*map(reference, quoted)]} if quoted else None
 
 
-def _validated(arguments: type[Arguments], name: str, args: Mapping[str, Any]) -> Arguments:
+def _validated(name: str, args: Mapping[str, Any]) -> Arguments:
+    model, _ = _TOOLS[name]
     try:
-        return arguments.model_validate(args)
+        return model.model_validate(args)
     except ValidationError as error:
-        takes = ", ".join(arguments.model_fields) or "no arguments"
+        takes = ", ".join(model.model_fields) or "no arguments"
         raise ToolError(f"{name}: {describe(error)[:500]}; it takes {takes}") from error
 
 
 @cache
-def _schema(name: str, arguments: type[Arguments]) -> dict[str, Any]:
-    parameters = _bare(arguments.model_json_schema())
+def _schema(name: str) -> dict[str, Any]:
+    parameters = _bare(_TOOLS[name][0].model_json_schema())
     parameters.pop("description", None)
     parameters.setdefault("properties", {})
     described = {"name": name, "description": render(f"tools/{name}"), "parameters": parameters}
