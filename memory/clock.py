@@ -24,12 +24,3 @@ def seconds(since: str, until: str) -> float:
     60.5
     """
     return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
-
-
-def minute_of(at: str) -> str:
-    """Return the day and the minute of a time in that form.
-
-    >>> minute_of("2026-01-31T09:30:00.000Z")
-    '2026-01-31 09:30'
-    """
-    return at[:16].replace("T", " ")

@@ -1,6 +1,7 @@
 """The passages of a turn, and what is shown of one that was found: sentences to be read alone."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -165,10 +166,10 @@ def excerpt(messages: Sequence[Message], place: int) -> Excerpt | None:
         return None
     first, last, (begin, end) = pieces[0], pieces[0], span
     for after in pieces[1:]:
-        next_one = placed(after, log, begins[after.message])
-        if next_one is None or next_one[1] - begin > (2 * LONGEST if last.asks else _SHOWN):
+        follows = placed(after, log, begins[after.message])
+        if follows is None or follows[1] - begin > (2 * LONGEST if last.asks else _SHOWN):
             break
-        end, last = next_one[1], after
+        end, last = follows[1], after
     if first.begin:
         return Excerpt(begin, end, speaker(messages[first.message]), asks=last.asks)
     label = log.rfind("\n", 0, begins[first.message]) + 1
@@ -199,22 +200,20 @@ def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:
     sentences = [(begin, end) for begin, end in whole if seen[begin:end].strip()] or [(0, 0)]
     hits = [[term for term in terms(seen[begin:end]) if term in wanted] for begin, end in sentences]
 
+    ends = [end for _, end in sentences]
+
+    def fitting(first: int) -> int:
+        """Return up to where those from the first on fit together."""
+        return max(first + 1, bisect_right(ends, sentences[first][0] + _SHOWN))
+
     def rank(first: int) -> tuple[int, int, int]:
-        inside = [term for terms in hits[first : _last(sentences, first) + 1] for term in terms]
+        inside = [term for terms in hits[first : fitting(first)] for term in terms]
         return len(set(inside)), len(inside), first
 
     first = max((at for at, terms in enumerate(hits) if terms), key=rank, default=0)
-    begin, end = sentences[first][0], sentences[_last(sentences, first)][1]
+    begin, end = sentences[first][0], ends[fitting(first) - 1]
     shown = text[begin:end]
     return end - len(shown.lstrip()), begin + len(shown.rstrip())
-
-
-def _last(spans: Sequence[tuple[int, int]], first: int) -> int:
-    """Return the last piece that fits with those from the first on."""
-    last = first
-    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= _SHOWN:
-        last += 1
-    return last
 
 
 def word_end(said: str, end: int) -> int:

@@ -110,11 +110,6 @@ def quotations(message: Message) -> list[tuple[Mapping[str, Any], Recalled]]:
     return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
 
 
-def quoting_elsewhere(messages: Sequence[Message]) -> bool:
-    """Tell whether a tool's result among messages quotes another session of the user."""
-    return any(quoted.session for message in messages for quoted in recalled(message))
-
-
 def stored(message: Message) -> Message:
     """Return the message as the archive keeps it: without the text that it quotes."""
     return restored(message, lambda _: "")

@@ -14,7 +14,7 @@ from ..names import is_qualified
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..tokens import count_message
-from ..transcript import quoting_elsewhere
+from ..transcript import recalled
 from .budget import MOST, TURN_SHARE, high_water, low_water
 from .front import anchor_part, front, summaries_within
 from .shortening import ladder
@@ -72,7 +72,8 @@ def _settled(work: RunningTurn, line: Timeline) -> Parts:
     records = work.view.turns(line.turns)
     if not records or any(map(is_qualified, (*line.summaries, *line.logs))):
         return _before(work, line)
-    if any(quoting_elsewhere(record.messages) for record in records):
+    messages = (message for record in records for message in record.messages)
+    if any(quoted.session for message in messages for quoted in recalled(message)):
         return _before(work, line)
     anchor = work.space.anchor if line.anchor is None else line.anchor
     state_block = work.settings.anchor, *anchor.items()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...prompts.loader import render
-from ..clock import day_of, minute_of
+from ..clock import day_of
 from ..context.turns import log_limit, log_quote
 from ..efforts import Effort, aims, happened, within_limit
 from ..errors import ToolError
@@ -234,7 +234,8 @@ def _readable(work: RunningTurn, view: View, numbers: Sequence[int]) -> dict[int
 
 def _named(work: RunningTurn, view: View, turn: Logged) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is said of a turn, and of another session's record the session and branch."""
-    head = {"turn": turn.turn, "at": minute_of(turn.at) or "now", "efforts": [*turn.efforts]}
+    minute = turn.at[:16].replace("T", " ")
+    head = {"turn": turn.turn, "at": minute or "now", "efforts": [*turn.efforts]}
     if view is work.view or isinstance(turn, Group):
         return head, {}
     head["efforts"] = [qualified(view.owner, name) for name in turn.efforts]
