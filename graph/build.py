@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -22,20 +22,17 @@ from ..nodes.turn.state import AgentState, MemoryState
 from ..nodes.turn.values import sealed, trusted
 from .compiled import MemoryAgent
 
-AfterPersist = Literal["compress", "__end__"]
-AfterResults = Literal["call_model", "persist"]
-Route = Literal["run_tools", "persist"]
-Router = Callable[[AgentState], list[Send | Route]]
+_Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
 
 
-def route_calls(application: Collection[str]) -> Router:
+def _route_calls(application: Collection[str]) -> Callable[[AgentState], _Routed]:
     """Return the router after `call_model`; `application` names the application's tools.
 
     Each call of an application's tool is a task of its own, so that resuming after an interrupt in
     one does not run its neighbours again.
     """
 
-    def route(state: AgentState) -> list[Send | Route]:
+    def route(state: AgentState) -> _Routed:
         answer = next(reversed(state["messages"]), None)
         if not isinstance(answer, AIMessage) or not (
             answer.tool_calls or answer.invalid_tool_calls
@@ -43,19 +40,21 @@ def route_calls(application: Collection[str]) -> Router:
             return ["persist"]
         theirs = [call for call in answer.tool_calls if call["name"] in application]
         ours = len(answer.tool_calls) + len(answer.invalid_tool_calls) - len(theirs)
-        sends: list[Send | Route] = [Send("application_tools", [call]) for call in theirs]
+        sends: _Routed = [Send("application_tools", [call]) for call in theirs]
         return ["run_tools", *sends] if ours else sends
 
     return route
 
 
-def route_results(direct: Collection[str]) -> Callable[[AgentState], AfterResults]:
+def _route_results(
+    direct: Collection[str],
+) -> Callable[[AgentState], Literal["call_model", "persist"]]:
     """Return the router after `application_tools`; `direct` names tools whose result is the answer.
 
     A turn ends with their results if all its last calls are of such tools, as in `create_agent`.
     """
 
-    def route(state: AgentState) -> AfterResults:
+    def route(state: AgentState) -> Literal["call_model", "persist"]:
         answer = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
         calls = [*answer.tool_calls, *answer.invalid_tool_calls]
         return "persist" if all(call["name"] in direct for call in calls) else "call_model"
@@ -63,7 +62,7 @@ def route_results(direct: Collection[str]) -> Callable[[AgentState], AfterResult
     return route
 
 
-def route_pass(state: AgentState) -> AfterPersist:
+def route_pass(state: AgentState) -> Literal["compress", "__end__"]:
     """Return the step after `persist`: `compress` if an effort is due, else the end."""
     return "compress" if state["memory"]["position"].get("due") else "__end__"
 
@@ -112,11 +111,11 @@ def build(parts: AgentParts) -> MemoryGraph:
         direct = [name for name, tool in tools.items() if tool.return_direct]
         if direct:
             after = ["call_model", "persist"]
-            graph.add_conditional_edges("application_tools", route_results(direct), after)
+            graph.add_conditional_edges("application_tools", _route_results(direct), after)
         else:
             graph.add_edge("application_tools", "call_model")
         targets.append("application_tools")
-    graph.add_conditional_edges("call_model", route_calls(tools), targets)
+    graph.add_conditional_edges("call_model", _route_calls(tools), targets)
     graph.add_edge("run_tools", "call_model")
     graph.add_conditional_edges("persist", route_pass, ["compress", END])
     graph.add_edge("compress", END)

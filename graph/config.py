@@ -22,6 +22,8 @@ from ..memory.attention.law import Attention
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings
 
+_log = logging.getLogger("ebbtide.config")
+
 _REDIS_URL = "EBBTIDE_REDIS_URL"
 """The variable that names the server; it may hold a password, so it is in no file and no log."""
 
@@ -50,12 +52,11 @@ def redis_attention(
     return kept
 
 
-_log = logging.getLogger("ebbtide.config")
-
 FILE = "ebbtide.yaml"
 """The file that is read from the working directory if no other is named."""
 
 PREFIX = "EBBTIDE_"
+"""What the names of all variables begin with."""
 
 ROOT = "~/.ebbtide"
 """The folder of the archive if no other is named: the same one, wherever one stands."""
@@ -175,21 +176,16 @@ def _from_file(path: Path, *, required: bool) -> _Layer:
     if not required and not path.exists():
         return {}
     try:
-        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
-        return {
-            name: _beside(path, given) if name == "root" else given
-            for name, given in _entries(loader, path)
-        }
+        layer = dict(_entries(yaml.SafeLoader(path.read_text(encoding="utf-8")), path))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingsError(f"{path}:{line}: not valid YAML: {error.problem}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
-
-
-def _beside(path: Path, given: _Given) -> _Given:
-    """Return a folder that a file names, as seen from where the file is."""
-    return replace(given, value=_folder(given.value, path.parent)) if given.value else given
+    root = layer.get("root")
+    if root is not None and root.value:  # a folder is meant as seen from where the file is
+        layer["root"] = replace(root, value=_folder(root.value, path.parent))
+    return layer
 
 
 def _folder(root: Any, beside: Path = Path()) -> str:

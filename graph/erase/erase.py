@@ -261,7 +261,14 @@ def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
 
 def _threads_of(agent: Agent, user: str, threads: Iterable[str], unnamed: str | None) -> list[str]:
     """Return the threads with checkpoints of a user; `unnamed` owns those that name no user."""
-    return [name for name in threads if _saver(agent) and _user(agent, name, unnamed) == user]
+    owned: list[str] = []
+    for thread in threads if _saver(agent) else ():
+        snapshot = agent.get_state({"configurable": {"thread_id": thread}})
+        session = unpacked(snapshot.values).get("session")
+        owner = session["user"] if session else unnamed
+        if snapshot.created_at is not None and owner == user:
+            owned.append(thread)
+    return owned
 
 
 def _deleted(agent: Agent, threads: Sequence[str], gone: Iterable[Owner]) -> list[str]:
@@ -276,15 +283,6 @@ def _deleted(agent: Agent, threads: Sequence[str], gone: Iterable[Owner]) -> lis
             for name in sorted(outer)
         ),
     ]
-
-
-def _user(agent: Agent, thread: str, unnamed: str | None) -> str | None:
-    """Return the user whose session a thread's checkpoints hold, `unnamed` if they name none."""
-    snapshot = agent.get_state({"configurable": {"thread_id": thread}})
-    if snapshot.created_at is None:
-        return None
-    session = unpacked(snapshot.values).get("session")
-    return session["user"] if session else unnamed
 
 
 def _resummarised(parts: AgentParts, owner: Owner) -> dict[str, bool]:
