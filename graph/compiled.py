@@ -48,14 +48,14 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         Raises `SessionNotFoundError` for whom the thread is not, before anything is written.
         """
         if _inside():
-            yield from super().stream(input, config, **self._inner_keys(kwargs))
+            yield from super().stream(input, config, **self._keys(kwargs, inside=True))
             return
         thread, taken = self._thread(config), given(input)
         if thread is not None:
-            found = self._saver.get_tuple(thread)
-            self._admit(found, thread, kwargs.get("context"))
-            taken = _with_results(taken, found, ensure_config(config))
-        for chunk in super().stream(taken, config, **self._with_keys(kwargs)):
+            checkpoint = self._saver.get_tuple(thread)
+            self._admit(checkpoint, thread, kwargs.get("context"))
+            taken = _with_results(taken, checkpoint, ensure_config(config))
+        for chunk in super().stream(taken, config, **self._keys(kwargs, inside=False)):
             yield _without_prompt(chunk, kwargs)
 
     async def astream(
@@ -69,11 +69,10 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if not inside:
             thread, taken = self._thread(config), given(input)
             if thread is not None:
-                found = await self._saver.aget_tuple(thread)
-                self._admit(found, thread, kwargs.get("context"))
-                taken = _with_results(taken, found, ensure_config(config))
-        keys = self._inner_keys(kwargs) if inside else self._with_keys(kwargs)
-        run = super().astream(taken, config, **keys)
+                checkpoint = await self._saver.aget_tuple(thread)
+                self._admit(checkpoint, thread, kwargs.get("context"))
+                taken = _with_results(taken, checkpoint, ensure_config(config))
+        run = super().astream(taken, config, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
                 yield chunk if inside else _without_prompt(chunk, kwargs)
@@ -87,34 +86,29 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
         if "thread_id" not in chosen or not isinstance(self.checkpointer, BaseCheckpointSaver):
             return None
-        kept = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
-        return {
-            "configurable": {**kept, "thread_id": str(chosen["thread_id"]), "checkpoint_ns": ""}
-        }
+        newest = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
+        newest |= {"thread_id": str(chosen["thread_id"]), "checkpoint_ns": ""}
+        return {"configurable": newest}
 
     def _admit(
-        self, found: CheckpointTuple | None, thread: RunnableConfig, context: object
+        self, checkpoint: CheckpointTuple | None, thread: RunnableConfig, context: object
     ) -> None:
         settings = resolve(context, cast("Any", self.builder).parts.settings)
-        state = unpacked(found.checkpoint["channel_values"]) if found else {}
+        state = unpacked(checkpoint.checkpoint["channel_values"]) if checkpoint else {}
         claimed(state, user_of(settings, thread["configurable"]))
 
-    def _inner_keys(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        modes = kwargs.get("stream_mode") or self.stream_mode
-        if kwargs.get("output_keys") is None and "values" in modes:
-            return {**kwargs, "output_keys": self.output_channels}
-        return kwargs
-
-    def _with_keys(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a run, whose `updates` show the prompt.
+    def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
+        """Return the arguments of a run, whose `updates` show the prompt if nothing is around it.
 
         A server passes the default `output_keys`, which count as none.
         """
-        found = self._inner_keys(kwargs)
-        keys = found.get("output_keys")
-        if keys == self.output_channels and _both(kwargs):
-            return {**found, "output_keys": [*keys, "context"]}
-        return found
+        modes = kwargs.get("stream_mode") or self.stream_mode
+        if kwargs.get("output_keys") is None and "values" in modes:
+            kwargs = {**kwargs, "output_keys": self.output_channels}
+        keys = kwargs.get("output_keys")
+        if keys == self.output_channels and _both(kwargs) and not inside:
+            return {**kwargs, "output_keys": [*keys, "context"]}
+        return kwargs
 
 
 def _both(kwargs: Mapping[str, Any]) -> bool:
@@ -138,21 +132,24 @@ def _cut(values: Any) -> Any:
     return {key: value for key, value in values.items() if key != "context"}
 
 
-def _with_results(given: Any, found: CheckpointTuple | None, config: RunnableConfig) -> Any:
+def _with_results(given: Any, checkpoint: CheckpointTuple | None, config: RunnableConfig) -> Any:
     """Return the input of a run with what tools answered that ran beside one that was interrupted.
 
     LangGraph keeps that for who resumes, and drops it when a new message comes. Results of memory
     tools stay away, as what they changed in the memory does.
     """
     older = "checkpoint_id" in config["configurable"]
-    if found is None or older or not isinstance(given, Mapping) or "messages" not in given:
+    if checkpoint is None or older or not isinstance(given, Mapping) or "messages" not in given:
         return given
-    wrote = [value for _, key, value in found.pending_writes or () if key == "messages"]
-    flat = chain.from_iterable(one if isinstance(one, list) else [one] for one in wrote)
-    results = [one for one in flat if isinstance(one, ToolMessage) and one.name not in NAMES]
-    said = given["messages"]
-    new = said if isinstance(said, list) else [said]
+    writes = [value for _, key, value in checkpoint.pending_writes or () if key == "messages"]
+    wrote = chain.from_iterable(map(_listed, writes))
+    results = [m for m in wrote if isinstance(m, ToolMessage) and m.name not in NAMES]
+    new = _listed(given["messages"])
     return {**given, "messages": [*results, *new]} if results else given
+
+
+def _listed(messages: Any) -> list[Any]:
+    return messages if isinstance(messages, list) else [messages]
 
 
 def _inside() -> bool:

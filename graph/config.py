@@ -46,10 +46,10 @@ def redis_attention(
         ) from error
     table = archive.attention(settings.attention_threshold)
     try:
-        kept: Attention = module.RedisAttention.from_url(url, table)
+        attention: Attention = module.RedisAttention.from_url(url, table)
     except ValueError:
         raise SettingsError(f"{_REDIS_URL} is no URL such as redis://localhost:6379/0") from None
-    return kept
+    return attention
 
 
 FILE = "ebbtide.yaml"
@@ -161,10 +161,10 @@ def _from_environment(environment: Mapping[str, str]) -> _Layer:
     """Return what variables give; raises `SettingsError` for one that is almost a setting's."""
     variables = {name: PREFIX + name.upper() for name in NAMES}
     known = [*variables.values(), _REDIS_URL, f"{PREFIX}USER_ID"]
-    for found in sorted({name for name in environment if name.startswith(PREFIX)} - {*known}):
-        if near := get_close_matches(found, known, n=1, cutoff=_NEAR):
-            raise SettingsError(f"{found}: unknown variable: did you mean {near[0]}?")
-        _log.warning("%s is no setting of Ebbtide and is ignored", found)
+    for other in sorted({name for name in environment if name.startswith(PREFIX)} - {*known}):
+        if near := get_close_matches(other, known, n=1, cutoff=_NEAR):
+            raise SettingsError(f"{other}: unknown variable: did you mean {near[0]}?")
+        _log.warning("%s is no setting of Ebbtide and is ignored", other)
     return {
         name: _Given(environment[variable], variable)
         for name, variable in variables.items()

@@ -15,10 +15,10 @@ def exports(module: str, stub: str) -> tuple[list[str], Callable[[str], Any]]:
     """
     package = str(sys.modules[module].__package__)
     homes = {
-        alias.name: "." * one.level + one.module
-        for one in ast.parse(get_data(package, stub) or b"").body
-        if isinstance(one, ast.ImportFrom) and one.module
-        for alias in one.names
+        alias.name: "." * line.level + line.module
+        for line in ast.parse(get_data(package, stub) or b"").body
+        if isinstance(line, ast.ImportFrom) and line.module
+        for alias in line.names
     }
 
     def found(name: str) -> Any:

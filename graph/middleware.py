@@ -221,8 +221,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the parts as the model was called last; before, sizes as the thread has them."""
         if self._seen is not None:
             return self._seen[1]
-        told = known.get("context_report", {}).get("tokens")
-        return replace(self._given, fixed=(told["system"], told["tools"])) if told else self._given
+        tokens = known.get("context_report", {}).get("tokens")
+        if not tokens:
+            return self._given
+        return replace(self._given, fixed=(tokens["system"], tokens["tools"]))
 
     def _foreign(self, known: TurnState, runtime: Runtime[Any]) -> list[RemoveMessage]:
         """Return the removal of what is new, if it comes from somebody else."""
@@ -329,12 +331,12 @@ class _Asked:
         """Return the response as it is kept, with the update of the memory."""
         ended = response.structured_response is not None
         call = replace(self.call, limit=None) if ended else self.call
-        runtime, said = self.request.runtime, response.result
-        update = answer_update(self.state, runtime, call, said, parts=self.parts)
-        kept = replace(response, result=update.pop("messages"))
+        runtime, messages = self.request.runtime, response.result
+        update = answer_update(self.state, runtime, call, messages, parts=self.parts)
+        shown = replace(response, result=update.pop("messages"))
         update.pop("context", None)
         changed = sealed(update, self.state, self.parts.archive)
-        return ExtendedModelResponse(kept, Command(update=changed))
+        return ExtendedModelResponse(shown, Command(update=changed))
 
 
 class _Unknown(BaseChatModel):

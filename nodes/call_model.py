@@ -138,12 +138,12 @@ def answer_update(
     state: TurnState,
     runtime: Runtime[Settings],
     call: Call,
-    said: Sequence[BaseMessage],
+    response: Sequence[BaseMessage],
     *,
     parts: AgentParts,
 ) -> dict[str, Any]:
     """Return the update for what came back: the answer, and results that came with it."""
-    answer, *results = said
+    answer, *results = response
     if not isinstance(answer, AIMessage):
         raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
     heard = heeded(state, call.update["context_report"], answer, parts.model)
@@ -151,8 +151,9 @@ def answer_update(
     shown = cast("TurnState", {**state, **call.update})
     answer, hidden = _anchored(shown, runtime, answer, parts)
     messages = [answer, *results]
-    kept = messages if call.limit is None else cut_short(messages, call.limit)
-    return {**call.update, **heard, **hidden, "messages": kept}
+    if call.limit is not None:
+        messages = cut_short(messages, call.limit)
+    return {**call.update, **heard, **hidden, "messages": messages}
 
 
 def _anchored(
@@ -164,27 +165,27 @@ def _anchored(
     answer is nothing but a block is told in a banner: its message is empty.
     """
     settings = resolve(runtime.context, parts.settings)
-    said = jsonable(answer.content)
-    seen = cut_content(said)
-    if settings.anchor == "off" or seen is said:
+    raw = jsonable(answer.content)
+    shown = cut_content(raw)
+    if settings.anchor == "off" or shown is raw:
         return answer, {}
     before = workspace(state)
-    space = _with_anchor(before, said, parts)
-    if not (speaks(seen) or answer.tool_calls or answer.invalid_tool_calls):
+    space = _with_anchor(before, raw, parts)
+    if not (speaks(shown) or answer.tool_calls or answer.invalid_tool_calls):
         space = replace(space, banners=(*space.banners, banners.WORDLESS))
     for banner in banners_since(before, space):
         runtime.stream_writer({"banner": banner})
-    raw = {**state.get("raw_answers", {}), str(answer.id): said}
-    update = {"raw_answers": raw, **packed(space)}
+    answers = {**state.get("raw_answers", {}), str(answer.id): raw}
+    update = {"raw_answers": answers, **packed(space)}
     line = unpacked(state.get("view"))
     if line is not None and space.anchor != before.anchor:
         update["view"] = packed_line(with_anchor(line, before.anchor))
-    return answer.model_copy(update={"content": seen}), update
+    return answer.model_copy(update={"content": shown}), update
 
 
-def _with_anchor(space: EffortState, said: Any, parts: AgentParts) -> EffortState:
+def _with_anchor(space: EffortState, raw: Any, parts: AgentParts) -> EffortState:
     """Return the state after the block that a model wrote, the same one if it says nothing."""
-    fields = newest(said)
+    fields = newest(raw)
     if fields is None:
         return space
     anchor = limited(fields, ANCHOR_TOKENS, parts.count)
@@ -226,8 +227,8 @@ class _Shower(BaseCallbackHandler):
     ) -> None:
         """Begin an answer, which the stream describes as it does those of other models."""
         own = [tag for tag in tags or () if tag != TAG_NOSTREAM and not tag.startswith("seq:step")]
-        told = {**(metadata or {}), **({"tags": own} if own else {})}
-        self._runs[run_id] = Cutter(), merge_configs(self._config, {"metadata": told})
+        known = {**(metadata or {}), **({"tags": own} if own else {})}
+        self._runs[run_id] = Cutter(), merge_configs(self._config, {"metadata": known})
 
     def on_llm_new_token(self, *_given: Any, run_id: UUID, chunk: Any = None, **_more: Any) -> None:
         """Push what can be shown of a piece; the last one brings what was held back."""
@@ -270,13 +271,13 @@ def _floored(
     It is logged once, and again when the numbers change.
     """
     factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
-    found = below_floor(context_budget, factor, tokens["system"] + tokens["tools"])
-    if not found:
+    warning = below_floor(context_budget, factor, tokens["system"] + tokens["tools"])
+    if not warning:
         return {}
-    if found != state.get("context_report", {}).get("below_floor"):
+    if warning != state.get("context_report", {}).get("below_floor"):
         _log.warning(
             "context_budget %s divided by the safety factor %s is %s tokens, below the floor of "
             "%s: contexts have the floor, and the provider may read more than context_budget",
-            *(context_budget, factor, found["effective"], found["floor"]),
+            *(context_budget, factor, warning["effective"], warning["floor"]),
         )
-    return {"below_floor": found}
+    return {"below_floor": warning}

@@ -38,12 +38,12 @@ async def arun_tools(
 
 
 def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[Done]:
-    here = running_turn(state, runtime, parts)
-    here = replace(here, related=lambda said: related(here.view, said, runtime, parts))
+    work = running_turn(state, runtime, parts)
+    work = replace(work, related=lambda said: related(work.view, said, runtime, parts))
     others = frozenset(parts.tools)
-    calls = waiting(here.view.running.messages, others)
+    calls = waiting(work.view.running.messages, others)
     watch = _watch(get_config())
-    return run(here, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch)
+    return run(work, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch)
 
 
 def _watch(config: RunnableConfig) -> Watch:

@@ -128,21 +128,21 @@ class _TurnByHand:
             jump = {"jump_to": "end"} if middleware_of(agent) else {}
             # Not an `Overwrite`, whose messages would stay plain data on their way over a server's
             # API.
-            said = [RemoveMessage(REMOVE_ALL_MESSAGES), *whole["messages"]]
+            replacing = [RemoveMessage(REMOVE_ALL_MESSAGES), *whole["messages"]]
             hooks = (name for name in agent.builder.nodes if name.endswith(".after_model"))
             last = next(hooks, "call_model")  # the node after which a turn with an answer ends
-            agent.update_state(config, {**memory, **jump, "messages": said}, last)
+            agent.update_state(config, {**memory, **jump, "messages": replacing}, last)
             ended: dict[str, Any] = agent.invoke(
                 None, newest_config(config), context=self.context, durability="sync"
             )
             return ended
         known = {message.id for message in agent.get_state(config).values.get("messages", ())}
-        said = [message for message in running(unpacked(whole)) if message.id not in known]
+        new = [message for message in running(unpacked(whole)) if message.id not in known]
         if handed_over(agent):  # killed in between, the next message ends the turn
-            config = write(agent, config, {**memory, "messages": said})
+            config = write(agent, config, {**memory, "messages": new})
         ended = self.run(whole, persist=Node(self.parts, persist))
         memory = {key: Overwrite(ended[key]) for key in memory}
-        write(agent, config, {**memory, "messages": said})
+        write(agent, config, {**memory, "messages": new})
         return ended
 
 

@@ -191,14 +191,14 @@ def rebuild_anchor(
             answer = ask(thread.parts.model, _question(thread, records))
         except Exception as error:  # noqa: BLE001 (any provider's: the old anchor must stay)
             _log.warning("the model gave no anchor: %s", error)
-    said = newest(answer)
-    fields = said or _newest_block(records)
+    written = newest(answer)
+    fields = written or _newest_block(records)
     if fields is None:
         return Rebuilt(thread.state.get("anchor", {}), "none")
     anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
     if update := thread.changed(anchor=anchor, view=None):
         write(agent, config, update)
-    return Rebuilt(anchor, "model" if said else "block")
+    return Rebuilt(anchor, "model" if written else "block")
 
 
 arebuild_anchor = on_a_thread(rebuild_anchor)

@@ -103,26 +103,26 @@ def transcript(
     first = max(1, last - turns + 1)
     view = thread.view
     records = view.turns(range(first, min(last, thread.tip.turn) + 1))
-    said = [one for record in records for one in _seen(view, record)]
+    messages = [message for record in records for message in _seen(view, record)]
     if now and first <= newest_turn == last:
         running = from_dicts([*without_calls(shown_messages(to_dicts(now)), NAMES)])
-        said += [_marked(one, newest_turn, "running") for one in running]
-    return said
+        messages += [_marked(message, newest_turn, "running") for message in running]
+    return messages
 
 
 atranscript = on_a_thread(transcript)
 
 
 def _seen(view: View, record: Record) -> list[BaseMessage]:
-    said = from_dicts([*without_calls(shown_messages(view.messages(record)), NAMES)])
+    messages = from_dicts([*without_calls(shown_messages(view.messages(record)), NAMES)])
     if record.status == "erased":
-        said = [SystemMessage(render("erased_turn"))]
-    return [_marked(one, record.turn, record.status) for one in said]
+        messages = [SystemMessage(render("erased_turn"))]
+    return [_marked(message, record.turn, record.status) for message in messages]
 
 
 def _marked(message: BaseMessage, turn: int, status: str) -> BaseMessage:
-    told = {**message.response_metadata, "ebbtide": {"turn": turn, "status": status}}
-    return message.model_copy(update={"response_metadata": told})
+    metadata = {**message.response_metadata, "ebbtide": {"turn": turn, "status": status}}
+    return message.model_copy(update={"response_metadata": metadata})
 
 
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
@@ -260,8 +260,8 @@ def rehearsed(
     begins = not resumed or thread.turn > thread.state.get("turn", 0)
     values = dict(thread.values)
     if not resumed:
-        said = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
-        values["messages"] = [*values.get("messages", []), said]
+        asked = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
+        values["messages"] = [*values.get("messages", []), asked]
     graph: Any = StateGraph(_Looking, context_schema=Settings)
     first = [("begin_turn", Node(thread.parts, begin_turn))] if begins else []
     graph.add_sequence([*first, ("look", partial(_look, parts=thread.parts))])

@@ -72,42 +72,42 @@ def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
 aforget = on_a_thread(forget)
 
 
-def listed(kept: Attention, user: str) -> tuple[Explanation, ...]:
+def listed(stored: Attention, user: str) -> tuple[Explanation, ...]:
     """Return what is in a user's attention, most first, then what is suppressed."""
     now = datetime.now(UTC)
-    inside = (one.id for one in kept.top(user, _MOST, now=now))
-    ids = (*inside, *kept.suppressed(user, now=now))
-    found = (kept.explain(user, one, now=now) for one in ids)
-    return tuple(one for one in found if one is not None)
+    inside = (memory.id for memory in stored.top(user, _MOST, now=now))
+    ids = (*inside, *stored.suppressed(user, now=now))
+    explanations = (stored.explain(user, memory_id, now=now) for memory_id in ids)
+    return tuple(filter(None, explanations))
 
 
-def explained(kept: Attention, user: str, memory_id: str) -> Explanation:
+def explained(stored: Attention, user: str, memory_id: str) -> Explanation:
     """Return how a memory of a user stands; raises `CommandError` if there is none of that id."""
-    found = kept.explain(user, memory_id, now=datetime.now(UTC))
-    if found is None:
-        known = [one.id for one in listed(kept, user)]
+    explanation = stored.explain(user, memory_id, now=datetime.now(UTC))
+    if explanation is None:
+        known = [memory.id for memory in listed(stored, user)]
         close = difflib.get_close_matches(memory_id, known, n=1, cutoff=_ALIKE)
         hint = f"did you mean {close[0]!r}?" if close else "an id is <session>/<effort>"
         raise CommandError(f"no memory {memory_id!r}: {hint}")
-    return found
+    return explanation
 
 
-def suppressing(kept: Attention, user: str, memory_id: str) -> Explanation:
+def suppressing(stored: Attention, user: str, memory_id: str) -> Explanation:
     """Suppress a memory of a user, and return how it stands."""
-    kept.suppress(user, memory_id, now=datetime.now(UTC))
-    return explained(kept, user, memory_id)
+    stored.suppress(user, memory_id, now=datetime.now(UTC))
+    return explained(stored, user, memory_id)
 
 
-def unsuppressing(kept: Attention, user: str, memory_id: str) -> Explanation:
+def unsuppressing(stored: Attention, user: str, memory_id: str) -> Explanation:
     """Undo the suppression of a memory of a user, and return how it stands."""
-    kept.unsuppress(user, memory_id, now=datetime.now(UTC))
-    return explained(kept, user, memory_id)
+    stored.unsuppress(user, memory_id, now=datetime.now(UTC))
+    return explained(stored, user, memory_id)
 
 
-def forgetting(kept: Attention, user: str, memory_id: str) -> Explanation:
+def forgetting(stored: Attention, user: str, memory_id: str) -> Explanation:
     """Delete what is kept of a memory of a user, and return how it stood."""
-    stood = explained(kept, user, memory_id)
-    kept.forget(user, memory_id, now=datetime.now(UTC))
+    stood = explained(stored, user, memory_id)
+    stored.forget(user, memory_id, now=datetime.now(UTC))
     return stood
 
 
@@ -122,7 +122,7 @@ def nobody() -> CommandError:
 def _of(agent: Agent, config: RunnableConfig) -> tuple[Attention, str]:
     parts = parts_of(agent)
     owner = Owner(user_of(parts.settings, config.get("configurable", {})), "")
-    kept = attention_of(owner, parts, parts.settings)
-    if kept is None:
+    stored = attention_of(owner, parts, parts.settings)
+    if stored is None:
         raise nobody() if owner.anonymous else CommandError("the agent keeps no attention")
-    return kept, owner.user
+    return stored, owner.user

@@ -187,9 +187,9 @@ def saver_of(agent: Agent) -> BaseCheckpointSaver[Any]:
 
 
 def thread_of(
-    agent: Agent, config: RunnableConfig, found: StateSnapshot, context: object = None
+    agent: Agent, config: RunnableConfig, snapshot: StateSnapshot, context: object = None
 ) -> Thread:
-    """Return the thread that `config` names, as `found` has it; `context` is that of a run.
+    """Return the thread that `config` names, as `snapshot` has it; `context` is that of a run.
 
     Raises `SessionNotFoundError` if it belongs to another user, `TipNotFoundError` if its state is
     of another archive.
@@ -197,17 +197,17 @@ def thread_of(
     parts, chosen = parts_of(agent), config.get("configurable", {})
     settings = resolve(context, parts.settings)
     user = user_of(settings, chosen)
-    known = claimed(unpacked(found.values), user)
-    trusted(found.values, parts.archive)
-    owner = known or Owner(user, clean(str(chosen["thread_id"])))
+    owner = claimed(unpacked(snapshot.values), user)
+    trusted(snapshot.values, parts.archive)
+    owner = owner or Owner(user, clean(str(chosen["thread_id"])))
     return Thread(
         parts,
         owner,
         settings,
-        found.values,
-        following=found.next,
-        kept=found.created_at is not None,
-        checkpoint=str(found.config.get("configurable", {}).get("checkpoint_id", "")),
+        snapshot.values,
+        following=snapshot.next,
+        kept=snapshot.created_at is not None,
+        checkpoint=str(snapshot.config.get("configurable", {}).get("checkpoint_id", "")),
     )
 
 
@@ -218,11 +218,11 @@ def owner_in(agent: Agent, config: RunnableConfig) -> Owner:
     is of another archive.
     """
     owner = named(agent, config)
-    kept = isinstance(agent.checkpointer, BaseCheckpointSaver)
-    values = agent.get_state(newest_config(config)).values if kept else {}
-    found = claimed(unpacked(values), owner.user)
+    has_saver = isinstance(agent.checkpointer, BaseCheckpointSaver)
+    values = agent.get_state(newest_config(config)).values if has_saver else {}
+    in_state = claimed(unpacked(values), owner.user)
     trusted(values, parts_of(agent).archive)
-    return found or owner
+    return in_state or owner
 
 
 def named(agent: Agent, config: RunnableConfig) -> Owner:
@@ -244,8 +244,8 @@ def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
 def newest_config(config: RunnableConfig) -> RunnableConfig:
     """Return the config of the newest state of the thread, whichever state `config` names."""
     chosen = config.get("configurable", {})
-    kept = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
-    return {**config, "configurable": kept}
+    thread = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
+    return {**config, "configurable": thread}
 
 
 def last_node(agent: Agent) -> str:

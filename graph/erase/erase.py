@@ -83,7 +83,7 @@ def _delete_threads(saver: Saver, threads: Iterable[str]) -> tuple[str, ...]:
     """Delete all checkpoints of threads; say which could not be."""
     if not _has(saver, "delete_thread"):
         kind = type(saver).__name__
-        return tuple(f"the checkpoints of {one!r}: {kind} cannot delete them" for one in threads)
+        return tuple(f"the checkpoints of {name!r}: {kind} cannot delete them" for name in threads)
     _overwriting(saver)
     for thread in threads:
         saver.delete_thread(thread)

@@ -68,8 +68,8 @@ def jsonable(value: Any) -> Any:
     if type(value) is str:
         return clean(value)
     try:
-        kept = to_jsonable_python(_ordered(value), fallback=unserialisable, bytes_mode="base64")
-        return clean(json.loads(json.dumps(kept)))
+        plain = to_jsonable_python(_ordered(value), fallback=unserialisable, bytes_mode="base64")
+        return clean(json.loads(json.dumps(plain)))
     except (ValueError, TypeError, RecursionError):
         return unserialisable(value)
 
@@ -111,15 +111,15 @@ def rounds(messages: Iterable[BaseMessage]) -> int:
     return sum(1 for answer in answers if answer.tool_calls or answer.invalid_tool_calls)
 
 
-def cut_short(said: Sequence[BaseMessage], limit: int) -> list[BaseMessage]:
+def cut_short(messages: Sequence[BaseMessage], limit: int) -> list[BaseMessage]:
     """Return an answer that may call no tools: calls get an error result, and words follow."""
-    messages = to_dicts(said)
-    if not calls(messages[0]):
-        return [*said]
+    plain = to_dicts(messages)
+    if not calls(plain[0]):
+        return [*messages]
     why = render("too_many_rounds", limit=limit)
-    left = [no_result(call, why)["data"] for call in unanswered(messages)]
+    left = [no_result(call, why)["data"] for call in unanswered(plain)]
     results = [ToolMessage(**data, id=str(uuid4())) for data in left]
-    return [*said, *results, AIMessage(render("no_answer", limit=limit), id=str(uuid4()))]
+    return [*messages, *results, AIMessage(render("no_answer", limit=limit), id=str(uuid4()))]
 
 
 def _with_ids(calls: Sequence[Any]) -> list[Any]:

@@ -1,7 +1,7 @@
 """The memory's state as the archive has it: saved with each turn, found again by its messages."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice, pairwise
 from typing import Any, cast
 from uuid import uuid4
@@ -11,18 +11,17 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
-from ...memory.clock import stamp
 from ...memory.efforts import replay
 from ...memory.errors import TipNotFoundError
-from ...memory.messages import Message, answered, calls
-from ...memory.record import Group, Owner, Record, Tip
-from ...memory.transcript import OWN_TOOLS, stored
+from ...memory.messages import Message, calls
+from ...memory.record import Owner, Record, Tip
+from ...memory.transcript import OWN_TOOLS
 from ...memory.view import every_turn, past
 from .arrivals import GONE, MADE_HERE, closed, question
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .settling import commit, edited
 from .state import TurnState, unpacked
-from .values import known_now, packed, saved, tip_of, workspace
+from .values import group, known_now, packed, tip_of, workspace
 
 _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
@@ -84,7 +83,7 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     at, tip = known
     turns = _turns(messages[: at + 1])
     starts = [turn[0].id or GONE for turn in turns]
-    kept = {
+    restored = {
         **memory_at(archive, owner, tip),
         **_place(owner, tip),
         "messages": messages,
@@ -93,9 +92,9 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
         "accepted": starts[-1],
     }
     # The messages were compared already: what clients leave out of a turn is no edit of it.
-    if edited(cast("TurnState", kept), owner, turns[-1], archive) is not None:
-        kept["turn_starts"] = [*kept["turn_starts"], GONE]
-    return cast("TurnState", kept)
+    if edited(cast("TurnState", restored), owner, turns[-1], archive) is not None:
+        restored["turn_starts"] = [*restored["turn_starts"], GONE]
+    return cast("TurnState", restored)
 
 
 def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
@@ -233,7 +232,9 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     turns = [closed(turn) for turn in _turns(before[known:])]
     tip = tip_of(state)
     for turn in turns:
-        tip = commit(archive, owner, tip, _group(state, tip.turn + 1, turn)).tip
+        numbered = cast("TurnState", {**state, "turn": tip.turn + 1})
+        ambient = replace(group(numbered, turn), efforts=(), events=())
+        tip = commit(archive, owner, tip, ambient).tip
     adopted = [message for turn in turns for message in turn]
     after = {
         **state,
@@ -261,24 +262,13 @@ def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
     return turns
 
 
-def _group(state: TurnState, turn: int, messages: Sequence[BaseMessage]) -> Group:
-    kept = tuple(stored(message) for message in to_dicts(messages))
-    return Group(
-        turn,
-        kept,
-        stamp(),
-        status="done" if answered(kept) else "aborted",
-        state=saved({**state, "turn": turn}),
-    )
-
-
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     """Return the saved state of a turn; without one, replay the events up to it."""
-    found = archive.saved(owner, tip)
-    if found is None:
+    row = archive.saved(owner, tip)
+    if row is None:
         return packed(replay(every_turn(archive, owner, tip)))
-    known = unpacked({"memory": known_now(found.state)})
-    return {**known, **packed(workspace(known))}
+    state = unpacked({"memory": known_now(row.state)})
+    return {**state, **packed(workspace(state))}
 
 
 def _place(owner: Owner, tip: Tip) -> dict[str, Any]:

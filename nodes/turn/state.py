@@ -227,17 +227,17 @@ def given(handed: Any, ours: Collection[str] = _OURS) -> Any:
     if isinstance(handed, Mapping):
         return {key: value for key, value in handed.items() if key not in ours}
     if isinstance(handed, list | tuple):
-        kept = (one for one in handed if _named(one) not in ours)
-        return [one if _named(one) else given(one, ours) for one in kept]
+        allowed = (item for item in handed if _named(item) not in ours)
+        return [item if _named(item) else given(item, ours) for item in allowed]
     for key in ours:
         if getattr(handed, key, None) is not None:
             raise StateError(key, getattr(handed, key), "a run is given messages alone")
     return handed
 
 
-def _named(one: Any) -> str:
+def _named(item: Any) -> str:
     """Return the name in a pair of a name and a value, "" for anything else."""
-    return one[0] if isinstance(one, tuple) and one and isinstance(one[0], str) else ""
+    return item[0] if isinstance(item, tuple) and item and isinstance(item[0], str) else ""
 
 
 class TurnState(_Shown, Position, total=False):

@@ -22,8 +22,8 @@ def attention_of(owner: Owner, parts: AgentParts, settings: Settings) -> Attenti
     """Return the attention of an owner, the agent's or the archive's; None for nobody."""
     if owner.anonymous:
         return None
-    kept = parts.archive.attention(settings.attention_threshold)
-    return parts.attention or kept
+    archived = parts.archive.attention(settings.attention_threshold)
+    return parts.attention or archived
 
 
 def surface(
@@ -35,8 +35,8 @@ def surface(
 ) -> EffortState:
     """Return the state of a first turn with what is in its user's attention."""
     try:
-        here = _attended(view, runtime, parts)
-        return space if here is None else here.surfaced(space, said)
+        attended = _attended(view, runtime, parts)
+        return space if attended is None else attended.surfaced(space, said)
     except AttentionError as error:
         _log.warning("session %r begins without memories: %s", view.owner.thread, error)
         return space
@@ -45,8 +45,8 @@ def surface(
 def related(view: View, said: str, runtime: Runtime[Settings], parts: AgentParts) -> Sequence[str]:
     """Return the memories that a text is about."""
     try:
-        here = _attended(view, runtime, parts)
-        return () if here is None else here.related(said)
+        attended = _attended(view, runtime, parts)
+        return () if attended is None else attended.related(said)
     except AttentionError as error:
         _log.warning("session %r has no related memories: %s", view.owner.thread, error)
         return ()

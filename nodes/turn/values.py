@@ -175,10 +175,10 @@ def saved(state: Mapping[str, Any]) -> dict[str, Any]:
     >>> saved({"turn": 2, "anchor": {}, "window": 0, "banners": ["hello"]})
     {'turn': 2, 'position': {'window': 0}}
     """
-    kept = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "", 1.0)}
-    if "anchor" in kept.get("view", ()):  # a text, which erasing looks for in one place alone
-        del kept["view"]
-    memory: dict[str, Any] = repacked(kept).get("memory", {})
+    known = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "", 1.0)}
+    if "anchor" in known.get("view", ()):  # a text, which erasing looks for in one place alone
+        del known["view"]
+    memory: dict[str, Any] = repacked(known).get("memory", {})
     return memory
 
 
@@ -212,14 +212,14 @@ def running(state: TurnState) -> list[BaseMessage]:
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages as a group of the running turn, as the archive keeps it."""
     space = workspace(state)
-    kept = tuple(stored(message) for message in _with_hidden_blocks(state, messages))
+    archived = tuple(stored(message) for message in _with_hidden_blocks(state, messages))
     return Group(
         turn=space.turn,
-        messages=kept,
+        messages=archived,
         at=stamp(),
         efforts=memberships(space.active, space.events),
         events=space.events,
-        status="done" if answered(kept) else "aborted",
+        status="done" if answered(archived) else "aborted",
         state=saved(state),
     )
 
