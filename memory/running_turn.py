@@ -1,9 +1,9 @@
 """What a memory tool works on: the state of the efforts, the archive's view, the settings."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar
 
 from .context.timeline import Timeline
 from .efforts import Effort, EffortState
@@ -30,7 +30,8 @@ _LARGE = 20_000
 The archive holds no records of 50,000: each reading gives another one, which no key would match.
 """
 
-LaidOut: TypeAlias = Lately[tuple[Sequence[Record], Sequence[Any]]]
+LaidOut: TypeAlias = Lately[tuple[Sequence[Record], Any]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +61,24 @@ class RunningTurn:
     laid_out: LaidOut = field(default_factory=lambda: Lately(LAID_OUT))
 
     def messages(self, record: Record) -> tuple[Message, ...]:
-        """Return the messages of a committed turn as they were sent, recalled text included.
+        """Return the messages of a committed turn as they were sent, recalled text included."""
+        return self.once(("sent",), (record,), lambda: self.view.messages(record))
 
-        They are put together once, but each time if what they quote may become another: of another
-        session, or of a turn that was yet to come.
+    def once(
+        self, form: tuple[Hashable, ...], records: Sequence[Record], make: Callable[[], T]
+    ) -> T:
+        """Return what is made of records, once for each form, or each time if one may not be held.
+
+        The records stand beside it, so that no others have their ids as long as they do.
         """
-        sent = self.laid_out.get(("sent", id(record)))
-        if sent is not None:
-            return cast("tuple[Message, ...]", sent[1])
-        messages = self.view.messages(record)
-        quotes = (quoted for message in record.messages for quoted in recalled(message))
-        settled = all(not quoted.session and quoted.turn <= record.turn for quoted in quotes)
-        if settled and not is_large(messages):
-            self.laid_out.put(("sent", id(record)), ((record,), messages))
-        return messages
+        key = (*form, *map(id, records))
+        found = self.laid_out.get(key)
+        if found is None:
+            found = records, make()
+            if all(map(_may_be_held, records)):
+                self.laid_out.put(key, found)
+        made: T = found[1]
+        return made
 
     def put(self, space: EffortState) -> "RunningTurn":
         """Return the turn with another state of the efforts."""
@@ -167,6 +172,12 @@ def banners_since(before: EffortState, after: EffortState) -> Iterator[str]:
     yield from after.banners[len(before.banners) :]
 
 
-def is_large(messages: Sequence[Message]) -> bool:
-    """Tell whether the messages of a turn are too large to be held, with all that is in them."""
-    return sum(len(str(message["data"])) for message in messages) > _LARGE
+def _may_be_held(record: Record) -> bool:
+    """Tell whether a turn is small, and what it quotes cannot become another.
+
+    That of another session can, and of a turn that was yet to come.
+    """
+    quoted = [one for message in record.messages for one in recalled(message)]
+    said = sum(len(str(message["data"])) for message in record.messages)
+    settled = all(not one.session and one.turn <= record.turn for one in quoted)
+    return settled and said + sum(one.end - one.offset for one in quoted) <= _LARGE

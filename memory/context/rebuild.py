@@ -14,7 +14,6 @@ from ..names import is_qualified
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..tokens import count_message
-from ..transcript import recalled
 from .budget import MOST, TURN_SHARE, high_water, low_water
 from .front import anchor_part, front, summaries_within
 from .shortening import ladder
@@ -22,7 +21,6 @@ from .timeline import Part, Timeline, Why
 from .turns import (
     PREVIEW,
     as_of,
-    held,
     newer_turns,
     out_of_view,
     past_turns,
@@ -72,15 +70,12 @@ def _settled(work: RunningTurn, line: Timeline) -> Parts:
     records = work.view.turns(line.turns)
     if not records or any(map(is_qualified, (*line.summaries, *line.logs))):
         return _before(work, line)
-    messages = (message for record in records for message in record.messages)
-    if any(quoted.session for message in messages for quoted in recalled(message)):
-        return _before(work, line)
     anchor = work.space.anchor if line.anchor is None else line.anchor
     state_block = work.settings.anchor, *anchor.items()
     place = work.view.owner, work.view.tip.branch, work.room, work.count
     # Whatever is erased or compressed in a session, its records are read anew: they are others.
-    key = place, state_block, line.shape, (*map(id, records),)
-    return (*held(work, key, records, lambda: _before(work, line)),)
+    form = (place, state_block, line.shape)
+    return work.once(form, records, lambda: _before(work, line))
 
 
 def _before(work: RunningTurn, line: Timeline) -> Parts:

@@ -1,7 +1,7 @@
 """The turns as the context shows them: real messages, with markers, hints and logs brought back."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 from typing import Any, TypeAlias
@@ -15,11 +15,10 @@ from ..errors import ToolError
 from ..messages import Message, compact, fenced, saying, text
 from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
-from ..running_turn import RunningTurn, is_large
+from ..running_turn import RunningTurn
 from ..tokens import TokenCounter, count_message, count_messages, fit
 from ..transcript import (
     DECIDING,
-    OWN_TOOLS,
     Logged,
     rendered,
     result_of,
@@ -204,36 +203,18 @@ def _committed(
     if not _says_all(record, line):
         return turn_parts(work, _as_said(work, record), line, before)
     turn = record.turn
-    key = id(record), work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
-    found = held(work, key, (record,), lambda: turn_parts(work, _as_said(work, record), line))
+    form = work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
+    found = work.once(form, (record,), lambda: turn_parts(work, _as_said(work, record), line))
     both = [*([part(work, before, turn)] if before else []), *found]
     messages = chain.from_iterable(one.messages for one in both)
     return [Part("turns", (*messages,), sum(one.tokens for one in both), turn)] if both else []
-
-
-def held(
-    work: RunningTurn,
-    key: Hashable,
-    records: Sequence[Record],
-    lay_out: Callable[[], Sequence[Part]],
-) -> Sequence[Part]:
-    """Return what is laid out of records, once for each key, but anew if one of them is large.
-
-    The records stand beside it, so that no others have their ids as long as they do.
-    """
-    found = work.laid_out.get(key)
-    if found is None:
-        found = records, lay_out()
-        if not any(is_large(record.messages) for record in records):
-            work.laid_out.put(key, found)
-    return found[1]
 
 
 def _says_all(record: Record, line: Timeline) -> bool:
     """Tell whether all that is shown of a turn stands in its record, whatever else changes."""
     told = record.events if record.turn > line.built else ()
     tools = (m["data"].get("name") for m in record.messages if m["type"] == "tool")
-    return _BESIDE.isdisjoint(event["type"] for event in told) and OWN_TOOLS.isdisjoint(tools)
+    return _BESIDE.isdisjoint(event["type"] for event in told) and _PLACED.keys().isdisjoint(tools)
 
 
 def _about(record: Record) -> str:
