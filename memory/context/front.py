@@ -109,10 +109,10 @@ def front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     limit = _line_limit(work, line.room(work.room))
     memory = _memory(_lines(work, line.built, line.summaries, limit), line.older)
     if memory:
-        yield part(work, [("memory", message) for message in memory])
+        yield part(work, "memory", memory)
     quotes = [*_quotes(work, line)]
     if quotes:
-        yield part(work, [("quotes", message) for message in quotes])
+        yield part(work, "quotes", quotes)
 
 
 def anchor_part(work: RunningTurn, line: Timeline) -> Iterator[Part]:
@@ -127,7 +127,7 @@ def anchor_part(work: RunningTurn, line: Timeline) -> Iterator[Part]:
         return note(render("anchor_note", how=how, quote=fenced("state", rendered(block))))
 
     limit = int(SHARES["anchor"] * line.room(work.room)) - count_message(quoted({}), work.count)
-    yield part(work, [("anchor", quoted(limited(anchor, max(1, limit), work.count)))])
+    yield part(work, "anchor", [quoted(limited(anchor, max(1, limit), work.count))])
 
 
 def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ...]:

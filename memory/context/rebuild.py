@@ -24,8 +24,7 @@ from .turns import (
     newer_turns,
     out_of_view,
     past_turns,
-    running,
-    turn_parts,
+    running_turn,
 )
 
 LAST_TURNS = 3
@@ -67,29 +66,24 @@ def _settled(work: RunningTurn, line: Timeline) -> Parts:
 
     What is quoted of other sessions may be erased there, and is read anew each time.
     """
+
+    def lay_out() -> Parts:
+        past, gone = past_turns(work, line), out_of_view(work, line)
+        return (*front(work, line), *past, *gone, *anchor_part(work, line))
+
     records = work.view.turns(line.turns)
     if not records or any(map(is_qualified, (*line.summaries, *line.logs))):
-        return _before(work, line)
+        return lay_out()
     anchor = work.space.anchor if line.anchor is None else line.anchor
-    state_block = work.settings.anchor, *anchor.items()
     place = work.view.owner, work.view.tip.branch, work.room, work.count
     # Whatever is erased or compressed in a session, its records are read anew: they are others.
-    form = (place, state_block, line.shape)
-    return work.once(form, records, lambda: _before(work, line))
+    form = (place, work.settings.anchor, *anchor.items(), line.shape)
+    return work.once(form, records, lay_out)
 
 
-def _before(work: RunningTurn, line: Timeline) -> Parts:
-    return (
-        *front(work, line),
-        *past_turns(work, line),
-        *out_of_view(work, line),
-        *anchor_part(work, line),
-    )
-
-
-def size(found: Sequence[Part]) -> int:
+def size(shown: Sequence[Part]) -> int:
     """Return the tokens of parts together."""
-    return sum(one.tokens for one in found)
+    return sum(part.tokens for part in shown)
 
 
 def begun(work: RunningTurn, now: str) -> Timeline:
@@ -119,11 +113,11 @@ def rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
 
 def fitted(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
     """Return the timeline, cut if what it shows is above high water, and what it shows."""
-    found = parts(work, line)
-    if size(found) <= high_water(work.room, line.size):
-        return line, found
-    line, found = _cut(work, _laid_out(work, "high-water", line)[0])
-    return replace(line, within=len(work.view.running.messages)), found
+    shown = parts(work, line)
+    if size(shown) <= high_water(work.room, line.size):
+        return line, shown
+    line, shown = _rebuilt(work, "high-water", line)
+    return replace(line, within=len(work.view.running.messages)), shown
 
 
 def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
@@ -136,7 +130,7 @@ def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
         return rebuilt(work, "every-turn", line)
     now = parts(work, line)
     if size(now) > high_water(work.room, line.size):
-        return _cut(work, _laid_out(work, "high-water", line)[0])[0]
+        return rebuilt(work, "high-water", line)
     fresh, then = _rebuilt(work, "break-even", line)
     hold = line.hold + CACHED * calls * max(0, size(now) - fresh.size)
     if hold > 0 and hold >= SAVED * _behind(now, then):
@@ -151,7 +145,7 @@ def _cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
     of the last three become previews, but not of the newest one. Logs leave, and the last three are
     shortened and leave, only where they do not fit at all. A quarter is kept for what was before.
     """
-    turn = size(turn_parts(work, running(work), line)) if work.view.running.messages else 0
+    turn = size(running_turn(work, line))
     reserved = min(turn, int(TURN_SHARE * work.room))
     before = replace(work, view=replace(work.view, running=as_of(work.view, 0).running))
 
@@ -182,8 +176,12 @@ def _settings_key(work: RunningTurn) -> str:
 
 
 def _rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
-    line, found = _laid_out(work, why, before)
-    return _cut(work, line) if line.size > high_water(work.room, 0) else (line, found)
+    """Return a rebuilt timeline and what it shows, cut if it is too large or was before."""
+    line = _wanted(work, why, before)
+    shown = parts(work, line)
+    line = replace(line, size=size(shown))
+    full = why == "high-water" or line.size > high_water(work.room, 0)
+    return _cut(work, line) if full else (line, shown)
 
 
 def _holds(before: str, now: str) -> bool:
@@ -196,39 +194,34 @@ def _holds(before: str, now: str) -> bool:
     return named == named_now and int(room_now) <= int(room)
 
 
-def _laid_out(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
-    """Return all that is to be shown, whether it fits or not."""
-    key = _settings_key(work)
-    kept = before if before and _holds(before.key, key) else Timeline(0)
-    line = Timeline(work.view.tip.turn, first=kept.first, previews=kept.previews, key=key, why=why)
-    line = _wanted(work, line)
-    found = parts(work, line)
-    return replace(line, size=size(found)), found
-
-
-def _wanted(work: RunningTurn, line: Timeline) -> Timeline:
+def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
     """Return the timeline with all that is to be shown, as far as it could fit."""
-    view, space = work.view, work.space
+    view, space, key = work.view, work.space, _settings_key(work)
+    stays = before if before and _holds(before.key, key) else Timeline(0)
+    built = view.tip.turn
     through = {name: _through(work, name) for name in space.open}
     logs = dict(_logs(work, through))
     window = work.settings.ambient_window or view.ambient_count()
-    last = range(max(1, line.built - LAST_TURNS + 1), line.built + 1)
+    last = range(max(1, built - LAST_TURNS + 1), built + 1)
     own = (_uncompressed(work, name, through[name]) for name in space.open)
     ambient = view.ambient_turns(min(window, _most(work))) if window else ()
-    found = {*last, *ambient, *logs.values(), *chain.from_iterable(own)}
-    turns = sorted(turn for turn in found if line.first <= turn <= line.built)[-_most(work) :]
-    kept = _read(work, turns)
-    older = _concluded(work) if line.built else 0
-    summaries = summaries_within(work, line.built, older)
-    return replace(
-        line,
-        turns=tuple(kept),
-        previews=max([line.previews, *kept[:-LAST_TURNS]]),
+    named = {*last, *ambient, *logs.values(), *chain.from_iterable(own)}
+    turns = sorted(turn for turn in named if stays.first <= turn <= built)[-_most(work) :]
+    turns = _read(work, turns)
+    older = _concluded(work) if built else 0
+    summaries = summaries_within(work, built, older)
+    return Timeline(
+        built,
+        turns=tuple(turns),
+        previews=max([stays.previews, *turns[:-LAST_TURNS]]),
+        first=stays.first,
         summaries=summaries,
         older=max(0, older - sum(not is_qualified(name) for name in summaries)),
         open=tuple(space.open),
         quotes=dict(space.compressed),
         logs=logs,
+        key=key,
+        why=why,
     )
 
 
@@ -272,16 +265,16 @@ def _most(work: RunningTurn) -> int:
 
 def _read(work: RunningTurn, turns: list[int]) -> list[int]:
     """Return the newest of these turns, as many as could fit, the last ones in any case."""
-    free, kept = work.room, turns[-LAST_TURNS:]
+    free, fitting = work.room, turns[-LAST_TURNS:]
     unread = turns[:-LAST_TURNS]
     while unread:
         for record in reversed(work.view.turns(unread[-_CHUNK:])):
             free -= _least(work, record)
             if free < 0:
-                return kept
-            kept = [record.turn, *kept]
+                return fitting
+            fitting = [record.turn, *fitting]
         unread = unread[:-_CHUNK]
-    return kept
+    return fitting
 
 
 def _least(work: RunningTurn, record: Record) -> int:
@@ -293,13 +286,14 @@ def _least(work: RunningTurn, record: Record) -> int:
 
 def _behind(now: Parts, then: Parts) -> int:
     """Return the tokens of a new context behind what it begins with like the present one."""
-    before = list(chain.from_iterable(one.messages for one in now))
-    at, behind = 0, 0
-    for one in then:
-        alike = at >= 0 and before[at : at + len(one.messages)] == list(one.messages)
-        at = at + len(one.messages) if alike else -1
-        behind += 0 if alike else one.tokens
-    return behind
+    before = [message for part in now for message in part.messages]
+    at = 0
+    for number, part in enumerate(then):
+        end = at + len(part.messages)
+        if before[at:end] != [*part.messages]:
+            return size(then[number:])
+        at = end
+    return 0
 
 
 def _gentle(work: RunningTurn, line: Timeline, free: int, most: int) -> Iterator[Timeline]:
@@ -310,8 +304,8 @@ def _gentle(work: RunningTurn, line: Timeline, free: int, most: int) -> Iterator
     """
     yield line
     sizes = Counter[int | None]()
-    for one in past_turns(work, line):
-        sizes[one.turn] += one.tokens if one.name == "turns" else 0
+    for part in past_turns(work, line):
+        sizes[part.turn] += part.tokens if part.name == "turns" else 0
     last = [turn for turn in line.turns if turn > line.built - LAST_TURNS]
     fit = sum(sizes[turn] for turn in last) + size([*front(work, line)]) <= most
     large = [turn for turn in line.turns if sizes[turn] > free and not (fit and turn in last)]
@@ -330,7 +324,7 @@ def _last(work: RunningTurn, line: Timeline, free: int) -> Iterator[Timeline]:
     yield line
     # A log that the running turn put stands in that turn, which is shortened by itself.
     older = [name for name, at in line.logs.items() if at <= line.built]
-    for name in sorted(older, key=lambda one: line.logs[one]):
+    for name in sorted(older, key=line.logs.__getitem__):
         yield (line := replace(line, logs={**line.logs, name: 0}))
     before, newest = line.turns[:-1], line.turns[-1:]
     steps = [(before, each) for each in ladder(free // LAST_TURNS) if each >= _USEFUL]
@@ -357,8 +351,8 @@ def _without(line: Timeline, turn: int) -> Timeline:
     return replace(
         line,
         first=turn + 1,
-        turns=tuple(one for one in line.turns if one > turn),
-        short={one: form for one, form in line.short.items() if one > turn},
+        turns=tuple(later for later in line.turns if later > turn),
+        short={later: form for later, form in line.short.items() if later > turn},
     )
 
 

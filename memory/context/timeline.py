@@ -1,7 +1,7 @@
 """What the context shows between two rebuilds, as the state keeps it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..messages import Message
@@ -30,10 +30,10 @@ class Timeline:
 
     `summaries` are the concluded efforts that have a line, `older` counts the others; `open` are
     those that were open. `quotes` says after which turn a shown compression of an effort was made,
-    `logs` in which turn the log of an effort was put. `anchor` is the state block as it was then,
-    if it has changed since. `size` had all of it in tokens, `hold` is the cost so far of keeping
-    what a rebuild would take away. `key` names the settings and the room that it was made for.
-    `within` is how many messages the running turn had, if it was cut in the middle of one.
+    `logs` in which turn the log of an effort was put. `size` had all of it in tokens, `hold` is the
+    cost so far of keeping what a rebuild would take away. `key` names the settings and the room
+    that it was made for. `within` is how many messages the running turn had, if it was cut in the
+    middle of one. `anchor` is the state block as it was then, if it has changed since.
     """
 
     built: int
@@ -46,12 +46,12 @@ class Timeline:
     open: tuple[str, ...] = ()
     quotes: Mapping[str, int] = field(default_factory=dict)
     logs: Mapping[str, int] = field(default_factory=dict)
-    anchor: Mapping[str, str] | None = None
     size: int = 0
     hold: float = 0.0
     key: str = ""
     why: Why = "new"
     within: int = 0
+    anchor: Mapping[str, str] | None = None
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -127,26 +127,15 @@ def packed(line: Timeline) -> dict[str, Any]:
     >>> packed(Timeline(9, (3, 4, 5, 8), short={8: (2, 300)}))
     {'built': 9, 'turns': '3-5,8', 'short': {'8': [2, 300]}, 'why': 'new'}
     """
-    short = {str(turn): list(form) for turn, form in line.short.items()}
-    said = {
-        "built": line.built,
+    said = asdict(line) | {
         "turns": ranges(line.turns),
-        "previews": line.previews,
-        "short": short,
-        "first": line.first,
-        "summaries": list(line.summaries),
-        "older": line.older,
-        "open": list(line.open),
-        "quotes": dict(line.quotes),
-        "logs": dict(line.logs),
-        "size": line.size,
+        "short": {str(turn): [*form] for turn, form in line.short.items()},
+        "summaries": [*line.summaries],
+        "open": [*line.open],
         "hold": round(line.hold, 1),
-        "key": line.key,
-        "why": line.why,
-        "within": line.within,
     }
-    kept = {name: value for name, value in said.items() if value or name == "built"}
-    return kept if line.anchor is None else {**kept, "anchor": dict(line.anchor)}
+    anchor = {} if line.anchor is None else {"anchor"}
+    return {name: said[name] for name in said if said[name] or name in {"built", *anchor}}
 
 
 def unpacked(kept: Mapping[str, Any] | None) -> Timeline | None:
@@ -154,7 +143,7 @@ def unpacked(kept: Mapping[str, Any] | None) -> Timeline | None:
 
     >>> unpacked({"built": 9, "turns": "3-5", "why": "new"})
     Timeline(built=9, turns=(3, 4, 5), previews=0, short={}, first=0, summaries=(), older=0, \
-open=(), quotes={}, logs={}, anchor=None, size=0, hold=0.0, key='', why='new', within=0)
+open=(), quotes={}, logs={}, size=0, hold=0.0, key='', why='new', within=0, anchor=None)
     """
     if not kept:
         return None

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from ...prompts.loader import render
@@ -17,13 +18,7 @@ from ..names import numbers, parted, ranges, ranges_between, turns_named
 from ..record import Group, Record
 from ..running_turn import RunningTurn
 from ..tokens import TokenCounter, count_message, count_messages, fit
-from ..transcript import (
-    DECIDING,
-    Logged,
-    rendered,
-    result_of,
-    transcript,
-)
+from ..transcript import DECIDING, Logged, rendered, result_of, transcript
 from ..view import View
 from ..wellformed import note, note_within, quote_within, wellformed
 from .budget import LOG_SHARE, SHARES
@@ -46,40 +41,46 @@ _PLACED = {"expand_effort": "expanded", "reopen_effort": "reopened"}
 _BRIEF = ("status", "effort_id", "prior_summary", "not_shown", "how")
 """What the result of a tool that opens, switches or closes still says after a rebuild."""
 
-Piece: TypeAlias = tuple[PartName, Message]
+Turn: TypeAlias = Group | Record
+"""A turn with its messages as they were sent, recalled text included."""
+
 Call: TypeAlias = tuple[str, int]
 """A call by its id, and how many later ones of its turn have the same: models repeat them."""
 
-Placed: TypeAlias = Mapping[Call, Piece]
+Piece: TypeAlias = tuple[PartName, Message]
+Placed: TypeAlias = dict[Call, Piece]
 """What was put into a turn after the result of a call."""
 
 
 def past_turns(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the turns up to the last rebuild, each marked where its effort, or the day, changes."""
     records = _shown(work, line)
-    about = dict.fromkeys(filter(None, map(_about, records)))
-    there = as_of(work.view, line.built).efforts_named([*about], ())
-    efforts = {effort.id: effort for effort in there}
-    before, day = "", day_of(records[0].at) if records else ""
-    status: dict[str, str] = {effort.id: effort.status for effort in there}
+    names = [*dict.fromkeys(filter(None, map(_about, records)))]
+    efforts = {one.id: one for one in as_of(work.view, line.built).efforts_named(names, ())}
+    status: dict[str, str] = {effort.id: effort.status for effort in efforts.values()}
     if records and status.get(_about(records[-1])) == "open":
         status[_about(records[-1])] = "active"
+    before = ("", day_of(records[0].at)) if records else None
     for record in records:
-        pieces: list[Piece] = []
-        if (_about(record), day_of(record.at)) != (before, day):
-            effort = efforts.pop(_about(record), None)
-            said = status.get(_about(record), "concluded")
-            pieces.append(("turns", _marker(work, record, said, effort, _open_limit(work, line))))
-        before, day = _about(record), day_of(record.at)
-        yield from _committed(work, record, line, pieces)
+        name, marker = _about(record), None
+        if (name, day_of(record.at)) != before:
+            said, effort = status.get(name, "concluded"), efforts.pop(name, None)
+            marker = _marker(work, record, said, effort, _open_limit(work, line))
+        before = name, day_of(record.at)
+        yield from _committed(work, record, line, marker)
 
 
 def newer_turns(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the turns since the last rebuild, as they were said, and the running one if one is."""
     for record in work.view.turns(range(line.built + 1, work.view.tip.turn + 1)):
         yield from _committed(work, record, line)
-    if work.view.running.messages:
-        yield from turn_parts(work, running(work), line)
+    yield from running_turn(work, line)
+
+
+def running_turn(work: RunningTurn, line: Timeline) -> list[Part]:
+    """Return the running turn in parts, with what happened in it so far; none if none runs."""
+    turn = replace(work.view.running, events=work.space.events)
+    return _parts(work, turn, line) if turn.messages else []
 
 
 def out_of_view(work: RunningTurn, line: Timeline) -> Iterator[Part]:
@@ -90,55 +91,32 @@ def out_of_view(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     gone, limit = ranges_between(line.turns, line.built), _open_limit(work, line)
     if gone:
         listed = gone if len(gone) <= _LISTED else f"{gone[:_LISTED].rpartition(',')[0]},…"
-        yield part(work, [("turns", note(render("out_of_view", turns=turns_named(listed))))])
+        yield part(work, "turns", [note(render("out_of_view", turns=turns_named(listed)))])
     logs = [name for name, at in line.logs.items() if _left(line, name, at)]
     if logs:
         left = note(render("logs_out_of_view", efforts=", ".join(logs)))
         left = note_within(left, limit // 3, work.count)
         limit -= count_message(left, work.count)
-        yield part(work, [("turns", left)])
-    told = {*map(_about, _shown(work, line))}
-    there = as_of(work.view, line.built)
+        yield part(work, "turns", [left])
+    shown = {*map(_about, _shown(work, line))}
     # The list is cut at its end: what was active last stands first.
-    parked = there.efforts_named([name for name in reversed(line.open) if name not in told], ())
-    parked = tuple(effort for effort in parked if effort.status == "open")
-    if parked:
-        yield part(work, [("turns", _open_elsewhere(work, parked, limit))])
+    parked = [name for name in reversed(line.open) if name not in shown]
+    efforts = as_of(work.view, line.built).efforts_named(parked, ())
+    lines = {
+        f"- {effort.id}": render("open_line", **purpose(effort))
+        for effort in efforts
+        if effort.status == "open"
+    }
+    if lines:
+        yield part(work, "turns", [_open_elsewhere(work, lines, limit)])
 
 
-def turn_parts(
-    work: RunningTurn, said: Group, line: Timeline, before: Sequence[Piece] = ()
-) -> list[Part]:
-    """Return one turn in parts: what stands before it, its messages, the logs that it put there."""
-    name: PartName = "turn" if said.turn == work.view.running.turn else "turns"
-    hinted = [*_unasked(said), *_hinted(work, said, line)]
-    pieces = [*before, *((name, message) for message in hinted)]
-    pieces += _shortened(work, said, line, name, count_messages(hinted, work.count))
-    grouped = groupby(pieces, key=lambda piece: piece[0])
-    return [part(work, [*group], said.turn) for _, group in grouped]
-
-
-def part(work: RunningTurn, pieces: Sequence[Piece], turn: int | None = None) -> Part:
-    """Return pieces of one name as a part of the context."""
-    messages = tuple(message for _, message in pieces)
-    return Part(pieces[0][0], messages, count_messages(messages, work.count), turn)
-
-
-def _as_said(work: RunningTurn, record: Record) -> Group:
-    """Return a committed turn with the messages as they were sent, recalled text included."""
-    return Group(
-        record.turn,
-        work.messages(record),
-        record.at,
-        record.efforts,
-        record.events,
-        record.status,
-    )
-
-
-def running(work: RunningTurn) -> Group:
-    """Return the running turn with what happened in it so far."""
-    return replace(work.view.running, events=work.space.events)
+def part(
+    work: RunningTurn, name: PartName, messages: Iterable[Message], turn: int | None = None
+) -> Part:
+    """Return messages as a part of the context."""
+    shown = (*messages,)
+    return Part(name, shown, count_messages(shown, work.count), turn)
 
 
 def as_of(view: View, turn: int) -> View:
@@ -176,13 +154,13 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 def has_long_results(work: RunningTurn, record: Record) -> bool:
     """Tell whether a result of a turn is shown by its preview once it is older."""
-    said = _as_said(work, record)
-    results = (message for message in said.messages if message["type"] == "tool")
+    turn = _as_sent(work, record)
+    results = (message for message in turn.messages if message["type"] == "tool")
     # Most turns have none that is long: only of the others the previews are made.
     if all(work.count(text(message)) <= PREVIEW for message in results):
         return False
-    seen = as_past(said.messages)
-    return previewed(said, seen, Limits(PREVIEW), work.count) != seen
+    seen = as_past(turn.messages)
+    return previewed(turn, seen, Limits(PREVIEW), work.count) != seen
 
 
 def purpose(effort: Effort) -> dict[str, str]:
@@ -196,25 +174,47 @@ def _shown(work: RunningTurn, line: Timeline) -> list[Record]:
     return [record for record in work.view.turns(line.turns) if record.status != "erased"]
 
 
+def _as_sent(work: RunningTurn, record: Record) -> Record:
+    return replace(record, messages=work.messages(record))
+
+
 def _committed(
-    work: RunningTurn, record: Record, line: Timeline, before: Sequence[Piece] = ()
+    work: RunningTurn, record: Record, line: Timeline, marker: Message | None = None
 ) -> list[Part]:
-    """Return a committed turn in parts; one that quotes nothing is laid out once in each form."""
-    if not _says_all(record, line):
-        return turn_parts(work, _as_said(work, record), line, before)
+    """Return a committed turn in parts, with the marker before it if it has one."""
+
+    def lay_out() -> list[Part]:
+        return _parts(work, _as_sent(work, record), line)
+
     turn = record.turn
     form = work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
-    found = work.once(form, (record,), lambda: turn_parts(work, _as_said(work, record), line))
-    both = [*([part(work, before, turn)] if before else []), *found]
-    messages = chain.from_iterable(one.messages for one in both)
-    return [Part("turns", (*messages,), sum(one.tokens for one in both), turn)] if both else []
+    parts = work.once(form, (record,), lay_out) if _says_all(record, line) else lay_out()
+    if marker is None:
+        return parts
+    before = part(work, "turns", [marker], turn)
+    first, *rest = parts or [Part("turns", (), 0)]
+    messages, tokens = (marker, *first.messages), before.tokens + first.tokens
+    return [Part("turns", messages, tokens, turn), *rest]
 
 
 def _says_all(record: Record, line: Timeline) -> bool:
     """Tell whether all that is shown of a turn stands in its record, whatever else changes."""
-    told = record.events if record.turn > line.built else ()
+    events = record.events if record.turn > line.built else ()
     tools = (m["data"].get("name") for m in record.messages if m["type"] == "tool")
-    return _BESIDE.isdisjoint(event["type"] for event in told) and _PLACED.keys().isdisjoint(tools)
+    beside = _BESIDE.isdisjoint(event["type"] for event in events)
+    return beside and _PLACED.keys().isdisjoint(tools)
+
+
+def _parts(work: RunningTurn, turn: Turn, line: Timeline) -> list[Part]:
+    """Return a turn in parts: its messages, and the logs that it put there."""
+    name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
+    before = [*_before(work, turn, line)]
+    pieces: list[Piece] = [(name, message) for message in before]
+    pieces += _shortened(work, turn, line, name, count_messages(before, work.count))
+    return [
+        part(work, of, (message for _, message in group), turn.turn)
+        for of, group in groupby(pieces, key=itemgetter(0))
+    ]
 
 
 def _about(record: Record) -> str:
@@ -245,9 +245,7 @@ def _left(line: Timeline, name: str, at: int) -> bool:
     return at <= line.built and at not in line.turns and name not in line.open
 
 
-def _open_elsewhere(work: RunningTurn, efforts: Iterable[Effort], limit: int) -> Message:
-    lines = {f"- {effort.id}": render("open_line", **purpose(effort)) for effort in efforts}
-
+def _open_elsewhere(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Message:
     def quoted(said: str) -> Message:
         return note(render("open_efforts", quote=fenced("efforts", said)))
 
@@ -260,49 +258,50 @@ def _open_elsewhere(work: RunningTurn, efforts: Iterable[Effort], limit: int) ->
     return quote_within(quoted, said, limit, work.count)
 
 
-def _unasked(said: Group) -> Iterator[Message]:
-    """Yield what stands before a turn that the assistant began: a prompt begins with a user."""
-    if said.messages and said.messages[0]["type"] == "ai":
+def _before(work: RunningTurn, turn: Turn, line: Timeline) -> Iterator[Message]:
+    """Yield what stands before the words of a turn; a rebuild leaves hints out, a full turn most.
+
+    A prompt begins with a user: a turn that the assistant began has a note before it.
+    """
+    if turn.messages and turn.messages[0]["type"] == "ai":
         yield note(render("unasked"))
-
-
-def _hinted(work: RunningTurn, said: Group, line: Timeline) -> Iterator[Message]:
-    """Yield what stood before the user's words; a rebuild leaves it out, a full turn most of it."""
-    events = said.events if said.turn > line.built else ()
-    limit = line.short.get(said.turn, (0, 4 * line.room(work.room)))[1] // 4
-    for event in events:
+    limit = line.short.get(turn.turn, (0, 4 * line.room(work.room)))[1] // 4
+    for event in turn.events if turn.turn > line.built else ():
         if event["type"] == "hinted":
-            notes = [*_hints(work, said, event["hints"])]
+            notes = [*_hints(work, turn, event["hints"])]
         else:
             notes = [note(event["said"])] if event["type"] == "nudged" else []
         limit -= count_messages(notes, work.count)
         yield from notes if limit >= 0 else ()
 
 
-def _hints(work: RunningTurn, said: Group, given: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
-    lines = hint_lines(as_of(work.view, said.turn - 1), given)
+def _hints(work: RunningTurn, turn: Turn, given: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
+    lines = hint_lines(as_of(work.view, turn.turn - 1), given)
     if lines:
         yield note(render("hints", quote=fenced("hints", "\n".join(lines))))
 
 
 def _shortened(
-    work: RunningTurn, said: Group, line: Timeline, name: PartName, hinted: int
+    work: RunningTurn, turn: Turn, line: Timeline, name: PartName, before: int
 ) -> Iterator[Piece]:
-    """Yield the messages of a turn and its logs; a first part is shortened if the timeline says."""
-    upto, limit = line.short.get(said.turn, (0, 0))
+    """Yield the messages of a turn and its logs; a first part is shortened if the timeline says.
+
+    `before` are the tokens of what stands before it.
+    """
+    upto, limit = line.short.get(turn.turn, (0, 0))
     # Since the rebuild answers keep their state blocks: the one that stands there is older.
-    seen = as_past(said.messages) if said.turn <= line.built else said.messages
+    seen = as_past(turn.messages) if turn.turn <= line.built else turn.messages
     if upto:
-        head = replace(said, messages=said.messages[:upto])
-        limit = max(1, limit - hinted)
+        head = replace(turn, messages=turn.messages[:upto])
+        limit = max(1, limit - before)
         placed = _within(_placed(work, head, line, name), limit // 2, work.count)
         room = limit - sum(count_message(log, work.count) for _, log in placed.values())
         # After a rebuild markers say which effort is active.
-        shorten = within if said.turn <= line.built else within_naming
+        shorten = within if turn.turn <= line.built else within_naming
         yield from _with(shorten(head, seen[:upto], room, work.count), placed, name)
-    if said.turn <= line.previews:
-        seen = previewed(said, seen, Limits(PREVIEW), work.count)
-    rest = replace(said, messages=said.messages[upto:])
+    if turn.turn <= line.previews:
+        seen = previewed(turn, seen, Limits(PREVIEW), work.count)
+    rest = replace(turn, messages=turn.messages[upto:])
     yield from _with(wellformed(seen[upto:]), _placed(work, rest, line, name), name)
 
 
@@ -321,61 +320,59 @@ def _with(messages: Sequence[Message], placed: Placed, name: PartName) -> Iterat
 
 def _answered(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]:
     """Return messages, results with the call that they answer."""
-    found: list[tuple[Message, Call | None]] = []
+    pairs: list[tuple[Message, Call | None]] = []
     later: Counter[str] = Counter()
     for message in reversed(messages):
         call = str(message["data"].get("tool_call_id"))
-        found.append((message, (call, later[call]) if message["type"] == "tool" else None))
+        pairs.append((message, (call, later[call]) if message["type"] == "tool" else None))
         later[call] += 1
-    return found[::-1]
-
-
-def _placed(work: RunningTurn, said: Group, line: Timeline, name: PartName) -> Placed:
-    return {**_related(work, said, line, name), **_logs(work, said, line)}
+    return pairs[::-1]
 
 
 def _within(placed: Placed, limit: int, count: TokenCounter) -> Placed:
     """Return what fits of what a turn put into the context, the newest first."""
-    kept: dict[Call, Piece] = {}
+    fitting: Placed = {}
     for call, (name, message) in reversed([*placed.items()]):
         limit -= count_message(message, count)
         if limit >= 0:
-            kept[call] = name, message
-    return kept
+            fitting[call] = name, message
+    return fitting
 
 
-def _related(work: RunningTurn, said: Group, line: Timeline, name: PartName) -> dict[Call, Piece]:
-    """Return the hints at what other sessions have on efforts that a turn opened."""
-    opened = {e["effort"]: e["related"] for e in said.events if "related" in e}
-    if said.turn <= line.built or not opened:
-        return {}
-    found: dict[Call, Piece] = {}
-    for call, result in _results(said.messages, "open_effort"):
-        related = opened.get(str(result.get("effort_id")), ())
-        given = [{"effort": one, "offset": 0} for one in related]
-        for message in _hints(work, said, given):
-            found[call] = name, message
-    return found
+def _placed(work: RunningTurn, turn: Turn, line: Timeline, name: PartName) -> Placed:
+    """Return what a turn put into the context, by the call that did it.
+
+    Hints at what other sessions have on an effort that was opened stand there until a rebuild.
+    """
+    events = turn.events if turn.turn > line.built else ()
+    related = {event["effort"]: event["related"] for event in events if "related" in event}
+    placed: Placed = {}
+    for call, result in _results(turn.messages, "open_effort") if related else ():
+        given = [
+            {"effort": effort, "offset": 0}
+            for effort in related.get(str(result.get("effort_id")), ())
+        ]
+        for message in _hints(work, turn, given):
+            placed[call] = name, message
+    return placed | _logs(work, turn, line)
 
 
-def _logs(work: RunningTurn, said: Group, line: Timeline) -> dict[Call, Piece]:
+def _logs(work: RunningTurn, turn: Turn, line: Timeline) -> Placed:
     """Return the logs that a turn put into the context, by the call that did it.
 
     In a turn from before the last rebuild that is the last one of each effort that is still shown.
     """
-    found = [
-        (call, result)
+    results = {
+        call: result
         for tool, status in _PLACED.items()
-        for call, result in _results(said.messages, tool)
+        for call, result in _results(turn.messages, tool)
         if result.get("status") == status and result.get("tokens_loaded") and _turns_of(result)
-    ]
-    if said.turn <= line.built:
-        last = {result["effort_id"]: call for call, result in found}
-        still = {
-            last[name] for name, turn in line.logs.items() if turn == said.turn and name in last
-        }
-        found = [(call, result) for call, result in found if call in still]
-    logs = ((call, _log(work, line, result)) for call, result in found)
+    }
+    if turn.turn <= line.built:
+        last = {result["effort_id"]: call for call, result in results.items()}
+        still = {last.get(name) for name, at in line.logs.items() if at == turn.turn}
+        results = {call: result for call, result in results.items() if call in still}
+    logs = ((call, _log(work, line, result)) for call, result in results.items())
     return {call: ("expanded", log) for call, log in logs if log is not None}
 
 
