@@ -2,11 +2,11 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...prompts.loader import render
 from ..efforts import one_line
@@ -175,47 +175,53 @@ _NAMED = 80
 """Characters of the list of tools whose rounds are left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """How long contents may be before the newest round and from there on."""
+_Step: TypeAlias = tuple[Limits, Limits]
+"""How long contents may be before the newest round, and from there on."""
 
-    older: Limits
-    newest: Limits
-
-
-@dataclass(frozen=True, slots=True)
-class _Sized:
-    """A piece of the context and its size."""
-
-    messages: tuple[Message, ...]
-    tokens: int
+_Sized: TypeAlias = tuple[tuple[Message, ...], int]
+"""Messages and their tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Turn:
+class _Divided:
     """A turn in parts that begin with an answer of the model each, the first perhaps not.
 
-    `rounds` are the parts that call tools. `shown` returns a part with previews, `left_out` the
-    note that stands for rounds.
+    What a part shows does not depend on the other parts, so each is shortened once in each way.
     """
 
-    parts: range
-    rounds: tuple[int, ...]
-    shown: Callable[[int, Limits], _Sized]
-    left_out: Callable[[Sequence[int]], _Sized]
+    def __init__(self, said: Logged, messages: Sequence[Message], count: TokenCounter) -> None:
+        """Divide the `messages` of a turn as they are shown; pointers count in what was `said`."""
+        answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
+        self._turn, self._messages, self._count = said.turn, messages, count
+        self._spans = [slice(*span) for span in pairwise([0, *answers, len(messages)])]
+        self._stand = offsets(said.messages)
+        self._shown = cache(self._shortened)
+        self.rounds = [part for part, at in enumerate(answers, start=1) if calls(messages[at])]
 
     def previewed(self, step: _Step) -> list[_Sized]:
         """Return all parts with previews."""
-        newest = self.rounds[-1] if self.rounds else 0
-        return [
-            self.shown(part, step.older if part < newest else step.newest) for part in self.parts
-        ]
+        older, newest = step
+        last = self.rounds[-1] if self.rounds else 0
+        parts = range(len(self._spans))
+        return [self._shown(part, older if part < last else newest) for part in parts]
 
     def folded(self, gone: int) -> list[_Sized]:
         """Return the turn with the shortest previews and a note for its first `gone` rounds."""
-        short = [self.shown(part, Limits(LEAST, LEAST, LEAST)) for part in self.parts]
-        rounds = self.rounds[:gone]
-        return [*short[: rounds[0]], self.left_out(rounds), *short[rounds[-1] + 1 :]]
+        both = Limits(LEAST, LEAST, LEAST)
+        short = self.previewed((both, both))
+        first, last = self.rounds[0], self.rounds[gone - 1]
+        begin = self._spans[first].start
+        left_out = self._messages[begin : self._spans[last].stop]
+        told = note(_left_out(self._turn, self._stand[begin].text, left_out))
+        return [*short[:first], self._sized((told,)), *short[last + 1 :]]
+
+    def _shortened(self, part: int, limits: Limits) -> _Sized:
+        span = self._spans[part]
+        messages, stand = self._messages[span], self._stand[span]
+        short = _previewed_at(self._turn, messages, stand, limits, self._count)
+        return self._sized(wellformed(short))
+
+    def _sized(self, messages: tuple[Message, ...]) -> _Sized:
+        return messages, count_messages(messages, self._count)
 
 
 def within(
@@ -240,10 +246,16 @@ def within(
     at = bisect_left(lines, 1, key=lambda n: count_messages(with_lines(n), count) <= limit)
     if at < len(lines):
         return with_lines(lines[at])
-    turn = _divided(said, in_lines(messages, recalled[:-1], count), count)
+    turn = _Divided(said, in_lines(messages, recalled[:-1], count), count)
     others = [*_of_results(limit, recalled=False)] if recalled else []
-    found = _previewed(turn, others, limit) or _previewed(turn, [*_limits(limit)], limit)
-    return found or _folded(said, messages, turn, limit, count)
+    shorter = _previewed(turn, others, limit) or _previewed(turn, [*_limits(limit)], limit)
+    if shorter:
+        return shorter
+    folds = range(1, len(turn.rounds) + 1)
+    at = bisect_left(folds, 1, key=lambda gone: _tokens(turn.folded(gone)) <= limit)
+    if at < len(folds):
+        return _messages(turn.folded(folds[at]))
+    return _log(said, messages, limit, count)
 
 
 def within_naming(
@@ -259,14 +271,15 @@ def within_naming(
         return short
     name, *aims = active or [""]
 
-    def quoted(told: str) -> Message:
-        return note(render("active_then", quote=fenced("effort", told, id=name)))
+    def quoted(lines: str) -> Message:
+        return note(render("active_then", quote=fenced("effort", lines, id=name)))
 
-    told = note(render("none_active_then"))
+    active_then = note(render("none_active_then"))
     if name:
-        told = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
-    less = within(said, messages, max(1, limit - count_message(told, count)), count)
-    return (*less, told) if count_messages((*less, told), count) <= limit else short
+        active_then = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
+    less = within(said, messages, max(1, limit - count_message(active_then, count)), count)
+    both = (*less, active_then)
+    return both if count_messages(both, count) <= limit else short
 
 
 def _active_after(messages: Sequence[Message]) -> list[str] | None:
@@ -286,18 +299,18 @@ def _active_after(messages: Sequence[Message]) -> list[str] | None:
             other = active[0] != name if active else "active" in result
             active = active if other else []
         else:
-            told = asked.get(str(message["data"].get("tool_call_id")))
-            aims = result if "goal" in result else told
+            args = asked.get(str(message["data"].get("tool_call_id")))
+            aims = result if "goal" in result else args
             active = [name, *_aims(aims if isinstance(aims, dict) else {})]
     return active
 
 
 def _aims(said: Mapping[str, Any]) -> Iterator[str]:
     """Yield goal and constraints as a call or its result has them, a line each."""
-    constraints = said.get("constraints") or ()
-    listed = [constraints] if isinstance(constraints, str) else constraints
-    for one in listed if isinstance(listed, list | tuple) else ():
-        yield f"constraint: {one_line(str(one))}"
+    listed = said.get("constraints") or ()
+    constraints = [listed] if isinstance(listed, str) else listed
+    for constraint in constraints if isinstance(constraints, list | tuple) else ():
+        yield f"constraint: {one_line(str(constraint))}"
     yield f"goal: {one_line(str(said.get('goal') or 'not stated'))}"
 
 
@@ -314,7 +327,7 @@ def _decides(message: Message) -> bool:
     return message["type"] == "tool" and message["data"].get("name") in DECIDING
 
 
-def _previewed(turn: _Turn, steps: Sequence[_Step], limit: int) -> tuple[Message, ...] | None:
+def _previewed(turn: _Divided, steps: Sequence[_Step], limit: int) -> tuple[Message, ...] | None:
     """Return the turn with the first of these previews that fit, None if the last does not."""
     if not steps or _tokens(turn.previewed(steps[-1])) > limit:
         return None
@@ -322,15 +335,12 @@ def _previewed(turn: _Turn, steps: Sequence[_Step], limit: int) -> tuple[Message
     return _messages(turn.previewed(steps[at]))
 
 
-def _folded(
-    said: Logged, messages: Sequence[Message], turn: _Turn, limit: int, count: TokenCounter
-) -> tuple[Message, ...]:
-    """Return the turn with a note for as many rounds as needed, else its log."""
-    folds = range(1, len(turn.rounds) + 1)
-    at = bisect_left(folds, 1, key=lambda gone: _tokens(turn.folded(gone)) <= limit)
-    if at < len(folds):
-        return _messages(turn.folded(folds[at]))
-    return _log(said, messages, limit, count)
+def _tokens(parts: Iterable[_Sized]) -> int:
+    return sum(tokens for _, tokens in parts)
+
+
+def _messages(parts: Iterable[_Sized]) -> tuple[Message, ...]:
+    return tuple(message for messages, _ in parts for message in messages)
 
 
 def ladder(limit: int) -> Iterator[int]:
@@ -354,51 +364,17 @@ def _limits(limit: int) -> Iterator[_Step]:
     """
     yield from _of_results(limit, recalled=True)
     for texts in ladder(limit):
-        yield _Step(both := Limits(LEAST, texts), both)
+        yield (both := Limits(LEAST, texts)), both
     for arguments in ladder(limit):
-        yield _Step(both := Limits(LEAST, LEAST, arguments), both)
+        yield (both := Limits(LEAST, LEAST, arguments)), both
 
 
 def _of_results(limit: int, *, recalled: bool) -> Iterator[_Step]:
     for results in ladder(limit):
-        yield _Step(Limits(results, recalled=recalled), Limits())
+        yield Limits(results, recalled=recalled), Limits()
     older = Limits(LEAST, recalled=recalled)
     for results in ladder(limit):
-        yield _Step(older, Limits(results, recalled=recalled))
-
-
-def _divided(said: Logged, messages: Sequence[Message], count: TokenCounter) -> _Turn:
-    """Divide a turn before each answer; what a part shows does not depend on the other parts."""
-    answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
-    spans = [slice(*span) for span in pairwise([0, *answers, len(messages)])]
-    stand = offsets(said.messages)
-
-    @cache
-    def shown(part: int, limits: Limits) -> _Sized:
-        here = spans[part]
-        short = _previewed_at(said.turn, messages[here], stand[here], limits, count)
-        return _sized(wellformed(short), count)
-
-    def left_out(gone: Sequence[int]) -> _Sized:
-        first, last = spans[gone[0]], spans[gone[-1]]
-        named = messages[first.start : last.stop]
-        told = _left_out(said.turn, stand[first.start].text, named)
-        return _sized((note(told),), count)
-
-    calling = (part for part, at in enumerate(answers, start=1) if calls(messages[at]))
-    return _Turn(range(len(spans)), tuple(calling), shown, left_out)
-
-
-def _sized(messages: tuple[Message, ...], count: TokenCounter) -> _Sized:
-    return _Sized(messages, count_messages(messages, count))
-
-
-def _tokens(parts: Iterable[_Sized]) -> int:
-    return sum(part.tokens for part in parts)
-
-
-def _messages(parts: Iterable[_Sized]) -> tuple[Message, ...]:
-    return tuple(message for part in parts for message in part.messages)
+        yield older, Limits(results, recalled=recalled)
 
 
 def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
