@@ -90,12 +90,12 @@ def take_over(
     with setup.home.archive() as archive:
         redis = setup.redis(archive)
 
-        def told(one: Moved) -> None:
-            if redis is not None and one.fresh:  # what it read before lacks what is there now
-                redis.changed(one.owner.user)
-            _told(one)
+        def report(session: Moved) -> None:
+            if redis is not None and session.fresh:  # what it read before lacks what is there now
+                redis.changed(session.owner.user)
+            _report(session)
 
-        _summed(import_folder(archive, folder, told))
+        _sum_up(import_folder(archive, folder, report))
 
 
 @app.command("copy")
@@ -104,26 +104,26 @@ def duplicate(
     target: Annotated[str, typer.Argument(metavar="TO", help="Folder or URL of another one.")],
 ) -> None:
     """Copy all sessions of all users; stopped and called again, it goes on where it was."""
-    with SqlArchive(source) as original, SqlArchive(target) as kept:
+    with SqlArchive(source) as original, SqlArchive(target) as copied:
         if not original.users():
             raise ArchiveError(f"{discreet(source)!r} holds no session: use import for folders")
-        moved = copy(original, kept, _told)
-    _summed(moved)
+        moved = copy(original, copied, _report)
+    _sum_up(moved)
 
 
-def _told(one: Moved) -> None:
+def _report(session: Moved) -> None:
     """Print a line for a session as soon as it is there."""
-    name = f"{one.owner.user}: {session_label(one.owner)}"
-    said = f"{_turns(one.turns)}" if one.fresh else "there already"
-    typer.echo("\n".join([in_line(f"{name}: {said}"), *map(_line, one.findings)]))
+    name = f"{session.owner.user}: {session_label(session.owner)}"
+    state = f"{_turns(session.turns)}" if session.fresh else "there already"
+    typer.echo("\n".join([in_line(f"{name}: {state}"), *map(_line, session.findings)]))
 
 
-def _summed(moved: tuple[Moved, ...]) -> None:
-    fresh = [one for one in moved if one.fresh]
-    count, there = len(fresh), len(moved) - len(fresh)
-    turns = _turns(sum(one.turns for one in fresh))
-    told = f"{count} session{'' if count == 1 else 's'} with {turns} taken over"
-    typer.echo(f"{told}, {there} there already")
+def _sum_up(moved: tuple[Moved, ...]) -> None:
+    fresh = [session for session in moved if session.fresh]
+    count, known = len(fresh), len(moved) - len(fresh)
+    turns = _turns(sum(session.turns for session in fresh))
+    taken = f"{count} session{'' if count == 1 else 's'} with {turns} taken over"
+    typer.echo(f"{taken}, {known} there already")
 
 
 def _findings(archive: Archive, owner: Owner) -> tuple[Finding, ...]:
@@ -158,7 +158,9 @@ def _called(archive: Archive, user: str, name: str | None) -> list[Owner]:
     that its folder does not tell its name.
     """
     owners = [
-        one for one in archive.sessions(user) if name in {None, one.thread, session_label(one)}
+        owner
+        for owner in archive.sessions(user)
+        if name in {None, owner.thread, session_label(owner)}
     ]
     return owners if owners or name is None else [Owner(user, name)]
 

@@ -28,8 +28,9 @@ MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <sessi
 @app.command("list")
 def attended(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
     """List what is in attention, most first, then what is suppressed."""
-    console, found = Console(highlight=False), attention_table(listed(*_kept(root, user, config)))
-    shown = fitted(found, console) if isinstance(found, Table) else found
+    console = Console(highlight=False)
+    memories = attention_table(listed(*_attention_of(root, user, config)))
+    shown = fitted(memories, console) if isinstance(memories, Table) else memories
     # Ids are there to be copied: what does not fit is left to the terminal to break.
     console.print(shown, soft_wrap=not isinstance(shown, Table))
 
@@ -39,7 +40,7 @@ def explain(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Say why a memory is in attention or not, and when it will fade."""
-    _told(explained(*_kept(root, user, config), memory_id))
+    _explain(explained(*_attention_of(root, user, config), memory_id))
 
 
 @app.command()
@@ -47,7 +48,7 @@ def suppress(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Take a memory out of attention; search still finds it."""
-    _told(suppressing(*_kept(root, user, config), memory_id))
+    _explain(suppressing(*_attention_of(root, user, config), memory_id))
 
 
 @app.command()
@@ -55,7 +56,7 @@ def unsuppress(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Undo a suppression."""
-    _told(unsuppressing(*_kept(root, user, config), memory_id))
+    _explain(unsuppressing(*_attention_of(root, user, config), memory_id))
 
 
 @app.command()
@@ -63,36 +64,38 @@ def forget(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Delete what attention keeps of a memory, such as one of a deleted session."""
-    typer.echo(f"forgot {in_line(forgetting(*_kept(root, user, config), memory_id).id)}")
+    typer.echo(f"forgot {in_line(forgetting(*_attention_of(root, user, config), memory_id).id)}")
 
 
-def attention_table(found: Iterable[Explanation]) -> Table | Text:
+def attention_table(memories: Iterable[Explanation]) -> Table | Text:
     """Return a row for each memory, or a line that there is none."""
     figures = [Column(name, no_wrap=True) for name in ("Holds", "Level", "Accesses", "Fades")]
     table = Table("Memory", *figures)
-    for one in found:
-        state = "suppressed" if one.suppressed else one.level
-        cells = (one.id, f"{one.effective:.1f}", state, f"{one.accesses:,}", _fades(one))
+    for memory in memories:
+        holds, accesses = f"{memory.effective:.1f}", f"{memory.accesses:,}"
+        state = "suppressed" if memory.suppressed else memory.level
+        cells = (memory.id, holds, state, accesses, _fades(memory))
         table.add_row(*(Text(in_line(cell)) for cell in cells))
     return table if table.row_count else Text("nothing is in attention", style="dim")
 
 
-def explanation_page(one: Explanation) -> Iterable[str]:
+def explanation_page(memory: Explanation) -> Iterable[str]:
     """Yield how a memory stands, line by line, with the law in figures."""
-    yield in_line(one.id)
-    yield f"holds {one.effective:.1f} of 100: {one.level}" + (", suppressed" * one.suppressed)
-    yield f"base {one.base}, {one.days:.1f} days old, accessed {one.accesses:,} times"
-    yield f"fades {_fades(one)}" if one.attended else "not in attention"
+    yield in_line(memory.id)
+    suppressed = ", suppressed" if memory.suppressed else ""
+    yield f"holds {memory.effective:.1f} of 100: {memory.level}{suppressed}"
+    yield f"base {memory.base}, {memory.days:.1f} days old, accessed {memory.accesses:,} times"
+    yield f"fades {_fades(memory)}" if memory.attended else "not in attention"
 
 
-def _told(one: Explanation) -> None:
-    typer.echo("\n".join(explanation_page(one)))
+def _explain(memory: Explanation) -> None:
+    typer.echo("\n".join(explanation_page(memory)))
 
 
-def _kept(root: str | None, user: str | None, config: Path | None) -> tuple[Attention, str]:
+def _attention_of(root: str | None, user: str | None, config: Path | None) -> tuple[Attention, str]:
     setup = configured(root, user, config)
     return setup.attention(), setup.home.user
 
 
-def _fades(one: Explanation) -> str:
-    return "never" if one.fades is None else one.fades.date().isoformat()
+def _fades(memory: Explanation) -> str:
+    return "never" if memory.fades is None else memory.fades.date().isoformat()

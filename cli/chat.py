@@ -105,10 +105,10 @@ class _Chat:
             self._screen.notice("Nothing was changed.")
         return agreed
 
-    def _turn(self, said: str | None) -> None:
+    def _turn(self, message: str | None) -> None:
         """Run a turn, or the rest of one."""
         try:
-            self._talk.run(said, self._screen.show)
+            self._talk.run(message, self._screen.show)
         except KeyboardInterrupt:
             self._screen.end()
             self._offer("Stopped")
@@ -125,9 +125,9 @@ class _Chat:
 
     def _offer(self, why: str) -> None:
         """Say how to go on with an unfinished turn, if there is one."""
-        said = self._talk.unfinished()
-        if said is not None:
-            short = in_line(said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…")
+        request = self._talk.unfinished()
+        if request is not None:
+            short = in_line(request if len(request) <= _SHOWN else f"{request[:_SHOWN]}…")
             self._screen.notice(
                 f'{why}: "{short}". Enter resumes it, a new message takes its place.', "yellow"
             )
@@ -146,8 +146,8 @@ class _OnFile(FileHistory):
 
     async def load(self) -> AsyncGenerator[str, None]:
         """Yield what was typed, the newest first."""
-        for said in self.load_history_strings():
-            yield said
+        for line in self.load_history_strings():
+            yield line
 
 
 def _typed(history: Path, commands: Sequence[str]) -> ReadLine:

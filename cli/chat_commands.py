@@ -65,16 +65,16 @@ def obeyed(talk: Conversation, screen: Screen, line: str, confirm: Callable[[str
         entry.act(talk, screen, rest)
 
 
-def in_commands(said: str) -> str:
+def in_commands(error: str) -> str:
     """Return an error of a tool in the words of the commands.
 
     >>> in_commands("use reopen_effort to go on; effort_status lists them")
     'use /reopen to go on; /efforts lists them'
     """
-    said = _TOOL.sub(r"/\1", said)
+    error = _TOOL.sub(r"/\1", error)
     for tool, command in _OTHERS.items():
-        said = said.replace(tool, command)
-    return said
+        error = error.replace(tool, command)
+    return error
 
 
 def _unknown(name: str) -> str:
@@ -122,9 +122,9 @@ def _removal(talk: Conversation, rest: str) -> str:
     if not 1 <= turn <= last:
         raise TurnNotFoundError(turn, last)
     page = talk.command(commands.amessages, page_of(turn, last))
-    said = next((_known_by(line) for line in page.lines if line.turn == turn), "missing")
+    quote = next((_known_by(line) for line in page.lines if line.turn == turn), "missing")
     return (
-        f"Erase turn {turn} ({said}) for good? Nothing brings it back; older states of the "
+        f"Erase turn {turn} ({quote}) for good? Nothing brings it back; older states of the "
         "thread and the input history go as well."
     )
 
@@ -138,8 +138,8 @@ def _remove(talk: Conversation, screen: Screen, rest: str) -> None:
     try:
         report = talk.command(commands.aerase, turn)
     except (KeyboardInterrupt, OSError, sqlite3.Error):
-        told = f"Turn {turn} may be erased in part: /message remove {turn} finishes it."
-        screen.notice(told, "yellow")
+        warning = f"Turn {turn} may be erased in part: /message remove {turn} finishes it."
+        screen.notice(warning, "yellow")
         raise
     talk.history.unlink(missing_ok=True)
     screen.page(*_erasure_page(report))
@@ -166,8 +166,8 @@ def _attention(talk: Conversation, screen: Screen, rest: str) -> None:
 
 def _stats(talk: Conversation, screen: Screen, rest: str) -> None:
     _nothing(rest, "/stats")
-    found = talk.command(commands.astats)
-    screen.page(metrics(talk.thread, found), series(found))
+    report = talk.command(commands.astats)
+    screen.page(metrics(talk.thread, report), series(report))
 
 
 def _undo(talk: Conversation, screen: Screen, rest: str) -> None:
@@ -304,45 +304,45 @@ def _context_page(shown: ShownContext, budget: int) -> Iterator[Text | str]:
     for part in shown.parts:
         yield Text(_part_head(part), style=f"bold {STYLES[part.name]}")
         if part.name == "tools":
-            yield from (_json(one) for one in shown.tools)
+            yield from (_json(tool) for tool in shown.tools)
         for message in part.messages:
             yield from _message_lines(message)
 
 
-def _turns_page(found: TurnPage) -> Iterator[Text | str]:
+def _turns_page(page: TurnPage) -> Iterator[Text | str]:
     """Yield a line for each turn, the newest first, and which page it is."""
-    for line in found.lines:
+    for line in page.lines:
         yield _turn_line(line)
-    yield Text(f"page {found.page} of {found.pages}", style="dim")
+    yield Text(f"page {page.page} of {page.pages}", style="dim")
 
 
-def _efforts_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
+def _efforts_page(page: Mapping[str, Any]) -> Iterator[Text | str]:
     """Yield a line for each effort, and how many more there are."""
-    for effort in found["efforts"]:
+    for effort in page["efforts"]:
         yield _effort_line(effort)
-    if not found["efforts"]:
+    if not page["efforts"]:
         yield Text("no efforts yet; /open NAME begins one", style="dim")
-    if more := found.get("more"):
+    if more := page.get("more"):
         yield Text(f"{more} more; /search WORDS finds them", style="dim")
 
 
-def _found_page(found: Mapping[str, Any]) -> Iterator[Text | str]:
+def _found_page(page: Mapping[str, Any]) -> Iterator[Text | str]:
     """Yield two lines for each result of a search: where it is, and what it says."""
-    for one in found["results"]:
-        where = one.get("id") or one.get("session") or "outside of efforts"
-        yield Text(in_line(f"turn {one['turn']}, {one['at']}, {where}"), style="cyan")
-        yield f"  {' '.join(one['excerpt'].split())}"
-    if more := found.get("more"):
+    for entry in page["results"]:
+        where = entry.get("id") or entry.get("session") or "outside of efforts"
+        yield Text(in_line(f"turn {entry['turn']}, {entry['at']}, {where}"), style="cyan")
+        yield f"  {' '.join(entry['excerpt'].split())}"
+    if more := page.get("more"):
         yield Text(f"{more} more", style="dim")
-    if not found["results"]:
-        yield Text(printable(found.get("why", "nothing found")), style="dim")
+    if not page["results"]:
+        yield Text(printable(page.get("why", "nothing found")), style="dim")
 
 
 def _erasure_page(report: ErasureReport) -> Iterator[Text | str]:
     """Yield what was erased, what says the same, and what could not be erased."""
     branches = ", ".join(report.branches) or "no branch"
     yield Text(in_line(f"turn {report.turn} erased on {branches}"))
-    said = {
+    outcomes = {
         "not touched, though they say some of the same": [
             f"turn {t} on {b}" for b, t in report.quoted
         ],
@@ -350,7 +350,7 @@ def _erasure_page(report: ErasureReport) -> Iterator[Text | str]:
         "summary still to be written again, by erasing again": report.stale,
         "not erased": report.not_erased,
     }
-    yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in said.items() if names)
+    yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in outcomes.items() if names)
 
 
 def _part_head(part: Part) -> str:
@@ -380,9 +380,9 @@ def _turn_line(line: TurnLine) -> str:
 
 def _effort_line(effort: Mapping[str, Any]) -> str:
     marks = [effort["status"], *(mark for mark in ("active", "expanded") if effort[mark])]
-    said = f": {' '.join(effort['summary'].split())}" if effort["summary"] else ""
+    summary = f": {' '.join(effort['summary'].split())}" if effort["summary"] else ""
     turns = f" turns {effort['turns']}," if effort["turns"] else ""
-    return f"{effort['id']} ({', '.join(marks)}){turns} {effort['raw_tokens']:,} tokens{said}"
+    return f"{effort['id']} ({', '.join(marks)}){turns} {effort['raw_tokens']:,} tokens{summary}"
 
 
 def _json(value: Any) -> str:

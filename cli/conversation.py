@@ -56,15 +56,15 @@ class Conversation:
         state = self._state()
         if not state.tasks:  # `next` leaves out a step whose writes are there, but no checkpoint
             return None
-        said = [m for m in state.values.get("messages", []) if isinstance(m, HumanMessage)]
-        return said[-1].text if said else ""
+        requests = [m for m in state.values.get("messages", []) if isinstance(m, HumanMessage)]
+        return requests[-1].text if requests else ""
 
-    def run(self, said: str | None, show: Show) -> None:
+    def run(self, message: str | None, show: Show) -> None:
         """Run a turn on a message, or the rest of an unfinished turn; show events as they come.
 
         Raises whatever the model's provider or the archive raises, KeyboardInterrupt on Ctrl-C.
         """
-        self._runner.run(self._run(said, show))
+        self._runner.run(self._run(message, show))
 
     def command(
         self, function: Callable[..., Coroutine[Any, Any, Result]], *args: object, **named: object
@@ -81,10 +81,10 @@ class Conversation:
         self._runner.run(arestore(self._agent, self._config))
         self.restored = True
 
-    async def _run(self, said: str | None, show: Show) -> None:
-        given = None if said is None else {"messages": [HumanMessage(said)]}
+    async def _run(self, message: str | None, show: Show) -> None:
+        update = None if message is None else {"messages": [HumanMessage(message)]}
         stream = self._agent.astream(
-            given, self._config, stream_mode=["messages", "custom", "values"], durability="sync"
+            update, self._config, stream_mode=["messages", "custom", "values"], durability="sync"
         )
         async with aclosing(cast("AsyncGenerator[Any, None]", stream)) as events:
             async for mode, event in events:
@@ -103,7 +103,7 @@ def conversation(
     If the checkpoints are lost and the archive is there, the thread is restored from it.
     """
     model, owner = setup.chat_model(), Owner(setup.home.user, thread)
-    found = _embeddings_named(embeddings)
+    embedder = _embeddings_named(embeddings)
     with (
         setup.home.archive() as archive,
         asyncio.Runner() as runner,
@@ -115,7 +115,7 @@ def conversation(
             archive=archive,
             settings=setup.settings,
             attention=setup.redis(archive),
-            embeddings=found,
+            embeddings=embedder,
         )
         talk = Conversation(runner, agent, owner, setup.home.history())
         if talk.is_new() and archive.newest(owner) is not None:

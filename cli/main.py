@@ -36,12 +36,12 @@ class _Lazy(TyperGroup):
         """Return the command that is called, now imported."""
         name, _, rest = super().resolve_command(ctx, args)
         module, _, function = COMMANDS[name or ""][0].partition(":")
-        found = getattr(import_module(f".{module}", __package__), function)
-        if not isinstance(found, typer.Typer):
+        command = getattr(import_module(f".{module}", __package__), function)
+        if not isinstance(command, typer.Typer):
             own = typer.Typer(add_completion=False, rich_markup_mode=None)
-            own.command()(found)
-            found = own
-        return name, get_command(found), rest
+            own.command()(command)
+            command = own
+        return name, get_command(command), rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what fails ends in one line on stderr and exit code 1."""

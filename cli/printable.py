@@ -30,7 +30,7 @@ def printable(text: str) -> str:
     >>> printable("red\x1b[31m \u202e 👩\u200d🔧 a\u200db")
     'red␛[31m \\u202e 👩\u200d🔧 a\\u200db'
     """
-    return _NOTABLE.sub(lambda found: _seen(found[0]), text)
+    return _NOTABLE.sub(lambda match: _seen(match[0]), text)
 
 
 def in_line(text: str) -> str:
@@ -39,7 +39,7 @@ def in_line(text: str) -> str:
     >>> in_line("a\nb")
     'a␊b'
     """
-    return printable(text).translate({ord(one): _PICTURES[one] for one in "\n\t"})
+    return printable(text).translate({ord(character): _PICTURES[character] for character in "\n\t"})
 
 
 def unfinished(text: str) -> int:
@@ -49,21 +49,21 @@ def unfinished(text: str) -> int:
     (3, 2)
     """
     begin = max(0, len(text) - _LONGEST)
-    found = _OPEN.search(text, begin)
-    return found.start() if found else len(text)
+    begun = _OPEN.search(text, begin)
+    return begun.start() if begun else len(text)
 
 
-def _seen(said: str) -> str:
-    joined = len(said) > 1 and all(unicodedata.category(one) != "Cn" for one in said)
-    return said if joined else "".join(map(_character, said))
+def _seen(text: str) -> str:
+    joined = len(text) > 1 and all(unicodedata.category(character) != "Cn" for character in text)
+    return text if joined else "".join(map(_character, text))
 
 
-def _character(one: str) -> str:
-    if one in "\n\t" or (one not in _HIDDEN and _visible(one)):
-        return one
-    return _PICTURES.get(one) or one.encode("unicode_escape").decode()
+def _character(character: str) -> str:
+    if character in "\n\t" or (character not in _HIDDEN and _visible(character)):
+        return character
+    return _PICTURES.get(character) or character.encode("unicode_escape").decode()
 
 
-def _visible(one: str) -> bool:
+def _visible(character: str) -> bool:
     """Tell whether a character is a space or is to be seen."""
-    return one.isprintable() or unicodedata.category(one) == "Zs"
+    return character.isprintable() or unicodedata.category(character) == "Zs"

@@ -29,8 +29,8 @@ def sessions(root: Root = None, user: User = None, config: ConfigFile = None) ->
         for owner in archive.sessions(home.user):
             listed.add_row(*(Text(in_line(cell)) for cell in _cells(archive, owner)))
     console = Console(highlight=False)
-    found = fitted(listed, console) if listed.row_count else Text(f"{home.none}.")
-    console.print(found, soft_wrap=not listed.row_count)
+    shown = fitted(listed, console) if listed.row_count else Text(f"{home.none}.")
+    console.print(shown, soft_wrap=not listed.row_count)
 
 
 def stats(
@@ -40,32 +40,32 @@ def stats(
     home = configured(root, user, config).home
     console = Console(highlight=False)
     with home.archive() as archive:
-        owners = [one for one in archive.sessions(home.user) if session in {None, one.thread}]
+        owners = [owner for owner in archive.sessions(home.user) if session in {None, owner.thread}]
         if session is not None and not owners:
             raise SessionNotFoundError(session)
         for owner in owners:
-            found = report(every_turn(archive, owner, archive.newest(owner) or Tip()))
-            for table in (metrics(owner.thread, found), series(found)):
+            figures = report(every_turn(archive, owner, archive.newest(owner) or Tip()))
+            for table in (metrics(owner.thread, figures), series(figures)):
                 console.print(fitted(table, console))
 
 
-def metrics(thread: str, found: Report) -> Table:
+def metrics(thread: str, figures: Report) -> Table:
     """Return a row for each metric of a thread."""
     table = Table(Column("Metric"), *_figures("Value"), title=Text(in_line(thread)))
     for name in Report.__dataclass_fields__:
         if name != _SERIES:
-            value = getattr(found, name)
+            value = getattr(figures, name)
             written = percent(value) if name in _SHARES else _written(value)
             table.add_row(name.replace("_", " "), written)
     return table
 
 
-def series(found: Report) -> Table:
+def series(figures: Report) -> Table:
     """Return a row for each of the newest turns that have one."""
     table = Table(
         *_figures("Turn", "Context", "Expanded", "Always\nexpanded", "Full\nhistory", "Saved")
     )
-    for turn in found.turns[-_ROWS:]:
+    for turn in figures.turns[-_ROWS:]:
         table.add_row(*_row(turn))
     return table
 

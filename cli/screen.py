@@ -44,8 +44,8 @@ def _spent(report: Mapping[str, Any], budget: int) -> Text:
 
 def by_part(tokens: Mapping[str, int]) -> Text:
     """Return the tokens of the parts that hold any, each in its colour."""
-    held = [name for name in STYLES if tokens.get(name)]
-    shown = [Text(f"{name} {tokens[name]:,}", style=STYLES[name]) for name in held]
+    names = [name for name in STYLES if tokens.get(name)]
+    shown = [Text(f"{name} {tokens[name]:,}", style=STYLES[name]) for name in names]
     return Text(" · ", style="dim").join(shown)
 
 

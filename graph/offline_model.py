@@ -62,26 +62,19 @@ _ENOUGH_CJK = 0.15
 _PREFERENCE = 0.1
 """What is added for sentences that the memory shows: of equals they come first."""
 
-_QUOTED = 400
-"""Characters of a quotation: a sentence or two."""
-
-_ECHOED = 120
-"""Characters of a question that is repeated, enough to tell which one it was."""
-
-_IN_A_LINE = 160
-"""Characters of a result in a list: two lines of a terminal."""
-
 _LISTED = 3
 """Results of a search that are told."""
 
 _GREETING = re.compile(
     r"(?:hello|hi|hey|good (?:morning|evening|day))\b[^.?!,]{0,20}[.!]*", re.IGNORECASE
 )
+"""A message that only greets."""
+
 _INTRODUCTION = (
     "Hello. I am Ebbtide's offline model: I follow plain requests such as \"let's work on …\", "
     '"that\'s done" or "expand …", and otherwise quote what stands in my context.'
 )
-_TOLD = {
+_OUTCOMES = {
     "opened": "Opened {effort_id}.",
     "concluded": "Concluded {effort_id}: {summary}",
     "switched": "Switched to {effort_id}.",
@@ -163,7 +156,7 @@ def _filled(schema: Mapping[str, Any], messages: Sequence[BaseMessage]) -> dict[
 
 def _calling(calls: Sequence[Call], messages: Sequence[BaseMessage]) -> AIMessage:
     """Return a message with these calls; their ids follow from the prompt."""
-    prompt = [[one.type, one.content, getattr(one, "tool_calls", None)] for one in messages]
+    prompt = [[message.type, message.content] for message in messages]
     return AIMessage(
         "",
         tool_calls=[
@@ -176,7 +169,7 @@ def _calling(calls: Sequence[Call], messages: Sequence[BaseMessage]) -> AIMessag
 def _usage(
     messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], answer: AIMessage
 ) -> UsageMetadata:
-    read = sum(count_message(message_to_dict(one), count) for one in messages)
+    read = sum(count_message(message_to_dict(message), count) for message in messages)
     read += REPLY_OVERHEAD + count_tools(tools, count)
     written = count_message(message_to_dict(answer), count)
     return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
@@ -199,7 +192,8 @@ def _reply(messages: Sequence[BaseMessage], tools: Collection[str]) -> Sequence[
     hidden = [name for name, is_hidden in known.items() if is_hidden]
     unanswered = [question for question in questions if not answers[question]]
     lookups = _lookups(unanswered[0], hidden, results) if unanswered else []
-    called = {call["name"] for one in turn if isinstance(one, AIMessage) for call in one.tool_calls}
+    rounds = [message for message in turn if isinstance(message, AIMessage)]
+    called = {call["name"] for message in rounds for call in message.tool_calls}
     lookup = [call for call in lookups if call.tool in tools and call.tool not in called][:1]
     return lookup or _text(text, results, answers, beside=bool(calls))
 
@@ -211,8 +205,8 @@ def _lookups(question: str, hidden: Sequence[str], results: Sequence[ToolMessage
     """
     logs = [name for name in hidden if {*words(name)} <= {*words(question)}][-1:]
     for result in results:
-        found = (str(entry.get("id")) for entry in memory_result(result).get("results", ()))
-        logs += filter(is_qualified, found)
+        ids = (str(entry.get("id")) for entry in memory_result(result).get("results", ()))
+        logs += filter(is_qualified, ids)
     lookups = [Call("expand_effort", {"effort_id": name, "query": question}) for name in logs[:1]]
     # Small talk has no words to search for.
     return lookups + [Call("search_efforts", {"query": question})] * bool(telling(question))
@@ -221,7 +215,7 @@ def _lookups(question: str, hidden: Sequence[str], results: Sequence[ToolMessage
 def _quotation(question: str, view: Sequence[Sentence]) -> str | None:
     """Answer by quoting the sentence that shares most with the question, None if none does."""
     sentence = _best(question, view)
-    return f'{sentence.where}: "{clipped(sentence.text, _QUOTED)}"' if sentence else None
+    return f'{sentence.where}: "{clipped(sentence.text)}"' if sentence else None
 
 
 def _best(question: str, view: Sequence[Sentence]) -> Sentence | None:
@@ -229,8 +223,9 @@ def _best(question: str, view: Sequence[Sentence]) -> Sentence | None:
 
     The name of the effort that a sentence belongs to counts like its own words.
     """
-    wanted, quotable = {*terms(question)} - _ASKING, [one for one in view if _is_quotable(one)]
-    word_sets = [{*terms(f"{one.effort} {one.text}")} for one in quotable]
+    wanted = {*terms(question)} - _ASKING
+    quotable = [sentence for sentence in view if _is_quotable(sentence)]
+    word_sets = [{*terms(f"{sentence.effort} {sentence.text}")} for sentence in quotable]
     seen = Counter(term for own in word_sets for term in own)
     weights = {term: math.log(1 + (1 + len(word_sets)) / (1 + seen[term])) for term in wanted}
     least = (_ENOUGH_CJK if any(map(is_pair, wanted)) else _ENOUGH) * sum(weights.values())
@@ -258,14 +253,11 @@ def _text(
     looked_up = answers and all(answers.values()) and not beside
     parts = [] if looked_up else [_outcome(result) for result in results]
     bodies = [memory_result(result) for result in results]
-    told = {body.get("query") for body in bodies if body.get("results")}
+    told_of = {body.get("query") for body in bodies if body.get("results")}
     for question, answer in answers.items():
-        if answer:
-            parts.append(answer)
-        elif question not in told:
-            parts.append(
-                f'I do not find an answer to "{clipped(question, _ECHOED)}" in my context.'
-            )
+        if answer or question not in told_of:
+            missing = f'I do not find an answer to "{clipped(question)}" in my context.'
+            parts.append(answer or missing)
     if parts:
         return " ".join(parts)
     most = max(split(text), key=signals)
@@ -276,26 +268,26 @@ def _outcome(result: ToolMessage) -> str:
     """Tell in one sentence what a tool did."""
     text, name, body = str(result.text), result.name or "The tool", memory_result(result)
     if "error" in body or result.status == "error":
-        return f"{name} did not work: {clipped(str(body.get('error', text)), _QUOTED)}"
-    if body.get("status") in _TOLD:
-        return _TOLD[body["status"]].format_map(body)
+        return f"{name} did not work: {clipped(str(body.get('error', text)))}"
+    if body.get("status") in _OUTCOMES:
+        return _OUTCOMES[body["status"]].format_map(body)
     if "efforts" in body:
         states = [
-            f"{one['id']} ({one['status']}{', active' * bool(one.get('active'))})"
-            for one in body["efforts"]
+            f"{effort['id']} ({effort['status']}{', active' * bool(effort.get('active'))})"
+            for effort in body["efforts"]
         ]
         many = "" if len(states) == 1 else "s"
         return f"{len(states)} effort{many}: {', '.join(states) or 'none'}."
     if "results" in body:
         return _results(body["results"])
-    return f"{name} answered: {clipped(text, _QUOTED)}"
+    return f"{name} answered: {clipped(text)}"
 
 
 def _results(results: Sequence[Mapping[str, Any]]) -> str:
     """Tell what a search found, each with the id of its effort or the number of its turn."""
     lines = []
     for entry in results[:_LISTED]:
-        said = one_line(str(entry.get("summary") or entry.get("excerpt")))
+        content = one_line(str(entry.get("summary") or entry.get("excerpt")))
         place = entry.get("id") or f"turn {entry.get('turn')}"
-        lines.append(f"{place}: {clipped(said, _IN_A_LINE)}")
+        lines.append(f"{place}: {clipped(content)}")
     return f"Found {'; '.join(lines)}" if lines else "The search found nothing."

@@ -18,13 +18,19 @@ _END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 
 _OPENING = re.compile(r'<(?P<tag>\w+)(?: id="(?P<id>[^"]+)")?(?: [\w-]+="[^"]*")* key="[^"]+">')
 _CLOSING = re.compile(r"</\w+ [0-9a-f]+>")
+"""The fences around what the memory quotes, with the effort that it is of."""
+
 _LISTS = frozenset({"summaries", "hints"})
 """Fences around lists of the memory, whose lines are read one by one."""
 
 _TURN = re.compile(r"\[turn (?P<turn>\d+)\]")
 _SPOKEN = re.compile(r"(?P<speaker>user|assistant|system|tool)(?: [\w-]+)?: (?P<text>.*)")
 _CALLING = re.compile(r"(?:user|assistant|system|tool) calls \w+ .*")
+"""The lines of a log: which turn, who says what, which tool is called."""
+
 _SUMMARY = re.compile(r"- (?P<id>\S+?)(?: [^:]*)?: (?P<text>.+)")
+"""A concluded effort in the memory's lists."""
+
 _NAMED = re.compile(r'\[.*\beffort "(?P<id>[^"]+)"')
 """A marker of the memory that begins the turns of an effort."""
 
@@ -75,7 +81,7 @@ def memory_result(message: ToolMessage) -> Mapping[str, Any]:
 
 def turn_start(messages: Sequence[BaseMessage]) -> int:
     """Return where the current turn begins: at the last user message that a user wrote."""
-    by_user = (isinstance(one, HumanMessage) and not is_memory(one) for one in messages)
+    by_user = (isinstance(message, HumanMessage) and not is_memory(message) for message in messages)
     return max((index for index, begins in enumerate(by_user) if begins), default=len(messages))
 
 
@@ -97,10 +103,10 @@ def efforts(messages: Sequence[BaseMessage]) -> dict[str, bool]:
     """Return the efforts that the memory shows, each with whether its log is out of view."""
     shown = [message for message in messages if is_memory(message)]
     named = (_NAMED.match(str(message.text)) for message in shown)
-    told = [one for one in sentences(shown) if one.effort]
-    logs = {one.effort for one in told if one.source == "the log"}
-    hidden = {one.effort for one in told} - logs
-    ids = [*(marker["id"] for marker in named if marker), *(one.effort for one in told)]
+    placed = [sentence for sentence in sentences(shown) if sentence.effort]
+    logs = {sentence.effort for sentence in placed if sentence.source == "the log"}
+    hidden = {sentence.effort for sentence in placed} - logs
+    ids = [*(marker["id"] for marker in named if marker), *(sentence.effort for sentence in placed)]
     return {name: name in hidden for name in ids}
 
 

@@ -38,6 +38,8 @@ _RULES = tuple((tool, re.compile(f"{_LEAD}(?:{rule})", re.IGNORECASE)) for tool,
 
 _USE = re.compile(r"use (?P<tool>\w+) with (?P<args>\w+=.+)", re.IGNORECASE)
 _PAIR = re.compile(r"(\w+)=([^\s,]+)")
+"""A request for a tool of the application, and its arguments."""
+
 _AROUND = re.compile(r"^(?:(?:the|an?|our|my) )+| effort$", re.IGNORECASE)
 """What is said around the name of an effort."""
 
@@ -119,8 +121,11 @@ def _meant(call: Call, efforts: Collection[str]) -> Call:
     >>> _meant(Call("expand_effort", {"effort_id": "auth thing bug"}), ["rate-limits", "auth-bug"])
     Call(tool='expand_effort', args={'effort_id': 'auth-bug'})
     """
-    asked = {*words(call.args.get("effort_id", ""))}
-    fits = [one for one in efforts if asked and (asked <= {*words(one)} or asked >= {*words(one)})]
-    if not fits:
-        return call
-    return call._replace(args={"effort_id": max(fits, key=lambda one: len(asked & {*words(one)}))})
+    asked, shared = {*words(call.args.get("effort_id", ""))}, dict[str, int]()
+    for effort in efforts:
+        named = {*words(effort)}
+        if asked and (asked <= named or named <= asked):
+            shared[effort] = len(asked & named)
+    return (
+        call._replace(args={"effort_id": max(shared, key=shared.__getitem__)}) if shared else call
+    )

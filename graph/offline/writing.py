@@ -20,11 +20,17 @@ _DECISION = re.compile(
     r"turned out|concluded?|must|never|always|result(?:ed)?|changed|instead)\b",
     re.IGNORECASE,
 )
+"""Words of decisions, causes and rules."""
+
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+"""A number, date, time or version."""
+
 _BACKGROUND = re.compile(
     r'^<background key="(?P<key>\w+)">\n(?P<old>.*?)\n</background (?P=key)>$',
     re.DOTALL | re.MULTILINE,
 )
+"""The old background in a request for a new one."""
+
 _NONE_YET = "nothing"
 """What a request for a background has in place of an old one."""
 
@@ -32,6 +38,8 @@ _QUOTES = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
 """The quotes that a request for others lists, by their numbers."""
 
 _VALUE = re.compile(r"\d[\d.,:]*|\bnow\b")
+"""What a sentence that revises another one says otherwise."""
+
 _CONSTANT = re.compile(
     r"\bport \d{2,5}\b|\bversion \d+(?:\.\d+)*\b|\bhttps?://[^\s<>\"')]*[^\s<>\"').,;:!?]|"
     r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{2,5})?\b",
@@ -40,7 +48,10 @@ _CONSTANT = re.compile(
 """Ports, versions, addresses."""
 
 _NOTED = re.compile(r'<state key="(?P<key>\w+)">\n(?P<anchor>.*)\n</state (?P=key)>', re.DOTALL)
+"""The state block that the memory shows."""
+
 _CONSTANTS = FIELDS[-1]
+"""The field of the block for constants."""
 
 _PICKED = 40
 """Quotes that are picked from a log; `MOST_QUOTED` tokens hold about as many."""
@@ -54,8 +65,8 @@ _SALIENT = 4
 _KEYWORDS = 8
 """Keywords of a summary."""
 
-_LONGEST = 240
-"""Characters of a sentence that is quoted."""
+_LONGEST = 400
+"""Characters of a text that is quoted: a sentence or two."""
 
 _IMPORTANCE = 50
 """That of a log without numbers and decisions; a memory of that fades after 20 days."""
@@ -72,19 +83,19 @@ def signals(text: str) -> int:
     return 2 * len(_DECISION.findall(text)) + len(_NUMBER.findall(text))
 
 
-def clipped(text: str, limit: int = _LONGEST) -> str:
-    """Return the text, cut after a word within `limit` characters and ended by "…" if longer."""
-    if len(text) <= limit:
+def clipped(text: str) -> str:
+    """Return the text, cut after a word and ended by "…" if it is too long for a quotation."""
+    if len(text) <= _LONGEST:
         return text
-    return (text[:limit].rpartition(" ")[0] or text[:limit]) + "…"
+    return (text[:_LONGEST].rpartition(" ")[0] or text[:_LONGEST]) + "…"
 
 
 def summarised(messages: Sequence[BaseMessage]) -> dict[str, Any]:
     """Summarise what stands in the prompt by quoting from it: summary, keywords, importance."""
-    found = sentences(messages)
-    log = [one for one in found if one.source == "the log"] or found
+    everything = sentences(messages)
+    log = [sentence for sentence in everything if sentence.source == "the log"] or everything
     # What tools and the offline model itself say repeats other text.
-    log = [one for one in log if not one.own and one.speaker != "tool"]
+    log = [sentence for sentence in log if not sentence.own and sentence.speaker != "tool"]
     chosen = _chosen(log)
     weight = sum(signals(text) for text in chosen)
     return {
@@ -103,11 +114,13 @@ def extracted(messages: Sequence[BaseMessage]) -> dict[str, Any]:
     listed = _QUOTES.findall(messages[-1].text.partition("<log")[0])
     subjects = {_subject(quote): int(number) for number, quote in listed}
     quoted = {quote for _, quote in listed}
-    items = {one["quote"]: one for one in _picked(log) if one["quote"] not in quoted}
-    outputs = [one for one in items.values() if one["kind"] == Kind.OUTPUT][:-_OUTPUTS]
-    rest = [one for one in items.values() if one not in outputs]
-    best = sorted(rest, key=lambda one: signals(one["quote"]), reverse=True)[:_PICKED]
-    new = [one | {"replaces": _revised(one["quote"], subjects)} for one in rest if one in best]
+    items = {item["quote"]: item for item in _items(log) if item["quote"] not in quoted}
+    outputs = [quote for quote, item in items.items() if item["kind"] == Kind.OUTPUT]
+    rest = [quote for quote in items if quote not in outputs[:-_OUTPUTS]]
+    best = sorted(rest, key=signals, reverse=True)[:_PICKED]
+    new = [
+        items[quote] | {"replaces": _revised(quote, subjects)} for quote in rest if quote in best
+    ]
     return {"new": new, "done": []}
 
 
@@ -121,11 +134,11 @@ def background(messages: Sequence[BaseMessage]) -> str | None:
         return None
     old = split(asked["old"])[:1] if asked["old"] != _NONE_YET else []
     first: dict[str, str] = {}
-    for one in sentences(messages):
-        if one.turn and one.speaker == "user":
-            first.setdefault(one.turn, one.text)
-    said = [*first.values()]
-    return " ".join(map(clipped, dict.fromkeys([*old, *said[:1], *said[-1:]]))) or _SILENCE
+    for sentence in sentences(messages):
+        if sentence.turn and sentence.speaker == "user":
+            first.setdefault(sentence.turn, sentence.text)
+    requests = [*first.values()]
+    return " ".join(map(clipped, dict.fromkeys([*old, *requests[:1], *requests[-1:]]))) or _SILENCE
 
 
 def with_block(text: str, messages: Sequence[BaseMessage]) -> str:
@@ -133,29 +146,28 @@ def with_block(text: str, messages: Sequence[BaseMessage]) -> str:
 
     Only a model that was told of the block writes one. Other fields stay as they were.
     """
-    if not any(isinstance(one, SystemMessage) and START in one.text for one in messages):
+    if not any(
+        isinstance(message, SystemMessage) and START in message.text for message in messages
+    ):
         return text
-    notes = (_NOTED.search(one.text) for one in messages if is_memory(one))
+    notes = (_NOTED.search(message.text) for message in messages if is_memory(message))
     anchor = next((parsed(note["anchor"]) for note in notes if note), {})
-    known = [one for one in anchor.get(_CONSTANTS, "").split("\n") if one]
-    folded = {one.casefold() for one in known}
-    new = {one.casefold(): one for one in _stated(messages) if one.casefold() not in folded}
+    known = anchor.get(_CONSTANTS, "").splitlines()
+    folded = {constant.casefold() for constant in known}
+    stated = {constant.casefold(): constant for constant in _stated(messages)}
+    new = [constant for key, constant in stated.items() if key not in folded]
     if not new:
         return text
-    block = {**anchor, _CONSTANTS: "\n".join([*known, *new.values()])}
+    block = {**anchor, _CONSTANTS: "\n".join([*known, *new])}
     return f"{text}\n\n{START}\n{rendered(block)}\n{END}"
 
 
 def _stated(messages: Sequence[BaseMessage]) -> list[str]:
     """Return the constants in what the user says, not asks, in the current turn."""
     turn = messages[turn_start(messages) :]
-    parts = [part for one in turn if isinstance(one, HumanMessage) for part in split(one.text)]
-    return [
-        constant[0]
-        for part in parts
-        if not is_question(part)
-        for constant in _CONSTANT.finditer(part)
-    ]
+    said = [message.text for message in turn if isinstance(message, HumanMessage)]
+    parts = [part for text in said for part in split(text) if not is_question(part)]
+    return [constant for part in parts for constant in _CONSTANT.findall(part)]
 
 
 def _revised(quote: str, subjects: Mapping[str, int]) -> list[int]:
@@ -167,28 +179,30 @@ def _subject(quote: str) -> str:
     return " ".join(_VALUE.sub(" ", quote).split())
 
 
-def _picked(log: Sequence[Sentence]) -> Iterator[dict[str, Any]]:
-    for one in log:
-        if not one.turn or one.own or is_question(one.text) or is_request(one.text):
-            continue
-        kind = Kind.OUTPUT if one.speaker == "tool" else kind_of(one.text) or Kind.FACT
-        if signals(one.text) or kind not in {Kind.OUTPUT, Kind.FACT}:
-            yield {"quote": one.text, "kind": str(kind), "turn": int(one.turn)}
+def _items(log: Sequence[Sentence]) -> Iterator[dict[str, Any]]:
+    """Yield what the sentences of turns tell, as an extraction names it."""
+    for sentence in log:
+        text = sentence.text
+        if sentence.turn and not sentence.own and _is_statement(text):
+            kind = Kind.OUTPUT if sentence.speaker == "tool" else kind_of(text) or Kind.FACT
+            if signals(text) or kind not in {Kind.OUTPUT, Kind.FACT}:
+                yield {"quote": text, "kind": str(kind), "turn": int(sentence.turn)}
 
 
 def _chosen(log: Sequence[Sentence]) -> list[str]:
     """Choose the first request, the most telling sentences and the last answer, in order."""
-    texts = list(dict.fromkeys(one.text for one in log))
-    requested = [one.text for one in log if one.speaker == "user"][:1]
-    answered = [one.text for one in log if one.speaker == "assistant"][-1:]
+    texts = list(dict.fromkeys(sentence.text for sentence in log))
+    requested = [sentence.text for sentence in log if sentence.speaker == "user"][:1]
+    answered = [sentence.text for sentence in log if sentence.speaker == "assistant"][-1:]
     ends = {*requested, *answered} or {*texts[:1], *texts[-1:]}
-    telling = [text for text in texts if _is_telling(text) and text not in ends]
+    statements = [text for text in texts if _is_statement(text) and text not in ends]
+    telling = [text for text in statements if signals(text)]
     best = sorted(telling, key=signals, reverse=True)[:_SALIENT]
     return [text for text in texts if text in {*ends, *best}]
 
 
-def _is_telling(text: str) -> bool:
-    return bool(signals(text)) and not is_question(text) and not is_request(text)
+def _is_statement(text: str) -> bool:
+    return not is_question(text) and not is_request(text)
 
 
 def _stopped(text: str) -> str:
@@ -196,6 +210,6 @@ def _stopped(text: str) -> str:
 
 
 def _keywords(log: Sequence[Sentence]) -> list[str]:
-    counted = Counter(word for one in log for word in words(one.text) if terms(word))
+    counted = Counter(word for sentence in log for word in words(sentence.text) if terms(word))
     ranked = sorted(counted, key=lambda word: (-counted[word], -len(word), word))
     return [word for word in ranked if len(word) > 1][:_KEYWORDS]
