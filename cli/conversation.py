@@ -76,11 +76,6 @@ class Conversation:
         """Tell whether the thread has no checkpoints."""
         return self._state().created_at is None
 
-    def restore(self) -> None:
-        """Rebuild the thread from the archive."""
-        self._runner.run(arestore(self._agent, self._config))
-        self.restored = True
-
     async def _run(self, message: str | None, show: Show) -> None:
         update = None if message is None else {"messages": [HumanMessage(message)]}
         stream = self._agent.astream(
@@ -119,7 +114,8 @@ def conversation(
         )
         talk = Conversation(runner, agent, owner, setup.home.history())
         if talk.is_new() and archive.newest(owner) is not None:
-            talk.restore()
+            talk.command(arestore)
+            talk.restored = True
         yield talk
 
 

@@ -160,7 +160,7 @@ def _calling(calls: Sequence[Call], messages: Sequence[BaseMessage]) -> AIMessag
     return AIMessage(
         "",
         tool_calls=[
-            tool_call(name=tool, args=args, id=f"call_{fingerprint([prompt, number, tool])}")
+            tool_call(name=tool, args={**args}, id=f"call_{fingerprint([prompt, number, tool])}")
             for number, (tool, args) in enumerate(calls)
         ],
     )

@@ -16,7 +16,6 @@ _LEAD = (
 
 _REQUESTS = (
     ("open_effort", r"(?:work|start) on (?P<name>.+)"),
-    ("open_effort", r"open (?:a|an|a new|the) effort (?:for|on|called) (?P<name>.+)"),
     (
         "close_effort",
         r"(?:.*, so )?(?:(?:that|this|it)(?:'s| is)|we(?:'re| are)) (?:all|done|finished)",
@@ -121,11 +120,10 @@ def _meant(call: Call, efforts: Collection[str]) -> Call:
     >>> _meant(Call("expand_effort", {"effort_id": "auth thing bug"}), ["rate-limits", "auth-bug"])
     Call(tool='expand_effort', args={'effort_id': 'auth-bug'})
     """
-    asked, shared = {*words(call.args.get("effort_id", ""))}, dict[str, int]()
-    for effort in efforts:
-        named = {*words(effort)}
-        if asked and (asked <= named or named <= asked):
-            shared[effort] = len(asked & named)
-    return (
-        call._replace(args={"effort_id": max(shared, key=shared.__getitem__)}) if shared else call
-    )
+    if "effort_id" not in call.args:
+        return call
+    name = call.args["effort_id"]
+    asked, named = {*words(name)}, {effort: {*words(effort)} for effort in efforts}
+    fits = [effort for effort, own in named.items() if asked <= own or own <= asked]
+    best = max(fits, key=lambda effort: len(asked & named[effort]), default=name)
+    return call._replace(args={"effort_id": best})

@@ -117,7 +117,6 @@ def result(name: str, body: object, number: int = 1) -> ToolMessage:
         ("Let’s start on X: make it fast", "open_effort", {"name": "X", "goal": "make it fast"}),
         ("OK, start on the report.", "open_effort", {"name": "report", "goal": ""}),
         ("I want to work on UI and tests", "open_effort", {"name": "UI and tests", "goal": ""}),
-        ("open a new effort for billing", "open_effort", {"name": "billing", "goal": ""}),
         ("that's done", "close_effort", {}),
         ("That's all", "close_effort", {}),
         ("We're done.", "close_effort", {}),
