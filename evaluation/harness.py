@@ -21,16 +21,13 @@ from ..memory.settings import Settings
 from ..prompts.loader import render
 from .failures import ResultsError, TapeError
 from .judge import Judge
-from .matching import Alike, agreement, by_meaning, lexical
 from .results import Job, PointScores, Setup, Store, TrialResult, append
-from .strategy import Context, Strategy, StrategyInputs, after, as_messages, size, transcript
-from .tape import RecordedModel, Tapes, line, tokens
-from .template import Point, Template, TemplateTurn, stands_in
+from .scores import by_meaning, lexical, scores
+from .strategy import Strategy, StrategyInputs, after, as_messages, transcript
+from .tape import RecordedModel, Tapes, line, spent
+from .template import Point, Template, TemplateTurn
 
 Result = TypeVar("Result")
-
-_MILLION = 1_000_000
-"""Prices are for a million tokens."""
 
 _LONGEST = 300
 """Characters of an error that the results keep."""
@@ -165,10 +162,8 @@ class _Trial:
         return {
             "seconds": seconds,
             "calls": context.calls,
-            **sizes(point, context),
-            **spent(tokens(self.tape.answers[answered:]), self.plan.setup.prices),
-            **quoted(point, context, self.alike),
-            "constraints_in_context": constraints_kept(point, context),
+            **spent(self.tape.answers[answered:], self.plan.setup.prices),
+            **scores(point, context, self.alike),
         }
 
     def _judged(self, point: Point, before: Sequence[AnyMessage]) -> dict[str, float | None]:
@@ -190,10 +185,10 @@ class _Trial:
             asks["behavioural_alignment"] = lambda: fmean(
                 judge.behaviour(test, self._answer(left, test.prompt)) for test in tests
             )
-        scores = {name: self._tried(point, name, ask) for name, ask in asks.items()}
-        earlier, now = scores.get("goal_before"), scores.get("goal_coherence")
+        judged = {name: self._tried(point, name, ask) for name, ask in asks.items()}
+        earlier, now = judged.get("goal_before"), judged.get("goal_coherence")
         drift = None if earlier is None or now is None else earlier - now
-        return {**scores, "drift": drift}
+        return {**judged, "drift": drift}
 
     def _answer(self, context: Sequence[AnyMessage], question: str) -> str:
         """Return what the model says that knows nothing but a context.
@@ -226,56 +221,3 @@ def _tape(tapes: Tapes | None, job: Job) -> RecordedModel:
         few = (", ".join(names[:_NAMED]) or "none") + more
         raise TapeError(f"no recorded answers for {job.name!r}: there are {few}")
     return RecordedModel(tapes.trials[job.name])
-
-
-def sizes(point: Point, context: Context) -> dict[str, Any]:
-    """Return the tokens of the conversation before and after, and their ratio."""
-    before, left = size(as_messages(point.turns)), size(context.messages)
-    return {"tokens_before": before, "tokens_after": left, "compression_ratio": left / before}
-
-
-def spent(used: tuple[int, int] | None, prices: tuple[float, float] | None) -> dict[str, Any]:
-    """Return the tokens of the model, and what they cost in dollars if there are prices.
-
-    Nothing is known of them if the model was asked and does not report them.
-
-    >>> spent((2_000_000, 500_000), (0.25, 2.0))["cost"]
-    1.5
-    """
-    if used is None:
-        return {}
-    cost = (used[0] * prices[0] + used[1] * prices[1]) / _MILLION if prices else None
-    return {"model_read": used[0], "model_written": used[1], "cost": cost}
-
-
-def quoted(point: Point, context: Context, alike: Alike) -> dict[str, Any]:
-    """Return what the strategy's quotes are worth; nothing if it chooses none.
-
-    The verbatim rate is the share of quotes that stand in a turn; `fabricated` are those that do
-    not, and those that the strategy dropped itself.
-    """
-    quotes = context.quotes
-    if quotes is None:
-        return {}
-    real = sum(stands_in(quote, point.turns) for quote in quotes)
-    scores: dict[str, Any] = {
-        "quotes": len(quotes),
-        "verbatim_rate": real / len(quotes) if quotes else None,
-        "fabricated": len(quotes) - real + (context.fabricated or 0),
-        "fallbacks": context.fallbacks,
-    }
-    true = point.salient(context.through)
-    if true is not None:
-        found = agreement(point.template.as_salient(quotes), true, alike, point.given)
-        scores |= {f"salience_{name}": value for name, value in found._asdict().items()}
-    return scores
-
-
-def constraints_kept(point: Point, context: Context) -> float | None:
-    """Return the share of the constraints that stand in the context word for word.
-
-    None if the template knows no constraint that holds at the point.
-    """
-    text = one_line(transcript(context.messages))
-    rules = point.constraints
-    return fmean(rule in text for rule in rules) if rules else None

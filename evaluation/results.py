@@ -110,7 +110,7 @@ class Setup(_Strict):
     note: str = ""
 
 
-SETUP, TRIALS, LOCK = "setup.json", "trials.jsonl", ".lock"
+_SETUP, _TRIALS, _LOCK = "setup.json", "trials.jsonl", ".lock"
 
 
 class Store:
@@ -118,8 +118,8 @@ class Store:
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         """Read what is there; raises `ResultsError` if it is of another setup, or damaged."""
-        self._path = folder / TRIALS
-        _same(folder / SETUP, setup)
+        self._path = folder / _TRIALS
+        _same(folder / _SETUP, setup)
         self._trials = {trial.name: trial for trial in _read(self._path)}
 
     @property
@@ -138,7 +138,7 @@ class Store:
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder, made if it is not there; raises `ResultsError` if another run holds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / LOCK
+    path = folder / _LOCK
     if not path.exists():
         path.touch()  # says what is wrong with the folder, which SQLite does not
     # A lock of SQLite ends with its process, however that ends, on every system.

@@ -42,7 +42,7 @@ from ..memory.context.turns import purpose
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.record import Group, Owner
-from ..memory.salience import Compression, Item, capped
+from ..memory.salience import Compression, capped
 from ..memory.tokens import count
 from ..memory.wellformed import note
 from ..nodes.llm.calls import Call, Models, drive
@@ -61,19 +61,20 @@ from .strategy import (
 )
 from .template import TemplateTurn
 
-LANGMEM_TOKENS = 2_000
+_LANGMEM_TOKENS = 2_000
 """The context that LangMem's node is told to stay within; it does not summarise below that."""
 
-KEPT = 2 * RECENT
+_KEPT = 2 * RECENT
 """The messages that the others keep: as many as the recent exchanges have without tools."""
 
-_KEEP: tuple[Literal["messages"], int] = ("messages", KEPT)
+_KEEP: tuple[Literal["messages"], int] = ("messages", _KEPT)
 _NOW: tuple[Literal["messages"], int] = ("messages", 1)
+"""When the others summarise: from one message on, which is at every point."""
 
 BUDGET = 4_000
 """The agent's whole context in tokens, if none was set; instructions and tools are about 1,150."""
 
-NAME = "conversation"
+_NAME = "conversation"
 """The effort that the whole conversation is."""
 
 
@@ -109,9 +110,7 @@ class ProtectedCore(Strategy):
         self._sizes = Sizes(inputs.settings.context_budget)
         self._alike = by_meaning(inputs.embedder) if inputs.embedder else lexical
         self._goals = Goals("", "")
-        self._items: tuple[Item, ...] = ()
-        self._background = ""
-        self._quoted = self._described = 0
+        self._made = Compression(_NAME, 0, 0)
         self._calls: list[Call] = []
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
@@ -129,23 +128,20 @@ class ProtectedCore(Strategy):
         Without a background nothing changes, as in the agent: the turns stay as they are.
         """
         self._calls = []
-        chosen = self._chosen(groups(after(turns, self._quoted)))
+        old, older = self._made, turns[: len(turns) - len(recent(turns))]
+        chosen = self._chosen(groups(after(turns, old.turn)))
         threshold = self.inputs.settings.similarity_threshold
-        found = merged(self._items, chosen.items, self._alike, threshold, chosen.gone)
+        found = merged(old.items, chosen.items, self._alike, threshold, chosen.gone)
         items = capped(found.items, MOST_QUOTED, partial(line_tokens, count))
-        older = turns[: len(turns) - len(recent(turns))]
-        failed = False
+        made = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
         try:
-            self._background = self._written(groups(after(older, self._described)), items)
+            background = self._written(groups(after(older, old.through)), made)
+            self._made, failed = replace(made, background=background), False
         except AnswerError:
             failed = True
-            older = [turn for turn in turns if turn.turn_id <= self._described]
-        else:
-            self._items, self._quoted = items, turns[-1].turn_id
-            self._described = older[-1].turn_id if older else 0
         return Context(
-            self._messages(turns, older),
-            quotes=tuple(item.quote for item in self._items if not item.superseded_by),
+            self._messages(turns),
+            quotes=tuple(item.quote for item in self._made.current),
             fabricated=sum(verdict.verdict == "fabricated" for verdict in chosen.verdicts),
             fallbacks=bool(chosen.fallback) + failed,
             calls=tuple(self._calls),
@@ -155,25 +151,19 @@ class ProtectedCore(Strategy):
         """Return the items of new exchanges."""
         return Chosen(core(self._goals, new), "protected-core")
 
-    def _written(self, _leaving: Sequence[Group], _items: Sequence[Item]) -> str:
+    def _written(self, _leaving: Sequence[Group], _made: Compression) -> str:
         """Return the background, once these exchanges have left; by rules there is none."""
         return ""
 
     def _effort(self) -> Effort:
-        return Effort(NAME, "open", goal=self._goals.current, constraints=self._goals.constraints)
+        return Effort(_NAME, "open", goal=self._goals.current, constraints=self._goals.constraints)
 
-    def _messages(
-        self, turns: Sequence[TemplateTurn], older: Sequence[TemplateTurn]
-    ) -> tuple[AnyMessage, ...]:
+    def _messages(self, turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
         """Return the marker of the effort, the quotes of the older turns, and the others."""
-        front, through = [note(render("open_line", **purpose(self._effort())))], 0
-        if older:
-            through = older[-1].turn_id
-            shown = tuple(
-                item for item in self._items if not item.superseded_by and item.turn <= through
-            )
-            made = Compression(NAME, turns[-1].turn_id, through, shown, self._background)
-            quoted = quote(made, turns[0].turn_id, count)
+        front, through = [note(render("open_line", **purpose(self._effort())))], self._made.through
+        if through:
+            older = tuple(item for item in self._made.items if item.turn <= through)
+            quoted = quote(replace(self._made, items=older), turns[0].turn_id, count)
             front += [quoted] if quoted else []
         messages: Any = [*from_dicts(front), *as_messages(after(turns, through))]
         return tuple(messages)
@@ -187,7 +177,7 @@ class SelectiveSalience(ProtectedCore):
 
     def _chosen(self, new: Sequence[Group]) -> Chosen:
         try:
-            steps = choose(self._effort(), new, self._items, self._sizes, count)
+            steps = choose(self._effort(), new, self._made.items, self._sizes, count)
             chosen = drive(steps, self._models, self._calls.append)
         except AnswerError as error:
             chosen = Chosen((), "salience", fallback=str(error))
@@ -195,9 +185,9 @@ class SelectiveSalience(ProtectedCore):
             return chosen
         return replace(super()._chosen(new), verdicts=chosen.verdicts, fallback=chosen.fallback)
 
-    def _written(self, leaving: Sequence[Group], items: Sequence[Item]) -> str:
-        quoted = tuple(item.quote for item in items if not item.superseded_by)
-        known = Known(self._background, quoted, over(self._items, items))
+    def _written(self, leaving: Sequence[Group], made: Compression) -> str:
+        quoted = tuple(item.quote for item in made.current)
+        known = Known(self._made.background, quoted, over(self._made.items, made.items))
         steps = describe(self._effort(), leaving, known, self._sizes, count)
         return drive(steps, self._models, self._calls.append)
 
@@ -210,7 +200,7 @@ def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
     )
 
 
-class Reciter(GenericFakeChatModel):
+class _Reciter(GenericFakeChatModel):
     """Stands where an agent has its model: says the next of its lines, and keeps what it heard."""
 
     _heard: list[BaseMessage] = PrivateAttr(default_factory=list)
@@ -230,8 +220,13 @@ class Reciter(GenericFakeChatModel):
 
 
 _CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_limit": 100}
+"""One thread, since each trial has its own archive, and steps for 48 calls of tools in a turn."""
+
 _NOT_SAID = {"system", "tools"}
+"""The parts of what is sent that do not stand for the conversation."""
+
 _NO_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
+"""A tool's arguments: it answers by what the template says, whatever they are."""
 
 
 class EbbtideAgent(Strategy):
@@ -264,7 +259,7 @@ class EbbtideAgent(Strategy):
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Open an effort with this goal and these constraints, in the first turn."""
-        purpose = {"name": NAME, "goal": goal, "constraints": [*constraints]}
+        purpose = {"name": _NAME, "goal": goal, "constraints": [*constraints]}
         self._lines.append(_call("open_effort", purpose))
 
     def update_goal(self, goal: str, rationale: str) -> None:
@@ -288,7 +283,7 @@ class EbbtideAgent(Strategy):
         messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = thread_at(agent, _CONFIG)
         context = Context(tuple(messages), calls=self._new_calls(thread.owner))
-        made = self._archive.compression(thread.owner, thread.tip, NAME)
+        made = self._archive.compression(thread.owner, thread.tip, _NAME)
         if made is None:
             return context
         return replace(
@@ -309,7 +304,7 @@ class EbbtideAgent(Strategy):
         model, embedder = self.inputs.model, self.inputs.embedder
         names = sorted({turn.tool_call.name for turn in turns if turn.tool_call})
         return create_memory_agent(
-            Reciter(messages=iter(self._lines.popleft, None)),
+            _Reciter(messages=iter(self._lines.popleft, None)),
             tools=[self._tool(name) for name in names],
             archive=self._archive,
             checkpointer=self._saver,
@@ -348,7 +343,7 @@ class Middleware(Strategy):
     """LangChain's `SummarizationMiddleware`: a summary, and the last messages."""
 
     name = "summarization-middleware"
-    note = f"is made to summarise at every point, and keeps {KEPT} messages."
+    note = f"is made to summarise at every point, and keeps {_KEPT} messages."
 
     def __init__(self, inputs: StrategyInputs) -> None:
         """Make the middleware, so that it summarises at every call."""
@@ -368,14 +363,14 @@ class LangMem(Strategy):
     """LangMem's `SummarizationNode`: a running summary, and what fits beside it."""
 
     name = "langmem"
-    note = f"is told to stay within {LANGMEM_TOKENS:,} tokens, and leaves what has less."
+    note = f"is told to stay within {_LANGMEM_TOKENS:,} tokens, and leaves what has less."
     package = "langmem"
 
     def __init__(self, inputs: StrategyInputs) -> None:
         """Make the node."""
         super().__init__(inputs)
         node = import_module("langmem.short_term").SummarizationNode
-        self._node = node(model=inputs.model, max_tokens=LANGMEM_TOKENS)
+        self._node = node(model=inputs.model, max_tokens=_LANGMEM_TOKENS)
         self._known: dict[str, Any] = {}
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
@@ -402,7 +397,7 @@ class DeepAgents(Strategy):
             trigger=_NOW,
             keep=_KEEP,
         )
-        self._reciter = Reciter(messages=repeat("Noted."))
+        self._reciter = _Reciter(messages=repeat("Noted."))
         self._agent = import_module("deepagents").create_deep_agent(
             self._reciter, [], middleware=[middleware], checkpointer=InMemorySaver()
         )

@@ -20,6 +20,10 @@ from typing_extensions import override
 from .failures import TapeError
 from .results import append, mended
 
+_COUNTED = ("input_tokens", "output_tokens")
+_MILLION = 1_000_000
+"""Prices are for a million tokens."""
+
 Answers: TypeAlias = Sequence[Mapping[str, Any]]
 """The messages that answered the calls of one trial, in their order."""
 
@@ -74,16 +78,21 @@ class RecordedModel(BaseCache):
         """Keep everything: a tape is one trial."""
 
 
-def tokens(answers: Answers) -> tuple[int, int] | None:
-    """Return the tokens that were read and written for answers, None if one does not say.
+def spent(answers: Answers, prices: tuple[float, float] | None) -> dict[str, Any]:
+    """Return the tokens that answers took, and what they cost in dollars if there are prices.
 
-    >>> tokens(({"data": {"usage_metadata": {"input_tokens": 900, "output_tokens": 20}}},))
-    (900, 20)
+    Nothing is known of them if one of the answers does not say.
+
+    >>> used = {"input_tokens": 2_000_000, "output_tokens": 500_000}
+    >>> spent([{"data": {"usage_metadata": used}}], (0.25, 2.0))["cost"]
+    1.5
     """
     usages = [answer["data"].get("usage_metadata") for answer in answers]
     if not all(usages):
-        return None
-    return sum(one["input_tokens"] for one in usages), sum(one["output_tokens"] for one in usages)
+        return {}
+    read, written = (sum(used[name] for used in usages) for name in _COUNTED)
+    cost = (read * prices[0] + written * prices[1]) / _MILLION if prices else None
+    return {"model_read": read, "model_written": written, "cost": cost}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from ebbtide.evaluation.tape import (
     begin_tapes,
     line,
     read_tapes,
-    tokens,
+    spent,
 )
 from tests.doubles import ScriptedModel, call
 from tests.openai_server import Structured, serving
@@ -55,18 +55,20 @@ def test_answers_are_played_again(tmp_path: Path) -> None:
     assert [one.text for one in heard] == [one.text for one in said] == ["One.", "", "One."]
     assert heard[1].tool_calls[0]["args"] == {"what": "é\u2028\ud800"}
     assert again.answers == tape.answers
-    assert tokens(tape.answers[:1]) == (10, 2)
     assert again.missing == 0
 
 
-def test_tokens_are_unknown_if_one_answer_is_silent() -> None:
-    """Tokens add up; nothing is known if one answer does not say, and none are used by none."""
-    tape = RecordedModel()
+def test_costs() -> None:
+    """Tokens add up and have a price if there are prices; a silent answer makes them unknown."""
+    tape, prices = RecordedModel(), (100_000.0, 1_000_000.0)
     model = taped(tape, *(AIMessage("One.", usage_metadata=USED) for _ in range(2)), "Two.")
     for _ in range(3):
         model.invoke("a")
 
-    assert (tokens(tape.answers), tokens(tape.answers[:2]), tokens(())) == (None, (20, 4), (0, 0))
+    assert spent(tape.answers[:2], prices) == {"model_read": 20, "model_written": 4, "cost": 6.0}
+    assert spent(tape.answers[:1], None) == {"model_read": 10, "model_written": 2, "cost": None}
+    assert spent((), prices) == {"model_read": 0, "model_written": 0, "cost": 0.0}
+    assert spent(tape.answers, prices) == {}
 
 
 def test_a_call_that_is_repeated_is_one(tmp_path: Path) -> None:
@@ -181,5 +183,4 @@ def test_a_tape_is_not_cleared() -> None:
     taped(tape, AIMessage("One.", usage_metadata=USED)).invoke("a")
     tape.clear()
 
-    assert tokens(tape.answers) == (10, 2)
     assert len(json.loads(line("a/b/1", tape.answers, {}))["answers"]) == 1

@@ -8,9 +8,8 @@ from statistics import fmean
 import pytest
 from rapidfuzz import fuzz
 
-from ebbtide.evaluation.harness import quoted
-from ebbtide.evaluation.matching import agreement, lexical
 from ebbtide.evaluation.report import LONG_TURNS
+from ebbtide.evaluation.scores import agreement, lexical, scores
 from ebbtide.evaluation.strategy import Context, as_messages, exchanges, recent, size
 from ebbtide.evaluation.template import Template, read_template, shipped, stands_in
 from ebbtide.memory.efforts import one_line
@@ -157,7 +156,7 @@ def test_who_quotes_the_truth_is_right(template: Template) -> None:
     for point in template.points:
         true = point.salient() or ()
         quotes = (*true, *point.given)
-        found = quoted(point, Context((), quotes), lexical)
+        found = scores(point, Context((), quotes), lexical)
         assert found["salience_recall"] in {None, 1.0}
         assert found["salience_precision"] in {None, 1.0}
 

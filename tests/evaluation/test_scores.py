@@ -3,8 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ebbtide.evaluation.harness import constraints_kept, quoted, sizes, spent
-from ebbtide.evaluation.matching import lexical
+from ebbtide.evaluation.scores import lexical, scores
 from ebbtide.evaluation.strategy import Context, as_messages, size
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
@@ -15,7 +14,7 @@ FIRST, SECOND = TEMPLATE.points
 def test_quotes_are_compared_with_all_truth_so_far() -> None:
     """At the second point two of three quotes are right and two of three truths are found."""
     quotes = (LIMIT, NEWER, "I looked it up.")
-    found = quoted(SECOND, Context((), quotes), lexical)
+    found = scores(SECOND, Context((), quotes), lexical)
 
     assert found["salience_precision"] == pytest.approx(2 / 3)
     assert found["salience_recall"] == pytest.approx(2 / 3)
@@ -26,7 +25,7 @@ def test_quotes_are_compared_with_all_truth_so_far() -> None:
 def test_a_superseded_sentence_is_no_longer_right() -> None:
     """A quote that a newer sentence supersedes counts against precision."""
     quotes = (LIMIT, NEWER, CHANGE, GOAL)
-    found = quoted(SECOND, Context((), quotes), lexical)
+    found = scores(SECOND, Context((), quotes), lexical)
 
     assert (found["salience_precision"], found["salience_recall"]) == (0.75, 1.0)
 
@@ -36,7 +35,7 @@ def test_quotes_of_what_was_given_are_left_out() -> None:
     template = shed(
         ground_truth={"given": [GOAL]}, ground_truth_salience={"compression_point_1": [PORT]}
     )
-    found = quoted(template.points[0], Context((), (GOAL, PORT, "I looked it up.")), lexical)
+    found = scores(template.points[0], Context((), (GOAL, PORT, "I looked it up.")), lexical)
 
     assert (found["salience_precision"], found["salience_recall"]) == (0.5, 1.0)
 
@@ -44,31 +43,31 @@ def test_quotes_of_what_was_given_are_left_out() -> None:
 def test_fabricated_quotes_are_counted() -> None:
     """One of four quotes stands nowhere, two were dropped: 3 fabricated, 3/4 verbatim."""
     quotes = (GOAL, LIMIT, PORT, "Buy a third tin.")
-    found = quoted(FIRST, Context((), quotes, fabricated=2), lexical)
+    found = scores(FIRST, Context((), quotes, fabricated=2), lexical)
 
     assert (found["verbatim_rate"], found["fabricated"]) == (0.75, 3)
 
 
 def test_a_quote_of_later_turns_is_fabricated() -> None:
     """What is said after a point cannot be quoted at it."""
-    found = quoted(FIRST, Context((), (CHANGE,)), lexical)
+    found = scores(FIRST, Context((), (CHANGE,)), lexical)
 
     assert (found["verbatim_rate"], found["fabricated"]) == (0.0, 1)
 
 
 def test_without_quotes_there_are_no_such_scores() -> None:
     """A strategy that chooses no sentences has no salience; one that chose none has no rate."""
-    none = quoted(FIRST, Context(()), lexical)
-    empty = quoted(FIRST, Context((), ()), lexical)
+    none = scores(FIRST, Context(()), lexical)
+    empty = scores(FIRST, Context((), ()), lexical)
 
-    assert none == {}
+    assert {*none} & {"quotes", "verbatim_rate", "fabricated", "salience_precision"} == set()
     assert (empty["quotes"], empty["verbatim_rate"], empty["salience_precision"]) == (0, None, None)
     assert empty["salience_recall"] == 0.0
 
 
 def test_without_truth_salience_is_absent() -> None:
     """A template that lists no salient sentences has no precision and recall, not zero."""
-    found = quoted(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), lexical)
+    found = scores(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), lexical)
 
     assert "salience_precision" not in found
     assert found["verbatim_rate"] == 1.0
@@ -79,24 +78,19 @@ def test_constraints_in_the_context() -> None:
     template = shed(ground_truth={"constraints": [LIMIT, NEWER]})
     context = Context((HumanMessage("Use no more\nthan two tins."), AIMessage("Yes.")))
 
-    assert [constraints_kept(point, context) for point in template.points] == [1.0, 0.5]
-    assert constraints_kept(shed(ground_truth={}).points[0], context) is None
-    assert constraints_kept(shed(ground_truth={"constraints": [CHANGE]}).points[0], context) is None
+    unknown, none = (shed(ground_truth=one) for one in ({}, {"constraints": [CHANGE]}))
+    points = [*template.points, unknown.points[0], none.points[0]]
+    kept = [scores(point, context, lexical)["constraints_in_context"] for point in points]
+
+    assert kept == [1.0, 0.5, None, None]
 
 
 def test_sizes() -> None:
     """The ratio is what is left of the conversation's tokens."""
     before = size(as_messages(FIRST.turns))
     context = Context(as_messages(FIRST.turns[:1]))
-    found = sizes(FIRST, context)
+    found = scores(FIRST, context, lexical)
 
     assert found["tokens_before"] == before
     assert found["tokens_after"] == size(context.messages)
     assert found["compression_ratio"] == size(context.messages) / before
-
-
-def test_costs() -> None:
-    """Tokens have a price only if there are prices, and are unknown if the model tells none."""
-    assert spent((1_000_000, 100_000), (2.0, 10.0))["cost"] == 3.0
-    assert spent((5, 1), None) == {"model_read": 5, "model_written": 1, "cost": None}
-    assert spent(None, (2.0, 10.0)) == {}

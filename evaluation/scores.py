@@ -1,12 +1,15 @@
-"""Which quotes are which sentences of the ground truth: one to one."""
+"""The scores of a context that need no model: what it takes, and what its quotes are worth."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from statistics import fmean
+from typing import Any, NamedTuple, TypeAlias
 
 from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
 from ..memory.embeddings import Embedder
+from .strategy import Context, as_messages, size, transcript
+from .template import Point, stands_in
 
 THRESHOLD = 0.85
 """The likeness from which on a quote that is not the same may stand for a sentence."""
@@ -14,14 +17,6 @@ THRESHOLD = 0.85
 Table: TypeAlias = list[list[float]]
 Alike: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
 """Gives the likeness, 0 to 1, of each text of one side with each of the other."""
-
-
-class Agreement(NamedTuple):
-    """How many of the quotes are right, how many of the sentences are found; None if undefined."""
-
-    precision: float | None
-    recall: float | None
-    f1: float | None
 
 
 def lexical(ours: Sequence[str], truth: Sequence[str]) -> Table:
@@ -42,6 +37,51 @@ def by_meaning(embedder: Embedder) -> Alike:
         return table
 
     return alike
+
+
+def scores(point: Point, context: Context, alike: Alike) -> dict[str, Any]:
+    """Return the scores at a point by their names, those of quotes if the strategy chooses some.
+
+    The ratio is that of the conversation's tokens after and before. Constraints count that stand in
+    the context word for word; they are None if the template knows none that holds at the point.
+    """
+    before, left = size(as_messages(point.turns)), size(context.messages)
+    text, rules = one_line(transcript(context.messages)), point.constraints
+    return {
+        "tokens_before": before,
+        "tokens_after": left,
+        "compression_ratio": left / before,
+        "constraints_in_context": fmean(rule in text for rule in rules) if rules else None,
+        **({} if context.quotes is None else _quoted(point, context, context.quotes, alike)),
+    }
+
+
+def _quoted(point: Point, context: Context, quotes: Sequence[str], alike: Alike) -> dict[str, Any]:
+    """Return what quotes are worth.
+
+    The verbatim rate is the share of quotes that stand in a turn; `fabricated` are those that do
+    not, and those that the strategy dropped itself.
+    """
+    real = sum(stands_in(quote, point.turns) for quote in quotes)
+    rates = {
+        "quotes": len(quotes),
+        "verbatim_rate": real / len(quotes) if quotes else None,
+        "fabricated": len(quotes) - real + (context.fabricated or 0),
+        "fallbacks": context.fallbacks,
+    }
+    true = point.salient(context.through)
+    if true is None:
+        return rates
+    found = agreement(point.template.as_salient(quotes), true, alike, point.given)
+    return rates | {f"salience_{name}": value for name, value in found._asdict().items()}
+
+
+class Agreement(NamedTuple):
+    """How many of the quotes are right, how many of the sentences are found; None if undefined."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
 
 
 def matches(
