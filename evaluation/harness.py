@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -58,16 +58,9 @@ class Plan:
     tapes: Tapes | None = None
     record: Path | None = None
 
-    def jobs(self) -> Iterator[Job]:
-        """Yield the trials, all first ones before all second ones."""
-        for trial in range(1, self.trials + 1):
-            for template in self.templates:
-                for strategy in self.strategies:
-                    yield Job(strategy=strategy, template=template, trial=trial)
-
 
 def trials_left(plan: Plan, store: Store) -> tuple[Job, ...]:
-    """Return the trials that are not there yet, or have errors.
+    """Return the trials that are not there yet, or have errors; all first ones come first.
 
     Raises `ResultsError` if a template is another one than when its trials were run.
     """
@@ -78,7 +71,13 @@ def trials_left(plan: Plan, store: Store) -> tuple[Job, ...]:
                 f"template {trial.template!r} has changed since its trials: choose another folder"
             )
     done = {trial.name for trial in store.trials if not trial.errors}
-    return tuple(job for job in plan.jobs() if job.name not in done)
+    jobs = [
+        Job(strategy=strategy, template=template, trial=number)
+        for number in range(1, plan.trials + 1)
+        for template in plan.templates
+        for strategy in plan.strategies
+    ]
+    return tuple(job for job in jobs if job.name not in done)
 
 
 async def run(plan: Plan, store: Store, done: Callable[[TrialResult], None]) -> None:
@@ -104,11 +103,10 @@ def run_trial(plan: Plan, job: Job) -> tuple[TrialResult, str]:
     with TemporaryDirectory() as folder:
         trial = _Trial(plan, job, Path(folder))
         result = trial.run()
-    tape, judge = trial.tape, trial.judge
+    tape, judged = trial.tape, trial.judge.noted if trial.judge else {}
     if plan.record and tape.failed:
         _log.warning("%s is not recorded: %d calls failed", job.name, tape.failed)
-    noted = judge.noted if judge else {}
-    return result, "" if tape.failed else line(job.name, tape.answers, noted)
+    return result, "" if tape.failed else line(job.name, tape.answers, judged)
 
 
 class _Trial:

@@ -1,4 +1,4 @@
-"""The judge, a model that scores answers by a rubric, and the questions that are answered."""
+"""The judge: a model that scores answers by a rubric."""
 
 import hashlib
 import json
@@ -16,7 +16,6 @@ from .failures import JudgeError, TapeError
 from .results import written
 from .template import BehavioralTest
 
-Parsed = TypeVar("Parsed")
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -67,7 +66,8 @@ class Judge:
         )
         return self._ask(asked, lambda said: known(said, len(constraints)))
 
-    def _ask(self, asked: str, parse: Callable[[str], Parsed]) -> Parsed:
+    def _ask(self, asked: str, parse: Callable[[str], float]) -> float:
+        """Return what the answer says; the one that is kept, if this was asked before."""
         digest = hashlib.sha256(f"{self.name}\n{asked}".encode("utf-8", "replace")).hexdigest()
         path = self.folder / f"{digest}.json"
         kept = _kept(path) if isinstance(self.model, BaseChatModel) else self.model.get(digest)
@@ -78,10 +78,10 @@ class Judge:
         else:
             raise TapeError("there is no recorded answer of the judge: record this trial again")
         self.noted[digest] = answer
-        parsed = parse(answer)
+        value = parse(answer)
         if kept is None:
             written(path, json.dumps({"said": answer}))
-        return parsed
+        return value
 
 
 class _Score(BaseModel):

@@ -155,27 +155,28 @@ def _alike(
 
 
 def assigned(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Return who gets what of those that each may have: as many get something as possible.
+    """Return for each sentence the quote that it goes to: as many quotes have one as can.
 
-    Who comes first gets something if it can, and what it names first if nobody else needs that.
-    The method is that of augmenting paths (H. W. Kuhn, 1955).
+    `choices` has for each quote the sentences that it may have, the best ones first; of quotes that
+    cannot all have one the first ones do. The method is that of augmenting paths (H. W. Kuhn, "The
+    Hungarian method for the assignment problem", 1955).
 
     >>> assigned({0: [0, 1], 1: [0]})
     {0: 1, 1: 0}
     """
     owners: dict[int, int] = {}
 
-    def placed(one: int, tried: set[int]) -> bool:
-        for thing in choices[one]:
-            if thing not in tried:
-                tried.add(thing)
-                if thing not in owners or placed(owners[thing], tried):
-                    owners[thing] = one
+    def placed(quote: int, tried: set[int]) -> bool:
+        for sentence in choices[quote]:
+            if sentence not in tried:
+                tried.add(sentence)
+                if sentence not in owners or placed(owners[sentence], tried):
+                    owners[sentence] = quote
                     return True
         return False
 
-    for one in choices:
-        placed(one, set())
+    for quote in choices:
+        placed(quote, set())
     return owners
 
 
