@@ -62,6 +62,7 @@ _looking: ContextVar[bool] = ContextVar("ebbtide_looking", default=False)
 """Set while a command asks what the model would be sent, and by whom."""
 
 _MODELS = ("model", "summary_model", "extraction_model", "compression_model")
+"""The parts that are the agent's own model where none was given."""
 
 _EDITED = "hitl_edited_tool_calls"
 """Where LangChain's approval by a person keeps the calls that he changed, by their ids."""

@@ -9,7 +9,10 @@ from langchain_core.language_models import BaseChatModel
 from .offline_model import OfflineModel
 
 _log = logging.getLogger("ebbtide.models")
+
 _OPENAI = "openai:gpt-5-mini"
+"""The model that a key alone chooses."""
+
 OFFLINE = "offline"
 """The name of the offline model."""
 

@@ -63,6 +63,8 @@ Make: TypeAlias = Callable[[RunnableConfig], Awaitable[Agent]]
 """What gives the agent of a run, as a server calls it."""
 
 _MESSAGES: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
+"""Makes messages of what a server's API gives for them."""
+
 _OF_THE_BODY = {"content-length", "content-type", "host", "transfer-encoding"}
 """Headers that belong to one request and not to who asks."""
 

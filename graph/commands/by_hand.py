@@ -154,18 +154,12 @@ def open_effort(
     return _order(agent, config, command, {"name": name, "goal": goal}, context)
 
 
-aopen_effort = on_a_thread(open_effort)
-
-
 def close_effort(
     agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
 ) -> CommandResult:
     """Conclude an effort, the active one by default; the model that summarises is called."""
     arguments = {"effort_id": effort_id} if effort_id else {}
     return _order(agent, config, f"/close {effort_id or ''}".strip(), arguments, context)
-
-
-aclose_effort = on_a_thread(close_effort)
 
 
 def switch_effort(
@@ -176,18 +170,12 @@ def switch_effort(
     return _order(agent, config, command, {"effort_id": effort_id}, context)
 
 
-aswitch_effort = on_a_thread(switch_effort)
-
-
 def reopen_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
     """Go on with a concluded effort."""
     command = f"/reopen {effort_id}".strip()
     return _order(agent, config, command, {"effort_id": effort_id}, context)
-
-
-areopen_effort = on_a_thread(reopen_effort)
 
 
 def expand_effort(
@@ -198,9 +186,6 @@ def expand_effort(
     return _order(agent, config, command, {"effort_id": effort_id, "turns": turns}, context)
 
 
-aexpand_effort = on_a_thread(expand_effort)
-
-
 def collapse_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
@@ -209,4 +194,9 @@ def collapse_effort(
     return _order(agent, config, command, {"effort_id": effort_id}, context)
 
 
+aopen_effort = on_a_thread(open_effort)
+aclose_effort = on_a_thread(close_effort)
+aswitch_effort = on_a_thread(switch_effort)
+areopen_effort = on_a_thread(reopen_effort)
+aexpand_effort = on_a_thread(expand_effort)
 acollapse_effort = on_a_thread(collapse_effort)

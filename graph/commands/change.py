@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, cast
+from typing import Literal, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
@@ -45,6 +45,8 @@ from .threads import (
     write,
 )
 
+_log = logging.getLogger("ebbtide.anchor")
+
 
 def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
     """Rebuild a thread's state from the newest branch of its archive; return its new config.
@@ -70,9 +72,6 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
 
 
-arestore = on_a_thread(restore)
-
-
 def _check_that_it_keeps(agent: Agent) -> None:
     """Raise `SettingsError` if the graph around an agent keeps nothing of the memory."""
     if not handed_over(agent):
@@ -95,9 +94,6 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     write(agent, config, thread.changed(window=window))
 
 
-aset_window = on_a_thread(set_window)
-
-
 def undo(agent: Agent, config: RunnableConfig) -> int:
     """Make the state before the last turn the newest of the thread; return its turn, 0 for none.
 
@@ -113,9 +109,6 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     _keep(thread)
     write(agent, older.config, {})
     return before.state.get("turn", 0)
-
-
-aundo = on_a_thread(undo)
 
 
 def _at(agent: Agent, config: RunnableConfig, snapshot: StateSnapshot) -> Thread:
@@ -155,17 +148,12 @@ def _keep(thread: Thread) -> None:
         settle(begun, thread.owner, unanswered, archive)
 
 
-Source: TypeAlias = Literal["block", "model", "none"]
-
-_log = logging.getLogger("ebbtide.anchor")
-
-
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
     """The anchor as it is now, and where it is from: "none" if nothing gave one, the old stays."""
 
     anchor: Mapping[str, str]
-    source: Source
+    source: Literal["block", "model", "none"]
 
 
 def rebuild_anchor(
@@ -201,9 +189,6 @@ def rebuild_anchor(
     return Rebuilt(anchor, "model" if written else "block")
 
 
-arebuild_anchor = on_a_thread(rebuild_anchor)
-
-
 def _question(thread: Thread, records: Sequence[Record]) -> Question:
     """Return what asks for an anchor of these turns; of a log that is too long the end stays."""
     count, instructions = thread.parts.count, render("rebuild_anchor", limit=ANCHOR_TOKENS)
@@ -218,3 +203,9 @@ def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
     said = (m for turn in reversed(records) for m in reversed(turn.messages) if m["type"] == "ai")
     blocks = (newest(message["data"].get("content", "")) for message in said)
     return next(filter(None, blocks), None)
+
+
+arestore = on_a_thread(restore)
+aset_window = on_a_thread(set_window)
+aundo = on_a_thread(undo)
+arebuild_anchor = on_a_thread(rebuild_anchor)

@@ -72,15 +72,9 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     return TurnPage(tuple(map(turn_line, reversed(records))), page, pages(turn))
 
 
-amessages = on_a_thread(messages)
-
-
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
     """Return what the tool `effort_status` answers: `efforts`, and `more` if there are more."""
     return effort_status(_work(thread_at(agent, config)), Nothing())[1]
-
-
-aefforts = on_a_thread(efforts)
 
 
 def transcript(
@@ -110,9 +104,6 @@ def transcript(
     return messages
 
 
-atranscript = on_a_thread(transcript)
-
-
 def _seen(view: View, record: Record) -> list[BaseMessage]:
     messages = from_dicts([*without_calls(shown_messages(view.messages(record)), NAMES)])
     if record.status == "erased":
@@ -132,16 +123,10 @@ def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any
     return answer
 
 
-asearch = on_a_thread(search)
-
-
 def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of the state's lineage."""
     thread = thread_at(agent, config)
     return report(every_turn(thread.parts.archive, thread.owner, thread.tip))
-
-
-astats = on_a_thread(stats)
 
 
 def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
@@ -247,9 +232,6 @@ def show_context(
     return rehearsed(thread_at(agent, config, context), config, message, context)
 
 
-ashow_context = on_a_thread(show_context)
-
-
 def rehearsed(
     thread: Thread, config: RunnableConfig, message: str | BaseMessage | None, context: object
 ) -> ShownContext:
@@ -275,3 +257,11 @@ def rehearsed(
 
 def _look(state: _Looking, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     return {"parts": working_context(unpacked(state), runtime, parts).parts}
+
+
+amessages = on_a_thread(messages)
+aefforts = on_a_thread(efforts)
+atranscript = on_a_thread(transcript)
+asearch = on_a_thread(search)
+astats = on_a_thread(stats)
+ashow_context = on_a_thread(show_context)

@@ -28,18 +28,12 @@ def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
     return listed(*_of(agent, config))
 
 
-aattention = on_a_thread(attention)
-
-
 def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     """Return how a memory stands: base, days, accesses, what it holds, when it will fade.
 
     Raises `CommandError` if the user has no such memory.
     """
     return explained(*_of(agent, config), memory_id)
-
-
-aexplain = on_a_thread(explain)
 
 
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
@@ -50,15 +44,9 @@ def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanatio
     return suppressing(*_of(agent, config), memory_id)
 
 
-asuppress = on_a_thread(suppress)
-
-
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     """Undo `suppress`, and return how the memory stands; raises `CommandError` as it does."""
     return unsuppressing(*_of(agent, config), memory_id)
-
-
-aunsuppress = on_a_thread(unsuppress)
 
 
 def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
@@ -67,9 +55,6 @@ def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     For memories of sessions that were deleted. Raises `CommandError` as `suppress` does.
     """
     return forgetting(*_of(agent, config), memory_id)
-
-
-aforget = on_a_thread(forget)
 
 
 def listed(stored: Attention, user: str) -> tuple[Explanation, ...]:
@@ -126,3 +111,10 @@ def _of(agent: Agent, config: RunnableConfig) -> tuple[Attention, str]:
     if stored is None:
         raise nobody() if owner.anonymous else CommandError("the agent keeps no attention")
     return stored, owner.user
+
+
+aattention = on_a_thread(attention)
+aexplain = on_a_thread(explain)
+asuppress = on_a_thread(suppress)
+aunsuppress = on_a_thread(unsuppress)
+aforget = on_a_thread(forget)

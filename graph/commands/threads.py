@@ -28,8 +28,8 @@ from ..build import MemoryGraph
 from ..middleware import middleware_of
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
-P = ParamSpec("P")
-T = TypeVar("T")
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,13 @@ class Thread:
         return self
 
 
-def on_a_thread(command: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+def on_a_thread(
+    command: Callable[_Given, _Result],
+) -> Callable[_Given, Coroutine[Any, Any, _Result]]:
     """Return the asynchronous form of a command: it runs on a thread, with any checkpointer."""
 
     @wraps(command)
-    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def run(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
         return await asyncio.to_thread(command, *args, **kwargs)
 
     run.__name__ = run.__qualname__ = f"a{command.__name__}"

@@ -49,16 +49,17 @@ from ..commands.threads import (
 
 _log = logging.getLogger("ebbtide.summary")
 
-Saver = BaseCheckpointSaver[Any]
+_Saver = BaseCheckpointSaver[Any]
 
 _SQLITE = (SqliteSaver, AsyncSqliteSaver)
+"""The checkpointers whose file keeps what was deleted until it is written anew."""
 
 _OURS = AgentState.__annotations__.keys() | {"structured_response"}
 """Keys of the state that an erasure writes anew, or leaves out; others are the application's."""
 
 
 def _replace_all(
-    agent: Agent, saver: Saver, config: RunnableConfig, values: dict[str, Any]
+    agent: Agent, saver: _Saver, config: RunnableConfig, values: dict[str, Any]
 ) -> tuple[str, ...]:
     """Make a state the thread's only checkpoint; say what may still hold the text of the others."""
     thread, kind = str(config["configurable"]["thread_id"]), type(saver).__name__
@@ -79,7 +80,7 @@ def _replace_all(
     return _reclaimed(saver)
 
 
-def _delete_threads(saver: Saver, threads: Iterable[str]) -> tuple[str, ...]:
+def _delete_threads(saver: _Saver, threads: Iterable[str]) -> tuple[str, ...]:
     """Delete all checkpoints of threads; say which could not be."""
     if not _has(saver, "delete_thread"):
         kind = type(saver).__name__
@@ -90,13 +91,13 @@ def _delete_threads(saver: Saver, threads: Iterable[str]) -> tuple[str, ...]:
     return ()
 
 
-def _overwriting(saver: Saver) -> None:
+def _overwriting(saver: _Saver) -> None:
     """Let SQLite overwrite what it deletes."""
     if isinstance(saver, _SQLITE):
         _run(saver, "PRAGMA secure_delete=ON")
 
 
-def _reclaimed(saver: Saver | None) -> tuple[str, ...]:
+def _reclaimed(saver: _Saver | None) -> tuple[str, ...]:
     """`VACUUM` a SQLite database, so that deleted rows leave no bytes; say what may remain."""
     if saver is None or isinstance(saver, InMemorySaver):
         return ()
@@ -123,7 +124,7 @@ async def _arun(saver: AsyncSqliteSaver, statement: str) -> list[Any]:
         return [*await saver.conn.execute_fetchall(statement)]
 
 
-def _has(saver: Saver, name: str) -> bool:
+def _has(saver: _Saver, name: str) -> bool:
     """Tell whether a checkpointer has an operation that LangGraph's base class only declares."""
     return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
 
@@ -196,9 +197,6 @@ def erase(
     )
 
 
-aerase = on_a_thread(erase)
-
-
 def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     """Delete all that is kept of the thread that `config` names, and of what it concluded.
 
@@ -224,9 +222,6 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     return DeletionReport(gone, tuple(dict.fromkeys([*left, *_reclaimed(_saver(agent))])))
 
 
-adelete_session = on_a_thread(delete_session)
-
-
 def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     """Delete all sessions of a user, with all that `delete_session` deletes, and all memories.
 
@@ -245,9 +240,6 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     deleted = parts.archive.delete_user(user_id, checkpoints)
     left += [*deleted.left, *_forgotten(parts, Owner(user_id, "")), *_reclaimed(_saver(agent))]
     return DeletionReport(deleted.sessions, tuple(dict.fromkeys(left)))
-
-
-adelete_user = on_a_thread(delete_user)
 
 
 def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
@@ -352,7 +344,7 @@ def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -
     values = agent.get_state(newest_config(config)).values
     foreign = {key: value for key, value in values.items() if key not in _OURS}
     values = {**foreign, **sealed({**state, **chosen}, {}, parts.archive)}
-    saver = cast("Saver", agent.checkpointer)
+    saver = cast("_Saver", agent.checkpointer)
     parts.archive.reseed(owner, tip)
     left = _replace_all(agent, saver, newest_config(config), values)
     if handed_over(agent) or values["messages"]:  # else no message tells where the thread goes on
@@ -374,6 +366,11 @@ def _rest(thread: Thread) -> list[BaseMessage]:
     return [*(known[message.id] for message in old if message.id in known), *new]
 
 
-def _saver(agent: Agent) -> Saver | None:
+def _saver(agent: Agent) -> _Saver | None:
     saver = getattr(agent, "checkpointer", None)  # the client of a server, refused later, has none
     return saver if isinstance(saver, BaseCheckpointSaver) else None
+
+
+aerase = on_a_thread(erase)
+adelete_session = on_a_thread(delete_session)
+adelete_user = on_a_thread(delete_user)

@@ -13,7 +13,7 @@ from ...memory.messages import Message, broken, calls, clean, unanswered, unseri
 from ...memory.wellformed import no_result
 from ...prompts.loader import render
 
-AMessage = TypeVar("AMessage", bound=BaseMessage)
+_Message = TypeVar("_Message", bound=BaseMessage)
 
 
 def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
@@ -30,7 +30,7 @@ def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
     return messages_from_dict([dict(message) for message in messages])
 
 
-def cleaned(message: AMessage) -> AMessage:
+def cleaned(message: _Message) -> _Message:
     """Return a message with its lone surrogates replaced; the same one if there are none."""
     data = dict(message)
     return type(message)(**clean(data)) if broken(data) else message
@@ -95,7 +95,7 @@ def accepted(answer: AIMessage, taken: Collection[str | None]) -> AIMessage:
     return cleaned(with_ids(answer))
 
 
-def with_ids(message: AMessage) -> AMessage:
+def with_ids(message: _Message) -> _Message:
     """Return a message each of whose calls has a name and an id of its own."""
     if not isinstance(message, AIMessage):
         return message

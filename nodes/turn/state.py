@@ -30,6 +30,7 @@ Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(J
 """What JSON can hold."""
 
 _STRICT = ConfigDict(strict=True, extra="forbid")
+"""What the nodes did not write is refused: it names sessions and turns."""
 
 
 def _event(given: dict[str, Any]) -> dict[str, Any]:
@@ -53,6 +54,8 @@ def _listed(given: str) -> str:
 
 
 _Turn: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""A number of a turn; PostgreSQL's integers, in which the archive keeps it, end there."""
+
 _Pair: TypeAlias = Annotated[list[_Turn], Field(min_length=2, max_length=2)]
 
 
