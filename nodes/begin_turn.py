@@ -35,7 +35,7 @@ def begin_turn(
     In the first turn of a session what is in its user's attention is surfaced. A thread without a
     state goes on where the archive knows its messages, or with its history adopted.
     Raises `SettingsError` if the run's budget is below the floor, `InputError` if nothing is new to
-    answer, what `owned` raises, and what the archive raises when it cannot commit.
+    answer, what `owner_of` raises, and what the archive raises when it cannot commit.
     """
     settings = resolve(runtime.context, parts.settings)
     checked(settings, *sizes(parts, settings))

@@ -21,7 +21,7 @@ from .arrivals import GONE, MADE_HERE, closed, question
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .settling import commit, edited
 from .state import TurnState, unpacked
-from .values import group, known_now, packed, tip_of, workspace
+from .values import group, known_now, packed, standing_at, tip_of, workspace
 
 _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
@@ -272,13 +272,7 @@ def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
 
 
 def _place(owner: Owner, tip: Tip) -> dict[str, Any]:
-    return {
-        "session": asdict(owner),
-        "turn": tip.turn,
-        "branch": tip.branch,
-        "persisted": tip.turn,
-        "tip": tip.digest,
-    }
+    return {"session": asdict(owner), "turn": tip.turn, **standing_at(tip)}
 
 
 def _identified(messages: list[BaseMessage]) -> list[BaseMessage]:

@@ -15,7 +15,7 @@ from ...memory.messages import Message, digest
 from ...memory.record import Group, Owner, Record, Tip
 from .arrivals import Arrivals
 from .state import TurnState
-from .values import committed, group, tip_of
+from .values import committed, group, standing_at, tip_of
 
 
 # The next attempt opens a lost connection anew, and stores nothing twice. The waits are short since
@@ -38,12 +38,11 @@ def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) 
     tip = tip_of(state)
     if arrived.last is not None and (again := edited(state, owner, arrived.last, archive)):
         tip = commit_again(archive, owner, tip, again).tip
-    update: dict[str, Any] = {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
     if not arrived.left:  # what a pass did after the last commit is stored with the next turn
         events = [event for event in state.get("events", []) if event["type"] == "compressed"]
-        return {**update, "events": events}
+        return {**standing_at(tip), "events": events}
     record = commit(archive, owner, tip, group(state, arrived.left))
-    return {**update, **committed(record, str(arrived.left[-1].id))}
+    return committed(record, str(arrived.left[-1].id))
 
 
 def edited(

@@ -96,7 +96,14 @@ def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -
     Raises as `claimed`.
     """
     user = _user(runtime, settings)
-    return claimed(state, user) or _new_owner(user, runtime)
+    owner = claimed(state, user)
+    if owner is not None:
+        return owner
+    info = runtime.execution_info
+    thread = info.thread_id if info else None
+    namespace = info.checkpoint_ns.split("|")[:-1] if info else []
+    path = "|".join(part.split(":")[0] for part in namespace)
+    return Owner(user, f"run-{uuid4()}" if thread is None else clean(str(thread)), path)
 
 
 def claimed(state: TurnState, user: str) -> Owner | None:
@@ -128,6 +135,11 @@ def tip_of(state: TurnState) -> Tip:
     first = Tip()
     branch, digest = state.get("branch", first.branch), state.get("tip", first.digest)
     return Tip(branch, state.get("persisted", first.turn), digest)
+
+
+def standing_at(tip: Tip) -> dict[str, Any]:
+    """Return the update that says which turn was committed last; the inverse of `tip_of`."""
+    return {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
 
 
 def workspace(state: TurnState) -> EffortState:
@@ -194,8 +206,7 @@ def known_now(memory: Mapping[str, Any]) -> dict[str, Any]:
 
 def committed(record: Record, last: str) -> dict[str, Any]:
     """Return the update that says what is in the archive; `last` is the id of its last message."""
-    tip = {"branch": record.branch, "persisted": record.turn, "tip": record.digest}
-    return {**tip, "archived": last, "events": [], "raw_answers": {}}
+    return {**standing_at(record.tip), "archived": last, "events": [], "raw_answers": {}}
 
 
 def running(state: TurnState) -> list[BaseMessage]:
@@ -318,11 +329,3 @@ def _user(runtime: Runtime[Settings], settings: Settings) -> str:
         return user_of(settings, {"langgraph_auth_user": server.user})
     named = settings.user_id is not None
     return user_of(settings, {} if named else get_config().get("configurable", {}))
-
-
-def _new_owner(user: str, runtime: Runtime[Settings]) -> Owner:
-    info = runtime.execution_info
-    thread = info.thread_id if info else None
-    namespace = info.checkpoint_ns.split("|")[:-1] if info else []
-    path = "|".join(part.split(":")[0] for part in namespace)
-    return Owner(user, f"run-{uuid4()}" if thread is None else clean(str(thread)), path)
