@@ -96,29 +96,27 @@ def split(text: str) -> list[str]:
 
 def sentences(messages: Sequence[BaseMessage]) -> tuple[Sentence, ...]:
     """Return the sentences of a prompt in order; instructions are left out."""
-    return tuple(_with_own(place for message in messages for place in _of_message(message)))
+    found, own = list[Sentence](), False
+    for line in (line for message in messages for line in _lines(message)):
+        for text in split(line.text):
+            # What follows an own answer belongs to it, as long as nobody else speaks.
+            own = line.speaker == "assistant" and (own or bool(_OWN.match(text)))
+            found.append(replace(line, text=text, own=own))
+    return tuple(found)
 
 
 def efforts(messages: Sequence[BaseMessage]) -> dict[str, bool]:
     """Return the efforts that the memory shows, each with whether its log is out of view."""
     shown = [message for message in messages if is_memory(message)]
-    named = (_NAMED.match(str(message.text)) for message in shown)
+    markers = (_NAMED.match(str(message.text)) for message in shown)
+    named = {marker["id"]: False for marker in markers if marker}
     placed = [sentence for sentence in sentences(shown) if sentence.effort]
     logs = {sentence.effort for sentence in placed if sentence.source == "the log"}
-    hidden = {sentence.effort for sentence in placed} - logs
-    ids = [*(marker["id"] for marker in named if marker), *(sentence.effort for sentence in placed)]
-    return {name: name in hidden for name in ids}
+    return named | {sentence.effort: sentence.effort not in logs for sentence in placed}
 
 
-def _with_own(spoken: Iterator[Sentence]) -> Iterator[Sentence]:
-    """Mark what follows the beginning of an own answer, as long as nobody else speaks."""
-    own = False
-    for sentence in spoken:
-        own = sentence.speaker == "assistant" and (own or bool(_OWN.match(sentence.text)))
-        yield replace(sentence, own=True) if own else sentence
-
-
-def _of_message(message: BaseMessage) -> Iterator[Sentence]:
+def _lines(message: BaseMessage) -> Iterator[Sentence]:
+    """Yield what the lines of a message say, each still in one piece."""
     text = str(message.text)
     if isinstance(message, ToolMessage):
         yield from _of_result(message)
@@ -140,10 +138,10 @@ def _of_text(text: str, outside: Sentence) -> Iterator[Sentence]:
         elif _CLOSING.fullmatch(line):
             place = outside
         elif place == outside:
-            yield from _each(_plain(line, outside))
+            yield _plain(line, outside)
         else:
             place = _logged(line, place)
-            yield from _each(place)
+            yield place
 
 
 def _logged(line: str, place: Sentence) -> Sentence:
@@ -166,24 +164,18 @@ def _plain(line: str, outside: Sentence) -> Sentence:
     return replace(outside, text=line)
 
 
-def _each(place: Sentence) -> Iterator[Sentence]:
-    """Yield the sentences of a line."""
-    return (replace(place, text=part) for part in split(place.text))
-
-
 def _of_result(message: ToolMessage) -> Iterator[Sentence]:
     if message.name not in OWN_TOOLS:
         source = f"the result of {message.name or 'a tool'}"
-        yield from _each(Sentence(str(message.text), "tool", source=source))
+        yield Sentence(str(message.text), "tool", source=source)
     for entry in memory_result(message).get("results", ()):
         effort, excerpt = str(entry.get("id") or ""), str(entry.get("excerpt") or "")
         summary = Sentence(str(entry.get("summary") or ""), "memory", effort, source="the summary")
-        yield from _each(summary)
+        yield summary
         if entry.get("session") and effort:
-            yield from _each(replace(summary, text=excerpt))
-        else:
-            turn = str(entry.get("turn") or "")
-            place = Sentence("", "memory", effort, turn, source="the log")
-            for line in excerpt.splitlines():
-                place = _logged(line, place)
-                yield from _each(place)
+            yield replace(summary, text=excerpt)
+            continue
+        place = Sentence("", "memory", effort, str(entry.get("turn") or ""), source="the log")
+        for line in excerpt.splitlines():
+            place = _logged(line, place)
+            yield place
