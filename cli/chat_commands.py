@@ -13,7 +13,6 @@ from rich.text import Text
 from ..graph import commands
 from ..graph.commands.look import ShownContext
 from ..graph.erase.erase import ErasureReport
-from ..memory.context.timeline import Part
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.messages import Message, calls
 from ..memory.metrics import TurnLine, TurnPage, page_of
@@ -30,13 +29,17 @@ Question: TypeAlias = Callable[[Conversation, str], str]
 """Returns what must be confirmed, given the thread and what stands after the command's name."""
 
 _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
+_OTHERS = {"effort_status": "/efforts", "search_efforts": "/search"}
+"""The tools that errors name, for the commands to stand in their place."""
+
 _TURNS = re.compile(r"\s+([0-9][0-9,\s–-]*)$")
 """The turns after the id of an effort."""
 
 _NEEDS = re.compile(r"/\w+ [A-Z]")
 """The usage of a command that needs something after it."""
 
-_OTHERS = {"effort_status": "/efforts", "search_efforts": "/search"}
+_ALONE = frozenset({"/efforts", "/stats", "/undo"})
+"""Commands with nothing after them; /help and /quit do what they do whatever stands there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ def obeyed(talk: Conversation, screen: Screen, line: str, confirm: Callable[[str
     entry = COMMANDS[name]
     if not rest and _NEEDS.match(entry.usage):
         raise CommandError(f"write {entry.usage}")
+    if rest and name in _ALONE:
+        raise CommandError(f"{name} takes nothing after it; {rest!r} was given")
     if entry.question is None or confirm(entry.question(talk, rest)):
         entry.act(talk, screen, rest)
 
@@ -145,8 +150,7 @@ def _remove(talk: Conversation, screen: Screen, rest: str) -> None:
     screen.page(*_erasure_page(report))
 
 
-def _efforts(talk: Conversation, screen: Screen, rest: str) -> None:
-    _nothing(rest, "/efforts")
+def _efforts(talk: Conversation, screen: Screen, _rest: str) -> None:
     screen.page(*_efforts_page(talk.command(commands.aefforts)))
 
 
@@ -164,14 +168,12 @@ def _attention(talk: Conversation, screen: Screen, rest: str) -> None:
         raise CommandError(f"write {COMMANDS['/attention'].usage}")
 
 
-def _stats(talk: Conversation, screen: Screen, rest: str) -> None:
-    _nothing(rest, "/stats")
+def _stats(talk: Conversation, screen: Screen, _rest: str) -> None:
     report = talk.command(commands.astats)
     screen.page(metrics(talk.thread, report), series(report))
 
 
-def _undo(talk: Conversation, screen: Screen, rest: str) -> None:
-    _nothing(rest, "/undo")
+def _undo(talk: Conversation, screen: Screen, _rest: str) -> None:
     turn = talk.command(commands.aundo)
     back = f"back at turn {turn}" if turn else "back at the beginning"
     screen.notice(f"{back}; what was undone stays in the archive, on a branch of its own")
@@ -217,11 +219,6 @@ def _told(screen: Screen, done: commands.CommandResult) -> None:
         screen.show("custom", {"banner": text})
     if not done.banners:
         screen.notice(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
-
-
-def _nothing(rest: str, command: str) -> None:
-    if rest:
-        raise CommandError(f"{command} takes nothing after it; {rest!r} was given")
 
 
 def _whole(written: str, command: str) -> int:
@@ -294,6 +291,7 @@ COMPLETED: Sequence[str] = (
 
 
 _ROLES = {"human": "user", "ai": "assistant"}
+"""What providers call those whom LangChain calls otherwise."""
 
 
 def _context_page(shown: ShownContext, budget: int) -> Iterator[Text | str]:
@@ -302,7 +300,9 @@ def _context_page(shown: ShownContext, budget: int) -> Iterator[Text | str]:
     total = f"turn {shown.turn}{rest}: {shown.total:,} of {budget:,} tokens"
     yield Text(total, style="bold")
     for part in shown.parts:
-        yield Text(_part_head(part), style=f"bold {STYLES[part.name]}")
+        turn = "" if part.turn is None else f", turn {part.turn}"
+        head = f"== {part.name}{turn}: {part.tokens:,} tokens"
+        yield Text(head, style=f"bold {STYLES[part.name]}")
         if part.name == "tools":
             yield from (_json(tool) for tool in shown.tools)
         for message in part.messages:
@@ -351,11 +351,6 @@ def _erasure_page(report: ErasureReport) -> Iterator[Text | str]:
         "not erased": report.not_erased,
     }
     yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in outcomes.items() if names)
-
-
-def _part_head(part: Part) -> str:
-    turn = "" if part.turn is None else f", turn {part.turn}"
-    return f"== {part.name}{turn}: {part.tokens:,} tokens"
 
 
 def _message_lines(message: Message) -> Iterator[Text | str]:

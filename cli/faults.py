@@ -15,8 +15,12 @@ from ..memory.errors import EbbtideError
 from .printable import printable
 
 _SECRET = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
+"""How the names of variables end that hold secrets."""
+
 _IN_URL = re.compile(r"(?<=://)([^\s:/@]*):\S*@")
 _IN_QUERY = re.compile(r"(?i)(password=)[^\s&'\"]*")
+"""The two places of a password in a database's URL; what stands before it is kept."""
+
 _SHORTEST = 6
 """Characters of a secret that is hidden in errors: shorter ones stand in other words."""
 

@@ -13,10 +13,15 @@ _BASE = (
     "[©®‼⁉™\u2139〰〽㊗㊙\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf"
     "\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
 )
+# A picture with its skin tone and its look, and what a digit is before it becomes a key.
 _SYMBOL = f"{_BASE}[\U0001f3fb-\U0001f3ff]?[\ufe0e\ufe0f]?"
 _KEY = "[0-9#*]\ufe0f"
 _NOTABLE = re.compile(f"{_KEY}\u20e3|{_SYMBOL}(?:\u200d{_SYMBOL})*|[^ -~]")
+"""An emoji as a whole, or a character that may have to be shown otherwise."""
+
 _OPEN = re.compile(f"(?:{_SYMBOL}\u200d)*(?:{_SYMBOL}|{_KEY}?)?\\Z")
+"""An emoji at the end that more text may go on with."""
+
 _LONGEST = 64
 """Characters of an emoji that is waited for; families have 11."""
 

@@ -17,6 +17,8 @@ _WIDE = "\u2e80-\uffef"
 """Where a line may end within what has no spaces: Chinese, Japanese, Korean."""
 
 _PIECE = re.compile(rf"\n|[^\S\n]+|[{_WIDE}]|[^\s{_WIDE}]+")
+"""What stays whole at the edge: a line end, spaces, a wide character, a word."""
+
 _ANY = 10_000
 """A width at which a table may be as wide as it wants to be."""
 

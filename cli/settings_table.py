@@ -18,6 +18,7 @@ from .home import ConfigFile
 from .printable import printable
 
 _SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
+"""The limits that a setting can have, as they are written."""
 
 
 def _value_text(value: object) -> str:
