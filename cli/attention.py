@@ -1,6 +1,6 @@
 """`ebbtide attention`: what is in a user's attention across sessions, and why."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -35,28 +35,24 @@ def attended(root: Root = None, user: User = None, config: ConfigFile = None) ->
     console.print(shown, soft_wrap=not isinstance(shown, Table))
 
 
-@app.command()
-def explain(
-    memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
-) -> None:
-    """Say why a memory is in attention or not, and when it will fade."""
-    _explain(explained(*_attention_of(root, user, config), memory_id))
+def _shown_after(function: Callable[[Attention, str, str], Explanation]) -> Callable[..., None]:
+    """Return the command that does this with a memory, and shows how the memory stands then."""
+
+    def command(
+        memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+    ) -> None:
+        memory = function(*_attention_of(root, user, config), memory_id)
+        typer.echo("\n".join(explanation_page(memory)))
+
+    return command
 
 
-@app.command()
-def suppress(
-    memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
-) -> None:
-    """Take a memory out of attention; search still finds it."""
-    _explain(suppressing(*_attention_of(root, user, config), memory_id))
+_EXPLAIN = "Say why a memory is in attention or not, and when it will fade."
+_SUPPRESS = "Take a memory out of attention; search still finds it."
 
-
-@app.command()
-def unsuppress(
-    memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
-) -> None:
-    """Undo a suppression."""
-    _explain(unsuppressing(*_attention_of(root, user, config), memory_id))
+app.command("explain", help=_EXPLAIN)(_shown_after(explained))
+app.command("suppress", help=_SUPPRESS)(_shown_after(suppressing))
+app.command("unsuppress", help="Undo a suppression.")(_shown_after(unsuppressing))
 
 
 @app.command()
@@ -86,10 +82,6 @@ def explanation_page(memory: Explanation) -> Iterable[str]:
     yield f"holds {memory.effective:.1f} of 100: {memory.level}{suppressed}"
     yield f"base {memory.base}, {memory.days:.1f} days old, accessed {memory.accesses:,} times"
     yield f"fades {_fades(memory)}" if memory.attended else "not in attention"
-
-
-def _explain(memory: Explanation) -> None:
-    typer.echo("\n".join(explanation_page(memory)))
 
 
 def _attention_of(root: str | None, user: str | None, config: Path | None) -> tuple[Attention, str]:

@@ -170,7 +170,7 @@ def _attention(talk: Conversation, screen: Screen, rest: str) -> None:
 
 def _stats(talk: Conversation, screen: Screen, _rest: str) -> None:
     report = talk.command(commands.astats)
-    screen.page(metrics(talk.thread, report), series(report))
+    screen.page(metrics(talk.owner.thread, report), series(report))
 
 
 def _undo(talk: Conversation, screen: Screen, _rest: str) -> None:

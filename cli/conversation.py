@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -27,24 +28,22 @@ Show: TypeAlias = Callable[[str, Any], None]
 Result = TypeVar("Result")
 
 
+@dataclass(slots=True)
 class Conversation:
-    """One thread of one user. Turns run to their end, or until Ctrl-C cancels them."""
+    """One thread of one user. Turns run to their end, or until Ctrl-C cancels them.
 
-    def __init__(
-        self,
-        runner: asyncio.Runner,
-        agent: CompiledStateGraph[Any, Any, Any, Any],
-        owner: Owner,
-        history: Path,
-    ) -> None:
-        """Take what `conversation` opened; `history` is the file of what the user typed."""
-        self._runner = runner
-        self._agent = agent
-        self.thread, self.history = owner.thread, history
-        self.restored = False
-        self._config: RunnableConfig = {
-            "configurable": {"thread_id": owner.thread, "user_id": owner.user}
-        }
+    `history` is the file of what the user typed.
+    """
+
+    _runner: asyncio.Runner
+    _agent: CompiledStateGraph[Any, Any, Any, Any]
+    owner: Owner
+    history: Path
+    restored: bool = False
+
+    @property
+    def _config(self) -> RunnableConfig:
+        return {"configurable": {"thread_id": self.owner.thread, "user_id": self.owner.user}}
 
     @property
     def turn(self) -> int:

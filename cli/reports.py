@@ -6,7 +6,7 @@ from rich.text import Text
 
 from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
-from ..memory.metrics import Report, TurnTokens, report
+from ..memory.metrics import Report, report
 from ..memory.record import Owner, Tip
 from ..memory.view import every_turn
 from .home import AnySession, ConfigFile, Root, User, configured, session_label
@@ -16,7 +16,6 @@ from .screen import fitted
 _ROWS = 20
 """Turns that are listed: a screenful."""
 
-_SERIES = "turns"
 _SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_history"})
 """The metrics that are shown in percent."""
 
@@ -53,7 +52,7 @@ def metrics(thread: str, figures: Report) -> Table:
     """Return a row for each metric of a thread."""
     table = Table(Column("Metric"), *_figures("Value"), title=Text(in_line(thread)))
     for name in Report.__dataclass_fields__:
-        if name != _SERIES:
+        if name != "turns":
             value = getattr(figures, name)
             written = percent(value) if name in _SHARES else _written(value)
             table.add_row(name.replace("_", " "), written)
@@ -66,7 +65,13 @@ def series(figures: Report) -> Table:
         *_figures("Turn", "Context", "Expanded", "Always\nexpanded", "Full\nhistory", "Saved")
     )
     for turn in figures.turns[-_ROWS:]:
-        table.add_row(*_row(turn))
+        values = (
+            turn.total,
+            turn.tiers.get("expanded", 0),
+            turn.always_expanded,
+            turn.full_history,
+        )
+        table.add_row(str(turn.turn), *map(_written, values), percent(turn.savings))
     return table
 
 
@@ -77,12 +82,6 @@ def percent(share: float | None) -> str:
     ('33%', '-2,450%', '-')
     """
     return "-" if share is None else f"{share:,.0%}"
-
-
-def _row(turn: TurnTokens) -> tuple[str, ...]:
-    expanded = turn.tiers.get("expanded", 0)
-    values = (turn.total, expanded, turn.always_expanded, turn.full_history)
-    return str(turn.turn), *map(_written, values), percent(turn.savings)
 
 
 def _written(value: float | None) -> str:

@@ -38,12 +38,6 @@ STYLES: Mapping[str, str] = {
 """The parts of the context, and how each is shown."""
 
 
-def _spent(report: Mapping[str, Any], budget: int) -> Text:
-    """Return one line: tokens in all against the budget, then by part, empty ones left out."""
-    line = Text(f"context {report['total']:,} of {budget:,} tokens: ", style="dim")
-    return line.append_text(by_part(report["tokens"]))
-
-
 def by_part(tokens: Mapping[str, int]) -> Text:
     """Return the tokens of the parts that hold any, each in its colour."""
     names = [name for name in STYLES if tokens.get(name)]
@@ -121,7 +115,8 @@ class Screen:
         """End a turn: say how large its context was."""
         self._break()
         if self._report:
-            self._line(_spent(self._report, self.budget))
+            total = f"context {self._report['total']:,} of {self.budget:,} tokens: "
+            self._line(Text(total, style="dim").append_text(by_part(self._report["tokens"])))
         self._report = {}
 
     def notice(self, text: str, style: str = "dim") -> None:
