@@ -12,7 +12,7 @@ from ..memory.anchor import shown
 from ..memory.archive.memories import accessed
 from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
-from ..memory.compression.due import is_due
+from ..memory.compression.due import to_do
 from ..memory.context.assemble import fixed_parts
 from ..memory.decay import decayed
 from ..memory.embeddings import EMBEDDED_TURNS, Embedder
@@ -83,7 +83,7 @@ def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
     The turn is committed by now, so what the archive raises is logged, and nothing changes.
     """
     try:
-        if not _is_by_hand(messages) and is_due(work):
+        if not _is_by_hand(messages) and to_do(work) is not None:
             return {"due": True}
         return view_after(work, messages)
     except (OSError, ArchiveError) as error:

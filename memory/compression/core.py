@@ -1,7 +1,7 @@
 """The protected core: goals, hard constraints and key decisions, found by rules, with no model."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..messages import text
@@ -36,14 +36,9 @@ _DECISION = (
     "决定|決定|选择|選擇|选定|選定|采用|採用|我们用|我們用|就用|改用|决策|決策",
     "我们将使用|我們將使用|因为|因為|由于|由於|原因是",
 )
-_RULES: Mapping[Kind, re.Pattern[str]] = {
-    kind: re.compile("|".join(words), re.IGNORECASE)
-    for kind, words in (
-        (Kind.GOAL, _GOAL),
-        (Kind.CONSTRAINT, _CONSTRAINT),
-        (Kind.DECISION, _DECISION),
-    )
-}
+_WORDS = {Kind.GOAL: _GOAL, Kind.CONSTRAINT: _CONSTRAINT, Kind.DECISION: _DECISION}
+_RULES = {kind: re.compile("|".join(said), re.IGNORECASE) for kind, said in _WORDS.items()}
+"""What names a goal, a hard constraint or a decision, in English and Chinese."""
 
 
 def kind_of(sentence: str) -> Kind | None:
@@ -68,7 +63,10 @@ LONGEST = 600
 """Characters of a sentence that is looked at; what is longer is no sentence that somebody said."""
 
 _SPEAKERS = frozenset({"human", "ai"})
+"""Who states something; an output of a tool states nothing."""
+
 _FENCE = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
+"""A block of code, whose comments are no sentences that somebody said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ def core(goals: Goals, turns: Sequence[Logged]) -> tuple[Item, ...]:
     """
     stated = (verdict.item for verdict in verify([*_stated(goals)], turns) if verdict.item)
     newest = {_words(item.quote): item for item in (*stated, *_said(turns))}
-    lasting = sorted(newest.values(), key=lambda one: (one.kind is Kind.CONSTRAINT, one.turn))
+    lasting = sorted(newest.values(), key=lambda item: (item.kind is Kind.CONSTRAINT, item.turn))
     return tuple(sorted(lasting[-MOST:], key=lambda item: item.turn))
 
 
@@ -110,11 +108,11 @@ def _stated(goals: Goals) -> Iterator[Extracted]:
 def _said(turns: Sequence[Logged]) -> Iterator[Item]:
     for turn in legible(turns):
         for message in turn.messages:
-            if message["type"] in _SPEAKERS:
-                for sentence in sentences(_FENCE.sub("\n", text(message))):
-                    kind = kind_of(sentence) if len(sentence) <= LONGEST else None
-                    if kind:
-                        yield Item(kind, sentence, turn.turn, speaker=speaker(message))
+            said = _FENCE.sub("\n", text(message)) if message["type"] in _SPEAKERS else ""
+            for sentence in sentences(said):
+                kind = kind_of(sentence) if len(sentence) <= LONGEST else None
+                if kind:
+                    yield Item(kind, sentence, turn.turn, speaker=speaker(message))
 
 
 def _words(quote: str) -> str:

@@ -1,7 +1,7 @@
 """When an open effort has outgrown its share, and how far it is then compressed."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -83,41 +83,30 @@ class Due:
         return self.leaving[-1].turn if self.leaving else self.old.through if self.old else 0
 
 
-def stored(work: RunningTurn) -> Mapping[str, Compression]:
-    """Return what stands for the older turns of each open effort that was compressed."""
-    found = map(work.view.compression, work.space.open)
-    return {one.effort: one for one in found if one}
-
-
-def adoptable(work: RunningTurn, kept: Mapping[str, Compression]) -> Compression | None:
+def adoptable(work: RunningTurn) -> Compression | None:
     """Return a stored compression that the state does not name yet, None if none.
 
     The run was cut off after it was stored, or the state was rebuilt from the archive.
     """
     named = work.space.compressed
-    return next((one for one in kept.values() if one.turn > named.get(one.effort, 0)), None)
-
-
-def is_due(work: RunningTurn) -> bool:
-    """Tell whether an open effort is to be compressed, or was and the state does not say so."""
-    return to_do(work) is not None
+    stored = filter(None, map(work.view.compression, work.space.open))
+    return next((made for made in stored if made.turn > named.get(made.effort, 0)), None)
 
 
 def to_do(work: RunningTurn) -> Compression | Due | None:
     """Return the compression that is to be taken up, else what is to be compressed now."""
-    kept = stored(work)
-    return adoptable(work, kept) or due(work, kept)
+    return adoptable(work) or due(work)
 
 
-def due(work: RunningTurn, kept: Mapping[str, Compression]) -> Due | None:
+def due(work: RunningTurn) -> Due | None:
     """Return the open effort to be compressed now, the active one first; None if there is none."""
     if work.settings.compression == "off" or not work.space.open:
         return None
     others = reversed([*without(work.space.open, work.space.active or "")])
     names = [*([work.space.active] if work.space.active else []), *others]
     coming = _coming(work)
-    found = (_due(work, effort, kept.get(effort.id), coming) for effort in work.known(names))
-    return next(filter(None, found), None)
+    dues = (_due(work, effort, coming) for effort in work.known(names))
+    return next(filter(None, dues), None)
 
 
 def item_limit(work: RunningTurn) -> int:
@@ -145,8 +134,7 @@ def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
     most = max(0, len(sizes) - recent)
     if sum(sizes[:most]) < max(least, sum(sizes[most:]) / 2):
         return 0
-    fitting = (gone for gone in range(most) if sum(sizes[gone:]) <= low)
-    return next(fitting, most)
+    return next((gone for gone in range(most) if sum(sizes[gone:]) <= low), most)
 
 
 def _within(sizes: Sequence[int], limit: float) -> int:
@@ -172,8 +160,8 @@ def _coming(work: RunningTurn) -> int:
     return sum(whole_tokens(work, record) for record in last) // max(1, len(last))
 
 
-def _due(work: RunningTurn, effort: Effort, old: Compression | None, coming: int) -> Due | None:
-    log = work.view.log_turns(effort.id)
+def _due(work: RunningTurn, effort: Effort, coming: int) -> Due | None:
+    log, old = work.view.log_turns(effort.id), work.view.compression(effort.id)
     stands = standing(work, old)
     active = effort.id == work.space.active
     share = share_of(work) if active else share_of(work) / 2
@@ -218,5 +206,5 @@ def _oldest(
         if sum(sizes) > enough:
             break
         part = work.view.turns(turns[first : first + _CHUNK])
-        records, sizes = (*records, *part), [*sizes, *(whole_tokens(work, one) for one in part)]
+        records, sizes = (*records, *part), [*sizes, *(whole_tokens(work, turn) for turn in part)]
     return records, sizes

@@ -49,17 +49,20 @@ MOST_PARTS = 16
 _NUMBER = re.compile(
     r"\s*(?:(?:quote|item|number|no\.?)\s*)?[#\[]?(\d{1,6})(?:\.0*)?\]?\s*", re.IGNORECASE
 )
+"""The number of a quote, in the forms in which models name it."""
+
 _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
+"""What models quote where there is nothing to quote."""
 
 
 def _kind(value: Any) -> Any:
-    said = str(getattr(value, "value", value)).strip().lower()
-    return said if said in set(Kind) else Kind.FACT
+    kind = str(getattr(value, "value", value)).strip().lower()
+    return kind if kind in set(Kind) else Kind.FACT
 
 
 def _turn(value: Any) -> int | None:
-    found = re.search(r"\d{1,9}", str(value))
-    return int(found[0]) if found else None
+    number = re.search(r"\d{1,9}", str(value))
+    return int(number[0]) if number else None
 
 
 def _quote(value: Any) -> str:
@@ -73,8 +76,8 @@ def _numbers(value: Any) -> list[int]:
     ([3, 4, 5, 6], [1, 2], [7])
     """
     given = value if isinstance(value, list | tuple) else str(value).split(",")
-    found = (_NUMBER.fullmatch(str(one)) for one in given)
-    return [int(one[1]) for one in found if one]
+    numbers = (_NUMBER.fullmatch(str(number)) for number in given)
+    return [int(number[1]) for number in numbers if number]
 
 
 class Extracted(BaseModel):
@@ -157,39 +160,33 @@ def extract(
     kept = tuple(item for item in quoted if not item.superseded_by)
     known = [item.quote for item in kept]
     logs = _logs(turns, known, sizes, count)
-    limit = sizes.quotes
     new: dict[tuple[str, int | None], Extracted] = {}
     done: list[int] = []
     for number, log in enumerate(logs, start=1):
         part = f"part {number} of {len(logs)}"
-        shown = [*known, *(one.quote for one in new.values())]
-        lines = _lines(shown, limit, count, numbered=True)
+        shown = [*known, *(quote.quote for quote in new.values())]
+        lines = _lines(shown, sizes.quotes, count, numbered=True)
         named = render(
             "extract_log",
             **_heading(effort),
             quoted=_fenced(lines),
             part=part,
             log=fenced("log", log, part=part),
-            most=_most(limit - sum(map(count, shown))),
+            most=_most(sizes.quotes - sum(map(count, shown))),
         )
         answer: Extraction = yield _question(named)
         numbers = range(len(shown) - len(lines) + 1, len(shown) + 1)
-        for one in answer.new:
-            first = new.setdefault((one.quote, one.turn), one.model_copy(update={"replaces": []}))
-            first.replaces += [number for number in one.replaces if number in numbers]
+        for quote in answer.new:
+            plain = quote.model_copy(update={"replaces": []})
+            first = new.setdefault((quote.quote, quote.turn), plain)
+            first.replaces += [number for number in quote.replaces if number in numbers]
         done += [number for number in answer.done if number in numbers]
     return Selection(kept, tuple(new.values()), tuple(done))
 
 
 def _question(log: str) -> Question:
-    return Question(
-        what="extraction",
-        instructions=render("extract"),
-        log=log,
-        answer=Extraction,
-        as_text="extraction_as_text",
-        limit=_EXTRACTION,
-    )
+    form = "extraction_as_text"
+    return Question("extraction", render("extract"), log, Extraction, form, _EXTRACTION)
 
 
 def _logs(
@@ -199,7 +196,8 @@ def _logs(
 
     Later parts are shown what was picked from earlier ones, too, up to the limit of all quotes.
     """
-    limit, logs = sizes.quotes, [""]
+    logs: list[str] = []
+    limit = sizes.quotes
     taken = count(render("extract")) + _EXTRACTION
     for quotes in (count(_fenced(_lines(known, limit, count, numbered=True))), limit):
         logs = parts(turns, _readable(sizes.budget, taken + quotes), count)
@@ -241,12 +239,11 @@ def _lines(
 ) -> list[str]:
     """Return what is quoted already, each on lines of its own, the newest that fit into `limit`."""
     lines: list[str] = []
-    room = limit
     for number in range(len(quotes), 0, -1):
         mark = f"{number}." if numbered else "-"
         line = f"{mark} {in_lines(quotes[number - 1])}"
-        room -= count(line)
-        if room < 0:
+        limit -= count(line)
+        if limit < 0:
             break
         lines.append(line)
     return lines[::-1]
@@ -333,9 +330,8 @@ def _in_parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[
     whole = parts(_previewed(turns, limits, count), limit, count)
     if len(whole) <= MOST_PARTS:
         return whole
-    return parts(_previewed(turns, replace(limits, texts=_PREVIEW), count), limit, count)[
-        -MOST_PARTS:
-    ]
+    short = _previewed(turns, replace(limits, texts=_PREVIEW), count)
+    return parts(short, limit, count)[-MOST_PARTS:]
 
 
 def _previewed(turns: Sequence[Logged], limits: Limits, count: TokenCounter) -> list[Group]:

@@ -33,6 +33,7 @@ How: TypeAlias = Literal["same", "superseded", "done"]
 """Why an item is gone: another says the same, a newer one otherwise, or it matters no longer."""
 
 _LOOKED_UP = frozenset({Kind.FACT, Kind.OUTPUT})
+"""What an output of a tool may revise: it was looked up, and nobody decided it."""
 
 _OTHER_WORDS = 2
 """Words that each of two texts has for itself at least, if they say the same in other words.
@@ -48,7 +49,11 @@ _REWRITTEN = (
     (re.compile(r"(?<=\d),(?=\d{3})|\b0(?=\d)"), ""),
     (re.compile(r"(?<=\d)(?=[^\W\d_]{1,3}\b)"), " "),
 )
+"""Forms of the same words and numbers, and the one that they are compared in."""
+
 _TOKEN = re.compile(rf"`[^`\n]+`|[{CJK}]|[^\W{CJK}](?:[^\s{CJK}]*[^\W{CJK}])?|[<>=%?？$€£]")
+"""A piece of code, a Chinese character, a word with what is inside it, or a sign that matters."""
+
 _SILENT = frozenset(
     """
 a an the this that these those it its there we i our you your they which who is are was were be been
@@ -57,21 +62,32 @@ every each any always ever
 der die das den dem des ein eine einen ist sind wird werden wir alle immer 请 的
 """.split()  # noqa: SIM905 (reads as a list of words)
 )
+"""Words that tell nothing, in English, German and Chinese."""
+
 _NOT = frozenset(
     """
 not no never none nobody nothing neither nor without nicht kein keine keinen nie
 不 没 沒 非 未 无 無 勿 禁
 """.split()  # noqa: SIM905
 )
+"""Words that deny the next one."""
+
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 _TENS = "ten twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
 _COUNTED = {
     **{word: str(number) for number, word in enumerate(_ONES)},
     **{word: str(10 * number) for number, word in enumerate(_TENS, start=1)},
 }
+"""Numbers that are written as words."""
+
 _BY = re.compile(r"\bby\b", re.IGNORECASE)
+"""The passive: where one of two sentences has it, the same words stand in another order."""
+
 _SCRIPT = re.compile(f"[{CJK}]")
+"""Scripts without spaces, in which one character more may deny all."""
+
 _STOP = re.compile(r"\s*[.!?:]\s|\n")
+"""The end of a sentence, after which a capital letter begins no name."""
 
 _log = logging.getLogger("ebbtide.salience")
 

@@ -59,21 +59,15 @@ def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
     by_rules = work.settings.compression == "protected-core"
     chosen = _core(work, due) if by_rules else (yield from _chosen(work, due, old))
     threshold = work.settings.similarity_threshold
-    found = merged(old.items, chosen.items, alike, threshold, chosen.gone)
-    items = capped(found.items, item_limit(work), partial(line_tokens, work.count))
-    made = replace(
-        old,
-        turn=work.view.tip.turn,
-        through=due.through,
-        items=items,
-        method=chosen.method,
-        stale=False,
-    )
-    told = _told(chosen, found.merges)
+    pool = merged(old.items, chosen.items, alike, threshold, chosen.gone)
+    items = capped(pool.items, item_limit(work), partial(line_tokens, work.count))
+    turn, method = work.view.tip.turn, chosen.method
+    made = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
+    told = _told(chosen, pool.merges)
     if by_rules:
         return Compressed(made, told)
     try:
-        written = yield from _background(work, due, made, found.items)
+        written = yield from _background(work, due, made, pool.items)
     except AnswerError as error:
         return Compressed(None, {**told, "failed": str(error)})
     return Compressed(replace(made, background=written), {**told, "background": written})
@@ -81,17 +75,13 @@ def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
 
 def _goals(work: RunningTurn, due: Due) -> Goals:
     """Return what an effort was to reach: at first, now, and how that changed in the new turns."""
-    first = work.view.turns(work.view.log_turns(due.effort.id)[:1])
-    said = [event["goal"] for _, event in _events(first, due.effort, "opened")]
-    return Goals(
-        original=said[0] if said else due.effort.goal,
-        current=due.effort.goal,
-        changes=tuple(
-            (turn, event["goal"], event.get("rationale", ""))
-            for turn, event in _events(due.leaving, due.effort, "goal_updated")
-        ),
-        constraints=due.effort.constraints,
-    )
+    effort = due.effort
+    first = work.view.turns(work.view.log_turns(effort.id)[:1])
+    opened = [event["goal"] for _, event in _events(first, effort, "opened")]
+    updated = _events(due.leaving, effort, "goal_updated")
+    changes = ((turn, event["goal"], event.get("rationale", "")) for turn, event in updated)
+    original = opened[0] if opened else effort.goal
+    return Goals(original, effort.goal, tuple(changes), effort.constraints)
 
 
 def choose(
@@ -152,13 +142,13 @@ def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
 
 
 def _core(work: RunningTurn, due: Due, why: str = "") -> Chosen:
-    limit, found = _longest(work), _goals(work, due)
-    items = core(found, due.leaving)
+    limit, goals = _longest(work), _goals(work, due)
+    items = core(goals, due.leaving)
     short = (replace(item, quote=cut_quote(item.quote, limit, work.count)) for item in items)
-    return Chosen((*_aims(work, due, found), *short), "protected-core", fallback=why)
+    return Chosen((*_aims(work, due, goals), *short), "protected-core", fallback=why)
 
 
-def _aims(work: RunningTurn, due: Due, found: Goals) -> tuple[Item, ...]:
+def _aims(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ...]:
     """Return the first goal, once there is another, and the reasons of its changes, as given.
 
     No log is searched for them, since the model wrote them in calls of the memory's own tools. The
@@ -166,8 +156,8 @@ def _aims(work: RunningTurn, due: Due, found: Goals) -> tuple[Item, ...]:
     """
     changed = due.old is None or due.effort.turn > due.old.turn
     begun = work.view.log_turns(due.effort.id)[:1] if changed else ()
-    aims = [(Kind.GOAL, found.original, turn) for turn in begun if found.original != found.current]
-    aims += [(Kind.DECISION, why, turn) for turn, _, why in found.changes]
+    aims = [(Kind.GOAL, goals.original, turn) for turn in begun if goals.original != goals.current]
+    aims += [(Kind.DECISION, why, turn) for turn, _, why in goals.changes]
     cut = partial(cut_quote, limit=_longest(work), count=work.count)
     return tuple(Item(kind, cut(said), turn, speaker="record") for kind, said, turn in aims if said)
 
@@ -208,12 +198,9 @@ def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
     """
     known = {item.key for item in before if item.superseded_by}
     heirs = {item.key: item.quote for item in after}
+    gone = [item for item in after if item.superseded_by and item.key not in known]
     return tuple(
-        item.quote
-        for item in after
-        if item.superseded_by
-        and item.key not in known
-        and not same(item.quote, heirs.get(item.superseded_by, ""))
+        item.quote for item in gone if not same(item.quote, heirs.get(item.superseded_by, ""))
     )
 
 

@@ -1,29 +1,37 @@
 """Verifying: a quote counts only in the words of its source, and with the turn it stands in."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Literal
 
 from rapidfuzz import fuzz
 
 from ..efforts import one_line
+from ..messages import text as text_of
 from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
 from ..transcript import Logged
 from .extract import Extracted
-from .sources import Source, sources
+from .sources import said, speaker
 
 _END = re.compile(
     r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
     r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？｡])(?![”’」』）])|"
     r"(?<=[。！？｡][”’」』）])|[\n\r]+"
 )
+"""Ends of sentences and lines; a full stop after an abbreviation is none."""
+
 _BULLET = re.compile(r"^(?:\s|[-*•>#]+\s|\d{1,3}[.)]\s)+")
 
+"""Marks of lists, quotes and headings before a sentence."""
+
 _LIST = re.compile(r"(?:\s*(?:[-*•]|\d{1,3}[.)])\s[^\n]*(?:\n|\Z))+")
+
+
+"""The items of a list, one or more."""
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -48,8 +56,7 @@ def _rest(before: str, words: str, after: str) -> tuple[str, str]:
     begin = max((end.end() for end in _END.finditer(before)), default=0)
     whole = words + after
     end = _END.search(whole, len(words))
-    said = whole[len(words) : end.end() if end else len(whole)].rstrip()
-    return before[begin:], said
+    return before[begin:], whole[len(words) : end.end() if end else len(whole)].rstrip()
 
 
 def _last_sentence(before: str) -> str:
@@ -68,9 +75,8 @@ def _next_sentence(after: str) -> str:
     >>> _next_sentence(" Be brief. Be kind."), _next_sentence("\n- a\n- b\n\nBye.")
     (' Be brief.', '\n- a\n- b')
     """
-    found = _LIST.match(after)
-    if found:
-        return found[0].rstrip()
+    if listed := _LIST.match(after):
+        return listed[0].rstrip()
     begin = len(after) - len(after.lstrip())
     end = _END.search(after, begin)
     return after[: end.end() if end else len(after)].rstrip()
@@ -88,7 +94,10 @@ AROUND = 400
 _QUOTES = "\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _TYPED = str.maketrans(f"{_QUOTES}{_DASHES}，：；！？（）", "'" * 5 + '"' * 7 + "-" * 7 + ",:;!?()")
+"""What is typed on a keyboard for what typography has: one character for each."""
+
 _LETTER = re.compile(f"[^\\W{CJK}]")
+"""A letter or digit of a script that parts its words by spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +112,21 @@ class Place:
 
 
 @dataclass(frozen=True)
-class SourceText:
-    """One message of a turn: `folded` is its text with white space folded.
+class Source:
+    """A text that a quote may stand in: words of a turn, and who said them.
 
-    `plain` is the same, character by character, in lower case and without typography.
+    In `folded` their white space is folded; `plain` is the same, character by character, in lower
+    case and without typography.
     """
 
     turn: int
-    source: Source
+    words: str
+    speaker: Speaker = ""
 
     @cached_property
     def folded(self) -> str:
         """The text with each run of white space as one space."""
-        return one_line(self.source.words)
+        return one_line(self.words)
 
     @cached_property
     def plain(self) -> str:
@@ -124,21 +135,30 @@ class SourceText:
 
     @cached_property
     def _inked(self) -> list[int]:
-        """Where the characters of the text stand that are no white space."""
-        return [at for at, one in enumerate(self.source.words) if not one.isspace()]
+        """Where the characters of the words stand that are no white space."""
+        return [at for at, letter in enumerate(self.words) if not letter.isspace()]
 
     def place(self, start: int, end: int) -> Place:
         """Return the words between two positions of the folded text, as they were said."""
-        text = self.source.words
         first = self._inked[start - self.folded.count(" ", 0, start)]
         last = self._inked[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
-        before, after = text[max(0, first - AROUND) : first], text[last : last + AROUND]
-        return Place(self.turn, text[first:last], before, after, self.source.speaker)
+        before, after = self.words[max(0, first - AROUND) : first], self.words[last : last + AROUND]
+        return Place(self.turn, self.words[first:last], before, after, self.speaker)
 
 
-def _source_text(turns: Iterable[Logged]) -> tuple[SourceText, ...]:
-    """Return what may be quoted of these turns, oldest first."""
-    return tuple(SourceText(turn.turn, source) for turn in turns for source in sources(turn))
+def sources(turns: Iterable[Logged]) -> tuple[Source, ...]:
+    """Return the texts of turns that a quote may stand in, oldest first.
+
+    >>> from ..record import Group
+    >>> sources([Group(3, ({"type": "human", "data": {"content": "Which port?"}},), "")])
+    (Source(turn=3, words='Which port?', speaker='user'),)
+    """
+    texts = (
+        Source(turn.turn, text_of(message), speaker(message))
+        for turn in turns
+        for message in said(turn)
+    )
+    return tuple(source for source in texts if source.words.strip())
 
 
 def _plain(text: str) -> str:
@@ -190,15 +210,26 @@ _NEIGHBOUR = 200
 _LABEL = re.compile(
     r"(?:\[turn \d+\] ?)?(?:user|assistant|system|tool(?: [\w.-]+)?): ?", re.IGNORECASE
 )
+"""The speaker before a line of a log, which models quote with it."""
+
 _NEGATION = re.compile(
     r"\b(?:no|not|never|nor|neither|without|unless|except|cannot)\b|n[’']t\b|[不没沒非未无無勿禁]",
     re.IGNORECASE,
 )
+"""Words that turn a sentence into its opposite where they are cut off."""
+
 _POINTS = re.compile(
     r"\b(?:that|this|these|those|it|they|them|he|she|him|her|ones?|both|same|so)\b", re.IGNORECASE
 )
+"""Words that point at another sentence."""
+
 _STATED = frozenset({Kind.GOAL, Kind.CONSTRAINT, Kind.DECISION})
+"""What somebody states; an output of a tool states nothing."""
+
 _WRAPPED = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f"
+
+
+"""Quotation marks, which models add around a quote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,32 +268,33 @@ def verify(
     >>> verdict.verdict, verdict.item.quote, verdict.item.turn
     ('verbatim', 'Port 8443 is ours', 3)
     """
-    older = (SourceText(item.turn, Source(item.quote, item.speaker)) for item in kept)
-    said = (*older, *_source_text(turns))
-    spoken = _Search([one for one in said if one.source.speaker != "tool"])
-    logs = _Search(said), spoken, _Search([one for one in said if one.source.speaker == "user"])
-    verdicts = (_verdict(one, *logs) for one in found)
-    return tuple(
-        replace(one, item=replace(one.item, quote=cut_quote(one.item.quote, longest, count)))
-        if one.item
-        else one
-        for one in verdicts
+    older = (Source(item.turn, item.quote, item.speaker) for item in kept)
+    every = (*older, *sources(turns))
+    searches = (
+        _Search(every),
+        _Search([source for source in every if source.speaker != "tool"]),
+        _Search([source for source in every if source.speaker == "user"]),
     )
+    cut = partial(cut_quote, limit=longest, count=count)
+    return tuple(_verdict(quote, searches, cut) for quote in found)
 
 
-def _verdict(one: Extracted, search: "_Search", spoken: "_Search", asked: "_Search") -> Verdict:
-    """Return what becomes of a quote; its item is not yet cut."""
-    if not any(map(str.isalnum, one.quote)):
-        return Verdict(one.quote, "blank")
-    place = (spoken.exact(one) if one.kind in _STATED else None) or search.place(one)
+def _verdict(
+    given: Extracted, searches: "tuple[_Search, _Search, _Search]", cut: Callable[[str], str]
+) -> Verdict:
+    """Return what becomes of a quote, looked for in all that was said, by people, by the user."""
+    if not any(map(str.isalnum, given.quote)):
+        return Verdict(given.quote, "blank")
+    logs, spoken, asked = searches
+    place = (spoken.exact(given) if given.kind in _STATED else None) or logs.place(given)
     if place is None:
-        return Verdict(one.quote, "fabricated")
+        return Verdict(given.quote, "fabricated")
     words = _whole(place)
-    same = one_line(words) == one_line(one.quote)
-    speaker = "user" if _says(asked.exact(one), words) else place.speaker
-    kind = Kind.OUTPUT if speaker == "tool" and one.kind in _STATED else one.kind
-    item = Item(kind, words, place.turn, speaker=speaker)
-    return Verdict(one.quote, "verbatim" if same else "mended", item)
+    same = one_line(words) == one_line(given.quote)
+    speaker = "user" if _says(asked.exact(given), words) else place.speaker
+    kind = Kind.OUTPUT if speaker == "tool" and given.kind in _STATED else given.kind
+    item = Item(kind, cut(words), place.turn, speaker=speaker)
+    return Verdict(given.quote, "verbatim" if same else "mended", item)
 
 
 def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
@@ -274,50 +306,50 @@ def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
 
 
 class _Search:
-    """Looks for quotes in messages: as they are, without typography, then almost as they are."""
+    """Looks for quotes in sources: as they are, without typography, then almost as they are."""
 
-    def __init__(self, said: Sequence[SourceText]) -> None:
-        self._said = said
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
 
-    def exact(self, one: Extracted) -> Place | None:
+    def exact(self, given: Extracted) -> Place | None:
         """Return the words that a quote is, None if it stands nowhere as it is."""
-        found = (self._exact(quote, one.turn) for quote in _forms(one_line(one.quote)))
-        return next(filter(None, found), None)
+        places = (self._exact(quote, given.turn) for quote in _forms(one_line(given.quote)))
+        return next(filter(None, places), None)
 
-    def place(self, one: Extracted) -> Place | None:
+    def place(self, given: Extracted) -> Place | None:
         """Return the words that a quote stands for, None if it stands nowhere."""
-        for quote in _forms(one_line(one.quote)):
-            if place := self._exact(quote, one.turn) or self._near(_plain(quote), one.turn):
+        for quote in _forms(one_line(given.quote)):
+            if place := self._exact(quote, given.turn) or self._near(_plain(quote), given.turn):
                 return place
         return None
 
     def _exact(self, quote: str, turn: int | None) -> Place | None:
-        """Look in the messages of `turn`, then in all; the newest comes first."""
+        """Look in the sources of `turn`, then in all; the newest comes first."""
         low = _plain(quote)
-        newest = [text for text in reversed(self._said) if low in text.plain]
-        newest.sort(key=lambda text: text.turn != turn)
-        pairs = [(text, text.folded, quote) for text in newest]
-        for text, where, words in [*pairs, *((text, text.plain, low) for text in newest)]:
+        newest = [source for source in reversed(self._sources) if low in source.plain]
+        newest.sort(key=lambda source: source.turn != turn)
+        as_it_is = [(source, source.folded, quote) for source in newest]
+        for source, where, words in [*as_it_is, *((one, one.plain, low) for one in newest)]:
             if (start := _newest(where, words)) >= 0:
-                return text.place(start, start + len(words))
+                return source.place(start, start + len(words))
         return None
 
     def _near(self, quote: str, turn: int | None) -> Place | None:
         """Return the words most like a quote, those in `turn` or else the newest if several are."""
         sought = cut_at_sentence(quote, LONGEST_SOUGHT, len)
-        found: list[tuple[float, int, int, int]] = []
-        for at, text in enumerate(self._said):
-            aligned = fuzz.partial_ratio_alignment(sought, text.plain, score_cutoff=LEAST_ALIKE)
+        hits: list[tuple[float, int, int, int]] = []
+        for at, source in enumerate(self._sources):
+            aligned = fuzz.partial_ratio_alignment(sought, source.plain, score_cutoff=LEAST_ALIKE)
             if aligned is None:
                 continue
-            start, end = _fitted(sought, text.plain, aligned.dest_start, aligned.dest_end)
-            score = fuzz.ratio(sought, text.plain[start:end])
+            start, end = _fitted(sought, source.plain, aligned.dest_start, aligned.dest_end)
+            score = fuzz.ratio(sought, source.plain[start:end])
             if score >= LEAST_ALIKE:
-                found.append((score + _NAMED * (text.turn == turn), at, start, end))
-        if not found:
+                hits.append((score + _NAMED * (source.turn == turn), at, start, end))
+        if not hits:
             return None
-        _, at, start, end = max(found)
-        return self._said[at].place(start, end)
+        _, at, start, end = max(hits)
+        return self._sources[at].place(start, end)
 
 
 def _fitted(quote: str, text: str, start: int, end: int) -> tuple[int, int]:

@@ -1,7 +1,6 @@
 """What may be quoted of a log: what was said in it, not what the memory said or read again."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..anchor import shown
 from ..messages import Message, calls, text
@@ -22,29 +21,16 @@ def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
     Results of those retell summaries or quote other turns. Erased turns are left out.
     """
     return tuple(
-        Group(turn.turn, tuple(filter(_says, map(_without_own_calls, _said(turn)))), "")
+        Group(turn.turn, tuple(filter(_says, map(_without_own_calls, said(turn)))), "")
         for turn in turns
         if turn.status != "erased"
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A text that a quote may stand in, and who said it."""
-
-    words: str
-    speaker: Speaker = ""
-
-
-def sources(turn: Logged) -> tuple[Source, ...]:
-    """Return the texts of a turn that a quote may stand in, oldest first.
-
-    >>> sources(Group(3, ({"type": "human", "data": {"content": "Which port?"}},), ""))
-    (Source(words='Which port?', speaker='user'),)
-    """
-    said = _said(turn) if turn.status != "erased" else ()
-    found = (Source(text(message), speaker(message)) for message in said)
-    return tuple(one for one in found if one.words.strip())
+def said(turn: Logged) -> tuple[Message, ...]:
+    """Return the messages of a turn that a quote may stand in, oldest first."""
+    own = (message for message in turn.messages if not _is_own(message))
+    return shown([*own]) if turn.status != "erased" else ()
 
 
 def speaker(message: Message) -> Speaker:
@@ -88,11 +74,6 @@ def _pieces(turns: Sequence[Group], limit: int, count: TokenCounter) -> Iterator
         head, _, body = rendered.partition("\n")
         room = max(1, limit - count(f"{head}\n"))
         yield from (f"{head}\n{piece}" for piece in slices(body, room, count))
-
-
-def _said(turn: Logged) -> tuple[Message, ...]:
-    kept = (message for message in turn.messages if not _is_own(message))
-    return shown(tuple(kept))
 
 
 def _says(message: Message) -> bool:

@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 
 from ...prompts.loader import render
 from ..anchor import limited, rendered
@@ -110,7 +109,7 @@ def front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     memory = _memory(_lines(work, line.built, line.summaries, limit), line.older)
     if memory:
         yield part(work, "memory", memory)
-    quotes = [*_quotes(work, line)]
+    quotes = _quotes(work, line)
     if quotes:
         yield part(work, "quotes", quotes)
 
@@ -139,15 +138,16 @@ def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ..
     lines = _lines(work, built, [*work.space.summaries], _line_limit(work, work.room))
     newest = sorted(lines, key=lambda name: -work.space.summaries[name])
 
+    def first(number: int) -> dict[str, str]:
+        fitting = {*newest[:number]}
+        return {name: line for name, line in lines.items() if name in fitting}
+
     def size(number: int) -> int:
-        kept = {*newest[:number]}
-        shown = {name: line for name, line in lines.items() if name in kept}
-        return count_messages(_memory(shown, older), work.count)
+        return count_messages(_memory(first(number), older), work.count)
 
     limit = int(SHARES["memory"] * work.room)
     number = bisect_right(range(1, len(newest) + 1), limit, key=size)
-    kept = {*newest[:number]}
-    return tuple(name for name in lines if name in kept)
+    return (*first(number),)
 
 
 def _memory(lines: Mapping[str, str], older: int) -> tuple[Message, ...]:
@@ -171,28 +171,23 @@ def _line_limit(work: RunningTurn, room: int) -> int:
 
 
 def _lines(work: RunningTurn, built: int, names: Sequence[str], limit: int) -> dict[str, str]:
-    """Return the line of each concluded effort as it was, in their order; open ones have none."""
-    there = as_of(work.view, built).efforts_named(names, ())
-    efforts = [effort for effort in there if effort.status == "concluded"]
-    earlier = {one.id: _of_day(work, one) for one in efforts if is_qualified(one.id)}
-    own = sorted((one for one in efforts if not is_qualified(one.id)), key=attrgetter("turn"))
-    lines = {**earlier, **{one.id: _line(one.id, one) for one in own}}
-    return {name: cut_marked(line, limit, work.count) for name, line in lines.items()}
+    """Return the line of each concluded effort as it was, those of other sessions first."""
+    known = as_of(work.view, built).efforts_named(names, ())
+    efforts = [effort for effort in known if effort.status == "concluded"]
+    efforts.sort(key=lambda effort: 0 if is_qualified(effort.id) else effort.turn)
+    return {effort.id: cut_marked(_line(work, effort), limit, work.count) for effort in efforts}
 
 
-def _of_day(work: RunningTurn, effort: Effort) -> str:
-    """Return the line of an effort of another session, with the day on which it was concluded."""
-    records = work.view.turns_of(effort.id, [effort.turn])
+def _line(work: RunningTurn, effort: Effort) -> str:
+    """Return the line of an effort; if it is of another session, with the day of its end."""
+    elsewhere = is_qualified(effort.id)
+    records = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
     day = day_of(records[0].at) if records else ""
-    return _line(f"{effort.id} ({day})" if day else effort.id, effort)
+    return f"- {effort.id}{day and f' ({day})'}: {one_line(effort.summary)}"
 
 
-def _line(name: str, effort: Effort) -> str:
-    return f"- {name}: {one_line(effort.summary)}"
-
-
-def _quotes(work: RunningTurn, line: Timeline) -> Iterator[Message]:
-    """Yield the quotes of each compressed effort; where they do not all fit, the newest's first.
+def _quotes(work: RunningTurn, line: Timeline) -> list[Message]:
+    """Return the quotes of each compressed effort; where they do not all fit, the newest's first.
 
     That is the effort which was active last.
     """
@@ -201,8 +196,8 @@ def _quotes(work: RunningTurn, line: Timeline) -> Iterator[Message]:
     for name in [name for name in reversed(line.open) if name in line.quotes]:
         made = work.view.compression(name, line.quotes[name])
         turns = work.view.log_turns(name)
-        found = quote(made, turns[0] if turns else 1, work.count, limit) if made else None
-        if found:
-            shown[name] = found
-            limit -= count_message(found, work.count)
-    yield from (shown[name] for name in line.quotes if name in shown)
+        message = quote(made, turns[0] if turns else 1, work.count, limit) if made else None
+        if message:
+            shown[name] = message
+            limit -= count_message(message, work.count)
+    return [shown[name] for name in line.quotes if name in shown]

@@ -1,6 +1,6 @@
 """The notes before a message: hints at what is stored, and one line that an effort is open."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nlargest
 from itertools import takewhile
@@ -50,12 +50,13 @@ def pointed_at(message: Pointing) -> str | int | None:
     >>> pointed_at(Pointing(rare, {"auth": css, "css": css}))
     """
     rare, total = message.rare, fsum(message.rare.values())
-    one, whole, scores = {}, {}, {}
-    for name, each in message.said.items():
-        said = frozenset[str]().union(*each)
-        one[name] = max(fsum(map(rare.__getitem__, terms)) for terms in each) / total
-        whole[name] = fsum(map(rare.__getitem__, said)) / total
-        scores[name] = one[name] + whole[name]
+
+    def share(terms: Iterable[str]) -> float:
+        return fsum(map(rare.__getitem__, terms)) / total
+
+    one = {name: max(map(share, each)) for name, each in message.said.items()}
+    whole = {name: share(frozenset[str]().union(*each)) for name, each in message.said.items()}
+    scores = {name: one[name] + whole[name] for name in message.said}
     if not scores:
         return None
     best, *rest = nlargest(2, scores, key=scores.__getitem__)
@@ -85,8 +86,8 @@ def hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     Efforts named by their id come first, then what the message clearly is about. A message without
     content points at nothing.
     """
-    said = "\n".join(text(one) for one in work.view.running.messages if one["type"] == "human")
-    said, limit = said[:_READ], work.settings.recall_hints
+    asking = (message for message in work.view.running.messages if message["type"] == "human")
+    said, limit = "\n".join(map(text, asking))[:_READ], work.settings.recall_hints
     if not limit or not asked(said):
         return []
     names: dict[str | int, None] = dict.fromkeys(_named(work, said, line))

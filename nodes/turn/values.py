@@ -16,7 +16,6 @@ from ...memory.anchor import with_blocks
 from ...memory.archive.protocol import Archive
 from ...memory.clock import stamp
 from ...memory.compression.due import adoptable
-from ...memory.compression.due import stored as stored_compressions
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
 from ...memory.context.rebuild import after_turn, rebuilt
 from ...memory.context.timeline import packed as packed_line
@@ -315,7 +314,7 @@ def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> 
     if not state.get("view"):
         return state
     work = turn_at_rest(state, runtime, parts)
-    made = adoptable(work, stored_compressions(work))
+    made = adoptable(work)
     if made is not None:
         return cast("TurnState", {**state, **compression_shown(work, made, {})})
     records = work.view.turns([work.view.tip.turn])

@@ -16,7 +16,6 @@ from ebbtide.memory.compression.due import (
     item_limit,
     leaving,
     share_of,
-    stored,
 )
 from ebbtide.memory.compression.extract import MOST_QUOTED, readable_at_once
 from ebbtide.memory.context.timeline import Timeline
@@ -53,7 +52,7 @@ def compressed(talk: Conversation, through: int, **chosen: Any) -> Compression:
 
 def overdue(talk: Conversation) -> Due | None:
     """Return what is to be compressed now."""
-    return due(talk.work, stored(talk.work))
+    return due(talk.work)
 
 
 def test_an_effort_in_its_share_is_not_due(shop: Conversation) -> None:
@@ -84,12 +83,12 @@ def test_what_the_next_turn_would_cut_is_compressed_before(shop: Conversation) -
     full = replace(work, used=work.room * 9 // 10, line=Timeline(work.view.tip.turn))
     empty, small = replace(full, used=work.room // 2), replace(full, room=2 * work.room)
 
-    found = due(full, stored(full))
+    found = due(full)
 
     assert found is not None
     assert found.through == shop.tip.turn - RECENT_TURNS
     assert found.live <= share_of(full)
-    assert [due(one, {}) for one in (work, empty, replace(small, used=small.room))] == [None] * 3
+    assert [due(one) for one in (work, empty, replace(small, used=small.room))] == [None] * 3
 
 
 def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
@@ -164,7 +163,7 @@ def test_one_that_the_state_does_not_name_is_adopted(shop: Conversation) -> None
     """It was stored before the run was cut off, or the state was rebuilt."""
     made = compressed(shop, 2)
 
-    assert adoptable(shop.work, stored(shop.work)) == made
+    assert adoptable(shop.work) == made
 
 
 def test_items_have_half_of_low_water_at_most(shop: Conversation) -> None:

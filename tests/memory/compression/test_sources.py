@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.sources import Source, legible, parts, sources
+from ebbtide.memory.compression.sources import legible, parts, said, speaker
+from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.state_blocks import END, START
 from tests.memory.conversations import ai, call, count_words, human, tool
@@ -32,18 +33,20 @@ def turn(number: int, words: int) -> Group:
 
 def test_what_was_said_is_a_source() -> None:
     """Messages and outputs of the application's tools are sources, nothing of the memory is."""
-    assert sources(OWN) == (
-        Source("What was the port?", "user"),
-        Source("pong in 3 ms", "tool"),
-        Source("It is 8443.", "assistant"),
-    )
+    spoken = [(text(message), speaker(message)) for message in said(OWN)]
+
+    assert [(words, who) for words, who in spoken if words] == [
+        ("What was the port?", "user"),
+        ("pong in 3 ms", "tool"),
+        ("It is 8443.", "assistant"),
+    ]
 
 
 def test_an_erased_turn_is_no_source() -> None:
     """Of an erased turn nothing is read and nothing quoted."""
     erased = Group(3, (human("Forget me."),), "", status="erased")
 
-    assert (sources(erased), legible([erased]), parts([erased], 100, count_words)) == ((), (), [])
+    assert (said(erased), legible([erased]), parts([erased], 100, count_words)) == ((), (), [])
 
 
 def test_a_log_is_shown_without_the_memory() -> None:
@@ -68,12 +71,12 @@ def test_turns_are_put_together_while_they_fit() -> None:
 
 def test_a_long_turn_is_cut_and_stands_under_its_number() -> None:
     """Each piece of a turn over the limit begins with the number of the turn."""
-    said = "\n".join(f"line {n} of the log" for n in range(20))
+    words = "\n".join(f"line {n} of the log" for n in range(20))
 
-    made = parts([Group(7, (human(said),), "")], 30, count_words)
+    made = parts([Group(7, (human(words),), "")], 30, count_words)
 
     assert [part.startswith("[turn 7]\n") for part in made] == [True] * 4
-    assert "\n".join(part.removeprefix("[turn 7]\n").strip() for part in made) == f"user: {said}"
+    assert "\n".join(part.removeprefix("[turn 7]\n").strip() for part in made) == f"user: {words}"
 
 
 @given(st.lists(st.integers(0, 80), max_size=8), st.integers(10, 60))

@@ -486,7 +486,7 @@ def test_turns_of_a_parked_effort_that_were_cut_are_compressed(talk: Conversatio
     talk.look_up("word " * 900)
     context = talk.context
     talk.answer()
-    found = due(talk.work, {})
+    found = due(talk.work)
 
     assert context.timeline.first > 3
     assert found is not None

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ebbtide.memory.compression.sources import parts, sources
+from ebbtide.memory.compression.quotes import sources
+from ebbtide.memory.compression.sources import parts
 from ebbtide.memory.messages import text
 from ebbtide.memory.transcript import Recalled, recalled, stored
 from ebbtide.memory.wellformed import NAME
@@ -236,7 +237,7 @@ def test_nothing_of_it_is_extracted(here: Conversation) -> None:
 
     assert LONG_ENOUGH in read
     assert (FIX in read, LOG[0] in read) == (False, False)
-    assert [one.words for turn in log for one in sources(turn) if FIX in one.words] == []
+    assert [source for source in sources(log) if FIX in source.words] == []
 
 
 def test_closing_summarises_what_was_read_as_a_reference(here: Conversation) -> None:
