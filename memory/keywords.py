@@ -70,15 +70,6 @@ def share(weight: float, said: Collection[str]) -> float:
     return weight / (len(said) + 1)
 
 
-def _distinctiveness(efforts: int, having: float) -> float:
-    """Weigh a keyword that `having` of `efforts` have: 1 if one has it, towards 0 if all do.
-
-    >>> [round(_distinctiveness(5, having), 2) for having in (1, 2, 5)]
-    [1.0, 0.61, 0.1]
-    """
-    return 1 - log(having) / log(efforts + 1)
-
-
 def having(said: Collection[str], vocabulary: Mapping[Name, Collection[str]]) -> Counter[str]:
     """Count for each term of a text how many have it as a keyword.
 
@@ -98,8 +89,9 @@ def weights(
     {'a': 1.0, 'b': 0.37}
     """
     heard = having(among, dict(enumerate(recent)))
-    known = efforts + len(recent)
-    return {term: _distinctiveness(known, count + heard[term]) for term, count in among.items()}
+    most = log(efforts + len(recent) + 1)
+    # 1 for what one of them has, towards 0 for what all have.
+    return {term: 1 - log(count + heard[term]) / most for term, count in among.items()}
 
 
 def evidence(weighed: Mapping[str, float], vocabulary: _Vocabulary) -> dict[str, float]:

@@ -25,12 +25,9 @@ DECIDING = frozenset(
 )
 """The memory's tools after which something else holds, as their results say."""
 
-OWN_TOOLS = frozenset(
-    {
-        *DECIDING,
-        *("expand_effort", "collapse_effort", "effort_status", "search_efforts", "read_log"),
-    }
-)
+OWN_TOOLS = DECIDING | {
+    *("expand_effort", "collapse_effort", "effort_status", "search_efforts", "read_log")
+}
 """The memory's tools: what they say is known of the effort or stands in another turn."""
 
 _LINE = 20
