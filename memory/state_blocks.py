@@ -59,8 +59,8 @@ class Cutter:
 
     def feed(self, text: str) -> str:
         """Take the next piece; return what can be shown by now."""
-        *ends, rest = text.split("\n")
-        shown = [self._ended(end + "\n") for end in ends]
+        *ended, rest = text.split("\n")
+        shown = [self._ended(line + "\n") for line in ended]
         return "".join(shown) + self._begun(rest)
 
     def end(self) -> str:
@@ -81,9 +81,9 @@ class Cutter:
             return shown
         head = self._head + piece
         self._head = head[:_LOOK]
-        return (
-            "" if START.startswith(head.strip()) else self._text("".join(self._line).rstrip("\r"))
-        )
+        if START.startswith(head.strip()):  # blank, or what may become a marker
+            return ""
+        return self._text("".join(self._line).rstrip("\r"))
 
     def _ended(self, end: str) -> str:
         """Return what can be shown now that a line has ended."""
