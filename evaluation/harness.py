@@ -175,9 +175,9 @@ class _Trial:
             asks["goal_before"] = lambda: judge.goal(point.goal, self._answer(before, goal_probe))
             asks["goal_coherence"] = lambda: judge.goal(point.goal, self._answer(left, goal_probe))
         if (rules := point.constraints) and (probe := tasks.constraint_probe):
-            said = (point.goal, *(point.salient() or ()))
+            rest = (point.goal, *(point.salient() or ()))
             asks["constraint_recall"] = lambda: judge.constraints(
-                rules, said, self._answer(left, probe)
+                rules, rest, self._answer(left, probe)
             )
         if tests := point.temptations:
             asks["behavioural_alignment"] = lambda: fmean(
@@ -204,8 +204,8 @@ class _Trial:
         try:
             return ask()
         except Exception as error:  # noqa: BLE001 (any strategy's, any provider's)
-            said = str(error).encode(errors="replace").decode()
-            why = f"{type(error).__name__}: {one_line(said)}"
+            message = one_line(str(error).encode(errors="replace").decode())
+            why = f"{type(error).__name__}: {message}"
             self.errors.append(f"point {point.number}, {name}: {why[:_LONGEST]}")
             return None
 

@@ -51,36 +51,36 @@ class Judge:
         )
         return self._ask(asked, score)
 
-    def constraints(self, constraints: Sequence[str], said: Sequence[str], answer: str) -> float:
-        """Return the share, 0 to 1, of the constraints that an answer knows; there is one at least.
+    def constraints(self, rules: Sequence[str], rest: Sequence[str], answer: str) -> float:
+        """Return the share, 0 to 1, of the rules that an answer knows; there is one at least.
 
-        `said` is what else holds: a rule that stands in neither list is invented.
+        `rest` is what else holds: a rule that stands in neither list is invented.
         """
-        listed = "\n".join(f"{at}. {one}" for at, one in enumerate(constraints, start=1))
+        listed = "\n".join(f"{number}. {rule}" for number, rule in enumerate(rules, start=1))
         asked = render(
             "evaluation/judge_constraints",
-            number=len(constraints),
+            number=len(rules),
             constraints=fenced("constraints", listed),
-            said=fenced("said", "\n".join(said)),
+            said=fenced("said", "\n".join(rest)),
             answer=fenced("answer", answer),
         )
-        return self._ask(asked, lambda said: known(said, len(constraints)))
+        return self._ask(asked, lambda verdict: known(verdict, len(rules)))
 
     def _ask(self, asked: str, parse: Callable[[str], float]) -> float:
         """Return what the answer says; the one that is kept, if this was asked before."""
         digest = hashlib.sha256(f"{self.name}\n{asked}".encode("utf-8", "replace")).hexdigest()
         path = self.folder / f"{digest}.json"
-        kept = _kept(path) if isinstance(self.model, BaseChatModel) else self.model.get(digest)
-        if kept is not None:
-            answer = kept
+        cached = _cached(path) if isinstance(self.model, BaseChatModel) else self.model.get(digest)
+        if cached is not None:
+            verdict = cached
         elif isinstance(self.model, BaseChatModel):
-            answer = str(self.model.invoke(asked).text)
+            verdict = str(self.model.invoke(asked).text)
         else:
             raise TapeError("there is no recorded answer of the judge: record this trial again")
-        self.noted[digest] = answer
-        value = parse(answer)
-        if kept is None:
-            written(path, json.dumps({"said": answer}))
+        self.noted[digest] = verdict
+        value = parse(verdict)
+        if cached is None:
+            written(path, json.dumps({"said": verdict}))
         return value
 
 
@@ -95,16 +95,16 @@ class _Known(BaseModel):
     invented: list[Any]
 
 
-def score(said: str) -> float:
+def score(verdict: str) -> float:
     """Return the score in a judge's answer; raises `JudgeError` if there is none from 0 to 1.
 
     >>> score('The answer is close. {"score": 0.75, "why": "One detail is missing."}')
     0.75
     """
-    return _parsed(_Score, said, "a score from 0 to 1").score
+    return _parsed(_Score, verdict, "a score from 0 to 1").score
 
 
-def known(said: str, number: int) -> float:
+def known(verdict: str, number: int) -> float:
     """Return the share of so many constraints that a judge's answer says are known.
 
     A rule that it says is invented counts as one more that is not known. Raises `JudgeError` if
@@ -114,25 +114,25 @@ def known(said: str, number: int) -> float:
     0.5
     """
     wanted = f"{number} values, each true or false, and a list of rules that are invented"
-    told = _parsed(_Known, said, wanted)
-    if len(told.known) != number:
-        raise JudgeError(wanted, said)
-    return sum(told.known) / (number + len(told.invented))
+    parsed = _parsed(_Known, verdict, wanted)
+    if len(parsed.known) != number:
+        raise JudgeError(wanted, verdict)
+    return sum(parsed.known) / (number + len(parsed.invented))
 
 
-def _parsed(kind: type[Model], said: str, wanted: str) -> Model:
+def _parsed(kind: type[Model], verdict: str, wanted: str) -> Model:
     """Return the JSON object in an answer, whatever stands around it."""
-    text = said[said.find("{") : said.rfind("}") + 1]
+    text = verdict[verdict.find("{") : verdict.rfind("}") + 1]
     try:
         return kind.model_validate_json(text.encode("utf-8", "replace"))
     except ValidationError as error:
-        raise JudgeError(wanted, said) from error
+        raise JudgeError(wanted, verdict) from error
 
 
-def _kept(path: Path) -> str | None:
+def _cached(path: Path) -> str | None:
     """Return an answer that is kept; a file that is damaged counts as none."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))["said"]
+        verdict = json.loads(path.read_text(encoding="utf-8"))["said"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    return said if isinstance(said, str) else None
+    return verdict if isinstance(verdict, str) else None

@@ -172,6 +172,7 @@ def page(setup: Setup, rows: Sequence[Row], trials: Sequence[TrialResult]) -> st
     """Return the page that is written beside the results: means, and deviations over trials."""
     notes = {name: STRATEGIES[name].note for name in _strategies(rows) if name in STRATEGIES}
     aimed = [metric for metric in SCORES if metric.target]
+    verdicts = ([_verdict(row, metric) for metric in aimed] for row in rows)
     parts = [
         f"# Evaluation{f' ({REPLAYED})' if setup.note else ''}",
         _described(setup),
@@ -179,7 +180,7 @@ def page(setup: Setup, rows: Sequence[Row], trials: Sequence[TrialResult]) -> st
         "## Scores",
         _valued(rows, SCORES),
         "## Targets",
-        _table(map(_aim, aimed), rows, ([_verdict(row, one) for one in aimed] for row in rows)),
+        _table(map(_aim, aimed), rows, verdicts),
         "## Cost",
         _valued(rows, COSTS),
         *_errors(trials),

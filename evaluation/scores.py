@@ -25,7 +25,7 @@ def lexical(ours: Sequence[str], truth: Sequence[str]) -> Table:
     >>> [[round(value, 2) for value in row] for row in lexical(["port 80"], ["port 81", "a"])]
     [[0.86, 0.0]]
     """
-    return [[fuzz.ratio(one, other) / 100 for other in truth] for one in ours]
+    return [[fuzz.ratio(quote, sentence) / 100 for sentence in truth] for quote in ours]
 
 
 def by_meaning(embedder: Embedder) -> Alike:
@@ -72,8 +72,8 @@ def _quoted(point: Point, context: Context, quotes: Sequence[str], alike: Alike)
     true = point.salient(context.through)
     if true is None:
         return rates
-    found = agreement(point.template.as_salient(quotes), true, alike, point.given)
-    return rates | {f"salience_{name}": value for name, value in found._asdict().items()}
+    salience = agreement(point.template.as_salient(quotes), true, alike, point.given)
+    return rates | {f"salience_{name}": value for name, value in salience._asdict().items()}
 
 
 class Agreement(NamedTuple):

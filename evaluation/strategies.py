@@ -110,7 +110,7 @@ class ProtectedCore(Strategy):
         self._sizes = Sizes(inputs.settings.context_budget)
         self._alike = by_meaning(inputs.embedder) if inputs.embedder else lexical
         self._goals = Goals("", "")
-        self._made = Compression(_NAME, 0, 0)
+        self._shown = Compression(_NAME, 0, 0)
         self._calls: list[Call] = []
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
@@ -128,20 +128,20 @@ class ProtectedCore(Strategy):
         Without a background nothing changes, as in the agent: the turns stay as they are.
         """
         self._calls = []
-        old, older = self._made, turns[: len(turns) - len(recent(turns))]
+        old, older = self._shown, turns[: len(turns) - len(recent(turns))]
         chosen = self._chosen(groups(after(turns, old.turn)))
         threshold = self.inputs.settings.similarity_threshold
-        found = merged(old.items, chosen.items, self._alike, threshold, chosen.gone)
-        items = capped(found.items, MOST_QUOTED, partial(line_tokens, count))
-        made = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
+        union = merged(old.items, chosen.items, self._alike, threshold, chosen.gone)
+        items = capped(union.items, MOST_QUOTED, partial(line_tokens, count))
+        new = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
         try:
-            background = self._written(groups(after(older, old.through)), made)
-            self._made, failed = replace(made, background=background), False
+            background = self._written(groups(after(older, old.through)), new)
+            self._shown, failed = replace(new, background=background), False
         except AnswerError:
             failed = True
         return Context(
             self._messages(turns),
-            quotes=tuple(item.quote for item in self._made.current),
+            quotes=tuple(item.quote for item in self._shown.current),
             fabricated=sum(verdict.verdict == "fabricated" for verdict in chosen.verdicts),
             fallbacks=bool(chosen.fallback) + failed,
             calls=tuple(self._calls),
@@ -151,7 +151,7 @@ class ProtectedCore(Strategy):
         """Return the items of new exchanges."""
         return Chosen(core(self._goals, new), "protected-core")
 
-    def _written(self, _leaving: Sequence[Group], _made: Compression) -> str:
+    def _written(self, _leaving: Sequence[Group], _new: Compression) -> str:
         """Return the background, once these exchanges have left; by rules there is none."""
         return ""
 
@@ -160,10 +160,10 @@ class ProtectedCore(Strategy):
 
     def _messages(self, turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
         """Return the marker of the effort, the quotes of the older turns, and the others."""
-        front, through = [note(render("open_line", **purpose(self._effort())))], self._made.through
+        front, through = [note(render("open_line", **purpose(self._effort())))], self._shown.through
         if through:
-            older = tuple(item for item in self._made.items if item.turn <= through)
-            quoted = quote(replace(self._made, items=older), turns[0].turn_id, count)
+            older = tuple(item for item in self._shown.items if item.turn <= through)
+            quoted = quote(replace(self._shown, items=older), turns[0].turn_id, count)
             front += [quoted] if quoted else []
         messages: Any = [*from_dicts(front), *as_messages(after(turns, through))]
         return tuple(messages)
@@ -177,7 +177,7 @@ class SelectiveSalience(ProtectedCore):
 
     def _chosen(self, new: Sequence[Group]) -> Chosen:
         try:
-            steps = choose(self._effort(), new, self._made.items, self._sizes, count)
+            steps = choose(self._effort(), new, self._shown.items, self._sizes, count)
             chosen = drive(steps, self._models, self._calls.append)
         except AnswerError as error:
             chosen = Chosen((), "salience", fallback=str(error))
@@ -185,9 +185,9 @@ class SelectiveSalience(ProtectedCore):
             return chosen
         return replace(super()._chosen(new), verdicts=chosen.verdicts, fallback=chosen.fallback)
 
-    def _written(self, leaving: Sequence[Group], made: Compression) -> str:
-        quoted = tuple(item.quote for item in made.current)
-        known = Known(self._made.background, quoted, over(self._made.items, made.items))
+    def _written(self, leaving: Sequence[Group], new: Compression) -> str:
+        quoted, old = tuple(item.quote for item in new.current), self._shown
+        known = Known(old.background, quoted, over(old.items, new.items))
         steps = describe(self._effort(), leaving, known, self._sizes, count)
         return drive(steps, self._models, self._calls.append)
 
@@ -283,14 +283,14 @@ class EbbtideAgent(Strategy):
         messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = thread_at(agent, _CONFIG)
         context = Context(tuple(messages), calls=self._new_calls(thread.owner))
-        made = self._archive.compression(thread.owner, thread.tip, _NAME)
-        if made is None:
+        newest = self._archive.compression(thread.owner, thread.tip, _NAME)
+        if newest is None:
             return context
         return replace(
             context,
-            quotes=tuple(item.quote for item in made.current),
-            through=self._turns[made.through],
-            fallbacks=int(made.method == "protected-core"),
+            quotes=tuple(item.quote for item in newest.current),
+            through=self._turns[newest.through],
+            fallbacks=int(newest.method == "protected-core"),
         )
 
     def _new_calls(self, owner: Owner) -> tuple[Call, ...]:
@@ -356,7 +356,7 @@ class Middleware(Strategy):
         state: AgentState[Any] = {"messages": messages}
         update = self._middleware.before_model(state, Runtime())
         left = update["messages"] if update else messages
-        return Context(tuple(one for one in left if not isinstance(one, RemoveMessage)))
+        return Context(tuple(message for message in left if not isinstance(message, RemoveMessage)))
 
 
 class LangMem(Strategy):

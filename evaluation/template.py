@@ -247,15 +247,16 @@ class Point:
         if self.key not in listed:
             return None
         keys = [point.key for point in self.template.points[: self.number]]
-        return self._holding((one for key in keys for one in listed.get(key, ())), through)
+        sentences = (sentence for key in keys for sentence in listed.get(key, ()))
+        return self._holding(sentences, through)
 
     def _holding(self, sentences: Iterable[str], through: int | None = None) -> tuple[str, ...]:
         """Return once each sentence that was said by then, and that no newer one supersedes."""
         turns = self.turns if through is None else self.template.until(through)
         pairs = self.template.ground_truth.superseded
         gone = {one_line(pair.old) for pair in pairs if stands_in(pair.by, turns)}
-        said = dict.fromkeys(one_line(one) for one in sentences if stands_in(one, turns))
-        return tuple(sentence for sentence in said if sentence not in gone)
+        spoken = dict.fromkeys(one_line(text) for text in sentences if stands_in(text, turns))
+        return tuple(sentence for sentence in spoken if sentence not in gone)
 
 
 def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
@@ -288,8 +289,8 @@ def read_template(name: str) -> Template:
     try:
         return Template.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
-        there = ", ".join(shipped())
-        raise TemplateFileError(path, f"no such file; shipped are {there}") from error
+        problem = f"no such file; shipped are {', '.join(shipped())}"
+        raise TemplateFileError(path, problem) from error
     except OSError as error:
         raise TemplateFileError(path, error.strerror or type(error).__name__) from error
     except ValidationError as error:
