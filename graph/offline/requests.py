@@ -12,13 +12,14 @@ _LEAD = (
     r"(?:(?:ok|okay|so|now|then|well|great|please|thanks|can you|could you|let's|let us|we should|"
     r"i want to|i'd like to)\b[\s,]*)*"
 )
-"""What may stand before a request."""
+_TAIL = r"(?:,? (?:now|please|thanks|thank you))*"
+"""What may stand before a request, and after it."""
 
 _REQUESTS = (
     ("open_effort", r"(?:work|start) on (?P<name>.+)"),
     (
         "close_effort",
-        r"(?:.*, so )?(?:(?:that|this|it)(?:'s| is)|we(?:'re| are)) (?:all|done|finished)",
+        r"(?:.*, so )?(?:(?:that|this|it)(?:'s| is)|we're|i'm) (?:all|done|finished)",
     ),
     ("close_effort", r"(?:close|conclude|wrap up)(?: (?:that|this|it)| (?P<id>.+))?"),
     ("switch_effort", r"(?:switch|go back|get back|back) to (?P<id>.+)"),
@@ -33,7 +34,9 @@ _REQUESTS = (
 
 The groups become arguments: `name` and goal of a new effort, `id` of one that is there.
 """
-_RULES = tuple((tool, re.compile(f"{_LEAD}(?:{rule})", re.IGNORECASE)) for tool, rule in _REQUESTS)
+_RULES = tuple(
+    (tool, re.compile(f"{_LEAD}(?:{rule}){_TAIL}", re.IGNORECASE)) for tool, rule in _REQUESTS
+)
 
 _USE = re.compile(r"use (?P<tool>\w+) with (?P<args>\w+=.+)", re.IGNORECASE)
 _PAIR = re.compile(r"(\w+)=([^\s,]+)")
