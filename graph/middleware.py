@@ -28,7 +28,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, RemoveMessage, SystemMessage, ToolMessage
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
@@ -200,7 +200,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             graph = StateGraph[Any, Any, Any, Any](agent.builder.state_schema)
             graph.add_node("model", agent.builder.nodes["model"].runnable)
             graph.add_edge(START, "model")
-            graph.add_edge("model", END)
             token = _looking.set(True)
             try:
                 graph.compile(checkpointer=False).invoke({"messages": []})

@@ -95,8 +95,8 @@ def _result(ran: dict[str, Any]) -> dict[str, Any]:
 
 def _answer(result: dict[str, Any]) -> AIMessage:
     """Return the answer that ends the turn: what was done to which effort."""
-    said = render("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
-    return AIMessage(said, response_metadata=BY_HAND, id=str(uuid4()))
+    text = render("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
+    return AIMessage(text, response_metadata=BY_HAND, id=str(uuid4()))
 
 
 @dataclass(frozen=True, slots=True)

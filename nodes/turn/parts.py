@@ -69,8 +69,8 @@ class AgentParts:
 
 def fixed(parts: AgentParts, settings: Settings) -> tuple[Part, Part]:
     """Return what is sent in any case: the system message, and the tool schemas."""
-    said = instructions(parts.system, settings)
-    return fixed_parts(said, parts.schema_tokens, parts.count)
+    system = instructions(parts.system, settings)
+    return fixed_parts(system, parts.schema_tokens, parts.count)
 
 
 def sizes(parts: AgentParts, settings: Settings) -> tuple[int, int]:

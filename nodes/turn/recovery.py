@@ -103,8 +103,8 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
     All messages up to it are in the past of that turn. What the user said last is never an end: a
     turn that failed may be asked again.
     """
-    said, asked = to_dicts(messages), question(messages)
-    marks = [mark([message]) for message in said]
+    plain, asked = to_dicts(messages), question(messages)
+    marks = [mark([message]) for message in plain]
     answer = max((n for n, m in enumerate(messages, 1) if isinstance(m, HumanMessage)), default=0)
     ends = [*range(asked), *range(answer, len(messages))]
     tips: dict[str, list[Tip]] = {}
@@ -112,7 +112,7 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
     for end, tip in archive.ended(owner, wanted) if wanted else ():
         tips.setdefault(end, []).append(tip)
     for at in islice((end for end in reversed(ends) if marks[end] in tips), _ENDS):
-        history = said[: at + 1]
+        history = plain[: at + 1]
         for tip in _likely(archive, owner, tips[marks[at]][:_ALIKE], history):
             if _told_before(history, archive, owner, tip):
                 # What stands between that turn and the question may be what was erased.

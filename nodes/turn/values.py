@@ -287,19 +287,19 @@ def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, 
 
 
 def compression_shown(
-    work: RunningTurn, made: Compression, more: Mapping[str, Any]
+    work: RunningTurn, compression: Compression, more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the update by which the context shows what was made."""
+    """Return the update by which the context shows a compression; `more` is for its event."""
     event = {
         "type": "compressed",
-        "effort": made.effort,
-        "turn": made.turn,
-        "through": made.through,
-        "method": made.method,
+        "effort": compression.effort,
+        "turn": compression.turn,
+        "through": compression.through,
+        "method": compression.method,
         **more,
     }
-    first = next(iter(work.view.log_turns(made.effort)), made.through)
-    banner = banners.compressed(made.effort, span(first, made.through))
+    first = next(iter(work.view.log_turns(compression.effort)), compression.through)
+    banner = banners.compressed(compression.effort, span(first, compression.through))
     work = work.put(happened(work.space, event, banner))
     update = packed(work.space)
     view = packed_line(rebuilt(work, "compressed", work.line))
@@ -314,12 +314,12 @@ def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> 
     if not state.get("view"):
         return state
     work = turn_at_rest(state, runtime, parts)
-    made = adoptable(work)
-    if made is not None:
-        return cast("TurnState", {**state, **compression_shown(work, made, {})})
+    compression = adoptable(work)
+    if compression is not None:
+        return cast("TurnState", {**state, **compression_shown(work, compression, {})})
     records = work.view.turns([work.view.tip.turn])
-    said = [message for record in records for message in from_dicts(record.messages)]
-    return cast("TurnState", {**state, **view_after(work, said)})
+    messages = [message for record in records for message in from_dicts(record.messages)]
+    return cast("TurnState", {**state, **view_after(work, messages)})
 
 
 def _user(runtime: Runtime[Settings], settings: Settings) -> str:
