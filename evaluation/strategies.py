@@ -28,8 +28,8 @@ from langgraph.runtime import Runtime
 from pydantic import PrivateAttr
 
 from ..graph.agent import create_memory_agent
-from ..graph.commands.look import show_context, thread_at
-from ..graph.commands.threads import Agent
+from ..graph.commands.look import show_context
+from ..graph.commands.threads import Agent, thread_at
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
 from ..memory.compression.core import Goals, core

@@ -45,17 +45,9 @@ from .commands.by_hand import (
     switch_effort,
 )
 from .commands.change import rebuild_anchor, restore, set_window, undo
-from .commands.look import (
-    efforts,
-    messages,
-    search,
-    show_context,
-    stats,
-    thread_at,
-    transcript,
-)
+from .commands.look import efforts, messages, search, show_context, stats, transcript
 from .commands.on_attention import attention, explain, forget, suppress, unsuppress
-from .commands.threads import Agent
+from .commands.threads import Agent, thread_at
 from .erase.erase import delete_session, delete_user, erase
 from .studio import make_graph
 

@@ -35,8 +35,16 @@ from ...nodes.turn.values import running
 from ...prompts.loader import render
 from ..build import Node
 from ..middleware import middleware_of
-from .look import resting
-from .threads import Agent, handed_over, holder, newest_config, node_of, on_a_thread, write
+from .threads import (
+    Agent,
+    handed_over,
+    holder,
+    newest_config,
+    node_of,
+    on_a_thread,
+    resting,
+    write,
+)
 
 
 @dataclass(frozen=True, slots=True)

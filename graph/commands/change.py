@@ -30,7 +30,7 @@ from ...nodes.turn.settling import settle
 from ...nodes.turn.state import TurnState
 from ...nodes.turn.values import sealed
 from ...prompts.loader import render
-from .look import rehearsed, resting, thread_at
+from .look import rehearsed
 from .threads import (
     Agent,
     Thread,
@@ -40,7 +40,9 @@ from .threads import (
     on_a_thread,
     owner_in,
     parts_of,
+    resting,
     seed,
+    thread_at,
     tip_named,
     write,
 )

@@ -4,7 +4,7 @@ Each takes an agent, one with the middleware, or the graph around either.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,11 +12,10 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown as shown_messages
 from ...memory.context.timeline import Part, messages_of
-from ...memory.errors import CommandError, TurnRunningError
+from ...memory.errors import CommandError
 from ...memory.metrics import (
     PAGE,
     Report,
@@ -40,22 +39,11 @@ from ...nodes.call_model import working_context
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import from_dicts, to_dicts
 from ...nodes.turn.parts import AgentParts
-from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, unpacked
-from ...nodes.turn.values import resumed, sealed, workspace
+from ...nodes.turn.values import workspace
 from ...prompts.loader import render
 from ..build import Node
-from .threads import (
-    Agent,
-    Thread,
-    handed_over,
-    holder,
-    newest_config,
-    on_a_thread,
-    parts_with_saver,
-    saver_of,
-    thread_of,
-)
+from .threads import Agent, Thread, newest_config, on_a_thread, thread_at
 
 
 def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
@@ -127,59 +115,6 @@ def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of the state's lineage."""
     thread = thread_at(agent, config)
     return report(every_turn(thread.parts.archive, thread.owner, thread.tip))
-
-
-def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
-    """Return the thread of an agent or of a graph around it, which may keep nothing but messages.
-
-    In the middle of a turn the agent's own state is newer than that of the graph around it.
-    """
-    path, inner = holder(agent)
-    if not path:
-        parts_with_saver(agent)
-        snapshot = agent.get_state(config)
-        return _whole(agent, thread_of(agent, config, snapshot, context), snapshot)
-    saver_of(agent)
-    snapshot = outer = agent.get_state(config, subgraphs=True)
-    for name in path.split("|"):
-        states = (task.state for task in snapshot.tasks if task.name == name)
-        snapshot = next((state for state in states if isinstance(state, StateSnapshot)), snapshot)
-    thread = thread_of(inner, config, snapshot, context)
-    if snapshot is outer:  # what follows are nodes of its own
-        alone = {"messages": thread.values.get("messages", [])}
-        values = thread.values if handed_over(agent) else alone
-        thread = replace(thread, following=(), values=values, inside=True)
-    if "session" in thread.state:
-        return _whole(agent, thread, snapshot)
-    owner = replace(thread.owner, namespace=path)
-    known = remembered(thread.state, thread.parts.archive, owner, 1)
-    if "session" in known:
-        asked = thread.settings.model_copy(update={"user_id": owner.user})
-        known = resumed(known, Runtime(context=asked), thread.parts)
-    return replace(thread, owner=owner, values=sealed(known, {}, thread.parts.archive))
-
-
-def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
-    """Return a thread; raises `TurnRunningError` if its agent, or the graph around it, still runs.
-
-    What follows in that graph would never run if the thread were changed.
-    """
-    thread = thread_at(agent, config, context).at_rest()
-    if agent.get_state(config).next:
-        raise TurnRunningError(thread.owner.thread, thread.turn)
-    return thread
-
-
-def _whole(agent: Agent, thread: Thread, snapshot: StateSnapshot) -> Thread:
-    """Return a thread with what its checkpoint has of an unfinished turn and a snapshot has not.
-
-    That is what the model said beside its answers.
-    """
-    if not thread.unfinished:
-        return thread
-    checkpoint = saver_of(agent).get_tuple(snapshot.config)
-    values = checkpoint.checkpoint["channel_values"] if checkpoint else {}
-    return replace(thread, values={**thread.values, "raw_answers": values.get("raw_answers", {})})
 
 
 def _work(thread: Thread) -> RunningTurn:

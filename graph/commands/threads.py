@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -11,6 +11,7 @@ from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, StateSnapshot
 
 from ...memory.archive.protocol import Archive
@@ -22,8 +23,9 @@ from ...memory.view import View, past
 from ...nodes.turn.arrivals import told_apart, unarchived
 from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.parts import AgentParts
+from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import TurnState, unpacked
-from ...nodes.turn.values import claimed, sealed, tip_of, trusted, user_of
+from ...nodes.turn.values import claimed, resumed, sealed, tip_of, trusted, user_of
 from ..build import MemoryGraph
 from ..middleware import middleware_of
 
@@ -122,14 +124,6 @@ def _begins(node: str) -> bool:
     return node in {START, "begin_turn"} or node.endswith(".before_agent")
 
 
-def parts_with_saver(agent: Agent) -> AgentParts:
-    """Return the parts of an agent; raises `SettingsError` if it has no checkpointer."""
-    parts = parts_of(agent)
-    if not agent.checkpointer:
-        raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
-    return parts
-
-
 def parts_of(agent: Agent) -> AgentParts:
     """Return the parts of an agent, or of the one in a graph; it may have no checkpointer.
 
@@ -181,7 +175,62 @@ def _has_memory(agent: Agent) -> bool:
     return isinstance(agent.builder, MemoryGraph) or middleware_of(agent) is not None
 
 
-def saver_of(agent: Agent) -> BaseCheckpointSaver[Any]:
+def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
+    """Return the thread of an agent or of a graph around it, which may keep nothing but messages.
+
+    In the middle of a turn the agent's own state is newer than that of the graph around it.
+    """
+    path, inner = holder(agent)
+    if not path:
+        parts_of(agent)
+        if not agent.checkpointer:
+            raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
+        snapshot = agent.get_state(config)
+        return _whole(agent, thread_of(agent, config, snapshot, context), snapshot)
+    _saver_of(agent)
+    snapshot = outer = agent.get_state(config, subgraphs=True)
+    for name in path.split("|"):
+        states = (task.state for task in snapshot.tasks if task.name == name)
+        snapshot = next((state for state in states if isinstance(state, StateSnapshot)), snapshot)
+    thread = thread_of(inner, config, snapshot, context)
+    if snapshot is outer:  # what follows are nodes of its own
+        alone = {"messages": thread.values.get("messages", [])}
+        values = thread.values if handed_over(agent) else alone
+        thread = replace(thread, following=(), values=values, inside=True)
+    if "session" in thread.state:
+        return _whole(agent, thread, snapshot)
+    owner = replace(thread.owner, namespace=path)
+    known = remembered(thread.state, thread.parts.archive, owner, 1)
+    if "session" in known:
+        asked = thread.settings.model_copy(update={"user_id": owner.user})
+        known = resumed(known, Runtime(context=asked), thread.parts)
+    return replace(thread, owner=owner, values=sealed(known, {}, thread.parts.archive))
+
+
+def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
+    """Return a thread; raises `TurnRunningError` if its agent, or the graph around it, still runs.
+
+    What follows in that graph would never run if the thread were changed.
+    """
+    thread = thread_at(agent, config, context).at_rest()
+    if agent.get_state(config).next:
+        raise TurnRunningError(thread.owner.thread, thread.turn)
+    return thread
+
+
+def _whole(agent: Agent, thread: Thread, snapshot: StateSnapshot) -> Thread:
+    """Return a thread with what its checkpoint has of an unfinished turn and a snapshot has not.
+
+    That is what the model said beside its answers.
+    """
+    if not thread.unfinished:
+        return thread
+    checkpoint = _saver_of(agent).get_tuple(snapshot.config)
+    values = checkpoint.checkpoint["channel_values"] if checkpoint else {}
+    return replace(thread, values={**thread.values, "raw_answers": values.get("raw_answers", {})})
+
+
+def _saver_of(agent: Agent) -> BaseCheckpointSaver[Any]:
     """Return an agent's checkpointer; raises `SettingsError` if it is that of an outer graph."""
     if not isinstance(agent.checkpointer, BaseCheckpointSaver):
         raise SettingsError("the agent's checkpointer is not its own: pass the outermost graph")

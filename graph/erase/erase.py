@@ -32,7 +32,6 @@ from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, TurnState, unpacked
 from ...nodes.turn.user_attention import changed
 from ...nodes.turn.values import saved, sealed
-from ..commands.look import resting, thread_at
 from ..commands.threads import (
     Agent,
     Thread,
@@ -42,7 +41,9 @@ from ..commands.threads import (
     on_a_thread,
     owner_in,
     parts_of,
+    resting,
     seed,
+    thread_at,
     thread_of,
     tip_named,
 )
