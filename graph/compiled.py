@@ -112,7 +112,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 def _both(kwargs: Mapping[str, Any]) -> bool:
-    """Tell whether a stream has updates, and perhaps values, beside each other."""
+    """Tell whether a stream has a list of modes with `updates` in it."""
     modes = kwargs.get("stream_mode")
     return isinstance(modes, list | tuple) and "updates" in modes
 

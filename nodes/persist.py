@@ -59,7 +59,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
 
 
 def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
-    """Commit the running turn, with what it cost, and what follows from it."""
+    """Commit the running turn with what it cost; embed it, and tell caches what it changed."""
     messages = running(state)
     # A tool that answers directly and structured output end a turn with a result.
     turn, tip = replace(group(state, messages), status="done"), tip_of(state)
