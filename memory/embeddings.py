@@ -13,7 +13,7 @@ from .messages import clean
 Vector: TypeAlias = NDArray[np.float32]
 """One vector of length 1."""
 
-Vectors: TypeAlias = NDArray[np.float32]
+_Vectors: TypeAlias = NDArray[np.float32]
 """Vectors by row, of length 1, or of zeros for what has no meaning."""
 
 LONGEST = 4_000
@@ -56,7 +56,7 @@ class Meaning:
 class Matrix:
     """Vectors by row under ascending ids, in parts, so that to add one copies few others."""
 
-    parts: tuple[tuple[NDArray[np.int64], Vectors], ...] = ()
+    parts: tuple[tuple[NDArray[np.int64], _Vectors], ...] = ()
 
     @property
     def last(self) -> int:
@@ -68,7 +68,7 @@ class Matrix:
         """How many bytes the vectors take up."""
         return sum(rows.nbytes for _, rows in self.parts)
 
-    def followed(self, ids: Sequence[int], rows: Vectors) -> "Matrix":
+    def followed(self, ids: Sequence[int], rows: _Vectors) -> "Matrix":
         """Return these vectors with further ones, whose ids are higher."""
         parts = [*self.parts, (np.array(ids, np.int64), rows)]
         while len(parts) > 1 and len(parts[-2][0]) < _SMALLER * len(parts[-1][0]):
@@ -136,7 +136,7 @@ class Embedder:
             self._size = len(_one(_answer(self._model.embed_documents, [_PROBE])))
         return self._size
 
-    def documents(self, texts: Sequence[str]) -> Vectors:
+    def documents(self, texts: Sequence[str]) -> _Vectors:
         """Return a row for each text: zeros for a blank one, and where the model has no answer."""
         size = self.size
         vectors = np.zeros((len(texts), size), np.float32)
@@ -160,7 +160,7 @@ _DIGITS = 5
 """Digits of a cosine that all databases compute alike: sums of float32 are exact to six."""
 
 
-def _cosines(rows: Vectors, meant: Vector) -> NDArray[np.float32]:
+def _cosines(rows: _Vectors, meant: Vector) -> NDArray[np.float32]:
     """Return the cosine of each row with a vector.
 
     Not by `@`, whose threads wait for each other where other processes need the processor.
@@ -178,7 +178,7 @@ def alike(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return rounded
 
 
-def _normalised(rows: NDArray[Any]) -> Vectors:
+def _normalised(rows: NDArray[Any]) -> _Vectors:
     """Return rows with length 1; one that has no length, or is no number, becomes zeros.
 
     >>> _normalised(np.array([[3.0, 4.0], [0.0, 0.0], [np.nan, 1.0]])).round(1).tolist()
@@ -187,11 +187,11 @@ def _normalised(rows: NDArray[Any]) -> Vectors:
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     sound = np.isfinite(lengths) & (lengths > 0)
-    unit: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=sound)
+    unit: _Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=sound)
     return unit.astype(np.float32)
 
 
-def _answer(ask: Callable[[Any], Any], asked: Any) -> Vectors:
+def _answer(ask: Callable[[Any], Any], asked: Any) -> _Vectors:
     try:
         rows = np.asarray(ask(asked), np.float64)
     except Exception as error:
@@ -201,7 +201,7 @@ def _answer(ask: Callable[[Any], Any], asked: Any) -> Vectors:
     return _normalised(rows)
 
 
-def _one(rows: Vectors) -> Vector:
+def _one(rows: _Vectors) -> Vector:
     if len(rows) != 1 or not rows.any():
         raise EmbeddingError(f"one vector expected, got {rows.shape}, or zeros, or no numbers")
     return np.asarray(rows[0], np.float32)

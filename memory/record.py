@@ -129,7 +129,7 @@ class Slot:
     origin: Origin
 
 
-class Slots(Protocol):
+class _Slots(Protocol):
     """The occupied places of a session."""
 
     def slot(self, branch: str, turn: int) -> Slot | None:
@@ -147,7 +147,7 @@ class Placement:
     stored: bool
 
 
-def placement(tip: Tip, group: Group, slots: Slots) -> Placement:
+def placement(tip: Tip, group: Group, slots: _Slots) -> Placement:
     """Return the record of `group` after `tip`, at the place where it is or is to be written.
 
     Raises `TipNotFoundError` if the archive does not hold what the tip names: whoever has the state
@@ -168,7 +168,7 @@ def placement(tip: Tip, group: Group, slots: Slots) -> Placement:
     return _branched(replace(record, origin=(tip.branch, max(seen, 0))), slots)
 
 
-def _branched(record: Record, slots: Slots) -> Placement:
+def _branched(record: Record, slots: _Slots) -> Placement:
     wanted = Slot(record.digest, record.parent, record.origin)
     while True:
         branch = branch_id(record.branch, record.turn, record.digest)

@@ -12,13 +12,13 @@ def _as_turns(value: Any) -> Any:
 
 
 # Models send null for what they leave out, and one text where a list is asked for.
-Number = Annotated[int, BeforeValidator(lambda value: 0 if value is None else value)]
-Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
-Texts = Annotated[
+_Number = Annotated[int, BeforeValidator(lambda value: 0 if value is None else value)]
+_Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+_Texts = Annotated[
     list[str],
     BeforeValidator(lambda value: [value] if isinstance(value, str) and value else value or []),
 ]
-Turns = Annotated[str, BeforeValidator(_as_turns)]
+_Turns = Annotated[str, BeforeValidator(_as_turns)]
 
 
 class Arguments(BaseModel):
@@ -35,30 +35,30 @@ class Open(Arguments):
     """Arguments of `open_effort`."""
 
     name: str
-    goal: Text = ""
-    constraints: Texts = []
+    goal: _Text = ""
+    constraints: _Texts = []
 
 
 class Active(Arguments):
     """Arguments of `close_effort` (none: the active effort) and `switch_effort` (none: pause)."""
 
-    effort_id: Text = ""
+    effort_id: _Text = ""
 
 
 class Reopen(Arguments):
     """Arguments of `reopen_effort`; a goal takes the place of the finished one."""
 
     effort_id: str
-    goal: Text = ""
+    goal: _Text = ""
 
 
 class UpdateGoal(Arguments):
     """Arguments of `update_goal`; what is empty stays as it is."""
 
-    goal: Text = ""
-    rationale: Text = ""
-    add_constraints: Texts = []
-    drop_constraints: Texts = []
+    goal: _Text = ""
+    rationale: _Text = ""
+    add_constraints: _Texts = []
+    drop_constraints: _Texts = []
 
 
 class Collapse(Arguments):
@@ -71,20 +71,20 @@ class Expand(Arguments):
     """Arguments of `expand_effort`; `turns` such as "3-5,8", `query` in plain words."""
 
     effort_id: str
-    turns: Turns = ""
-    query: Text = ""
+    turns: _Turns = ""
+    query: _Text = ""
 
 
 class ReadLog(Arguments):
     """Arguments of `read_log`; the offset counts in the first turn, no session is this one."""
 
-    turns: Turns
-    offset: Number = 0
-    session: Text = ""
+    turns: _Turns
+    offset: _Number = 0
+    session: _Text = ""
 
 
 class Search(Arguments):
     """Arguments of `search_efforts`; words or a question; without a limit the setting's holds."""
 
-    query: Text
-    limit: Number = 0
+    query: _Text
+    limit: _Number = 0
