@@ -25,7 +25,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
-from pydantic import PrivateAttr
+from pydantic import Field
 
 from ..graph.agent import create_memory_agent
 from ..graph.commands.look import show_context
@@ -203,19 +203,15 @@ def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
 class _Reciter(GenericFakeChatModel):
     """Stands where an agent has its model: says the next of its lines, and keeps what it heard."""
 
-    _heard: list[BaseMessage] = PrivateAttr(default_factory=list)
-
-    @property
-    def heard(self) -> list[BaseMessage]:
-        """The messages of the last request."""
-        return self._heard
+    heard: list[BaseMessage] = Field(default_factory=list)
+    """The messages of the last request."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Runnable[LanguageModelInput, AIMessage]:  # noqa: ARG002
         """Return the model as it is: the lines say which tools are called."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        self._heard = messages
+        self.heard = messages
         return super()._generate(messages, *args, **kwargs)
 
 
@@ -278,7 +274,8 @@ class EbbtideAgent(Strategy):
             self._lines.extend(self._said(answers))
             state = agent.invoke({"messages": question.content}, _CONFIG)
             self._turns[state["memory"]["turn"]] = answers[-1].turn_id
-            self._lines.clear()  # if the agent ended the turn early, the next one is not shifted
+            self._lines.clear()  # what is left of a turn that ended early would shift the next one
+            self._outputs.clear()
         parts = [part for part in show_context(agent, _CONFIG).parts if part.name not in _NOT_SAID]
         messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = thread_at(agent, _CONFIG)
