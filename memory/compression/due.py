@@ -18,26 +18,26 @@ from .extract import MOST_QUOTED, readable_at_once
 LOW = 0.35
 """What an effort is compressed to, a fraction of its share; found by simulation."""
 
-LEAST = 1.0
+_LEAST = 1.0
 """What leaves at least, a fraction of the share, so that a pass is worth its calls.
 
 On *long* of `benchmarks/context_cost.py`, 250 turns, 0.3, 0.65 and 1.0 cost 3,291, 3,157 and 3,071
 tokens a turn with a budget of 4,000, and 2,691, 2,612 and 2,658 with 16,000.
 """
 
-LEAST_HIDDEN = 0.75
+_LEAST_HIDDEN = 0.75
 """The same where turns that nothing stands for had to leave the context.
 
 On *long* with a budget of 4,000, 600 turns, 0.6, 0.75 and 0.9 cost 2,863, 2,792 and 2,732 a turn.
 """
 
-LEAST_PRESSING = 0.65
+_LEAST_PRESSING = 0.65
 """The same where they would have to leave in the next turn.
 
 There 0.5, 0.6 and 0.65 cost 2,856, 2,834 and 2,832 a turn.
 """
 
-LEAST_PARKED = 0.3
+_LEAST_PARKED = 0.3
 """The same of an effort that is not active and had to leave: only quotes would keep it in view.
 
 On *day* of the same benchmark with a budget of 4,000, 0.3, 0.5 and 0.75 cost 1,768, 1,692 and 1,655
@@ -50,7 +50,7 @@ RECENT_TURNS = 3
 Of one that is not active and had to leave those are the last turns of the conversation.
 """
 
-QUOTED_SHARE = 0.5
+_QUOTED_SHARE = 0.5
 """What the salient items of an effort may have of what it is compressed to, a fraction."""
 
 _LOOKED_AT = 3
@@ -111,7 +111,7 @@ def due(work: RunningTurn) -> Due | None:
 
 def item_limit(work: RunningTurn) -> int:
     """Return how many tokens the salient items of one effort may have."""
-    return min(MOST_QUOTED, int(QUOTED_SHARE * LOW * share_of(work)))
+    return min(MOST_QUOTED, int(_QUOTED_SHARE * LOW * share_of(work)))
 
 
 def share_of(work: RunningTurn) -> float:
@@ -172,9 +172,9 @@ def _due(work: RunningTurn, effort: Effort, coming: int) -> Due | None:
     pressing = not hidden and _cut_next(work, live, coming)
     if live > share or hidden or pressing:
         low = 0 if unread or hidden or pressing else LOW * share - max(stands, item_limit(work))
-        least = LEAST_PRESSING if pressing else LEAST
+        least = _LEAST_PRESSING if pressing else _LEAST
         if hidden:
-            least = LEAST_HIDDEN if active else LEAST_PARKED
+            least = _LEAST_HIDDEN if active else _LEAST_PARKED
         recent = max(0, _recent(work, turns, out_of_view=hidden and not active) - unread)
         gone = leaving(sizes, recent, low, least * share)
         gone = _within(sizes[:gone], readable_at_once(work.settings.context_budget))

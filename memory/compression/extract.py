@@ -39,7 +39,7 @@ _EXTRACTION = 2_000
 BACKGROUND = 500
 """Tokens of a background, about a page."""
 
-LEAST_READ = 500
+_LEAST_READ = 500
 """Tokens of log that one call reads at least, however small the context budget is."""
 
 MOST_PARTS = 16
@@ -268,10 +268,10 @@ def _readable(budget: int, taken: int) -> int:
     >>> _readable(8_000, taken=4_000)
     4000
     """
-    return min(LOG_TOKENS, max(LEAST_READ, budget - taken))
+    return min(LOG_TOKENS, max(_LEAST_READ, budget - taken))
 
 
-WORDS = 90
+_WORDS = 90
 """Words that a model is asked for at most: two or three sentences."""
 
 
@@ -301,7 +301,7 @@ def background(
     each of which goes on from the answer before; of one with more than `MOST_PARTS` all messages
     are previews, and the newest parts are read. Raises `AnswerError` if an answer is empty.
     """
-    instructions = render("background", words=WORDS)
+    instructions = render("background", words=_WORDS)
     known = _fenced(_lines(old.quoted, sizes.quotes, count))
     gone = _fenced(_lines(old.gone, sizes.quotes, count)) if old.gone else "nothing"
     taken = count(instructions) + count(known) + count(gone) + 2 * BACKGROUND

@@ -23,7 +23,7 @@ Matrix: TypeAlias = NDArray[np.float32]
 Likeness: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
 """A way to tell how alike each of some texts is to each of others."""
 
-HELD = 4_000
+_HELD = 4_000
 """The texts whose vectors are kept: 25 MB, if they are of 1,536 numbers."""
 
 _READ = 8_000
@@ -281,7 +281,7 @@ class _Meant:
     From the first `EmbeddingError` of a call on, that call is answered by letters.
     """
 
-    def __init__(self, embedder: Embedder, held: int = HELD) -> None:
+    def __init__(self, embedder: Embedder, held: int = _HELD) -> None:
         """Keep the vectors of up to `held` texts."""
         self._embedder, self._failed = embedder, False
         self._vectors: Lately[Vector] = Lately(held)

@@ -88,7 +88,7 @@ def _bare(piece: str) -> Iterator[str]:
         yield said
 
 
-AROUND = 400
+_AROUND = 400
 """Characters before and after some words that are looked at to see what they say."""
 
 _QUOTES = "\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"
@@ -140,10 +140,11 @@ class Source:
 
     def place(self, start: int, end: int) -> Place:
         """Return the words between two positions of the folded text, as they were said."""
+        words = self.words
         first = self._inked[start - self.folded.count(" ", 0, start)]
         last = self._inked[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
-        before, after = self.words[max(0, first - AROUND) : first], self.words[last : last + AROUND]
-        return Place(self.turn, self.words[first:last], before, after, self.speaker)
+        before, after = words[max(0, first - _AROUND) : first], words[last : last + _AROUND]
+        return Place(self.turn, words[first:last], before, after, self.speaker)
 
 
 def sources(turns: Iterable[Logged]) -> tuple[Source, ...]:
@@ -189,13 +190,13 @@ def _parted(text: str, position: int) -> bool:
     return not re.fullmatch(r"\d[.,:]\d.?|.?\d[.,:]\d", near, re.DOTALL)
 
 
-LONGEST_QUOTE = 375
+_LONGEST_QUOTE = 375
 """Tokens of a quote at most where no other limit is given: a quarter of `MOST_QUOTED`."""
 
-LEAST_ALIKE = 90.0
+_LEAST_ALIKE = 90.0
 """How alike a quote and its source are at least, as rapidfuzz's ratio, 0-100."""
 
-LONGEST_SOUGHT = 800
+_LONGEST_SOUGHT = 800
 """Characters of a quote that are looked for; of a longer one only its first sentences are."""
 
 _NAMED = 2.0
@@ -249,7 +250,7 @@ def verify(
     turns: Sequence[Logged],
     kept: Sequence[Item] = (),
     *,
-    longest: int = LONGEST_QUOTE,
+    longest: int = _LONGEST_QUOTE,
     count: TokenCounter = count,
 ) -> tuple[Verdict, ...]:
     """Hold quotes against the turns that they are said to come from, and against those `kept`.
@@ -336,15 +337,15 @@ class _Search:
 
     def _near(self, quote: str, turn: int | None) -> Place | None:
         """Return the words most like a quote, those in `turn` or else the newest if several are."""
-        sought = cut_at_sentence(quote, LONGEST_SOUGHT, len)
+        sought = cut_at_sentence(quote, _LONGEST_SOUGHT, len)
         hits: list[tuple[float, int, int, int]] = []
         for at, source in enumerate(self._sources):
-            aligned = fuzz.partial_ratio_alignment(sought, source.plain, score_cutoff=LEAST_ALIKE)
+            aligned = fuzz.partial_ratio_alignment(sought, source.plain, score_cutoff=_LEAST_ALIKE)
             if aligned is None:
                 continue
             start, end = _fitted(sought, source.plain, aligned.dest_start, aligned.dest_end)
             score = fuzz.ratio(sought, source.plain[start:end])
-            if score >= LEAST_ALIKE:
+            if score >= _LEAST_ALIKE:
                 hits.append((score + _NAMED * (source.turn == turn), at, start, end))
         if not hits:
             return None
@@ -412,6 +413,6 @@ def _with_negation(place: Place) -> str:
     A sentence is not looked for beyond what is known around the words.
     """
     before, after = _rest(place.before, place.words, place.after)
-    if max(len(before), len(after)) >= AROUND or not _NEGATION.search(f"{before} {after}"):
+    if max(len(before), len(after)) >= _AROUND or not _NEGATION.search(f"{before} {after}"):
         return place.words
     return f"{before.lstrip()}{place.words}{after}"

@@ -31,11 +31,11 @@ _OURS = 1_200
 _AROUND_ANCHOR = 66
 """Tokens of what stands around the state block in its message."""
 
-HIGH_WATER, GROWTH, MOST = 0.85, 0.12, 0.97
-"""Shares of the room at which it is cut, see `high_water`; found by simulation, as `LOW_WATER`."""
+_HIGH_WATER, _GROWTH, MOST = 0.85, 0.12, 0.97
+"""Shares of the room at which it is cut, see `high_water`; found by simulation, as `_LOW_WATER`."""
 
-LOW_WATER, LOW_WATER_SMALL, SMALL = 0.65, 0.5, 6_000
-"""What it is cut to, a share of the room; less with a budget below `SMALL`.
+_LOW_WATER, _LOW_WATER_SMALL, _SMALL = 0.65, 0.5, 6_000
+"""What it is cut to, a share of the room; less with a budget below `_SMALL`.
 
 A small context is soon full again, and each cut costs its cached prefix.
 """
@@ -56,7 +56,7 @@ def high_water(room: int, built: int) -> int:
     >>> high_water(10_000, 3_000), high_water(10_000, 8_000), high_water(10_000, 9_500)
     (8500, 9200, 9700)
     """
-    return int(min(MOST * room, max(HIGH_WATER * room, built + GROWTH * room)))
+    return int(min(MOST * room, max(_HIGH_WATER * room, built + _GROWTH * room)))
 
 
 def low_water(room: int, budget: int) -> int:
@@ -65,7 +65,7 @@ def low_water(room: int, budget: int) -> int:
     >>> low_water(14_000, 16_000), low_water(3_000, 4_000)
     (9100, 1500)
     """
-    return int((LOW_WATER if budget >= SMALL else LOW_WATER_SMALL) * room)
+    return int((_LOW_WATER if budget >= _SMALL else _LOW_WATER_SMALL) * room)
 
 
 def anchor_tokens(budget: int) -> int:

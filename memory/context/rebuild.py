@@ -33,14 +33,14 @@ LAST_TURNS = 3
 So closing an effort hides nothing that was just said.
 """
 
-CACHED, SAVED = 0.1, 0.9
+CACHED, _SAVED = 0.1, 0.9
 """What a provider charges for a cached token, of one that is not, and what the cache saves.
 
 Anthropic charges 0.1 (prompt caching, pricing), OpenAI 0.1 to 0.5. At 0.25 rebuilding seldom gains
 less than a quarter of what it gains at 0.1, at 0.5 nothing, by simulation.
 """
 
-KEPT = 300
+_KEPT = 300
 """Seconds for which a provider keeps a prefix: Anthropic five minutes, OpenAI five to ten."""
 
 Parts: TypeAlias = tuple[Part, ...]
@@ -97,7 +97,7 @@ def begun(work: RunningTurn, now: str) -> Timeline:
     if line.key != _settings_key(work):
         return rebuilt(work, "settings", line)
     records = work.view.turns([work.view.tip.turn])
-    if any(seconds(record.at, now) > KEPT for record in records):
+    if any(seconds(record.at, now) > _KEPT for record in records):
         return rebuilt(work, "cold-cache", line)
     return line
 
@@ -133,7 +133,7 @@ def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
         return rebuilt(work, "high-water", line)
     fresh, then = _rebuilt(work, "break-even", line)
     hold = line.hold + CACHED * calls * max(0, size(now) - fresh.size)
-    if hold > 0 and hold >= SAVED * _behind(now, then):
+    if hold > 0 and hold >= _SAVED * _behind(now, then):
         return fresh
     return replace(line, hold=hold)
 
@@ -184,20 +184,15 @@ def _rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Time
     return _cut(work, line) if full else (line, shown)
 
 
-def _holds(before: str, now: str) -> bool:
-    """Tell whether cuts stay: the settings are the same, and there is no more room.
-
-    >>> _holds("ab12cd34:900", "ab12cd34:800"), _holds("ab12cd34:900", "ab12cd34:1000")
-    (True, False)
-    """
-    (named, _, room), (named_now, _, room_now) = before.partition(":"), now.partition(":")
-    return named == named_now and int(room_now) <= int(room)
+def _holds(before: Timeline, key: str, room: int) -> bool:
+    """Tell whether cuts stay: the settings are the same, and there is no more room."""
+    return before.key.partition(":")[0] == key.partition(":")[0] and room <= before.room(room)
 
 
 def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
     """Return the timeline with all that is to be shown, as far as it could fit."""
     view, space, key = work.view, work.space, _settings_key(work)
-    stays = before if before and _holds(before.key, key) else Timeline(0)
+    stays = before if before and _holds(before, key, work.room) else Timeline(0)
     built = view.tip.turn
     through = {name: _through(work, name) for name in space.open}
     logs = dict(_logs(work, through))

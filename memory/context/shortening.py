@@ -168,7 +168,7 @@ def _has_images(message: Message) -> bool:
     return any(not isinstance(block, str) and block.get("type") != "text" for block in content)
 
 
-LEAST = 32
+_LEAST = 32
 """The shortest preview, in tokens of its head and tail."""
 
 _NAMED = 80
@@ -206,7 +206,7 @@ class _Divided:
 
     def folded(self, gone: int) -> list[_Sized]:
         """Return the turn with the shortest previews and a note for its first `gone` rounds."""
-        both = Limits(LEAST, LEAST, LEAST)
+        both = Limits(_LEAST, _LEAST, _LEAST)
         short = self.previewed((both, both))
         first, last = self.rounds[0], self.rounds[gone - 1]
         begin = self._spans[first].start
@@ -349,10 +349,10 @@ def ladder(limit: int) -> Iterator[int]:
     >>> [*ladder(300)]
     [256, 128, 64, 32]
     """
-    step = LEAST
+    step = _LEAST
     while step * 2 <= limit:
         step *= 2
-    while step >= LEAST:
+    while step >= _LEAST:
         yield step
         step //= 2
 
@@ -364,15 +364,15 @@ def _limits(limit: int) -> Iterator[_Step]:
     """
     yield from _of_results(limit, recalled=True)
     for texts in ladder(limit):
-        yield (both := Limits(LEAST, texts)), both
+        yield (both := Limits(_LEAST, texts)), both
     for arguments in ladder(limit):
-        yield (both := Limits(LEAST, LEAST, arguments)), both
+        yield (both := Limits(_LEAST, _LEAST, arguments)), both
 
 
 def _of_results(limit: int, *, recalled: bool) -> Iterator[_Step]:
     for results in ladder(limit):
         yield Limits(results, recalled=recalled), Limits()
-    older = Limits(LEAST, recalled=recalled)
+    older = Limits(_LEAST, recalled=recalled)
     for results in ladder(limit):
         yield older, Limits(results, recalled=recalled)
 
@@ -394,7 +394,7 @@ def _log(
     the question if it was answered, before one that is still to be.
     """
     log, turn = rendered(said.messages), said.turn
-    short = previewed(said, messages, Limits(LEAST, LEAST, LEAST), count)
+    short = previewed(said, messages, Limits(_LEAST, _LEAST, _LEAST), count)
     asked = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
         quote = fenced("log", preview(log, tokens, turn, 0, count))

@@ -41,14 +41,14 @@ _PLACED = {"expand_effort": "expanded", "reopen_effort": "reopened"}
 _BRIEF = ("status", "effort_id", "prior_summary", "not_shown", "how")
 """What the result of a tool that opens, switches or closes still says after a rebuild."""
 
-Turn: TypeAlias = Group | Record
+_Turn: TypeAlias = Group | Record
 """A turn with its messages as they were sent, recalled text included."""
 
-Call: TypeAlias = tuple[str, int]
+_Call: TypeAlias = tuple[str, int]
 """A call by its id, and how many later ones of its turn have the same: models repeat them."""
 
-Piece: TypeAlias = tuple[PartName, Message]
-Placed: TypeAlias = dict[Call, Piece]
+_Piece: TypeAlias = tuple[PartName, Message]
+_Placed: TypeAlias = dict[_Call, _Piece]
 """What was put into a turn after the result of a call."""
 
 
@@ -205,11 +205,11 @@ def _says_all(record: Record, line: Timeline) -> bool:
     return beside and _PLACED.keys().isdisjoint(tools)
 
 
-def _parts(work: RunningTurn, turn: Turn, line: Timeline) -> list[Part]:
+def _parts(work: RunningTurn, turn: _Turn, line: Timeline) -> list[Part]:
     """Return a turn in parts: its messages, and the logs that it put there."""
     name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
     before = [*_before(work, turn, line)]
-    pieces: list[Piece] = [(name, message) for message in before]
+    pieces: list[_Piece] = [(name, message) for message in before]
     pieces += _shortened(work, turn, line, name, count_messages(before, work.count))
     return [
         part(work, of, (message for _, message in group), turn.turn)
@@ -258,7 +258,7 @@ def _open_elsewhere(work: RunningTurn, lines: Mapping[str, str], limit: int) -> 
     return quote_within(quoted, said, limit, work.count)
 
 
-def _before(work: RunningTurn, turn: Turn, line: Timeline) -> Iterator[Message]:
+def _before(work: RunningTurn, turn: _Turn, line: Timeline) -> Iterator[Message]:
     """Yield what stands before the words of a turn; a rebuild leaves hints out, a full turn most.
 
     A prompt begins with a user: a turn that the assistant began has a note before it.
@@ -275,15 +275,15 @@ def _before(work: RunningTurn, turn: Turn, line: Timeline) -> Iterator[Message]:
         yield from notes if limit >= 0 else ()
 
 
-def _hints(work: RunningTurn, turn: Turn, given: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
+def _hints(work: RunningTurn, turn: _Turn, given: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
     lines = hint_lines(as_of(work.view, turn.turn - 1), given)
     if lines:
         yield note(render("hints", quote=fenced("hints", "\n".join(lines))))
 
 
 def _shortened(
-    work: RunningTurn, turn: Turn, line: Timeline, name: PartName, before: int
-) -> Iterator[Piece]:
+    work: RunningTurn, turn: _Turn, line: Timeline, name: PartName, before: int
+) -> Iterator[_Piece]:
     """Yield the messages of a turn and its logs; a first part is shortened if the timeline says.
 
     `before` are the tokens of what stands before it.
@@ -305,9 +305,9 @@ def _shortened(
     yield from _with(wellformed(seen[upto:]), _placed(work, rest, line, name), name)
 
 
-def _with(messages: Sequence[Message], placed: Placed, name: PartName) -> Iterator[Piece]:
+def _with(messages: Sequence[Message], placed: _Placed, name: PartName) -> Iterator[_Piece]:
     """Yield messages, and after the results of a round what they put into the context."""
-    waiting: list[Piece] = []
+    waiting: list[_Piece] = []
     for message, call in _answered(messages):
         if call is None:
             yield from waiting
@@ -318,9 +318,9 @@ def _with(messages: Sequence[Message], placed: Placed, name: PartName) -> Iterat
     yield from waiting
 
 
-def _answered(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]:
+def _answered(messages: Sequence[Message]) -> list[tuple[Message, _Call | None]]:
     """Return messages, results with the call that they answer."""
-    pairs: list[tuple[Message, Call | None]] = []
+    pairs: list[tuple[Message, _Call | None]] = []
     later: Counter[str] = Counter()
     for message in reversed(messages):
         call = str(message["data"].get("tool_call_id"))
@@ -329,9 +329,9 @@ def _answered(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]:
     return pairs[::-1]
 
 
-def _within(placed: Placed, limit: int, count: TokenCounter) -> Placed:
+def _within(placed: _Placed, limit: int, count: TokenCounter) -> _Placed:
     """Return what fits of what a turn put into the context, the newest first."""
-    fitting: Placed = {}
+    fitting: _Placed = {}
     for call, (name, message) in reversed([*placed.items()]):
         limit -= count_message(message, count)
         if limit >= 0:
@@ -339,14 +339,14 @@ def _within(placed: Placed, limit: int, count: TokenCounter) -> Placed:
     return fitting
 
 
-def _placed(work: RunningTurn, turn: Turn, line: Timeline, name: PartName) -> Placed:
+def _placed(work: RunningTurn, turn: _Turn, line: Timeline, name: PartName) -> _Placed:
     """Return what a turn put into the context, by the call that did it.
 
     Hints at what other sessions have on an effort that was opened stand there until a rebuild.
     """
     events = turn.events if turn.turn > line.built else ()
     related = {event["effort"]: event["related"] for event in events if "related" in event}
-    placed: Placed = {}
+    placed: _Placed = {}
     for call, result in _results(turn.messages, "open_effort") if related else ():
         given = [
             {"effort": effort, "offset": 0}
@@ -357,7 +357,7 @@ def _placed(work: RunningTurn, turn: Turn, line: Timeline, name: PartName) -> Pl
     return placed | _logs(work, turn, line)
 
 
-def _logs(work: RunningTurn, turn: Turn, line: Timeline) -> Placed:
+def _logs(work: RunningTurn, turn: _Turn, line: Timeline) -> _Placed:
     """Return the logs that a turn put into the context, by the call that did it.
 
     In a turn from before the last rebuild that is the last one of each effort that is still shown.
@@ -376,7 +376,7 @@ def _logs(work: RunningTurn, turn: Turn, line: Timeline) -> Placed:
     return {call: ("expanded", log) for call, log in logs if log is not None}
 
 
-def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[Call, Mapping[str, Any]]]:
+def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[_Call, Mapping[str, Any]]]:
     """Yield what a memory tool answered, with its calls."""
     for message, call in _answered(messages):
         if call is not None and message["data"].get("name") == tool:

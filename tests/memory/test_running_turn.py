@@ -1,6 +1,7 @@
 """What a memory tool works on, and how it finds the effort that the model names."""
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -101,3 +102,19 @@ def test_the_banners_that_a_tool_added_are_told_apart(talk: Conversation) -> Non
 
     assert list(banners_since(before, after)) == ["B", "C"]
     assert list(banners_since(before, before)) == []
+
+
+def test_what_is_made_of_turns_is_made_once(talk: Conversation) -> None:
+    """It is held for each form of it; of a large turn it is made each time."""
+    made = count()
+    talk.ask("one")
+    small = talk.answer()
+    talk.ask("word " * 10_000)
+    large = talk.answer()
+
+    records = [[small], [small], [small, large], [small, large], [small]]
+    found = [talk.work.once(("form",), one, lambda: next(made)) for one in records]
+    other = talk.work.once(("other",), [small], lambda: next(made))
+
+    assert found == [0, 0, 1, 2, 0]
+    assert other == 3

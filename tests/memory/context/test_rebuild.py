@@ -1,6 +1,7 @@
 """When the context is rebuilt, what it then shows, and how it is cut."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from ebbtide.memory.compression.due import due
 from ebbtide.memory.context.budget import high_water, low_water
 from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, parts, rebuilt, size
 from ebbtide.memory.context.timeline import Timeline
+from ebbtide.memory.lately import Lately
 from ebbtide.memory.messages import text
 from ebbtide.memory.salience import Compression
 from ebbtide.memory.tools.summary import EffortSummary
@@ -563,3 +565,26 @@ def test_a_turn_that_read_itself_is_shown_with_what_it_read(talk: Conversation) 
     talk.ask("And now?")
 
     assert sent(talk).count("Minka") == 2
+
+
+def test_what_is_held_of_turns_is_what_would_be_laid_out_anew(talk: Conversation) -> None:
+    """Whatever their tools did to efforts, before and after a rebuild."""
+    talk.set(ambient_window=2)
+    script = [
+        [OPENING],
+        [call("update_goal", add_constraints=["tests first"])],
+        [PORT],
+        [call("switch_effort", effort_id="ship")],
+        [call("close_effort", effort_id="ship")],
+        [call("expand_effort", effort_id="ship")],
+        [call("read_log", turns="1")],
+        [call("reopen_effort", effort_id="ship")],
+        *[[]] * 4,
+    ]
+    for calls in script:
+        talk.ask("word " * 30)
+        talk.run(*calls)
+        fresh = replace(talk.work, laid_out=Lately(0))
+        for line in (line_of(talk), rebuilt(talk.work, "new", None)):
+            assert parts(talk.work, line) == parts(fresh, line)
+        talk.answer()
