@@ -183,7 +183,8 @@ def _reply(messages: Sequence[BaseMessage], tools: Collection[str]) -> Sequence[
     results = [message for message in turn if isinstance(message, ToolMessage)]
     known = efforts(before)
     requests = requested(text, known, tools)
-    calls = [call for call in requests.values() if call]
+    asked = [call for call in requests.values() if call]
+    calls = [call for at, call in enumerate(asked) if call not in asked[:at]]  # said twice
     if calls and not results:
         return calls
     questions = [part for part, call in requests.items() if call is None and is_question(part)]

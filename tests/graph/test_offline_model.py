@@ -156,6 +156,11 @@ def test_two_requests_in_one_message() -> None:
     assert len({one["id"] for one in answer.tool_calls}) == 2
 
 
+def test_a_request_made_twice_is_one_call() -> None:
+    """What is said in two ways is done once."""
+    assert calls(ask("That's done. Please conclude it.")) == [("close_effort", {})]
+
+
 @pytest.mark.parametrize(
     "text",
     [
