@@ -20,11 +20,11 @@ class Lately(Generic[T]):
 
     def get(self, key: Hashable) -> T | None:
         """Return what is held under a key, None if nothing is."""
-        try:  # without the lock, which costs more than both: each is done as a whole
-            self._held.move_to_end(key)
-            return self._held[key]
-        except KeyError:
-            return None
+        with self._lock:
+            value = self._held.get(key)
+            if value is not None:
+                self._held.move_to_end(key)
+            return value
 
     def put(self, key: Hashable, value: T) -> T:
         """Hold a value, and return it."""
