@@ -1,6 +1,5 @@
 """The running turn within its limit: previews first, then finished rounds as one note."""
 
-import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any, TypeAlias
 
 from ...prompts.loader import render
 from ..efforts import one_line
-from ..messages import Message, calls, fenced, reworded
+from ..messages import Message, arguments, calls, fenced, reworded
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..passages import word_begin, word_end
@@ -153,7 +152,7 @@ def _calls(data: Mapping[str, Any], at: _Pointer, limit: int) -> dict[str, Any]:
 def _call(call: Mapping[str, Any], at: _Pointer, limit: int, offset: int) -> Mapping[str, Any]:
     """Return a call whose arguments are still valid JSON: long ones as one text."""
     args = call.get("args")
-    said = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+    said = arguments(call)
     short = at.preview(said, limit, offset)
     if short == said:
         return call
@@ -365,8 +364,8 @@ def _limits(limit: int) -> Iterator[_Step]:
     yield from _of_results(limit, recalled=True)
     for texts in ladder(limit):
         yield (both := Limits(_LEAST, texts)), both
-    for arguments in ladder(limit):
-        yield (both := Limits(_LEAST, _LEAST, arguments)), both
+    for args in ladder(limit):
+        yield (both := Limits(_LEAST, _LEAST, args)), both
 
 
 def _of_results(limit: int, *, recalled: bool) -> Iterator[_Step]:

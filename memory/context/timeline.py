@@ -1,7 +1,7 @@
 """What the context shows between two rebuilds, as the state keeps it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from ..messages import Message
@@ -127,15 +127,17 @@ def packed(line: Timeline) -> dict[str, Any]:
     >>> packed(Timeline(9, (3, 4, 5, 8), short={8: (2, 300)}))
     {'built': 9, 'turns': '3-5,8', 'short': {'8': [2, 300]}, 'why': 'new'}
     """
-    said = asdict(line) | {
+    said = {field.name: getattr(line, field.name) for field in fields(line)} | {
         "turns": ranges(line.turns),
         "short": {str(turn): [*form] for turn, form in line.short.items()},
         "summaries": [*line.summaries],
         "open": [*line.open],
+        "quotes": {**line.quotes},
+        "logs": {**line.logs},
         "hold": round(line.hold, 1),
     }
-    anchor = {} if line.anchor is None else {"anchor"}
-    return {name: said[name] for name in said if said[name] or name in {"built", *anchor}}
+    kept = {name: value for name, value in said.items() if value or name == "built"}
+    return kept if line.anchor is None else {**kept, "anchor": {**line.anchor}}
 
 
 def unpacked(kept: Mapping[str, Any] | None) -> Timeline | None:

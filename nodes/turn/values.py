@@ -241,12 +241,12 @@ def _with_hidden_blocks(state: TurnState, messages: Sequence[BaseMessage]) -> tu
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return what the memory tools and the context work on in this run."""
-    space, tip = workspace(state), tip_of(state)
     messages = _with_hidden_blocks(state, running(state))
+    work = turn_at_rest(state, runtime, parts)
+    space, tip = work.space, work.view.tip
     now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
     # The turn of the tip may be the one that runs, again: then it follows the one before.
     tip = replace(tip, turn=min(tip.turn, space.turn - 1))
-    work = turn_at_rest(state, runtime, parts)
     return replace(work, view=replace(work.view, tip=tip, running=now))
 
 
