@@ -54,8 +54,6 @@ _SUMMARY = frozenset({"summary", "keywords"})
 # Where the results of the memory's tools say what events said, and lists of such results.
 _RETOLD = ("summary", "prior_summary", "goal", "constraints")
 _LISTS = ("efforts", "results")
-_SETTING = {"goal": ("opened", "goal_updated"), "constraints": ("opened", "constraints_updated")}
-"""The events that say a text of an effort first; all others repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,25 +230,6 @@ def without_summaries(record: Record, efforts: Iterable[str]) -> tuple[Record, f
         else:
             events.append(event)
     return replace(record, events=tuple(events)), frozenset(told)
-
-
-def unset(records: Iterable[Record], efforts: Iterable[str]) -> tuple[Event, ...]:
-    """Return, as events that open these efforts, what later events repeat and none has set.
-
-    >>> closed = {"type": "concluded", "effort": "a", "goal": "Count cables"}
-    >>> unset([Record(3, "main", "", "", (), "", events=(closed,))], ["a"])
-    ({'type': 'opened', 'effort': 'a', 'goal': ('Count cables',)},)
-    """
-    named = frozenset(efforts)
-    first: set[tuple[str, str, str]] = set()
-    later: set[tuple[str, str, str]] = set()
-    for record in records:
-        for event in record.events:
-            for key, kinds in _SETTING.items() if event.get("effort") in named else ():
-                texts = {(event["effort"], key, text) for text in _leaves(event.get(key)) if text}
-                (first if event["type"] in kinds else later).update(texts)
-    left = sorted(later - first)
-    return tuple({"type": "opened", "effort": name, key: (text,)} for name, key, text in left)
 
 
 def _text_fields(event: Event) -> frozenset[str]:

@@ -17,7 +17,7 @@ from ..memory.messages import text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
-from .turn.arrivals import GONE, Arrivals, arrivals, is_gone, kept_turns
+from .turn.arrivals import GONE, Arrivals, arrivals, kept_turns
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts, sizes
 from .turn.recovery import memory_at, recovered
@@ -99,7 +99,7 @@ def _messages(known: TurnState, arrived: Arrivals, window: int) -> dict[str, Any
     """
     turns = [*kept_turns(arrived, window), arrived.new]
     starts = [turn[0].id for turn in turns]
-    if not arrived.left and is_gone(known):
+    if arrived.last is None and not arrived.left:
         starts.insert(-1, GONE)
     return {
         "messages": [message for turn in turns for message in turn],

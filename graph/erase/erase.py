@@ -171,9 +171,9 @@ def erase(
     `branch` names another branch of the session to erase from, by default it is the thread's own.
     Interrupted at any point, it is completed by erasing again. No turn of the thread may run
     meanwhile: if one wrote a checkpoint before they are replaced, they stay as they are, and
-    `TurnArrivedError` asks to erase again; a turn with `durability="exit"` cannot be seen, so erase
-    again after it, which also writes the summaries once more. `agent` may be the graph around it,
-    whose own keys of the state stay as they are. Raises `TurnNotFoundError`, `TurnRunningError`,
+    `TurnArrivedError` asks to erase again; a turn with `durability="exit"` cannot be seen, and what
+    it repeats is erased with it. `agent` may be the graph around it, whose own keys of the state
+    stay as they are. Raises `TurnNotFoundError`, `TurnRunningError`,
     `SessionNotFoundError`, and `SettingsError` if there is no agent of Ebbtide's; nothing is then
     changed.
     """

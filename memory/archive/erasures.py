@@ -16,7 +16,6 @@ from ..erasing import (
     quoted,
     quotes,
     tombstone,
-    unset,
     without,
     without_copies,
     without_summaries,
@@ -95,7 +94,9 @@ def erase(scope: Scope, tip: Tip, turn: int) -> Erased:
     if record.status == "erased":
         return _erased_again(scope, record, erased)
     target = _target(scope, record, copies)
-    _unsay(scope, _rewritten(scope, target))
+    told = _rewritten(scope, target)
+    while told:  # what retold it went into summaries of other efforts, which others retold in turn
+        told = _summaries_of(scope, _retelling(scope, told))
     elsewhere = _quoting(scope, target)
     stale = _stale(scope, target)
     _forget_made(scope, target)
@@ -182,22 +183,15 @@ def _copies(scope: Scope, record: Record) -> list[tuple[str, int]]:
 
 
 def _erased_again(scope: Scope, record: Record, erased: Erased) -> Erased:
-    """Take out what came back with a turn that ran while this one was erased.
-
-    Fields of anchors, goals, and summaries of logs that hold the turn: when one of these was made
-    cannot be told.
-    """
-    repeated = unset((record_of(row) for row in scope.rows()), _named(record))
-    bare = replace(record, efforts=(), events=repeated)
+    """Take out of anchors what came back after an erasure that was cut short."""
+    bare = replace(record, efforts=(), events=())
     plain = _target(scope, bare, erased.places)
     target = replace(plain, wrote=_come_back(scope, plain))
-    told = _summaries_of(scope, {name: [*erased.places] for name in record.efforts})
-    if not (target.wrote or target.given or told):
+    if not target.wrote:
         return erased
-    _unsay(scope, told | _rewritten(scope, target))
-    stale = _stale(scope, target)
+    _rewritten(scope, target)
     _to_sweep(scope.connection)
-    return replace(erased, quoted=_quoting(scope, target), stale=stale)
+    return replace(erased, quoted=_quoting(scope, target))
 
 
 def _come_back(scope: Scope, target: Target) -> Written:
@@ -251,15 +245,6 @@ def _rewritten(scope: Scope, target: Target) -> frozenset[Told]:
         if row.state:
             _clean_state(scope, row, record, target)
     return frozenset(told)
-
-
-def _unsay(scope: Scope, told: frozenset[Told]) -> None:
-    """Take out what retold texts that are gone, and what was made from that in turn.
-
-    What retold them went into summaries of other efforts, which others retold.
-    """
-    while told:
-        told = _summaries_of(scope, _retelling(scope, told))
 
 
 def _retelling(scope: Scope, told: frozenset[Told]) -> dict[str, list[tuple[str, int]]]:

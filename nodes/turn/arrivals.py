@@ -128,11 +128,6 @@ def told_apart(state: TurnState) -> Arrivals:
     )
 
 
-def is_gone(state: TurnState) -> bool:
-    """Tell whether the messages of the last archived turn are not in the state."""
-    return _last_start(state) == GONE
-
-
 def unarchived(state: TurnState) -> list[BaseMessage]:
     """Return the messages in state that the archive does not have, as they are."""
     messages, parts = _parted(state)
@@ -190,7 +185,7 @@ def _with_repeated(arrived: Arrivals, state: TurnState, view: View) -> Arrivals:
         return arrived
     return Arrivals(
         past=(*turns, *arrived.past[settled - edited :]),
-        last=arrived.last if edited else None,
+        last=arrived.last if edited or arrived.last is None else turns[-1],
         left=arrived.left,
         new=[*map(cleaned, _renamed(repeated)), *arrived.new],
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import erase
@@ -178,4 +178,20 @@ def test_last_turn_erased_and_the_next_cut_short(tmp_path: Path) -> None:
         ["Please."],
         ["New.", "4"],
     ]
+    assert branch(state) == "main"
+
+
+@pytest.mark.parametrize("cuts", [1, 2])
+def test_question_that_was_removed_and_the_next_turn_cut_short(tmp_path: Path, cuts: int) -> None:
+    """The turn before is not taken for the one whose question left the state."""
+    here = three(tmp_path, *[CUT] * cuts, "4")
+    third = here.agent.get_state(THREAD).values["messages"][-2]
+    here.agent.update_state(THREAD, {"messages": [RemoveMessage(third.id)]})
+    for _ in range(cuts):
+        cut(here, ("user", "Go on."))
+
+    state = here.say("New.")
+
+    kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
+    assert told(here, state) == [*kept, *[["Go on."]] * cuts, ["New.", "4"]]
     assert branch(state) == "main"
