@@ -53,7 +53,7 @@ def begin_turn(
             **carried,
             **settled,
             **packed(space),
-            **_messages(known, arrived, settings.messages_window),
+            **_messages(arrived, settings.messages_window),
             "session": asdict(owner),
             "turn": space.turn,
         }
@@ -91,7 +91,7 @@ def _counted(state: TurnState) -> EffortState:
     return space if space.active is None else space.activated(space.active)
 
 
-def _messages(known: TurnState, arrived: Arrivals, window: int) -> dict[str, Any]:
+def _messages(arrived: Arrivals, window: int) -> dict[str, Any]:
     """Return the messages of the last turns and the new one, and where each begins.
 
     If the new one is cut short, the turn before an archived one that is gone must not be taken for

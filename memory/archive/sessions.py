@@ -44,10 +44,12 @@ class Moment:
     sessions: dict[Owner, Session | None] = field(default_factory=dict)
     seen: dict[tuple[Owner, Tip], Lineage] = field(default_factory=dict)
     made: Connection | None = None
+    at: float = 0.0
 
     def connection(self) -> Connection:
         """Return the connection that sees it."""
         if self.made is None:
+            self.at = monotonic()  # before anything is read: what is written meanwhile is newer
             self.made = self.held.enter_context(self.database.reading())
         return self.made
 
@@ -67,6 +69,7 @@ class Sessions:
         """Know none yet."""
         self._database = database
         self._here = _Here()
+        self._forgot = 0.0  # when something was erased last: what was read before may hold it
         self._read: Lately[tuple[float, Session]] = Lately(_LINEAGES)
         self._branches: Lately[Branch] = Lately(_KNOWN)
         self._asked_of: Lately[Known] = Lately(_LINEAGES)
@@ -94,6 +97,7 @@ class Sessions:
 
     def forget(self) -> None:
         """Let go of what was read: some of it was erased."""
+        self._forgot = monotonic()
         self._read.clear()
         self._asked_of.clear()
         self._held.clear()
@@ -108,10 +112,12 @@ class Sessions:
         key = (self._edition(session), tip.branch, tip.turn, settled)
         return self._asked_of.get(key) or self._asked_of.put(key, Known())
 
-    def committed(self, owner: Owner, session: Session, tip: Tip, record: Record) -> None:
+    def committed(
+        self, owner: Owner, session: Session, tip: Tip, record: Record, at: float
+    ) -> None:
         """Remember a record that follows `tip`, so that nothing has to be read after it.
 
-        `session` is as it was before.
+        `session` is as it was before; `at` a time at which nobody else could write.
         """
         edition = self._edition(session)
         if sum(len(text(message)) for message in record.messages) < LARGE:
@@ -120,7 +126,7 @@ class Sessions:
             known = self.known(session, tip).after(record)
             self._asked_of.put((edition, record.branch, record.turn, 0), known)
         after = replace(session, turns=session.turns + 1, branch=record.branch)
-        self._read.put((self._database.opened, owner), (monotonic(), after))
+        self._read.put((self._database.opened, owner), (at, after))
         if self._here.depth:
             self._here.moment = Moment(self._database, ExitStack(), {owner: after})
 
@@ -226,21 +232,21 @@ class Sessions:
 
     def _known(self, moment: Moment, owner: Owner) -> Session | None:
         if owner not in moment.sessions:
-            moment.sessions[owner] = self._lately(owner) or self._found(moment, owner)
+            lately = None if moment.made else self._lately(owner)
+            moment.sessions[owner] = lately or self._found(moment, owner)
         return moment.sessions[owner]
 
     def _lately(self, owner: Owner) -> Session | None:
         """Return a session as it was read not long before this moment, None if it was not."""
         at, session = self._read.get((self._database.opened, owner)) or (0.0, None)
-        return session if self._here.depth and at > self._here.since else None
+        return session if self._here.depth and at > max(self._here.since, self._forgot) else None
 
     def _found(self, moment: Moment, owner: Owner) -> Session | None:
-        at = monotonic()  # before it is read: what is written meanwhile is newer
         try:
             session = self.session(moment.connection(), owner)
         except SessionNotFoundError:
             return None
-        return self._read.put((self._database.opened, owner), (at, session))[1]
+        return self._read.put((self._database.opened, owner), (moment.at, session))[1]
 
     def _seen(self, moment: Moment, session: Session, owner: Owner, tip: Tip) -> Lineage:
         """Return what a tip of a session sees."""

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
@@ -109,8 +110,9 @@ class SqlArchive:
                 record = commit.as_stored(connection, session, record)
             elif embedded is not None:
                 vectors.put(connection, session.id, number, embedded)
+            at = monotonic()  # an erasure waits until this is committed, and is newer
         if number is not None:
-            self._sessions.committed(owner, session, tip, record)
+            self._sessions.committed(owner, session, tip, record, at)
         return record
 
     def holds(self, owner: Owner, tip: Tip) -> bool:

@@ -1,13 +1,15 @@
 """Reading together: of one moment, and never what others have erased."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Tip
+from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.salience import Compression
-from tests.memory.turns import OWNER, commit_all, concluded, opened, turn, visible
+from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn, visible
 
 
 @pytest.fixture
@@ -43,6 +45,34 @@ def test_session_that_was_just_read_need_not_be_read_again(
 
     with archive.together(0):
         assert [one.status for one in archive.turns(OWNER, tip, [1])] == ["erased"]
+
+
+@pytest.mark.parametrize("steady", [0.0, 60.0])
+@pytest.mark.parametrize("known", [False, True])
+def test_who_reads_the_moment_before_an_erasure_shows_it_to_nobody_else(
+    archive: SqlArchive, steady: float, *, known: bool
+) -> None:
+    """A thread that began to read before may see the text; no other of the process does."""
+    elsewhere, url = Owner("ann", "t2"), archive.database.url.render_as_string(hide_password=False)
+    began = archive.commit(elsewhere, START, turn(1)).tip
+    tip = commit_all(archive, [turn(1), turn(2)])
+    with (
+        SqlArchive(url, lock_timeout=0.1) as here,
+        ThreadPoolExecutor(1) as thread,
+        ExitStack() as moment,
+    ):
+        thread.submit(moment.enter_context, here.together()).result()
+        thread.submit(here.turns, elsewhere, began, [1]).result()
+        here.erase(OWNER, tip, 1)
+
+        with here.together(steady):
+            if known:
+                here.turns(OWNER, tip, [2])
+            thread.submit(here.turns, OWNER, tip, [1]).result()
+            (record,) = here.turns(OWNER, tip, [1])
+
+        thread.submit(moment.close).result()
+    assert record.status == "erased"
 
 
 def test_summary_that_another_wrote_again_is_read(archive: SqlArchive, other: SqlArchive) -> None:
