@@ -78,7 +78,8 @@ def _compressed(
     tell({"compression": {**about, "status": "started"}})
     try:
         step = yield from compress_effort(work, due, parts.alike)
-        update = _stored(work, due, step, calls)
+        with parts.archive.together():
+            update = _stored(work, due, step, calls)
     except (OSError, ArchiveError):
         tell({"compression": {**about, "status": "failed"}})
         raise
