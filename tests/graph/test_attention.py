@@ -14,6 +14,7 @@ from ebbtide import CommandError, commands, erase, restore
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.attention.law import Kept, Memory
+from ebbtide.memory.clock import day_of
 from ebbtide.memory.errors import AttentionError
 from ebbtide.memory.record import Owner
 from tests.agents import Talk, talk, tip_in
@@ -28,7 +29,6 @@ FOUND: dict[str, Any] = {
 }
 ENOUGH = "That was all that there is to say about it, and it was said at length."
 MEMORY = "monday/keys"
-TODAY = datetime.now(UTC).date().isoformat()
 
 
 def session(thread: str, user: str | None = "ann") -> RunnableConfig:
@@ -70,7 +70,8 @@ def test_the_next_session_begins_with_it(tmp_path: Path) -> None:
 
     turn = after(here, "Hello.", session("tuesday"))
 
-    assert f"- {MEMORY} ({TODAY}): {FOUND['summary']}\n" in surfaced(turn)
+    monday_ended = here.records(here.agent.get_state(session("monday")).values)[-1].at
+    assert f"- {MEMORY} ({day_of(monday_ended)}): {FOUND['summary']}\n" in surfaced(turn)
     assert turn.state["memory"]["summaries"] == {MEMORY: 1}
     assert turn.state["memory"]["banners"] == [f"--- From earlier sessions: {MEMORY} ---"]
 
