@@ -17,7 +17,6 @@ A peer that is not installed (extra `bench`) has a row that says so.
 import argparse
 import json
 import sys
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -171,14 +170,13 @@ def held(run: Run) -> Ledger:
 
 def measured(run: Run) -> dict[str, Any]:
     """Hold a conversation, and return its row."""
-    began = time.perf_counter()
     row = {"talk": run.talk, "agent": run.agent}
     try:
         with warnings.catch_warnings(action="ignore"):  # what the peers warn of is theirs
             row |= _figures(held(run), run.budget)
     except ModuleNotFoundError as missing:
         return {**row, "agent": f"{run.agent}: no {missing.name}"}
-    return {**row, "seconds": round(time.perf_counter() - began)}
+    return row
 
 
 def _figures(ledger: Ledger, budget: int | None) -> dict[str, Any]:
