@@ -42,7 +42,7 @@ from ebbtide.memory.references import KeywordCache, keywords_of, recent, referen
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.terms import content
 from ebbtide.memory.tokens import count
-from ebbtide.memory.view import View, past
+from ebbtide.memory.view import ArchiveView, past
 
 _UTTERANCES = 2
 _OVERLAP = 2
@@ -150,11 +150,11 @@ class Plain:
 
     def noted(self, work: RunningTurn) -> EffortState:
         """Return the state after the references of the running turn."""
-        read, space = self.reader(work, work.known([*work.space.summaries])), work.space
+        read, state = self.reader(work, work.known([*work.state.summaries])), work.state
         for said in statements(work.view.running.messages):
             for name in sorted(read(said).found):
-                space = happened(space, {"type": "referenced", "effort": name})
-        return space
+                state = happened(state, {"type": "referenced", "effort": name})
+        return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,23 +184,23 @@ def judged(archive: DiskArchive, rule: Rule, talk: Conversation) -> Judged:
 
 def left(archive: DiskArchive, rule: Rule, talk: Conversation) -> int:
     """Replay a conversation, and count the summaries that are in the context at its end."""
-    *_, space = gone_through(archive, rule, Owner("references", talk.id), turns(talk))
-    return len(space.summaries)
+    *_, state = gone_through(archive, rule, Owner("references", talk.id), turns(talk))
+    return len(state.summaries)
 
 
 def gone_through(
     archive: DiskArchive, rule: Rule, owner: Owner, groups: Iterable[Group]
 ) -> Iterator[EffortState]:
     """Yield the state after each turn of a conversation."""
-    tip, space = Tip(), EMPTY
+    tip, state = Tip(), EMPTY
     for turn in groups:
-        space = replace(space, turn=turn.turn, events=(), banners=())
+        state = replace(state, turn=turn.turn, events=(), banners=())
         for event in turn.events:
-            space = happened(space, event, banner="")
-        space = rule.noted(_work(space, View(archive, owner, tip, turn)))
-        space = decayed(space, Settings())
-        tip = archive.commit(owner, tip, replace(turn, events=space.events)).tip
-        yield space
+            state = happened(state, event, banner="")
+        state = rule.noted(_work(state, ArchiveView(archive, owner, tip, turn)))
+        state = decayed(state, Settings())
+        tip = archive.commit(owner, tip, replace(turn, events=state.events)).tip
+        yield state
 
 
 def turns(talk: Conversation) -> Iterator[Group]:
@@ -252,13 +252,13 @@ def heard(archive: DiskArchive, rule: Rule, talk: Dialogue) -> tuple[Pair, ...]:
     begin = len(groups) - len(talk.after)
     before: Iterable[str] = ()
     spaces = gone_through(archive, rule, Owner("references", talk.id), groups)
-    for number, space in enumerate(spaces):
+    for number, state in enumerate(spaces):
         if number >= begin:
-            said = {e["effort"] for e in space.events if e["type"] == "referenced"}
+            said = {e["effort"] for e in state.events if e["type"] == "referenced"}
             meant = talk.after[number - begin]["mentions"]
             first = talk.efforts[0]["id"]
             pairs += (Pair(number, name == first, name in meant, name in said) for name in before)
-        before = tuple(space.summaries)
+        before = tuple(state.summaries)
     return tuple(pairs)
 
 
@@ -368,8 +368,8 @@ def _apart(measure: Callable[..., Any], rule: Rule, talk: Conversation) -> Any:
         return measure(archive, rule, talk)
 
 
-def _work(space: EffortState, view: View) -> RunningTurn:
-    return RunningTurn(space, view, Settings(), count, room=0, free=0)
+def _work(state: EffortState, view: ArchiveView) -> RunningTurn:
+    return RunningTurn(state, view, Settings(), count, room=0, free=0)
 
 
 def _words(text: str) -> list[str]:

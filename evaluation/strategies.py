@@ -44,7 +44,7 @@ from ..memory.errors import AnswerError
 from ..memory.record import Group, Owner
 from ..memory.salience import Compression, capped
 from ..memory.tokens import count
-from ..memory.wellformed import note
+from ..memory.valid_history import note
 from ..nodes.llm.calls import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render

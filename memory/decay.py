@@ -7,39 +7,39 @@ from .efforts import EffortState, evicted, happened
 from .settings import Settings
 
 
-def decayed(space: EffortState, settings: Settings) -> EffortState:
+def decayed(state: EffortState, settings: Settings) -> EffortState:
     """Return the state at the end of its turn: faded logs collapsed, old summaries evicted.
 
     Open efforts stay, and so does the summary of an effort that was expanded in this turn.
     """
-    old = [*_forgotten(space, settings.summary_eviction_threshold)]
-    for name, turns in [*_faded(space, settings.decay_threshold)]:
+    old = [*_forgotten(state, settings.summary_eviction_threshold)]
+    for name, turns in [*_faded(state, settings.decay_threshold)]:
         event = {"type": "collapsed", "effort": name, "auto": True}
-        space = happened(space, event, banners.auto_collapsed(name, turns))
+        state = happened(state, event, banners.auto_collapsed(name, turns))
     for name in old:
-        space = evicted(space, name)
-    return space
+        state = evicted(state, name)
+    return state
 
 
-def _faded(space: EffortState, threshold: int) -> Iterator[tuple[str, int]]:
+def _faded(state: EffortState, threshold: int) -> Iterator[tuple[str, int]]:
     """Yield the expanded efforts without a reference for `threshold` turns, and since how many.
 
     >>> entry = {"expanded_turn": 1, "last_referenced_turn": 2, "turns": [1]}
     >>> [[*_faded(EffortState(turn, None, {}, {"a": entry}, {}), 3)] for turn in (4, 5)]
     [[], [('a', 3)]]
     """
-    for name, entry in space.expanded.items():
-        turns = space.turn - entry["last_referenced_turn"]
+    for name, entry in state.expanded.items():
+        turns = state.turn - entry["last_referenced_turn"]
         if turns >= threshold:
             yield name, turns
 
 
-def _forgotten(space: EffortState, threshold: int) -> Iterator[str]:
+def _forgotten(state: EffortState, threshold: int) -> Iterator[str]:
     """Yield the efforts whose summary had no reference for `threshold` turns; not expanded ones.
 
     >>> [[*_forgotten(EffortState(turn, None, {}, {}, {"a": 10}), 20)] for turn in (29, 30)]
     [[], ['a']]
     """
-    for name, last in space.summaries.items():
-        if name not in space.expanded and space.turn - last >= threshold:
+    for name, last in state.summaries.items():
+        if name not in state.expanded and state.turn - last >= threshold:
             yield name

@@ -135,100 +135,100 @@ def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if name != key}
 
 
-def happened(space: EffortState, event: Event, banner: str | None = None) -> EffortState:
+def happened(state: EffortState, event: Event, banner: str | None = None) -> EffortState:
     """Return the state after an event, which it tells with its banner or the one given."""
-    return applied(space, event).told(event, banners.of(event) if banner is None else banner)
+    return applied(state, event).told(event, banners.of(event) if banner is None else banner)
 
 
-def applied(space: EffortState, event: Event) -> EffortState:
+def applied(state: EffortState, event: Event) -> EffortState:
     """Return the state after an event; events of other kinds change nothing in it."""
     change = _TRANSITIONS.get(event["type"])
-    return change(space, event) if change else space
+    return change(state, event) if change else state
 
 
-def evicted(space: EffortState, effort_id: str) -> EffortState:
+def evicted(state: EffortState, effort_id: str) -> EffortState:
     """Return the state without the summary and the log of an effort."""
-    return happened(space, {"type": "evicted", "effort": effort_id})
+    return happened(state, {"type": "evicted", "effort": effort_id})
 
 
 MOST_SUMMARIES = 200
 """Each is a line of some 30 tokens: 6,000 of a context before the budget cuts them."""
 
 
-def within_limit(space: EffortState) -> EffortState:
+def within_limit(state: EffortState) -> EffortState:
     """Return the state with `MOST_SUMMARIES` at most; the longest unreferenced leave.
 
     Expanded efforts keep theirs as long as another one can leave.
     """
-    while len(space.summaries) > MOST_SUMMARIES:
-        space = evicted(space, min(space.summaries, key=partial(_place, space)))
-    return space
+    while len(state.summaries) > MOST_SUMMARIES:
+        state = evicted(state, min(state.summaries, key=partial(_place, state)))
+    return state
 
 
-def _place(space: EffortState, name: str) -> tuple[bool, int]:
-    return name in space.expanded, space.summaries[name]
+def _place(state: EffortState, name: str) -> tuple[bool, int]:
+    return name in state.expanded, state.summaries[name]
 
 
-def _activated(space: EffortState, event: Event) -> EffortState:
-    return space.activated(event["effort"])
+def _activated(state: EffortState, event: Event) -> EffortState:
+    return state.activated(event["effort"])
 
 
-def _reopened(space: EffortState, event: Event) -> EffortState:
-    space = _hidden(space, event).activated(event["effort"])
-    return _compressed(space, event["effort"], event.get("compressed", 0))
+def _reopened(state: EffortState, event: Event) -> EffortState:
+    state = _hidden(state, event).activated(event["effort"])
+    return _compressed(state, event["effort"], event.get("compressed", 0))
 
 
-def _concluded(space: EffortState, event: Event) -> EffortState:
+def _concluded(state: EffortState, event: Event) -> EffortState:
     name = event["effort"]
-    return _listed(_compressed(space.closed(name), name, 0), [name])
+    return _listed(_compressed(state.closed(name), name, 0), [name])
 
 
-def _shortened(space: EffortState, event: Event) -> EffortState:
+def _shortened(state: EffortState, event: Event) -> EffortState:
     name = event["effort"]
-    return _compressed(space, name, event["turn"]) if name in space.open else space
+    return _compressed(state, name, event["turn"]) if name in state.open else state
 
 
-def _compressed(space: EffortState, name: str, turn: int) -> EffortState:
+def _compressed(state: EffortState, name: str, turn: int) -> EffortState:
     """Return the state with the turn after which an effort was compressed last, 0 for none."""
-    rest = without(space.compressed, name)
-    return replace(space, compressed={**rest, name: turn} if turn else rest)
+    rest = without(state.compressed, name)
+    return replace(state, compressed={**rest, name: turn} if turn else rest)
 
 
-def _listed(space: EffortState, names: Sequence[str]) -> EffortState:
+def _listed(state: EffortState, names: Sequence[str]) -> EffortState:
     """Return the state with the summaries of these efforts as the last ones."""
-    others = {name: turn for name, turn in space.summaries.items() if name not in names}
-    return replace(space, summaries={**others, **dict.fromkeys(names, space.turn)})
+    others = {name: turn for name, turn in state.summaries.items() if name not in names}
+    return replace(state, summaries={**others, **dict.fromkeys(names, state.turn)})
 
 
-def _hidden(space: EffortState, event: Event) -> EffortState:
-    summaries = without(space.summaries, event["effort"])
-    return replace(_collapsed(space, event), summaries=summaries)
+def _hidden(state: EffortState, event: Event) -> EffortState:
+    summaries = without(state.summaries, event["effort"])
+    return replace(_collapsed(state, event), summaries=summaries)
 
 
-def _collapsed(space: EffortState, event: Event) -> EffortState:
-    return replace(space, expanded=without(space.expanded, event["effort"]))
+def _collapsed(state: EffortState, event: Event) -> EffortState:
+    return replace(state, expanded=without(state.expanded, event["effort"]))
 
 
-def _expanded(space: EffortState, event: Event) -> EffortState:
+def _expanded(state: EffortState, event: Event) -> EffortState:
     name = event["effort"]
-    before = space.expanded.get(name, {}) if event.get("again") else {}
-    entry = {"expanded_turn": space.turn, "turns": list(event["turns"]), **before}
-    entry["last_referenced_turn"] = space.turn
+    before = state.expanded.get(name, {}) if event.get("again") else {}
+    entry = {"expanded_turn": state.turn, "turns": list(event["turns"]), **before}
+    entry["last_referenced_turn"] = state.turn
     return replace(
-        space,
-        expanded={**space.expanded, name: entry},
-        summaries={**space.summaries, name: space.turn},
+        state,
+        expanded={**state.expanded, name: entry},
+        summaries={**state.summaries, name: state.turn},
     )
 
 
-def _referenced(space: EffortState, event: Event) -> EffortState:
+def _referenced(state: EffortState, event: Event) -> EffortState:
     name = event["effort"]
-    summary = {name: space.turn} if name in space.summaries else {}
+    summary = {name: state.turn} if name in state.summaries else {}
     return replace(
-        space,
-        open=_renewed(space.open, name, space.turn),
-        expanded=_renewed(space.expanded, name, space.turn),
-        summaries={**space.summaries, **summary},
+        state,
+        open=_renewed(state.open, name, state.turn),
+        expanded=_renewed(state.expanded, name, state.turn),
+        summaries={**state.summaries, **summary},
     )
 
 
@@ -241,16 +241,16 @@ def _renewed(entries: Mapping[str, Any], name: str, turn: int) -> dict[str, Any]
 _TRANSITIONS: Mapping[str, Callable[[EffortState, Event], EffortState]] = {
     "opened": _activated,
     "switched": _activated,
-    "paused": lambda space, _: replace(space, active=None),
+    "paused": lambda state, _: replace(state, active=None),
     "reopened": _reopened,
     "concluded": _concluded,
     "expanded": _expanded,
     "collapsed": _collapsed,
     "evicted": _hidden,
-    "returned": lambda space, event: _listed(space, [event["effort"]]),
-    "surfaced": lambda space, event: _listed(space, event["efforts"]),
+    "returned": lambda state, event: _listed(state, [event["effort"]]),
+    "surfaced": lambda state, event: _listed(state, event["efforts"]),
     "referenced": _referenced,
-    "anchored": lambda space, event: replace(space, anchor=dict(event["anchor"])),
+    "anchored": lambda state, event: replace(state, anchor=dict(event["anchor"])),
     "compressed": _shortened,
 }
 
@@ -260,11 +260,11 @@ EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})
 
 def replay(records: Iterable[Record]) -> EffortState:
     """Return the state after these records, oldest first, without events and banners."""
-    space = EMPTY
+    state = EMPTY
     for record in records:
-        space = replace(space, turn=record.turn)
-        if space.active is not None:
-            space = space.activated(space.active)
+        state = replace(state, turn=record.turn)
+        if state.active is not None:
+            state = state.activated(state.active)
         for event in record.events:
-            space = applied(space, event)
-    return replace(space, events=(), banners=())
+            state = applied(state, event)
+    return replace(state, events=(), banners=())

@@ -41,7 +41,7 @@ class Embeddings(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Meaning:
+class QueryEmbedding:
     """What a query means to a model, and the name by which the model's vectors are known.
 
     `floor` is the cosine from which on something is found that shares no word with the query.
@@ -148,12 +148,12 @@ class Embedder:
             vectors[telling] = rows
         return vectors
 
-    def meaning(self, query: str, floor: float) -> Meaning:
+    def meaning(self, query: str, floor: float) -> QueryEmbedding:
         """Return what a query means; see `Meaning` for `floor`."""
         vector = _one(_answer(lambda text: [self._model.embed_query(text)], _cut(query)))
         if len(vector) != self.size:
             raise EmbeddingError(f"a query of {len(vector)} numbers, a text of {self.size}")
-        return Meaning(vector, self.name, floor)
+        return QueryEmbedding(vector, self.name, floor)
 
 
 _DIGITS = 5

@@ -10,7 +10,7 @@ from .efforts import one_line
 from .messages import Message, calls, is_call, speaks, text
 from .record import Event, Record, Status
 from .tokens import TokenCounter, count_messages
-from .wellformed import NAME
+from .valid_history import NAME
 
 PAGE = 20
 """Turns on one page."""

@@ -107,14 +107,14 @@ def _named_elsewhere(work: RunningTurn, named: Collection[str]) -> frozenset[str
     """
     ids = {name: parted(name)[1] for name in _found_elsewhere(work)}
     asked = sorted({bare for bare in ids.values() if bare in named})
-    own = {effort.id for effort in work.view.efforts_named(asked, work.space.events)}
+    own = {effort.id for effort in work.view.efforts_named(asked, work.state.events)}
     return frozenset(name for name, bare in ids.items() if bare in named and bare not in own)
 
 
 def _found_elsewhere(work: RunningTurn) -> tuple[str, ...]:
     """Return the efforts of other sessions in the context, and those found in this turn."""
-    searches = (event["efforts"] for event in work.space.events if event["type"] == "searched")
-    names = [*work.space.summaries, *(name for listed in searches for name in listed)]
+    searches = (event["efforts"] for event in work.state.events if event["type"] == "searched")
+    names = [*work.state.summaries, *(name for listed in searches for name in listed)]
     return tuple(dict.fromkeys(filter(is_qualified, names)))
 
 
@@ -256,13 +256,13 @@ def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     elsewhere, texts = mentions(work, [*map(own_words, said)])
     named = frozenset[str]().union(*map(mentionable, texts))
     named |= elsewhere | _named_elsewhere(work, named)
-    space = _returned(work, named)
-    using = {event["effort"] for event in space.events if event["type"] in _USING}
+    state = _returned(work, named)
+    using = {event["effort"] for event in state.events if event["type"] in _USING}
     mentioned = named | using | _by_keywords(work, texts, cache)
-    for name in (*space.open, *space.summaries):
-        if name in mentioned and not _noted(space, name):
-            space = happened(space, {"type": "referenced", "effort": name})
-    return within_limit(space)
+    for name in (*state.open, *state.summaries):
+        if name in mentioned and not _noted(state, name):
+            state = happened(state, {"type": "referenced", "effort": name})
+    return within_limit(state)
 
 
 def statements(messages: Sequence[Message]) -> list[str]:
@@ -275,18 +275,18 @@ def statements(messages: Sequence[Message]) -> list[str]:
 
 
 def _returned(work: RunningTurn, named: Iterable[str]) -> EffortState:
-    space = work.space
-    away = frozenset(named).difference(space.open, space.summaries)
-    efforts = work.view.efforts_named([*away], space.events)
+    state = work.state
+    away = frozenset(named).difference(state.open, state.summaries)
+    efforts = work.view.efforts_named([*away], state.events)
     for effort in sorted(efforts, key=attrgetter("id")):
         if effort.status == "concluded":
-            space = happened(space, {"type": "returned", "effort": effort.id})
-    return space
+            state = happened(state, {"type": "returned", "effort": effort.id})
+    return state
 
 
 def _by_keywords(work: RunningTurn, texts: Iterable[str], cache: KeywordCache) -> frozenset[str]:
     """Weigh keywords by the newest efforts, those in the context, and the recent turns."""
-    near = work.known(list(dict.fromkeys([*work.space.open, *work.space.summaries])))
+    near = work.known(list(dict.fromkeys([*work.state.open, *work.state.summaries])))
     if not near:
         return frozenset()
     newest = work.view.efforts(_WEIGHED).efforts
@@ -306,7 +306,7 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
     """
     view = work.view
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
-    turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in work.space.open))
+    turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in work.state.open))
     keys = {turn: (view.owner, view.tip.branch, None, turn) for turn in sorted(turns)}
     return [cache.once(key, partial(_said, work, turn)) for turn, key in keys.items()]
 
@@ -323,8 +323,8 @@ def _mentions(record: Record) -> bool:
     return any(event["effort"] not in record.efforts for event in named)
 
 
-def _noted(space: EffortState, name: str) -> bool:
+def _noted(state: EffortState, name: str) -> bool:
     """Tell whether every counter of an effort stands at this turn already."""
-    entries = (space.open.get(name), space.expanded.get(name))
+    entries = (state.open.get(name), state.expanded.get(name))
     turns = [entry["last_referenced_turn"] for entry in entries if entry is not None]
-    return {*turns, space.summaries.get(name, space.turn)} == {space.turn}
+    return {*turns, state.summaries.get(name, state.turn)} == {state.turn}

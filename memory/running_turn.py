@@ -16,7 +16,7 @@ from .record import Record
 from .settings import Settings
 from .tokens import TokenCounter
 from .transcript import recalled
-from .view import View
+from .view import ArchiveView
 
 _SHOWN = 160
 """Characters of a name in an error: a model may write anything for one."""
@@ -47,8 +47,8 @@ class RunningTurn:
     as the context has them, with their records.
     """
 
-    space: EffortState
-    view: View
+    state: EffortState
+    view: ArchiveView
     settings: Settings
     count: TokenCounter
     room: int
@@ -80,13 +80,13 @@ class RunningTurn:
         made: T = found[1]
         return made
 
-    def put(self, space: EffortState) -> "RunningTurn":
+    def put(self, state: EffortState) -> "RunningTurn":
         """Return the turn with another state of the efforts."""
-        return replace(self, space=space)
+        return replace(self, state=state)
 
     def known(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return efforts that the state names; of those the archive has lost, what state knows."""
-        stored = {e.id: e for e in self.view.efforts_named(ids, self.space.events)}
+        stored = {e.id: e for e in self.view.efforts_named(ids, self.state.events)}
         efforts = (stored.get(name) or self._lost(name) for name in ids)
         return tuple(effort for effort in efforts if effort is not None)
 
@@ -96,7 +96,7 @@ class RunningTurn:
         A qualified id names a concluded effort of another session of the user.
         """
         name = self.view.known_as(_written(effort_id))
-        effort = self.view.effort(name, self.space.events) or self._lost(name)
+        effort = self.view.effort(name, self.state.events) or self._lost(name)
         if effort is None:
             raise ToolError(f"no effort {_short(name)!r}. {self._known(_short(name))}")
         return effort
@@ -138,12 +138,12 @@ class RunningTurn:
         """
         if is_qualified(name):
             return None
-        if name in self.space.open:
+        if name in self.state.open:
             return Effort(name, "open")
-        return Effort(name, "concluded") if name in self.space.summaries else None
+        return Effort(name, "concluded") if name in self.state.summaries else None
 
     def _known(self, name: str) -> str:
-        known = [*self.space.open, *self.space.summaries]
+        known = [*self.state.open, *self.state.summaries]
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"Did you mean {close[0]!r}? " if close else ""
         listed = ", ".join(known[-10:]) or "none"

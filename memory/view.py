@@ -16,7 +16,7 @@ _CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ArchiveView:
     """What a running turn can see: the records of its lineage, and its own messages so far.
 
     By their qualified ids it sees the concluded efforts of the user's other sessions too, as the
@@ -52,7 +52,7 @@ class View:
             return effort.summary if effort else ""
         return view.render(quoted.turn, blocks=quoted.blocks)[quoted.offset : quoted.end]
 
-    def session(self, name: str) -> "View | None":
+    def session(self, name: str) -> "ArchiveView | None":
         """Return what is seen of a session of the user: this one, or another one's newest branch.
 
         None if the user has no such session.
@@ -147,7 +147,7 @@ class View:
         """Count the committed ambient turns."""
         return self.archive.ambient_count(self.owner, self.tip)
 
-    def _elsewhere(self, effort_id: str) -> "tuple[View, Effort] | None":
+    def _elsewhere(self, effort_id: str) -> "tuple[ArchiveView, Effort] | None":
         """Return the view of the session that has a qualified effort, and the effort, or None."""
         session, name = parted(effort_id)
         view = self.session(session)
@@ -157,9 +157,9 @@ class View:
         return view, replace(effort, id=qualified(view.owner, effort.id))
 
 
-def past(archive: Archive, owner: Owner, tip: Tip) -> View:
+def past(archive: Archive, owner: Owner, tip: Tip) -> ArchiveView:
     """Return the view of a state in which no turn is running."""
-    return View(archive, owner, tip, Group(turn=0, messages=(), at=""))
+    return ArchiveView(archive, owner, tip, Group(turn=0, messages=(), at=""))
 
 
 def every_turn(archive: Archive, owner: Owner, tip: Tip) -> list[Record]:

@@ -24,7 +24,7 @@ from .turn.recovery import memory_at, recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
 from .turn.user_attention import surface
-from .turn.values import owner_of, packed, resumed, running_turn, tip_of, workspace
+from .turn.values import effort_state, owner_of, packed, resumed, running_turn, tip_of
 
 
 def begin_turn(
@@ -42,20 +42,20 @@ def begin_turn(
     owner = owner_of(state, runtime, settings)
     with parts.archive.together():
         known, arrived, settled = _settled(state, runtime, parts, settings, owner)
-        space = _counted(cast("TurnState", {**known, **settled}))
-        if space.turn == 1 + known.get("adopted", 0):
+        efforts = _counted(cast("TurnState", {**known, **settled}))
+        if efforts.turn == 1 + known.get("adopted", 0):
             said = "\n".join(text(message) for message in to_dicts(arrived.new))
-            space = surface(space, past(parts.archive, owner, Tip()), said, runtime, parts)
-        for banner in space.banners:
+            efforts = surface(efforts, past(parts.archive, owner, Tip()), said, runtime, parts)
+        for banner in efforts.banners:
             runtime.stream_writer({"banner": banner})
         carried = {k: v for k, v in known.items() if known is not state and k not in OF_THE_RUN}
         update = {
             **carried,
             **settled,
-            **packed(space),
+            **packed(efforts),
             **_messages(arrived, settings.messages_window),
             "session": asdict(owner),
-            "turn": space.turn,
+            "turn": efforts.turn,
         }
         view = _view(cast("TurnState", {**known, **update}), runtime, parts)
         return {**update, **view, "messages": Overwrite(update["messages"])}
@@ -82,13 +82,13 @@ def _settled(
 
 def _counted(state: TurnState) -> EffortState:
     """Return the efforts' state as the next turn begins, with what its user is to be told."""
-    space = replace(workspace(state), turn=state["persisted"] + 1, banners=())
+    efforts = replace(effort_state(state), turn=state["persisted"] + 1, banners=())
     adopted, unseen = state.get("adopted", 0), state.get("unseen")
     if adopted:
-        space = space.told({"type": "adopted", "turns": adopted}, banners.adopted(adopted))
+        efforts = efforts.told({"type": "adopted", "turns": adopted}, banners.adopted(adopted))
     elif unseen:
-        space = replace(space, banners=(banners.unseen(unseen.turn, unseen.branch),))
-    return space if space.active is None else space.activated(space.active)
+        efforts = replace(efforts, banners=(banners.unseen(unseen.turn, unseen.branch),))
+    return efforts if efforts.active is None else efforts.activated(efforts.active)
 
 
 def _messages(arrived: Arrivals, window: int) -> dict[str, Any]:

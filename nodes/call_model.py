@@ -32,7 +32,7 @@ from ..memory.state_blocks import Cutter, appended, cut_content, passed
 from .turn.langchain_messages import accepted, cut_short, from_dicts, jsonable, rounds
 from .turn.parts import STEADY, AgentParts, fixed
 from .turn.state import TurnState
-from .turn.values import packed, running, running_turn, traced, workspace
+from .turn.values import effort_state, packed, running, running_turn, traced
 
 _log = logging.getLogger("ebbtide.tokens")
 
@@ -169,32 +169,32 @@ def _anchored(
     shown = cut_content(raw)
     if settings.anchor == "off" or shown is raw:
         return answer, {}
-    before = workspace(state)
-    space = _with_anchor(before, raw, parts)
+    before = effort_state(state)
+    efforts = _with_anchor(before, raw, parts)
     if not (speaks(shown) or answer.tool_calls or answer.invalid_tool_calls):
-        space = replace(space, banners=(*space.banners, banners.WORDLESS))
-    for banner in banners_since(before, space):
+        efforts = replace(efforts, banners=(*efforts.banners, banners.WORDLESS))
+    for banner in banners_since(before, efforts):
         runtime.stream_writer({"banner": banner})
     answers = {**state.get("raw_answers", {}), str(answer.id): raw}
-    update = {"raw_answers": answers, **packed(space)}
+    update = {"raw_answers": answers, **packed(efforts)}
     line = unpacked(state.get("view"))
-    if line is not None and space.anchor != before.anchor:
+    if line is not None and efforts.anchor != before.anchor:
         update["view"] = packed_line(with_anchor(line, before.anchor))
     return answer.model_copy(update={"content": shown}), update
 
 
-def _with_anchor(space: EffortState, raw: Any, parts: AgentParts) -> EffortState:
+def _with_anchor(efforts: EffortState, raw: Any, parts: AgentParts) -> EffortState:
     """Return the state after the block that a model wrote, the same one if it says nothing."""
     fields = newest(raw)
     if fields is None:
-        return space
+        return efforts
     anchor = limited(fields, ANCHOR_TOKENS, parts.count)
-    if list(anchor.items()) == list(space.anchor.items()):
-        return space
+    if list(anchor.items()) == list(efforts.anchor.items()):
+        return efforts
     banner = None
     if anchor != fields:
         banner = banners.anchor_cut(parts.count(rendered(fields)), ANCHOR_TOKENS)
-    return happened(space, {"type": "anchored", "anchor": anchor}, banner)
+    return happened(efforts, {"type": "anchored", "anchor": anchor}, banner)
 
 
 def _showing(settings: Settings, config: RunnableConfig) -> RunnableConfig:

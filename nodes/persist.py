@@ -47,13 +47,13 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
-        space = decayed(referenced(work, parts.keywords), work.settings)
-        update = packed(space)
+        efforts = decayed(referenced(work, parts.keywords), work.settings)
+        update = packed(efforts)
         record = _committed(cast("TurnState", {**state, **update}), work.view.owner, parts)
-        for banner in banners_since(work.space, space):
+        for banner in banners_since(work.state, efforts):
             runtime.stream_writer({"banner": banner})
         view = past(parts.archive, work.view.owner, record.tip)
-        after = replace(work, space=replace(space, events=()), view=view)
+        after = replace(work, state=replace(efforts, events=()), view=view)
         update |= committed(record, str(messages[-1].id))
         return {**update, **_view(after, messages)}
 

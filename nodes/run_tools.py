@@ -76,4 +76,4 @@ def waiting(messages: Sequence[Message], others: Collection[str]) -> list[Mappin
 
 
 def _packed(done: Done) -> dict[str, Any]:
-    return {**packed(done.work.space), "messages": from_dicts(done.results)}
+    return {**packed(done.work.state), "messages": from_dicts(done.results)}

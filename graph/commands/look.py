@@ -33,14 +33,14 @@ from ...memory.tools.arguments import Nothing, Search
 from ...memory.tools.recall import effort_status
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES
-from ...memory.view import View, every_turn
+from ...memory.view import ArchiveView, every_turn
 from ...nodes.begin_turn import begin_turn
 from ...nodes.call_model import working_context
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import from_dicts, to_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import AgentState, unpacked
-from ...nodes.turn.values import workspace
+from ...nodes.turn.values import effort_state
 from ...prompts.loader import render
 from ..build import Node
 from .threads import Agent, Thread, newest_config, on_a_thread, thread_at
@@ -92,7 +92,7 @@ def transcript(
     return messages
 
 
-def _seen(view: View, record: Record) -> list[BaseMessage]:
+def _seen(view: ArchiveView, record: Record) -> list[BaseMessage]:
     messages = from_dicts([*without_calls(shown_messages(view.messages(record)), NAMES)])
     if record.status == "erased":
         messages = [SystemMessage(render("erased_turn"))]
@@ -119,7 +119,9 @@ def stats(agent: Agent, config: RunnableConfig) -> Report:
 
 def _work(thread: Thread) -> RunningTurn:
     budget, count = thread.settings.context_budget, thread.parts.count
-    return RunningTurn(workspace(thread.state), thread.view, thread.settings, count, budget, budget)
+    return RunningTurn(
+        effort_state(thread.state), thread.view, thread.settings, count, budget, budget
+    )
 
 
 @dataclass(frozen=True, slots=True)

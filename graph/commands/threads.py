@@ -19,7 +19,7 @@ from ...memory.errors import SessionNotFoundError, SettingsError, TurnRunningErr
 from ...memory.messages import answered, clean
 from ...memory.record import Owner, Tip
 from ...memory.settings import Settings, resolve
-from ...memory.view import View, past
+from ...memory.view import ArchiveView, past
 from ...nodes.turn.arrivals import told_apart, unarchived
 from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.parts import AgentParts
@@ -85,7 +85,7 @@ class Thread:
         return tip
 
     @property
-    def view(self) -> View:
+    def view(self) -> ArchiveView:
         """The archive as this state sees it."""
         return past(self.parts.archive, self.owner, self.tip)
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ..attention.law import Attention
 from ..efforts import Effort
-from ..embeddings import Embedder, Meaning
+from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry
@@ -155,7 +155,7 @@ class Archive(Protocol):
         """Return the `newest` visible efforts by their last status change, and the total."""
 
     def search(
-        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
         """Return the visible efforts and ambient turns that match a query, best first.
 
@@ -166,7 +166,7 @@ class Archive(Protocol):
         """
 
     def search_passages(
-        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
         """Return up to `limit` passages that match, best first, as many of an effort as there are.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import bindparam, select
 
-from ..embeddings import Cosines, Meaning
+from ..embeddings import Cosines, QueryEmbedding
 from ..ranking import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
 from ..terms import asked
 from .commit import Session
@@ -67,7 +67,7 @@ class Nearness:
     `headings` has the turn of each effort's newest heading.
     """
 
-    meaning: Meaning
+    meaning: QueryEmbedding
     passages: Cosines
     efforts: Mapping[str, float]
     headings: Mapping[str, int]
@@ -145,7 +145,7 @@ class Query:
         return found
 
 
-def looked_up(seen: Lineage, of: Session, query: str, meaning: Meaning | None) -> Query:
+def looked_up(seen: Lineage, of: Session, query: str, meaning: QueryEmbedding | None) -> Query:
     """Return what says the terms of a query to a session."""
     wanted = asked(query)[:TERMS]
     names = [*map(spoken_by, wanted)]
@@ -237,7 +237,7 @@ def _changes(seen: Lineage, ids: Iterable[int]) -> list[Any]:
     return [row for row in rows if row.turn <= upto.get(row.branch, 0)]
 
 
-def _nearness(seen: Lineage, meaning: Meaning) -> Nearness | None:
+def _nearness(seen: Lineage, meaning: QueryEmbedding) -> Nearness | None:
     if not there(seen.connection):
         return None
     heads, said_near = (near(seen, table, meaning) for table in (heading_vectors, vectors))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Select, and_, bindparam, func, select
 
-from ..embeddings import Meaning
+from ..embeddings import QueryEmbedding
 from ..ranking import (
     Flags,
     Numbers,
@@ -102,7 +102,7 @@ class _Ranking:
 
 
 def search(
-    seen: Lineage, of: Session, query: str, meaning: Meaning | None = None
+    seen: Lineage, of: Session, query: str, meaning: QueryEmbedding | None = None
 ) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone."""
     if not asked(query):

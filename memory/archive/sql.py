@@ -17,7 +17,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from ..attention.law import CAPACITY
 from ..efforts import Effort
-from ..embeddings import Embedder, Meaning
+from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
 from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
 from ..messages import broken, clean
@@ -176,19 +176,19 @@ class SqlArchive:
         return self._sessions.ask(owner, tip, lambda seen: seen.efforts(newest), EffortList((), 0))
 
     def search(
-        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
         """Return the visible efforts and ambient turns that match a query; see `Archive.search`."""
         return once_each(self._search(owner, tip, query, meaning))[:limit]
 
     def search_passages(
-        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: Meaning | None = None
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
         """Return the visible passages that match a query; see `Archive.search_passages`."""
         return self._search(owner, tip, query, meaning)[:limit]
 
     def _search(
-        self, owner: Owner, tip: Tip, query: str, meaning: Meaning | None
+        self, owner: Owner, tip: Tip, query: str, meaning: QueryEmbedding | None
     ) -> tuple[Found, ...]:
         def find(seen: Lineage, session: Session) -> tuple[Found, ...]:
             found = partial(search, seen, session, clean(query), meaning)

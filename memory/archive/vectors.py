@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort
-from ..embeddings import Cosines, Embedder, Matrix, Meaning, Vector, alike
+from ..embeddings import Cosines, Embedder, Matrix, QueryEmbedding, Vector, alike
 from ..errors import ArchiveError
 from ..passages import passages
 from ..ranking import Numbers
@@ -146,14 +146,14 @@ def missing(connection: Connection, session: int, model: str, limit: int) -> lis
     return list(connection.execute(query).scalars())
 
 
-def near(seen: Lineage, table: Table, meaning: Meaning) -> Cosines:
+def near(seen: Lineage, table: Table, meaning: QueryEmbedding) -> Cosines:
     """Return the cosines of the vectors of a session with a meaning, or of the nearest ones."""
     if is_sqlite(seen.connection):
         return _matrix(seen, table, meaning).cosines(meaning.vector)
     return _computed(seen, table, meaning, table.c.session == seen.session, MOST)
 
 
-def cosines_of(seen: Lineage, meaning: Meaning, known: Cosines, wanted: Ids) -> Numbers:
+def cosines_of(seen: Lineage, meaning: QueryEmbedding, known: Cosines, wanted: Ids) -> Numbers:
     """Return the cosines of passages, beyond those `known`, NaN of one without a vector."""
     if not is_sqlite(seen.connection):
         those = among(vectors.c.id, wanted.tolist())
@@ -162,7 +162,7 @@ def cosines_of(seen: Lineage, meaning: Meaning, known: Cosines, wanted: Ids) -> 
 
 
 def _computed(
-    seen: Lineage, table: Table, meaning: Meaning, where: ColumnElement[bool], most: int
+    seen: Lineage, table: Table, meaning: QueryEmbedding, where: ColumnElement[bool], most: int
 ) -> Cosines:
     """Return the highest cosines as pgvector computes them; of zeros it is 0, as on SQLite."""
     asked = bindparam("asked", meaning.vector.tobytes(), VectorType)
@@ -175,7 +175,7 @@ def _computed(
     return Cosines(np.array(ids, np.int64), alike(np.array(values, np.float32)))
 
 
-def _matrix(seen: Lineage, table: Table, meaning: Meaning) -> Matrix:
+def _matrix(seen: Lineage, table: Table, meaning: QueryEmbedding) -> Matrix:
     """Return the vectors of a session, of which only new ones are read.
 
     Ids ascend as they are committed; what older turns get later makes another edition.

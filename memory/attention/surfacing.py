@@ -10,7 +10,7 @@ from ..efforts import Effort, EffortState, happened, within_limit
 from ..keywords import KEYWORD_OVERLAP
 from ..names import parted, session_name
 from ..settings import Settings
-from ..view import View
+from ..view import ArchiveView
 from .law import CAPACITY, Attention, Ranked, relevance
 
 RELATED = 0.5
@@ -22,11 +22,11 @@ class Attended:
     """The attention of a session's user at a moment, and what of it the session can see."""
 
     attention: Attention
-    view: View
+    view: ArchiveView
     settings: Settings
     now: datetime
 
-    def surfaced(self, space: EffortState, said: str) -> EffortState:
+    def surfaced(self, state: EffortState, said: str) -> EffortState:
         """Return the state of a first turn with what is in attention beside what was said.
 
         Raises `AttentionError`.
@@ -35,10 +35,10 @@ class Attended:
         visible = self._visible(self._beside(said))
         chosen = tuple(effort.id for effort in islice(visible, self.settings.attention_limit))
         if not chosen:
-            return space
+            return state
         event = {"type": "surfaced", "efforts": [*chosen]}
-        space = happened(space, event, banners.surfaced(chosen))
-        return within_limit(space)
+        state = happened(state, event, banners.surfaced(chosen))
+        return within_limit(state)
 
     def related(self, said: str) -> Sequence[str]:
         """Return the memories that a text is about, best first, at most `recall_hints`.

@@ -88,8 +88,8 @@ def adoptable(work: RunningTurn) -> Compression | None:
 
     The run was cut off after it was stored, or the state was rebuilt from the archive.
     """
-    named = work.space.compressed
-    stored = filter(None, map(work.view.compression, work.space.open))
+    named = work.state.compressed
+    stored = filter(None, map(work.view.compression, work.state.open))
     return next((made for made in stored if made.turn > named.get(made.effort, 0)), None)
 
 
@@ -100,10 +100,10 @@ def to_do(work: RunningTurn) -> Compression | Due | None:
 
 def due(work: RunningTurn) -> Due | None:
     """Return the open effort to be compressed now, the active one first; None if there is none."""
-    if work.settings.compression == "off" or not work.space.open:
+    if work.settings.compression == "off" or not work.state.open:
         return None
-    others = reversed([*without(work.space.open, work.space.active or "")])
-    names = [*([work.space.active] if work.space.active else []), *others]
+    others = reversed([*without(work.state.open, work.state.active or "")])
+    names = [*([work.state.active] if work.state.active else []), *others]
     coming = _coming(work)
     dues = (_due(work, effort, coming) for effort in work.known(names))
     return next(filter(None, dues), None)
@@ -163,7 +163,7 @@ def _coming(work: RunningTurn) -> int:
 def _due(work: RunningTurn, effort: Effort, coming: int) -> Due | None:
     log, old = work.view.log_turns(effort.id), work.view.compression(effort.id)
     stands = standing(work, old)
-    active = effort.id == work.space.active
+    active = effort.id == work.state.active
     share = share_of(work) if active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
     records, sizes = _oldest(work, turns, _LOOKED_AT * share)

@@ -13,7 +13,7 @@ from ..names import is_qualified, span, turns_named
 from ..running_turn import RunningTurn
 from ..salience import Compression, Item, Kind, capped
 from ..tokens import TokenCounter, count_message, count_messages, cut_at_sentence, cut_marked
-from ..wellformed import note
+from ..valid_history import note
 from .budget import SHARES
 from .timeline import Part, Timeline
 from .turns import as_of, part
@@ -116,7 +116,7 @@ def front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
 
 def anchor_part(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the state block as it was when the context was rebuilt; nothing if there was none."""
-    anchor = work.space.anchor if line.anchor is None else line.anchor
+    anchor = work.state.anchor if line.anchor is None else line.anchor
     if not anchor or work.settings.anchor == "off":
         return
 
@@ -135,8 +135,8 @@ def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ..
     What was surfaced from earlier sessions stands first: it is there from the first turn on and
     only becomes less, while this session's own efforts are added at the end.
     """
-    lines = _lines(work, built, [*work.space.summaries], _line_limit(work, work.room))
-    newest = sorted(lines, key=lambda name: -work.space.summaries[name])
+    lines = _lines(work, built, [*work.state.summaries], _line_limit(work, work.room))
+    newest = sorted(lines, key=lambda name: -work.state.summaries[name])
 
     def first(number: int) -> dict[str, str]:
         fitting = {*newest[:number]}

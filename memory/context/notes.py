@@ -17,7 +17,7 @@ from ..record import Record
 from ..references import KeywordCache, keywords_of, mentionable, mentions, own_words, statements
 from ..running_turn import RunningTurn
 from ..terms import asked, content, long_enough, telling
-from ..view import View
+from ..view import ArchiveView
 from .timeline import Timeline
 
 _OVERLAP = 3
@@ -96,7 +96,7 @@ def hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     return [_hint(work, name, said) for name in names][:limit]
 
 
-def hint_lines(view: View, given: Sequence[Hint]) -> list[str]:
+def hint_lines(view: ArchiveView, given: Sequence[Hint]) -> list[str]:
     """Return the lines of hints, from what the archive has; of what is gone there is none."""
     return [line for hint in given if (line := _line(view, hint))]
 
@@ -105,7 +105,7 @@ def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
     elsewhere, texts = mentions(work, [said])
     named = frozenset[str]().union(elsewhere, *map(mentionable, texts))
     stored = [name for name in sorted(named) if not _in_context(work, name, line)]
-    for effort in work.view.efforts_named(stored, work.space.events):
+    for effort in work.view.efforts_named(stored, work.state.events):
         if effort.id in elsewhere or asked(effort.id):
             yield effort.id
 
@@ -125,14 +125,14 @@ def _about(work: RunningTurn, said: str, line: Timeline) -> Iterator[str | int]:
 
 def _in_context(work: RunningTurn, name: str, line: Timeline) -> bool:
     """Tell whether an effort is open, has a line, or was concluded or mentioned since a rebuild."""
-    recent = work.space.summaries.get(name, 0) > line.built
-    return recent or name in work.space.open or name in line.summaries
+    recent = work.state.summaries.get(name, 0) > line.built
+    return recent or name in work.state.open or name in line.summaries
 
 
 def _hint(work: RunningTurn, name: str | int, said: str) -> Hint:
     if isinstance(name, int):
         return {"turn": name, "offset": _begin(work.view.render(name), said)}
-    efforts = work.view.efforts_named([name], work.space.events)
+    efforts = work.view.efforts_named([name], work.state.events)
     told = "".join(effort.summary or effort.goal for effort in efforts)
     return {"effort": name, "offset": _begin(told, said)}
 
@@ -147,7 +147,7 @@ def _begin(told: str, said: str) -> int:
     return begin if begin <= last else word_begin(line, last)
 
 
-def _line(view: View, hint: Hint) -> str:
+def _line(view: ArchiveView, hint: Hint) -> str:
     if "turn" in hint:
         return _short(f"turn {hint['turn']}", view.render(hint["turn"]), hint["offset"])
     efforts = view.efforts_named([hint["effort"]], ())
@@ -179,7 +179,7 @@ def nudge(work: RunningTurn) -> str:
     It is said once when the active effort was active and unmentioned for `decay_threshold` turns,
     beside the first message after them that has a topic of its own.
     """
-    active, said = work.space.active, statements(work.view.running.messages)[0]
+    active, said = work.state.active, statements(work.view.running.messages)[0]
     if not work.settings.nudges or not active or not _topic(said) or not _due(work, active):
         return ""
     (effort,) = work.known([active])
@@ -193,7 +193,7 @@ def nudge(work: RunningTurn) -> str:
 
 def _due(work: RunningTurn, name: str) -> bool:
     """Tell whether an effort was active and unmentioned for so long, and nobody was told."""
-    turn, last = work.space.turn, work.space.open[name]["last_referenced_turn"]
+    turn, last = work.state.turn, work.state.open[name]["last_referenced_turn"]
     quiet = work.settings.decay_threshold
     if not 0 < last < turn - quiet:
         return False

@@ -74,7 +74,7 @@ def _settled(work: RunningTurn, line: Timeline) -> Parts:
     records = work.view.turns(line.turns)
     if not records or any(map(is_qualified, (*line.summaries, *line.logs))):
         return lay_out()
-    anchor = work.space.anchor if line.anchor is None else line.anchor
+    anchor = work.state.anchor if line.anchor is None else line.anchor
     place = work.view.owner, work.view.tip.branch, work.room, work.count
     # Whatever is erased or compressed in a session, its records are read anew: they are others.
     form = (place, work.settings.anchor, *anchor.items(), line.shape)
@@ -191,14 +191,14 @@ def _holds(before: Timeline, key: str, room: int) -> bool:
 
 def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
     """Return the timeline with all that is to be shown, as far as it could fit."""
-    view, space, key = work.view, work.space, _settings_key(work)
+    view, state, key = work.view, work.state, _settings_key(work)
     stays = before if before and _holds(before, key, work.room) else Timeline(0)
     built = view.tip.turn
-    through = {name: _through(work, name) for name in space.open}
+    through = {name: _through(work, name) for name in state.open}
     logs = dict(_logs(work, through))
     window = work.settings.ambient_window or view.ambient_count()
     last = range(max(1, built - LAST_TURNS + 1), built + 1)
-    own = (_uncompressed(work, name, through[name]) for name in space.open)
+    own = (_uncompressed(work, name, through[name]) for name in state.open)
     ambient = view.ambient_turns(min(window, _most(work))) if window else ()
     named = {*last, *ambient, *logs.values(), *chain.from_iterable(own)}
     turns = sorted(turn for turn in named if stays.first <= turn <= built)[-_most(work) :]
@@ -212,8 +212,8 @@ def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
         first=stays.first,
         summaries=summaries,
         older=max(0, older - sum(not is_qualified(name) for name in summaries)),
-        open=tuple(space.open),
-        quotes=dict(space.compressed),
+        open=tuple(state.open),
+        quotes=dict(state.compressed),
         logs=logs,
         key=key,
         why=why,
@@ -222,17 +222,17 @@ def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
 
 def _concluded(work: RunningTurn) -> int:
     """Count the efforts that were concluded before the running turn, which says what it closed."""
-    changed = [effort.id for effort in changes(work.space.events, 0)]
-    names = [*dict.fromkeys([*work.space.open, *changed])]
+    changed = [effort.id for effort in changes(work.state.events, 0)]
+    names = [*dict.fromkeys([*work.state.open, *changed])]
     known = work.view.efforts_named([name for name in names if not is_qualified(name)], ())
     return work.view.efforts(0).total - sum(effort.status == "open" for effort in known)
 
 
 def _logs(work: RunningTurn, through: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Yield the efforts whose log was put into the context and still matters, with the turn."""
-    for name, entry in work.space.expanded.items():
+    for name, entry in work.state.expanded.items():
         yield name, entry["expanded_turn"]
-    for name, entry in work.space.open.items():
+    for name, entry in work.state.open.items():
         turns = work.view.log_turns(name)
         if turns and turns[0] < entry["opened_turn"] and not through[name]:
             yield name, entry["opened_turn"]
@@ -243,14 +243,14 @@ def _uncompressed(work: RunningTurn, name: str, through: int) -> tuple[int, ...]
 
     What was said before it was reopened stands as a log there, until it is compressed.
     """
-    begin = through + 1 if through else work.space.open[name]["opened_turn"]
+    begin = through + 1 if through else work.state.open[name]["opened_turn"]
     log = work.view.log_turns(name)
     return log[bisect_left(log, begin) :][-_most(work) :]
 
 
 def _through(work: RunningTurn, name: str) -> int:
     """Return up to which turn quotes stand for an effort, 0 if none do."""
-    made = work.view.compression(name) if name in work.space.compressed else None
+    made = work.view.compression(name) if name in work.state.compressed else None
     return made.through if made else 0
 
 

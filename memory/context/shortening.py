@@ -27,7 +27,7 @@ from ..transcript import (
     spoken,
     worst_first,
 )
-from ..wellformed import note, quote_within, wellformed
+from ..valid_history import note, quote_within, valid_history
 
 _HEAD_SHARE = 0.7
 """What the head of a preview has: most texts say first what they are about."""
@@ -217,7 +217,7 @@ class _Divided:
         span = self._spans[part]
         messages, stand = self._messages[span], self._stand[span]
         short = _previewed_at(self._turn, messages, stand, limits, self._count)
-        return self._sized(wellformed(short))
+        return self._sized(valid_history(short))
 
     def _sized(self, messages: tuple[Message, ...]) -> _Sized:
         return messages, count_messages(messages, self._count)
@@ -233,13 +233,13 @@ def within(
     arguments; the oldest rounds of tools as one note; head and tail of the log as a quote, beside
     what the user said last.
     """
-    whole = wellformed(messages)
+    whole = valid_history(messages)
     if count_messages(whole, count) <= limit:
         return whole
     recalled = worst_first(messages)
 
     def with_lines(number: int) -> tuple[Message, ...]:
-        return wellformed(in_lines(messages, recalled[:number], count))
+        return valid_history(in_lines(messages, recalled[:number], count))
 
     lines = range(1, len(recalled))
     at = bisect_left(lines, 1, key=lambda n: count_messages(with_lines(n), count) <= limit)
@@ -397,9 +397,9 @@ def _log(
     asked = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
         quote = fenced("log", preview(log, tokens, turn, 0, count))
-        shown = wellformed([note(render("turn_left_out", quote=quote)), *asked])
+        shown = valid_history([note(render("turn_left_out", quote=quote)), *asked])
         if count_messages(shown, count) <= limit:
             return shown
     gone = note(render("whole_turn_left_out", turn=turn, tokens=count(log)))
-    shown = wellformed([*asked, gone] if has_answer(messages) else [gone, *asked])
+    shown = valid_history([*asked, gone] if has_answer(messages) else [gone, *asked])
     return shown if count_messages(shown, count) <= limit else (gone,)

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..messages import Message
 from ..names import numbers, ranges
-from ..wellformed import with_own_ids
+from ..valid_history import with_own_ids
 
 Why: TypeAlias = Literal[
     "new", "break-even", "every-turn", "compressed", "high-water", "cold-cache", "settings"

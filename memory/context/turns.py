@@ -19,8 +19,8 @@ from ..record import Group, Record
 from ..running_turn import RunningTurn
 from ..tokens import TokenCounter, count_message, count_messages, fit
 from ..transcript import DECIDING, Logged, rendered, result_of, transcript
-from ..view import View
-from ..wellformed import note, note_within, quote_within, wellformed
+from ..valid_history import note, note_within, quote_within, valid_history
+from ..view import ArchiveView
 from .budget import LOG_SHARE, SHARES
 from .notes import hint_lines
 from .shortening import Limits, previewed, within, within_naming
@@ -79,7 +79,7 @@ def newer_turns(work: RunningTurn, line: Timeline) -> Iterator[Part]:
 
 def running_turn(work: RunningTurn, line: Timeline) -> list[Part]:
     """Return the running turn in parts, with what happened in it so far; none if none runs."""
-    turn = replace(work.view.running, events=work.space.events)
+    turn = replace(work.view.running, events=work.state.events)
     return _parts(work, turn, line) if turn.messages else []
 
 
@@ -119,7 +119,7 @@ def part(
     return Part(name, shown, count_messages(shown, work.count), turn)
 
 
-def as_of(view: View, turn: int) -> View:
+def as_of(view: ArchiveView, turn: int) -> ArchiveView:
     """Return what was seen after an earlier turn: what changed since then changes nothing in it."""
     return replace(view, tip=replace(view.tip, turn=turn), running=Group(0, (), ""))
 
@@ -141,7 +141,7 @@ def log_quote(
 
 def whole_tokens(work: RunningTurn, record: Record) -> int:
     """Return the size of a turn as it is sent when nothing is cut."""
-    return count_messages(wellformed(as_past(work.messages(record))), work.count)
+    return count_messages(valid_history(as_past(work.messages(record))), work.count)
 
 
 def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -302,7 +302,7 @@ def _shortened(
     if turn.turn <= line.previews:
         seen = previewed(turn, seen, Limits(PREVIEW), work.count)
     rest = replace(turn, messages=turn.messages[upto:])
-    yield from _with(wellformed(seen[upto:]), _placed(work, rest, line, name), name)
+    yield from _with(valid_history(seen[upto:]), _placed(work, rest, line, name), name)
 
 
 def _with(messages: Sequence[Message], placed: _Placed, name: PartName) -> Iterator[_Piece]:

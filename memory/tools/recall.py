@@ -16,7 +16,7 @@ from ..running_turn import Outcome, RunningTurn
 from ..terms import asked, indexed
 from ..tokens import fit
 from ..transcript import Logged, Recalled, rendered, transcript
-from ..view import View
+from ..view import ArchiveView
 from .arguments import Collapse, Expand, Nothing, ReadLog
 
 _SHOWN_TURNS = 80
@@ -41,21 +41,21 @@ def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
     again = _in_view(work, effort.id, turns)
     if again:
         event["again"], loaded["tokens_loaded"] = True, 0
-    space = work.space
-    if effort.id not in space.summaries:
-        space = happened(space, {"type": "returned", "effort": effort.id})
-    space = within_limit(happened(space, event))
-    return work.put(space), {"status": "expanded", "effort_id": effort.id, **loaded}
+    state = work.state
+    if effort.id not in state.summaries:
+        state = happened(state, {"type": "returned", "effort": effort.id})
+    state = within_limit(happened(state, event))
+    return work.put(state), {"status": "expanded", "effort_id": effort.id, **loaded}
 
 
 def collapse_effort(work: RunningTurn, args: Collapse) -> Outcome:
     """Take the raw log of an expanded effort out of the context; its summary stays."""
-    effort, space = work.find(args.effort_id), work.space
-    if effort.id not in space.expanded:
-        listed = ", ".join(space.expanded) or "none"
+    effort, state = work.find(args.effort_id), work.state
+    if effort.id not in state.expanded:
+        listed = ", ".join(state.expanded) or "none"
         raise ToolError(f"effort {effort.id!r} is not expanded; expanded: {listed}")
-    space = happened(space, {"type": "collapsed", "effort": effort.id, "auto": False})
-    return work.put(space), {"status": "collapsed", "effort_id": effort.id}
+    state = happened(state, {"type": "collapsed", "effort": effort.id, "auto": False})
+    return work.put(state), {"status": "collapsed", "effort_id": effort.id}
 
 
 def _chosen(work: RunningTurn, effort: Effort, log: Sequence[Logged], args: Expand) -> list[Logged]:
@@ -76,7 +76,7 @@ def _chosen(work: RunningTurn, effort: Effort, log: Sequence[Logged], args: Expa
 
 def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
     """Tell whether an expanded log, these turns of it if any are named, stands in the context."""
-    entry, line = work.space.expanded.get(effort_id), work.line
+    entry, line = work.state.expanded.get(effort_id), work.line
     if entry is None or not {*turns} <= {*entry["turns"]}:
         return False
     at = entry["expanded_turn"]
@@ -135,7 +135,7 @@ _EARLIER = 20
 
 def effort_status(work: RunningTurn, _args: Nothing) -> Outcome:
     """List the open and in-context efforts in full, then the newest others, then how many more."""
-    near = [*work.space.open, *work.space.summaries]
+    near = [*work.state.open, *work.state.summaries]
     newest = work.view.efforts(len(near) + STATUS_LISTED)
     others = [effort.id for effort in newest.efforts if effort.id not in near][:STATUS_LISTED]
     stored = work.view.efforts_named([name for name in near if not is_qualified(name)], ())
@@ -153,13 +153,13 @@ def effort_status(work: RunningTurn, _args: Nothing) -> Outcome:
 
 def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
     now = work.view.running.turn
-    running = bool(now) and effort.id in memberships(work.space.active, work.space.events)
+    running = bool(now) and effort.id in memberships(work.state.active, work.state.events)
     log = work.view.log(effort.id, running=running) if effort.status == "open" else ()
-    turns = [*work.view.log_turns(effort.id), *([work.space.turn] if running else [])]
+    turns = [*work.view.log_turns(effort.id), *([work.state.turn] if running else [])]
     return {
         "id": effort.id,
         "status": effort.status,
-        "active": work.space.active == effort.id,
+        "active": work.state.active == effort.id,
         **(aims(effort) if effort.status == "open" else {}),
         "expanded": _in_view(work, effort.id),
         "summary": render("summary_above") if is_qualified(effort.id) else effort.summary,
@@ -199,7 +199,7 @@ def read_log(work: RunningTurn, args: ReadLog) -> tuple[Any, ...]:
 
 
 def _texts(
-    work: RunningTurn, view: View, turns: Sequence[Logged], offset: int
+    work: RunningTurn, view: ArchiveView, turns: Sequence[Logged], offset: int
 ) -> tuple[list[tuple[Mapping[str, Any], Recalled]], int]:
     """Return the turns that there is room for, and where the last one is cut, 0 if it is whole."""
     parts: list[tuple[Mapping[str, Any], Recalled]] = []
@@ -222,17 +222,19 @@ def _texts(
     return parts, 0
 
 
-def _readable(work: RunningTurn, view: View, numbers: Sequence[int]) -> dict[int, Logged]:
+def _readable(work: RunningTurn, view: ArchiveView, numbers: Sequence[int]) -> dict[int, Logged]:
     """Return the turns with these numbers that can be read, the running one included."""
     now = view.running
     turns: dict[int, Logged] = {turn.turn: turn for turn in view.turns(numbers)}
     if now.turn in numbers:
-        efforts = memberships(work.space.active, work.space.events)
+        efforts = memberships(work.state.active, work.state.events)
         turns[now.turn] = replace(now, efforts=efforts)
     return {number: turn for number, turn in turns.items() if turn.messages}
 
 
-def _named(work: RunningTurn, view: View, turn: Logged) -> tuple[dict[str, Any], dict[str, Any]]:
+def _named(
+    work: RunningTurn, view: ArchiveView, turn: Logged
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is said of a turn, and of another session's record the session and branch."""
     minute = turn.at[:16].replace("T", " ")
     head = {"turn": turn.turn, "at": minute or "now", "efforts": [*turn.efforts]}
@@ -242,7 +244,7 @@ def _named(work: RunningTurn, view: View, turn: Logged) -> tuple[dict[str, Any],
     return head, {"session": session_name(view.owner), "branch": turn.branch}
 
 
-def _view(work: RunningTurn, session: str) -> View:
+def _view(work: RunningTurn, session: str) -> ArchiveView:
     """Return the view that sees a session, this turn's own if none is named."""
     view = work.view.session(session) if session else work.view
     if view is None:
@@ -253,7 +255,7 @@ def _view(work: RunningTurn, session: str) -> View:
     return view
 
 
-def _gone(work: RunningTurn, view: View, turns: Sequence[int]) -> str:
+def _gone(work: RunningTurn, view: ArchiveView, turns: Sequence[int]) -> str:
     """Say which turns were erased, and which are not there."""
     where = "" if view is work.view else f" of session {session_name(view.owner)!r}"
     stored = view.turns(turns[:_AT_ONCE])
@@ -274,5 +276,5 @@ def _numbered(turns: Sequence[int]) -> str:
     return turns_named(ranges(turns)[:_SHOWN])
 
 
-def _newest(view: View) -> int:
+def _newest(view: ArchiveView) -> int:
     return max(view.running.turn, view.tip.turn)

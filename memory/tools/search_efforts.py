@@ -14,7 +14,7 @@ from ...prompts.loader import render
 from ..archive.protocol import Elsewhere, Found
 from ..clock import day_of
 from ..efforts import Effort, happened
-from ..embeddings import Meaning
+from ..embeddings import QueryEmbedding
 from ..errors import EmbeddingError
 from ..messages import Message, compact
 from ..names import qualified, session_name
@@ -73,11 +73,11 @@ def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
     hits = in_one_list(best[:limit], others[:limit], limit)
     told, results, quoted = _within_budget(work, _entries(work, hits, wanted, _answers(own)))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
-    space = happened(work.space, {"type": "searched", "efforts": [*ids]})
+    state = happened(work.state, {"type": "searched", "efforts": [*ids]})
     result: dict[str, Any] = {"query": args.query[:_ECHOED], "results": results}
     more = len(best) + len(others) - told
     result |= {"more": more} if results else {"why": render("nothing_found")}
-    return work.put(space), result, *quoted
+    return work.put(state), result, *quoted
 
 
 def _of_turns(hits: Sequence[Found]) -> list[Found]:
@@ -199,7 +199,7 @@ def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(entry.get(name) for name in (*_NAMING, "excerpt"))
 
 
-def _meaning(work: RunningTurn, query: str) -> Meaning | None:
+def _meaning(work: RunningTurn, query: str) -> QueryEmbedding | None:
     """Return what the query means, None without a model that can say so."""
     if work.embedder is None:
         return None

@@ -34,12 +34,12 @@ def open_effort(work: RunningTurn, args: arguments.Open) -> Outcome:
     _refuse_crowd(work)
     effort = Effort(name, "open", goal=args.goal, constraints=tuple(args.constraints))
     event = {"type": "opened", **snapshot(effort), **_related(work, effort)}
-    space = happened(work.space, event)
-    return work.put(space), {"status": "opened", "effort_id": name}
+    state = happened(work.state, event)
+    return work.put(state), {"status": "opened", "effort_id": name}
 
 
 def _refuse_taken(work: RunningTurn, name: str) -> None:
-    taken = work.view.effort(name, work.space.events)
+    taken = work.view.effort(name, work.state.events)
     if taken is not None:
         tool = "switch_effort" if taken.status == "open" else "reopen_effort"
         raise ToolError(
@@ -49,7 +49,7 @@ def _refuse_taken(work: RunningTurn, name: str) -> None:
 
 
 def _refuse_crowd(work: RunningTurn) -> None:
-    efforts = work.space.open
+    efforts = work.state.open
     if len(efforts) >= MOST_OPEN:
         idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
         raise ToolError(
@@ -64,8 +64,8 @@ def _related(work: RunningTurn, effort: Effort) -> dict[str, list[str]]:
     if work.related is None or not most:
         return {}
     names = work.related(f"{effort.id} {effort.goal}".strip())
-    away = [name for name in names if is_qualified(name) and name not in work.space.summaries]
-    stored = work.view.efforts_named(away, work.space.events)
+    away = [name for name in names if is_qualified(name) and name not in work.state.summaries]
+    stored = work.view.efforts_named(away, work.state.events)
     related = [found.id for found in stored if is_qualified(found.id)][:most]
     return {"related": related} if related else {}
 
@@ -75,10 +75,10 @@ def switch_effort(work: RunningTurn, args: arguments.Active) -> Outcome:
     if not args.effort_id.strip():
         return _paused(work)
     effort = work.find_open(args.effort_id)
-    space = work.space
-    if space.active != effort.id:
-        space = happened(space, {"type": "switched", "effort": effort.id})
-    return work.put(space), {"status": "switched", "effort_id": effort.id, **aims(effort)}
+    state = work.state
+    if state.active != effort.id:
+        state = happened(state, {"type": "switched", "effort": effort.id})
+    return work.put(state), {"status": "switched", "effort_id": effort.id, **aims(effort)}
 
 
 def reopen_effort(work: RunningTurn, args: arguments.Reopen) -> Outcome:
@@ -91,19 +91,19 @@ def reopen_effort(work: RunningTurn, args: arguments.Reopen) -> Outcome:
     event = {"type": "reopened", **snapshot(effort)}
     if compression is not None:
         event["compressed"] = compression.turn
-    space = happened(work.space, event)
+    state = happened(work.state, event)
     aimed = _aimed(effort, args.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= aims(aimed)
     if log := work.view.log(effort.id):  # its newest turns stand in the context again
         result |= brought_back(work, effort, log, fitting(work, log[::-1]))
-    return work.put(_updated(space, effort, aimed)), result
+    return work.put(_updated(state, effort, aimed)), result
 
 
 def update_goal(work: RunningTurn, args: arguments.UpdateGoal) -> Outcome:
     """Change goal and constraints of the active effort; the change is recorded with its turn."""
-    if work.space.active is None:
-        listed = ", ".join(work.space.open) or "none"
+    if work.state.active is None:
+        listed = ", ".join(work.state.open) or "none"
         raise ToolError(
             "no effort is active, so there is no goal to update; "
             f"use switch_effort or open_effort first; open: {listed}"
@@ -111,18 +111,18 @@ def update_goal(work: RunningTurn, args: arguments.UpdateGoal) -> Outcome:
     added, dropped = _worded(args.add_constraints), _worded(args.drop_constraints)
     if not (args.goal.strip() or added or dropped):
         raise ToolError("nothing to update: goal, add_constraints and drop_constraints are empty")
-    effort = work.find(work.space.active)
+    effort = work.find(work.state.active)
     changed = replace(_aimed(effort, args.goal), constraints=_constraints(effort, added, dropped))
-    space = _updated(work.space, effort, changed, args.rationale)
-    return work.put(space), {"status": "updated", "effort_id": effort.id, **aims(changed)}
+    state = _updated(work.state, effort, changed, args.rationale)
+    return work.put(state), {"status": "updated", "effort_id": effort.id, **aims(changed)}
 
 
 def _paused(work: RunningTurn) -> Outcome:
-    active = work.space.active
+    active = work.state.active
     if active is None:
         return work, {"status": "paused"}
-    space = happened(work.space, {"type": "paused", "effort": active})
-    return work.put(space), {"status": "paused", "effort_id": active}
+    state = happened(work.state, {"type": "paused", "effort": active})
+    return work.put(state), {"status": "paused", "effort_id": active}
 
 
 def _aimed(effort: Effort, goal: str) -> Effort:
@@ -150,14 +150,14 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
     return tuple(dict.fromkeys([*left, *added]))
 
 
-def _updated(space: EffortState, before: Effort, after: Effort, why: str = "") -> EffortState:
+def _updated(state: EffortState, before: Effort, after: Effort, why: str = "") -> EffortState:
     """Return the state with what changed between two states of an effort, if anything did."""
     new = {**snapshot(after), "rationale": why}
     if after.goal != before.goal:
-        space = happened(space, {"type": "goal_updated", **new})
+        state = happened(state, {"type": "goal_updated", **new})
     if after.constraints != before.constraints:
-        space = happened(space, {"type": "constraints_updated", **new})
-    return space
+        state = happened(state, {"type": "constraints_updated", **new})
+    return state
 
 
 def close_effort(work: RunningTurn, args: arguments.Active) -> Asks[Outcome]:
@@ -179,15 +179,15 @@ def close_effort(work: RunningTurn, args: arguments.Active) -> Asks[Outcome]:
         tokens=work.count(transcript(log)),
         stale=False,
     )
-    space = within_limit(happened(work.space, {"type": "concluded", **snapshot(concluded)}))
+    state = within_limit(happened(work.state, {"type": "concluded", **snapshot(concluded)}))
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
-    return work.put(space), result | ({"active": space.active} if space.active else {})
+    return work.put(state), result | ({"active": state.active} if state.active else {})
 
 
 def _to_close(work: RunningTurn, args: arguments.Active) -> Effort:
-    effort_id = args.effort_id.strip() or work.space.active
+    effort_id = args.effort_id.strip() or work.state.active
     if not effort_id:
-        listed = ", ".join(work.space.open) or "none"
+        listed = ", ".join(work.state.open) or "none"
         raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
     return work.find_open(effort_id)
 
@@ -241,7 +241,7 @@ def run(
     """
     results: list[Message] = []
     for call in calls:
-        before = work.space
+        before = work.state
         work = replace(work, results=tuple(results))
         ended = watch(call)
         try:
@@ -250,7 +250,7 @@ def run(
         except ToolError as error:
             results.append(result_message(call, {"error": str(error)}))
         ended(results[-1])
-        for banner in banners_since(before, work.space):
+        for banner in banners_since(before, work.state):
             tell(banner)
     return Done(work, tuple(results))
 

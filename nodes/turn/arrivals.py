@@ -12,8 +12,8 @@ from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered, unanswered
 from ...memory.record import Owner, Record
-from ...memory.view import View, past
-from ...memory.wellformed import no_result
+from ...memory.valid_history import no_result
+from ...memory.view import ArchiveView, past
 from ...prompts.loader import render
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .state import TurnState
@@ -164,7 +164,7 @@ def _turns(messages: Sequence[BaseMessage], starts: Sequence[str]) -> Iterator[l
         yield list(messages[begin:end])
 
 
-def _with_repeated(arrived: Arrivals, state: TurnState, view: View) -> Arrivals:
+def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Arrivals:
     """Treat a message that repeats an archived id as new, and restore the archived one.
 
     With a new message beside it, another text in the last turn is an edit of that turn instead.
@@ -191,7 +191,7 @@ def _with_repeated(arrived: Arrivals, state: TurnState, view: View) -> Arrivals:
     )
 
 
-def _newest(view: View, upto: int, count: int) -> tuple[Record, ...]:
+def _newest(view: ArchiveView, upto: int, count: int) -> tuple[Record, ...]:
     """Return the newest so many turns up to one that have messages: erased ones have a number."""
     newest: tuple[Record, ...] = ()
     while len(newest) < count and upto > 0:

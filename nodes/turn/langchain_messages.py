@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, message
 from pydantic_core import to_jsonable_python
 
 from ...memory.messages import Message, broken, calls, clean, unanswered, unserialisable
-from ...memory.wellformed import no_result
+from ...memory.valid_history import no_result
 from ...prompts.loader import render
 
 _Message = TypeVar("_Message", bound=BaseMessage)

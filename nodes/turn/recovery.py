@@ -21,7 +21,7 @@ from .arrivals import GONE, MADE_HERE, closed, question
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .settling import commit, edited
 from .state import TurnState, unpacked
-from .values import group, known_now, packed, standing_at, tip_of, workspace
+from .values import effort_state, group, known_now, packed, standing_at, tip_of
 
 _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
@@ -268,7 +268,7 @@ def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     if row is None:
         return packed(replay(every_turn(archive, owner, tip)))
     state = unpacked({"memory": known_now(row.state)})
-    return {**state, **packed(workspace(state))}
+    return {**state, **packed(effort_state(state))}
 
 
 def _place(owner: Owner, tip: Tip) -> dict[str, Any]:

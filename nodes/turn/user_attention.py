@@ -12,7 +12,7 @@ from ...memory.efforts import EffortState
 from ...memory.errors import AttentionError
 from ...memory.record import Owner
 from ...memory.settings import Settings, resolve
-from ...memory.view import View
+from ...memory.view import ArchiveView
 from .parts import AgentParts
 
 _log = logging.getLogger("ebbtide.attention")
@@ -27,8 +27,8 @@ def attention_of(owner: Owner, parts: AgentParts, settings: Settings) -> Attenti
 
 
 def surface(
-    space: EffortState,
-    view: View,
+    state: EffortState,
+    view: ArchiveView,
     said: str,
     runtime: Runtime[Settings],
     parts: AgentParts,
@@ -36,13 +36,15 @@ def surface(
     """Return the state of a first turn with what is in its user's attention."""
     try:
         attended = _attended(view, runtime, parts)
-        return space if attended is None else attended.surfaced(space, said)
+        return state if attended is None else attended.surfaced(state, said)
     except AttentionError as error:
         _log.warning("session %r begins without memories: %s", view.owner.thread, error)
-        return space
+        return state
 
 
-def related(view: View, said: str, runtime: Runtime[Settings], parts: AgentParts) -> Sequence[str]:
+def related(
+    view: ArchiveView, said: str, runtime: Runtime[Settings], parts: AgentParts
+) -> Sequence[str]:
     """Return the memories that a text is about."""
     try:
         attended = _attended(view, runtime, parts)
@@ -66,7 +68,7 @@ def changed(owner: Owner, parts: AgentParts) -> bool:
         return False
 
 
-def _attended(view: View, runtime: Runtime[Settings], parts: AgentParts) -> Attended | None:
+def _attended(view: ArchiveView, runtime: Runtime[Settings], parts: AgentParts) -> Attended | None:
     settings = resolve(runtime.context, parts.settings)
     attention = attention_of(view.owner, parts, settings)
     return None if attention is None else Attended(attention, view, settings, datetime.now(UTC))

@@ -141,7 +141,7 @@ def standing_at(tip: Tip) -> dict[str, Any]:
     return {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
 
 
-def workspace(state: TurnState) -> EffortState:
+def effort_state(state: TurnState) -> EffortState:
     """Return the efforts' part of the state, which the memory tools change."""
     return EffortState(
         turn=state.get("turn", 0),
@@ -166,17 +166,17 @@ def traced(state: TurnState) -> dict[str, Any]:
     return {"ebbtide_turn": state.get("turn", 0)} | ({"ebbtide_effort": effort} if effort else {})
 
 
-def packed(space: EffortState) -> dict[str, Any]:
+def packed(efforts: EffortState) -> dict[str, Any]:
     """Return the update that puts the efforts' state into the state."""
     return {
-        "active_effort": space.active,
-        "open_efforts": dict(space.open),
-        "expanded": dict(space.expanded),
-        "summaries": dict(space.summaries),
-        "anchor": dict(space.anchor),
-        "compressed": dict(space.compressed),
-        "events": list(space.events),
-        "banners": list(space.banners),
+        "active_effort": efforts.active,
+        "open_efforts": dict(efforts.open),
+        "expanded": dict(efforts.expanded),
+        "summaries": dict(efforts.summaries),
+        "anchor": dict(efforts.anchor),
+        "compressed": dict(efforts.compressed),
+        "events": list(efforts.events),
+        "banners": list(efforts.banners),
     }
 
 
@@ -221,14 +221,14 @@ def running(state: TurnState) -> list[BaseMessage]:
 
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages as a group of the running turn, as the archive keeps it."""
-    space = workspace(state)
+    efforts = effort_state(state)
     archived = tuple(stored(message) for message in _with_hidden_blocks(state, messages))
     return Group(
-        turn=space.turn,
+        turn=efforts.turn,
         messages=archived,
         at=stamp(),
-        efforts=memberships(space.active, space.events),
-        events=space.events,
+        efforts=memberships(efforts.active, efforts.events),
+        events=efforts.events,
         status="done" if answered(archived) else "aborted",
         state=saved(state),
     )
@@ -243,10 +243,10 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     """Return what the memory tools and the context work on in this run."""
     messages = _with_hidden_blocks(state, running(state))
     work = turn_at_rest(state, runtime, parts)
-    space, tip = work.space, work.view.tip
-    now = Group(space.turn, messages, at="", efforts=memberships(space.active, space.events))
+    efforts, tip = work.state, work.view.tip
+    now = Group(efforts.turn, messages, at="", efforts=memberships(efforts.active, efforts.events))
     # The turn of the tip may be the one that runs, again: then it follows the one before.
-    tip = replace(tip, turn=min(tip.turn, space.turn - 1))
+    tip = replace(tip, turn=min(tip.turn, efforts.turn - 1))
     return replace(work, view=replace(work.view, tip=tip, running=now))
 
 
@@ -258,7 +258,7 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     fixed = sum(sizes(parts, settings))
     space_left = room(settings.context_budget, fixed)
     return RunningTurn(
-        workspace(state),
+        effort_state(state),
         past(parts.archive, owner, tip_of(state)),
         settings,
         parts.count,
@@ -300,8 +300,8 @@ def compression_shown(
     }
     first = next(iter(work.view.log_turns(compression.effort)), compression.through)
     banner = banners.compressed(compression.effort, span(first, compression.through))
-    work = work.put(happened(work.space, event, banner))
-    update = packed(work.space)
+    work = work.put(happened(work.state, event, banner))
+    update = packed(work.state)
     view = packed_line(rebuilt(work, "compressed", work.line))
     return {key: update[key] for key in ("compressed", "events", "banners")} | {"view": view}
 

@@ -12,7 +12,7 @@ from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.anchor import keeping, rendered
 from ebbtide.memory.messages import fenced
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.wellformed import note
+from ebbtide.memory.valid_history import note
 from ebbtide.prompts.loader import render
 from tests.agents import THREAD
 

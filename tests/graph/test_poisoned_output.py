@@ -12,7 +12,7 @@ from ebbtide import Settings
 from ebbtide.memory.context.assemble import instructions
 from ebbtide.memory.messages import fenced, unquoted
 from ebbtide.memory.state_blocks import END, START
-from ebbtide.memory.wellformed import NAME
+from ebbtide.memory.valid_history import NAME
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Sent, call, together
 from tests.graph.journeys import EXACT

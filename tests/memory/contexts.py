@@ -117,8 +117,8 @@ def take(talk: Conversation, kind: str, what: Any) -> None:
         results = tuple(tool(f"c{at}", said) for at, said in enumerate(what))
         talk.messages += ({"type": "ai", "data": {"content": "", "tool_calls": asked}}, *results)
     elif kind == "anchor":
-        talk.line = with_anchor(talk.line, talk.space.anchor) if talk.line else None
-        talk.space = replace(talk.space, anchor={"Goal": what})
+        talk.line = with_anchor(talk.line, talk.state.anchor) if talk.line else None
+        talk.state = replace(talk.state, anchor={"Goal": what})
     elif kind.startswith("fill"):
         fill(talk, what, result=kind == "fill result")
     elif kind in TOOLS:

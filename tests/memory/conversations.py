@@ -31,7 +31,7 @@ from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, c
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import run
 from ebbtide.memory.transcript import stored
-from ebbtide.memory.view import View, past
+from ebbtide.memory.view import ArchiveView, past
 from tests.constants import change
 from tests.memory.asking import step
 
@@ -90,7 +90,7 @@ class Conversation:
     settings: Settings = field(default_factory=Settings)
     patch: pytest.MonkeyPatch = field(default_factory=pytest.MonkeyPatch)
     free: int = 1_000
-    space: EffortState = EMPTY
+    state: EffortState = EMPTY
     tip: Tip = field(default_factory=Tip)
     messages: tuple[Message, ...] = ()
     replies: list[EffortSummary | AnswerError] = field(default_factory=list)
@@ -108,11 +108,11 @@ class Conversation:
     @property
     def work(self) -> RunningTurn:
         """What tools work on in the running turn."""
-        efforts = memberships(self.space.active, self.space.events)
-        running = Group(self.space.turn, self.messages, at="", efforts=efforts)
-        view = View(self.archive, self.owner, self.tip, running)
+        efforts = memberships(self.state.active, self.state.events)
+        running = Group(self.state.turn, self.messages, at="", efforts=efforts)
+        view = ArchiveView(self.archive, self.owner, self.tip, running)
         return RunningTurn(
-            self.space,
+            self.state,
             view,
             self.settings,
             self.count,
@@ -154,15 +154,15 @@ class Conversation:
 
     def ask(self, *messages: Message | str) -> None:
         """Begin a turn with these messages of the user."""
-        self.space = replace(self.space, turn=self.tip.turn + 1, banners=())
-        if self.space.active is not None:
-            self.space = self.space.activated(self.space.active)
+        self.state = replace(self.state, turn=self.tip.turn + 1, banners=())
+        if self.state.active is not None:
+            self.state = self.state.activated(self.state.active)
         self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)
         self.line = begun(self.work, self.at)
         given, said = hints(self.work, self.line), nudge(self.work)
         told = [{"type": "hinted", "hints": given}] if given else []
         told += [{"type": "nudged", "said": said}] if said else []
-        self.space = replace(self.space, events=(*self.space.events, *told))
+        self.state = replace(self.state, events=(*self.state.events, *told))
 
     def run(self, *calls: Message) -> list[dict[str, Any]]:
         """Let the assistant call memory tools in one message, and return what they answer."""
@@ -173,7 +173,7 @@ class Conversation:
         while isinstance(found, Question):
             self.requests.append(found)
             found = step(steps, self.replies.pop(0) if self.replies else DONE)
-        self.space = found.work.space
+        self.state = found.work.state
         self.messages += found.results
         return [json.loads(result["data"]["content"]) for result in found.results]
 
@@ -190,18 +190,18 @@ class Conversation:
     def answer(self, content: str = "Done.") -> Record:
         """End the turn with an answer, note what it mentions, let decay what faded, commit it."""
         self.messages += (ai(content),)
-        self.space = decayed(referenced(self.work, self.keywords), self.settings)
+        self.state = decayed(referenced(self.work, self.keywords), self.settings)
         group = Group(
-            turn=self.space.turn,
+            turn=self.state.turn,
             messages=tuple(stored(message) for message in self.messages),
             at=self.at,
-            efforts=memberships(self.space.active, self.space.events),
-            events=self.space.events,
+            efforts=memberships(self.state.active, self.state.events),
+            events=self.state.events,
         )
         record = self.archive.commit(self.owner, self.tip, group)
         calls = sum(message["type"] == "ai" for message in self.messages)
         self.tip, self.messages = record.tip, ()
-        self.space = replace(self.space, events=())
+        self.state = replace(self.state, events=())
         if self.line is not None:
             view = past(self.archive, self.owner, self.tip)  # nothing runs any more
             self.line = after_turn(replace(self.work, view=view), self.line, calls)
@@ -236,7 +236,7 @@ class Conversation:
     def surface(self, *ids: str) -> None:
         """Surface efforts of other sessions in the running turn."""
         event = {"type": "surfaced", "efforts": [*ids]}
-        self.space = happened(self.space, event, surfaced(ids))
+        self.state = happened(self.state, event, surfaced(ids))
 
 
 @contextmanager

@@ -105,12 +105,12 @@ def compress(
     turns, old = view.log_turns(effort), view.compression(effort)
     through = ([0, *turns][: max(1, len(turns) + 1 - recent)])[-1]
     newest = max(through, old.through if old else 0)
-    if effort not in talk.space.open or not newest or (old and old.turn == talk.tip.turn):
+    if effort not in talk.state.open or not newest or (old and old.turn == talk.tip.turn):
         return
     made = Compression(effort, talk.tip.turn, newest, tuple(items), background)
     stored = talk.archive.commit_compression(OWNER, talk.tip, made)
     event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
-    talk.space = happened(talk.space, event)
+    talk.state = happened(talk.state, event)
     talk.line = rebuilt(talk.work, "compressed", talk.line)
 
 
@@ -127,5 +127,5 @@ def accepted(talk: Conversation, turns: Turns, above: int) -> list[tuple[Message
     """Hold a conversation, and return the messages of each drawn turn as they were accepted."""
     said: dict[int, tuple[Message, ...]] = {}
     for _ in held(talk, turns, above):
-        said[talk.space.turn] = talk.messages
+        said[talk.state.turn] = talk.messages
     return [*said.values()]

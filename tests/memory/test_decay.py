@@ -10,7 +10,7 @@ SETTINGS = Settings(decay_threshold=3, summary_eviction_threshold=20)
 
 
 def at(turn: int, expanded: int | None = None, **summaries: int) -> EffortState:
-    """Return a workspace with one open effort, summaries, and `a` expanded or not."""
+    """Return a state with one open effort, summaries, and `a` expanded or not."""
     entry = {"expanded_turn": 1, "last_referenced_turn": expanded, "turns": [1]}
     return EffortState(
         turn=turn,
@@ -29,11 +29,11 @@ def test_an_expanded_log_collapses_at_the_threshold(turn: int, left: list[str]) 
 
 def test_the_banner_says_for_how_long() -> None:
     """Banner and event of an automatic collapse say so; the summary stays."""
-    space = decayed(at(8, expanded=5, a=5), SETTINGS)
+    state = decayed(at(8, expanded=5, a=5), SETTINGS)
 
-    assert space.banners == ("--- Auto-collapsed effort: a (inactive for 3 turns) ---",)
-    assert space.events == ({"type": "collapsed", "effort": "a", "auto": True},)
-    assert space.summaries == {"a": 5}
+    assert state.banners == ("--- Auto-collapsed effort: a (inactive for 3 turns) ---",)
+    assert state.events == ({"type": "collapsed", "effort": "a", "auto": True},)
+    assert state.summaries == {"a": 5}
 
 
 @pytest.mark.parametrize(("turn", "left"), [(29, {"b": 10}), (30, {})])

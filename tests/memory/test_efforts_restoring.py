@@ -31,14 +31,14 @@ CALLS = st.one_of(
 SCRIPTS = st.lists(st.lists(CALLS, max_size=6), min_size=1, max_size=8)
 
 
-def ordered(space: EffortState) -> dict[str, Any]:
-    """Return a workspace with its mappings as lists, so that their order counts."""
+def ordered(state: EffortState) -> dict[str, Any]:
+    """Return a state with its mappings as lists, so that their order counts."""
     return {
-        "turn": space.turn,
-        "active": space.active,
-        "open": list(space.open.items()),
-        "expanded": list(space.expanded.items()),
-        "summaries": list(space.summaries.items()),
+        "turn": state.turn,
+        "active": state.active,
+        "open": list(state.open.items()),
+        "expanded": list(state.expanded.items()),
+        "summaries": list(state.summaries.items()),
     }
 
 
@@ -48,13 +48,13 @@ def test_replaying_the_events_gives_what_the_tools_left(script: list[list[Messag
     """Whatever the tools did in whatever order, the archived events tell all of it."""
     with conversation(MOST_SUMMARIES=2, MOST_OPEN=2) as talk:
         talk.follow(script)
-        space = replay(talk.archive.turns(OWNER, talk.tip, range(1, len(script) + 1)))
+        state = replay(talk.archive.turns(OWNER, talk.tip, range(1, len(script) + 1)))
 
-    assert ordered(space) == ordered(talk.space)
-    assert (space.events, space.banners) == ((), ())
+    assert ordered(state) == ordered(talk.state)
+    assert (state.events, state.banners) == ((), ())
 
 
-def test_no_records_give_an_empty_workspace() -> None:
+def test_no_records_give_an_empty_state() -> None:
     """A thread before its first turn has nothing."""
     assert replay([]) == EMPTY
 
@@ -64,9 +64,9 @@ def test_the_active_effort_stays_active_through_later_turns(talk: Conversation) 
     talk.turn("one", call("open_effort", name="a"))
     talk.turn("two")
     talk.turn("three")
-    space = replay(talk.archive.turns(OWNER, talk.tip, [1, 2, 3]))
+    state = replay(talk.archive.turns(OWNER, talk.tip, [1, 2, 3]))
 
-    assert space.open == {"a": {"opened_turn": 1, "last_active_turn": 3, "last_referenced_turn": 1}}
+    assert state.open == {"a": {"opened_turn": 1, "last_active_turn": 3, "last_referenced_turn": 1}}
 
 
 BEFORE = replace(

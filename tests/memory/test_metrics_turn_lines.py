@@ -4,7 +4,7 @@ import pytest
 
 from ebbtide.memory.metrics import numbers_on, pages, turn_line
 from ebbtide.memory.record import Group, place
-from ebbtide.memory.wellformed import note
+from ebbtide.memory.valid_history import note
 
 
 def test_a_line_says_how_the_user_began() -> None:

@@ -55,7 +55,7 @@ def test_question_and_answer_mention_an_effort(
 ) -> None:
     """Its id, or two of its keywords, in the question or in the answer are a reference."""
     assert referenced(talk, question, answer=answer) == ["auth-bug"]
-    assert talk.space.summaries == {"auth-bug": 6, "css": 2}
+    assert talk.state.summaries == {"auth-bug": 6, "css": 2}
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_a_call_that_names_an_effort_is_a_reference(talk: Conversation) -> None:
     talk.turn(OTHER, call("expand_effort", effort_id="css"))
     talk.turn(OTHER, call("collapse_effort", effort_id="css"))
 
-    assert talk.space.summaries == {"auth-bug": 1, "css": 7}
+    assert talk.state.summaries == {"auth-bug": 1, "css": 7}
 
 
 def test_reopening_is_a_reference(talk: Conversation) -> None:
     """A reopened effort counts from this turn."""
     talk.turn(OTHER, call("reopen_effort", effort_id="css"))
 
-    assert talk.space.open["css"]["last_referenced_turn"] == 6
+    assert talk.state.open["css"]["last_referenced_turn"] == 6
 
 
 def test_switching_back_is_a_reference(talk: Conversation) -> None:
@@ -161,7 +161,7 @@ def test_switching_back_is_a_reference(talk: Conversation) -> None:
     talk.turn(OTHER, call("open_effort", name="one"), call("open_effort", name="two"))
     talk.turn("Back, please.", call("switch_effort", effort_id="one"))
 
-    counters = {name: entry["last_referenced_turn"] for name, entry in talk.space.open.items()}
+    counters = {name: entry["last_referenced_turn"] for name, entry in talk.state.open.items()}
     assert counters == {"one": 7, "two": 6}
 
 
@@ -169,7 +169,7 @@ def test_concluding_is_a_reference(talk: Conversation) -> None:
     """An effort counts from the turn that concluded it, and needs no event for that."""
     talk.effort("vienna", OTHER)
 
-    assert talk.space.summaries["vienna"] == 6
+    assert talk.state.summaries["vienna"] == 6
 
 
 def test_a_long_talk_about_an_effort_keeps_it(talk: Conversation) -> None:
@@ -178,7 +178,7 @@ def test_a_long_talk_about_an_effort_keeps_it(talk: Conversation) -> None:
     for _ in range(20):
         talk.turn("Does the gateway take the certificate?")
 
-    assert [*talk.space.expanded] == ["auth-bug"]
+    assert [*talk.state.expanded] == ["auth-bug"]
 
 
 def test_words_that_all_of_the_talk_uses_are_no_mention(talk: Conversation) -> None:
@@ -187,7 +187,7 @@ def test_words_that_all_of_the_talk_uses_are_no_mention(talk: Conversation) -> N
     for platform in range(9):
         talk.turn(said.format(platform), answer="It leaves at nine.")
 
-    assert "auth-bug" not in talk.space.summaries
+    assert "auth-bug" not in talk.state.summaries
 
 
 def test_the_running_turn_does_not_refer_to_itself(talk: Conversation) -> None:
@@ -195,7 +195,7 @@ def test_the_running_turn_does_not_refer_to_itself(talk: Conversation) -> None:
     talk.turn("Now something else.", call("open_effort", name="trip"))
     talk.turn("Hotels beside the Danube river.")
 
-    assert talk.space.open["trip"]["last_referenced_turn"] == 6
+    assert talk.state.open["trip"]["last_referenced_turn"] == 6
 
 
 def test_an_open_effort_is_mentioned_by_its_goal_and_log(talk: Conversation) -> None:
@@ -204,18 +204,18 @@ def test_an_open_effort_is_mentioned_by_its_goal_and_log(talk: Conversation) -> 
     talk.turn("Nothing so far.")
     talk.turn("The Danube hotels, then.")
 
-    assert talk.space.open["trip"]["last_referenced_turn"] == 8
+    assert talk.state.open["trip"]["last_referenced_turn"] == 8
 
 
 def test_an_evicted_effort_returns_by_its_id(talk: Conversation) -> None:
     """Its id in a question brings the summary back, with a banner."""
     talk.follow([[], [], [], [], []])
-    gone = dict(talk.space.summaries)
+    gone = dict(talk.state.summaries)
 
     assert referenced(talk, "What was css about?") == ["css"]
     assert gone == {}
-    assert talk.space.summaries == {"css": 11}
-    assert "--- Returned effort: css ---" in talk.space.banners
+    assert talk.state.summaries == {"css": 11}
+    assert "--- Returned effort: css ---" in talk.state.banners
 
 
 def test_keywords_do_not_bring_an_evicted_effort_back(talk: Conversation) -> None:
@@ -243,7 +243,7 @@ def test_a_search_result_counts_once_it_is_used(
     found = talk.turn("And that?", call("search_efforts", query="footer"), *calls, answer=answer)
 
     assert [result["id"] for result in found[0]["results"]] == ["css"]
-    assert [name for name, last in talk.space.summaries.items() if last == turn] == left
+    assert [name for name, last in talk.state.summaries.items() if last == turn] == left
 
 
 def test_an_effort_of_another_session_does_not_return(talk: Conversation) -> None:
@@ -261,8 +261,8 @@ def test_all_messages_of_the_user_count(talk: Conversation) -> None:
 
 def test_what_the_archive_lost_still_counts(talk: Conversation) -> None:
     """An effort that only the state knows is mentioned by its id."""
-    talk.space = talk.space.closed("nothing")
-    talk.space = type(talk.space)(5, None, {}, {}, {"lost": 2})
+    talk.state = talk.state.closed("nothing")
+    talk.state = type(talk.state)(5, None, {}, {}, {"lost": 2})
 
     assert referenced(talk, "What was lost?") == ["lost"]
     assert Effort("lost", "concluded") in talk.work.known(["lost"])
@@ -287,7 +287,7 @@ def cost(folder: Path, efforts: int) -> dict[str, int]:
     with DiskArchive(folder, durable=False) as archive:
         talk.archive = archive
         names = [f"work-{number}" for number in range(efforts - 20, efforts + 1)]
-        talk.space = replace(talk.space, summaries=dict.fromkeys(names, efforts))
+        talk.state = replace(talk.state, summaries=dict.fromkeys(names, efforts))
         talk.ask(f"Has gateway {efforts} its word{efforts}, as in work-3, and not work-4000?")
         counts = Counter[str]()
 

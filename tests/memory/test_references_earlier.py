@@ -32,7 +32,7 @@ def test_it_is_referenced(here: Conversation, said: str) -> None:
     """By its qualified id, by its name as whole words, and by its keywords."""
     here.turn(said)
 
-    assert here.space.summaries == {AUTH: 2}
+    assert here.state.summaries == {AUTH: 2}
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_other_words_are_no_reference(here: Conversation, said: str) -> None:
     """Neither is a part of its id, nor a longer word."""
     here.turn(said)
 
-    assert here.space.summaries == {AUTH: 1}
+    assert here.state.summaries == {AUTH: 1}
 
 
 def test_the_answer_counts(here: Conversation) -> None:
     """The id in the final answer is a reference."""
     here.turn("What do you know?", answer=f"See {AUTH}.")
 
-    assert here.space.summaries == {AUTH: 2}
+    assert here.state.summaries == {AUTH: 2}
 
 
 @pytest.mark.parametrize("tool", ["expand_effort", "collapse_effort"])
@@ -58,7 +58,7 @@ def test_a_tool_that_names_it_counts(here: Conversation, tool: str) -> None:
     here.turn("Show.", call("expand_effort", effort_id=AUTH))
     here.turn("Go on.", call(tool, effort_id=AUTH))
 
-    assert here.space.summaries == {AUTH: 3}
+    assert here.state.summaries == {AUTH: 3}
 
 
 def test_the_own_effort_wins_for_the_name(here: Conversation) -> None:
@@ -67,10 +67,10 @@ def test_the_own_effort_wins_for_the_name(here: Conversation) -> None:
     here.set(MOST_SUMMARIES=1)
     here.turn("What of the auth bug?")
 
-    assert here.space.summaries == {"auth-bug": 4}
+    assert here.state.summaries == {"auth-bug": 4}
     here.set(MOST_SUMMARIES=9)
     here.turn(f"What of {AUTH}?")
-    assert here.space.summaries == {"auth-bug": 4, AUTH: 5}
+    assert here.state.summaries == {"auth-bug": 4, AUTH: 5}
 
 
 def test_the_qualified_id_is_not_the_own_effort(here: Conversation) -> None:
@@ -78,7 +78,7 @@ def test_the_qualified_id_is_not_the_own_effort(here: Conversation) -> None:
     conclude(here, "auth-bug", "Ours is a typo.", "typo")
     here.turn(f"What of {AUTH}?")
 
-    assert here.space.summaries == {AUTH: 4, "auth-bug": 3}
+    assert here.state.summaries == {AUTH: 4, "auth-bug": 3}
 
 
 def test_both_can_be_mentioned(here: Conversation) -> None:
@@ -86,7 +86,7 @@ def test_both_can_be_mentioned(here: Conversation) -> None:
     conclude(here, "auth-bug", "Ours is a typo.", "typo")
     here.turn(f"Compare {AUTH} with auth-bug.")
 
-    assert here.space.summaries == {AUTH: 4, "auth-bug": 4}
+    assert here.state.summaries == {AUTH: 4, "auth-bug": 4}
 
 
 def test_a_folder_does_not_hide_the_name(here: Conversation) -> None:
@@ -94,21 +94,21 @@ def test_a_folder_does_not_hide_the_name(here: Conversation) -> None:
     conclude(here, "auth-bug", "Ours is a typo.", "typo")
     here.turn("It is in src/auth-bug now.")
 
-    assert here.space.summaries["auth-bug"] == 4
+    assert here.state.summaries["auth-bug"] == 4
 
 
 def test_it_is_evicted_and_returns_by_its_id(here: Conversation) -> None:
     """After the threshold it leaves; its qualified id brings it back, its name alone does not."""
     here.set(summary_eviction_threshold=2)
     here.follow([[], []])
-    assert here.space.summaries == {}
+    assert here.state.summaries == {}
 
     here.turn("What of the auth bug?")
-    assert here.space.summaries == {}
+    assert here.state.summaries == {}
 
     here.turn(f"What of {AUTH}?")
-    assert here.space.summaries == {AUTH: 5}
-    assert here.space.banners == (f"--- Returned effort: {AUTH} ---",)
+    assert here.state.summaries == {AUTH: 5}
+    assert here.state.banners == (f"--- Returned effort: {AUTH} ---",)
 
 
 def test_an_expanded_one_decays(here: Conversation) -> None:
@@ -116,8 +116,8 @@ def test_an_expanded_one_decays(here: Conversation) -> None:
     here.turn("Show.", call("expand_effort", effort_id=AUTH))
     here.follow([[], [], []])
 
-    assert here.space.expanded == {}
-    assert here.space.banners == (f"--- Auto-collapsed effort: {AUTH} (inactive for 3 turns) ---",)
+    assert here.state.expanded == {}
+    assert here.state.banners == (f"--- Auto-collapsed effort: {AUTH} (inactive for 3 turns) ---",)
 
 
 def test_two_of_one_name_are_both_meant(talk: Conversation) -> None:
@@ -129,7 +129,7 @@ def test_two_of_one_name_are_both_meant(talk: Conversation) -> None:
     talk.answer("Hello.")
     talk.turn("The auth bug?")
 
-    assert talk.space.summaries == {AUTH: 2, "t2/auth-bug": 2}
+    assert talk.state.summaries == {AUTH: 2, "t2/auth-bug": 2}
 
 
 def test_another_users_id_brings_nothing(here: Conversation) -> None:
@@ -137,8 +137,8 @@ def test_another_users_id_brings_nothing(here: Conversation) -> None:
     earlier(here, "t7", user="bob")
     here.turn("What of t7/auth-bug, no/such and t1/nothing?")
 
-    assert "t7/auth-bug" not in here.space.summaries
-    assert set(here.space.summaries) == {AUTH}
+    assert "t7/auth-bug" not in here.state.summaries
+    assert set(here.state.summaries) == {AUTH}
 
 
 def test_the_banner_is_no_mention() -> None:
@@ -178,11 +178,11 @@ def test_keywords_do_not_come_from_the_session(talk: Conversation) -> None:
     talk.answer("Hello.")
     talk.turn("The quarterly invoices of Berlin are due.")
 
-    assert talk.space.summaries == {"quarterly-invoices-berlin/auth-bug": 1}
+    assert talk.state.summaries == {"quarterly-invoices-berlin/auth-bug": 1}
 
 
 def test_a_long_text_is_looked_through(here: Conversation) -> None:
     """However many slashes a message has, the turn ends with what it should."""
     here.turn(f"{LONG_ENOUGH} {'and/or ' * 5_000} {AUTH}")
 
-    assert here.space.summaries == {AUTH: 2}
+    assert here.state.summaries == {AUTH: 2}

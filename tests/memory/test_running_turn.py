@@ -88,16 +88,16 @@ def test_only_a_concluded_effort_is_found_concluded(busy: Conversation) -> None:
 def test_an_effort_that_the_archive_lost_is_known_from_the_state(talk: Conversation) -> None:
     """After an older backup of the archive was put back, the state's efforts can still be used."""
     talk.ask("one")
-    space = replace(talk.space, summaries={"old": 1}).activated("lost")
-    work = talk.work.put(space)
+    state = replace(talk.state, summaries={"old": 1}).activated("lost")
+    work = talk.work.put(state)
 
     assert (work.find("lost").status, work.find("old").status) == ("open", "concluded")
-    assert talk.space.active is None
+    assert talk.state.active is None
 
 
 def test_the_banners_that_a_tool_added_are_told_apart(talk: Conversation) -> None:
-    """Of two workspaces, the later one's further banners are given in order."""
-    before = talk.space.told({"type": "a"}, "A")
+    """Of two states, the later one's further banners are given in order."""
+    before = talk.state.told({"type": "a"}, "A")
     after = before.told({"type": "b"}, "B").told({"type": "c"}, "C")
 
     assert list(banners_since(before, after)) == ["B", "C"]

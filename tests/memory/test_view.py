@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ebbtide.memory.record import Tip
-from ebbtide.memory.view import View, past
+from ebbtide.memory.view import ArchiveView, past
 from tests.memory.conversations import OWNER, Conversation, call
 
 
@@ -33,15 +33,15 @@ def test_an_effort_is_as_the_running_turn_left_it(talk: Conversation) -> None:
     """Events of the running turn come before what the archive knows."""
     talk.turn("go", call("open_effort", name="a"))
     talk.ask("done")
-    before = talk.work.view.effort("a", talk.space.events)
+    before = talk.work.view.effort("a", talk.state.events)
     talk.call("close_effort")
-    after = talk.work.view.effort("a", talk.space.events)
+    after = talk.work.view.effort("a", talk.state.events)
 
     assert before is not None
     assert before.status == "open"
     assert after is not None
     assert (after.status, after.turn) == ("concluded", 2)
-    assert talk.work.view.effort("b", talk.space.events) is None
+    assert talk.work.view.effort("b", talk.state.events) is None
 
 
 def test_a_log_ends_in_the_running_turn_if_asked(talk: Conversation) -> None:
@@ -104,7 +104,7 @@ def test_without_a_running_turn_nothing_is_on_top(talk: Conversation) -> None:
 
 def test_before_the_first_turn_there_is_nothing(talk: Conversation) -> None:
     """A session that was never written to is empty, not an error."""
-    view = View(talk.archive, OWNER, Tip(), talk.work.view.running)
+    view = ArchiveView(talk.archive, OWNER, Tip(), talk.work.view.running)
 
     assert (view.turns([1]), view.ambient_turns(5), view.ambient_count()) == ((), (), 0)
     assert view.efforts(5).total == 0

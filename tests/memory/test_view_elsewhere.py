@@ -41,7 +41,7 @@ def test_this_session_is_named_too(talk: Conversation) -> None:
     talk.ask("And now?")
     view = talk.work.view
 
-    assert view.effort("thread/css", talk.space.events) == view.effort("css", talk.space.events)
+    assert view.effort("thread/css", talk.state.events) == view.effort("css", talk.state.events)
     assert view.session("thread") is view
     assert talk.work.find("thread/CSS").id == "css"
     assert talk.call("reopen_effort", effort_id="thread/css")["status"] == "reopened"
@@ -100,11 +100,11 @@ def test_who_is_anonymous_has_no_other_sessions(talk: Conversation) -> None:
 def test_the_newest_branch_counts(talk: Conversation) -> None:
     """What was concluded on a branch that is not the newest is not there; its past is."""
     before = earlier(talk)
-    after_auth, after_auth_space = before.tip, before.space
+    after_auth, after_auth_space = before.tip, before.state
     conclude(before, "css", "The grid is fixed.")
     assert talk.work.view.effort("t1/css", ()) is not None
 
-    fork = replace(before, tip=after_auth, space=after_auth_space, day=22)
+    fork = replace(before, tip=after_auth, state=after_auth_space, day=22)
     fork.turn("Something else entirely.")
     view = talk.work.view
 

@@ -18,7 +18,7 @@ from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import NAMES
 from ebbtide.memory.transcript import transcript
-from ebbtide.memory.wellformed import NAME, wellformed
+from ebbtide.memory.valid_history import NAME, valid_history
 from ebbtide.prompts.loader import render
 from tests.draws import examples
 from tests.memory.contexts import begins
@@ -66,7 +66,7 @@ def full(talk: Conversation) -> Conversation:
     talk.turn("Write a poem.", call("open_effort", name="poem", goal="Rhyme", constraints="short"))
     talk.turn("More of it.")
     talk.turn("And the trip?", call("switch_effort", effort_id="trip"))
-    talk.space = replace(talk.space, anchor={"Goal": "travel"})
+    talk.state = replace(talk.state, anchor={"Goal": "travel"})
     talk.turn("By train.")
     talk.ask("How was the login?")
     talk.call("expand_effort", effort_id="fixed")
@@ -280,7 +280,7 @@ def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation
     talk.ask("two")
     fresh = said(talk)
     talk.line = rebuilt(talk.work, "break-even", None)
-    talk.space = replace(talk.space, anchor={"Goal": "first"})
+    talk.state = replace(talk.state, anchor={"Goal": "first"})
 
     assert "Noted. ---STATE--- Goal: first ---END STATE---" in fresh
     assert [line[:36] for line in said(talk)] == [
@@ -294,12 +294,12 @@ def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation
 def test_a_new_state_block_does_not_move_the_old_one(talk: Conversation) -> None:
     """Between two rebuilds the one that is shown stays as it was."""
     talk.turn("one")
-    talk.space = replace(talk.space, anchor={"Goal": "first"})
+    talk.state = replace(talk.state, anchor={"Goal": "first"})
     talk.line = rebuilt(talk.work, "break-even", None)
     talk.ask("two")
     before = talk.context
     talk.line = with_anchor(before.timeline, {"Goal": "first"})
-    talk.space = replace(talk.space, anchor={"Goal": "second"})
+    talk.state = replace(talk.state, anchor={"Goal": "second"})
 
     assert talk.context.messages == before.messages
 
@@ -457,7 +457,7 @@ def test_a_summary_that_returns_stands_in_its_old_place(talk: Conversation) -> N
     talk.answer()
     talk.ask("Go on.")
 
-    assert list(talk.space.summaries) == ["b", "c", "a"]
+    assert list(talk.state.summaries) == ["b", "c", "a"]
     assert listed(talk) == ["- a:", "- b:", "- c:"]
 
 
@@ -498,4 +498,4 @@ def test_every_context_is_well_formed(asked: list[dict[str, Any]]) -> None:
         talk.run(*asked)
         messages = talk.context.messages
 
-    assert wellformed(messages[1:]) == messages[1:]
+    assert valid_history(messages[1:]) == messages[1:]

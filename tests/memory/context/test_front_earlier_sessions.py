@@ -71,8 +71,8 @@ def test_they_are_counted_among_the_most_summaries(here: Conversation) -> None:
     here.ask("Next.")
     here.surface(CSS)
 
-    assert here.space.summaries == {AUTH: 1, CSS: 3}
-    assert here.space.banners == (f"--- From earlier sessions: {CSS} ---",)
+    assert here.state.summaries == {AUTH: 1, CSS: 3}
+    assert here.state.banners == (f"--- From earlier sessions: {CSS} ---",)
 
 
 def test_own_efforts_stand_after_them(here: Conversation) -> None:
@@ -119,7 +119,7 @@ def test_what_is_concluded_anew_there_says_so_here(here: Conversation) -> None:
     there = here.beside("t1")
     tip = here.archive.newest(there.owner)
     assert tip is not None
-    there.tip, there.space = tip, replace(there.space, summaries={"auth-bug": 3})
+    there.tip, there.state = tip, replace(there.state, summaries={"auth-bug": 3})
     there.turn("Once more.", call("reopen_effort", effort_id="auth-bug"))
     assert lines(here) == [CSS]
     assert LOG[0] not in str(here.context.messages)
@@ -161,7 +161,7 @@ def test_expanded_logs_of_others_claim_no_turns_of_this_session(here: Conversati
     (part,) = [part for part in here.context.parts if part.name == "expanded"]
 
     assert len(part.messages) == 1
-    assert part.turn == here.space.turn
+    assert part.turn == here.state.turn
 
 
 @pytest.mark.parametrize("room", [1_100, 1_500, 4_000, 40_000])
@@ -199,7 +199,7 @@ def test_poison_stays_in_its_quotes(talk: Conversation) -> None:
     assert [said for said in outside if "mallory" in said] == []
     assert [m["type"] for m in sent].count("system") == 1
     talk.answer("Nothing to see.")
-    assert talk.space.anchor == {}
+    assert talk.state.anchor == {}
 
 
 def test_a_session_is_replayed_with_what_was_surfaced(here: Conversation) -> None:
@@ -210,8 +210,8 @@ def test_a_session_is_replayed_with_what_was_surfaced(here: Conversation) -> Non
     here.turn("Fine.", call("collapse_effort", effort_id=AUTH), answer=f"{CSS} was it.")
     records = every_turn(here.archive, OWNER, here.tip)
 
-    assert replay(records) == replace(here.space, events=(), banners=())
-    assert here.space.summaries == {AUTH: 3, CSS: 3}
+    assert replay(records) == replace(here.state, events=(), banners=())
+    assert here.state.summaries == {AUTH: 3, CSS: 3}
 
 
 def test_the_report_counts_them(here: Conversation) -> None:

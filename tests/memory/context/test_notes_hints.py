@@ -26,7 +26,7 @@ def stored(talk: Conversation) -> None:
 
 def lines(talk: Conversation) -> list[str]:
     """Return the lines of the hints that the running turn began with."""
-    given = [e["hints"] for e in talk.space.events if e["type"] == "hinted"]
+    given = [e["hints"] for e in talk.state.events if e["type"] == "hinted"]
     return [line for one in given for line in hint_lines(talk.work.view, one)]
 
 
@@ -189,10 +189,10 @@ def test_a_hint_is_no_reference(talk: Conversation) -> None:
     """Assembling a context with a hint changes no counter."""
     stored(talk)
     talk.ask(QUESTION)
-    before = talk.space
+    before = talk.state
 
     assert any("auth-bug" in text(message) for message in talk.context.messages)
-    assert talk.space == before
+    assert talk.state == before
 
 
 def test_a_huge_message_is_read_in_part(talk: Conversation) -> None:

@@ -38,7 +38,7 @@ def shown(talk: Conversation, questions: Sequence[str]) -> list[bool]:
     found = []
     for question in questions:
         talk.ask(question)
-        found.append(any(event["type"] == "nudged" for event in talk.space.events))
+        found.append(any(event["type"] == "nudged" for event in talk.state.events))
         talk.answer()
     return found
 

@@ -109,7 +109,7 @@ def test_a_concluded_effort_leaves_within_a_few_turns(talk: Conversation) -> Non
 def test_when_the_cache_is_cold_a_rebuild_is_free(talk: Conversation, now: str, why: str) -> None:
     """Five minutes after the turn before the provider has forgotten the prefix."""
     talk.turn("one")
-    talk.space = talk.space.activated("a").closed("a")
+    talk.state = talk.state.activated("a").closed("a")
 
     assert begun(talk.work, f"2026-11-21T{now}").why == why
 

@@ -16,7 +16,7 @@ AUTH = "t1/auth-bug"
 
 def opened(talk: Conversation) -> Event:
     """Return the event of the effort that was opened in the running turn."""
-    (event,) = [event for event in talk.space.events if event["type"] == "opened"]
+    (event,) = [event for event in talk.state.events if event["type"] == "opened"]
     return event
 
 

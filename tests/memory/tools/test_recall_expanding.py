@@ -40,10 +40,10 @@ def test_a_log_that_fits_is_shown_whole(talk: Conversation) -> None:
     result = talk.call("expand_effort", effort_id="A")
 
     assert result == {"status": "expanded", "effort_id": "a", "tokens_loaded": 57, "turns": "1-4"}
-    assert talk.space.expanded == {
+    assert talk.state.expanded == {
         "a": {"expanded_turn": 5, "last_referenced_turn": 5, "turns": [1, 2, 3, 4]}
     }
-    assert talk.space.summaries == {"a": 5}
+    assert talk.state.summaries == {"a": 5}
     assert talk.banners[-1] == "--- Expanded effort: a (57 tokens) ---"
 
 
@@ -81,7 +81,7 @@ def test_turns_of_another_effort_are_refused(talk: Conversation) -> None:
     result = talk.call("expand_effort", effort_id="a", turns="3-6,9")
 
     assert result["error"] == "turns '5-6,9' are not in effort 'a'; it has '1-4'"
-    assert talk.space.expanded == {}
+    assert talk.state.expanded == {}
 
 
 def test_the_error_about_turns_stays_short(talk: Conversation) -> None:
@@ -168,8 +168,8 @@ def test_expanding_again_renews(talk: Conversation, turns: str) -> None:
     result = talk.call("expand_effort", effort_id="a", turns=turns)
 
     assert (result["status"], result["tokens_loaded"]) == ("expanded", 0)
-    assert talk.space.events[-1]["again"]
-    assert talk.space.expanded["a"] == {
+    assert talk.state.events[-1]["again"]
+    assert talk.state.expanded["a"] == {
         "expanded_turn": 5,
         "last_referenced_turn": 6,
         "turns": [1, 2, 3, 4],
@@ -185,8 +185,8 @@ def test_further_turns_are_put_into_the_context(talk: Conversation) -> None:
     result = talk.call("expand_effort", effort_id="a", turns="2")
 
     assert result["tokens_loaded"] > 0
-    assert "again" not in talk.space.events[-1]
-    assert talk.space.expanded["a"] == {
+    assert "again" not in talk.state.events[-1]
+    assert talk.state.expanded["a"] == {
         "expanded_turn": 6,
         "last_referenced_turn": 6,
         "turns": [2],
@@ -204,7 +204,7 @@ def test_a_log_that_had_to_leave_is_put_there_again(talk: Conversation) -> None:
     result = talk.call("expand_effort", effort_id="a")
 
     assert result["tokens_loaded"] > 0
-    assert talk.space.expanded["a"]["expanded_turn"] == 6
+    assert talk.state.expanded["a"]["expanded_turn"] == 6
 
 
 def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
@@ -254,7 +254,7 @@ def test_an_effort_of_this_turn_only_is_in_view_already(talk: Conversation) -> N
     assert shown["error"] == (
         "no earlier turn of 'b' is stored; what was said in this turn is in view"
     )
-    assert talk.space.expanded == {}
+    assert talk.state.expanded == {}
 
 
 def test_an_evicted_summary_returns_with_the_log(talk: Conversation) -> None:
@@ -263,7 +263,7 @@ def test_an_evicted_summary_returns_with_the_log(talk: Conversation) -> None:
     talk.run(call("open_effort", name="b"), call("close_effort"))
     talk.call("expand_effort", effort_id="a")
 
-    assert [event["type"] for event in talk.space.events[-3:]] == [
+    assert [event["type"] for event in talk.state.events[-3:]] == [
         "returned",
         "expanded",
         "evicted",
@@ -279,7 +279,7 @@ def test_what_returns_does_not_exceed_the_limit(talk: Conversation) -> None:
     talk.ask("And the first one?")
     talk.call("expand_effort", effort_id="a")
 
-    assert list(talk.space.summaries) == ["a"]
+    assert list(talk.state.summaries) == ["a"]
     assert talk.banners[-1] == "--- Evicted effort: b (kept in the archive) ---"
 
 
@@ -289,9 +289,9 @@ def test_collapsing_takes_the_log_out(talk: Conversation) -> None:
     result = talk.call("collapse_effort", effort_id="A")
 
     assert result == {"status": "collapsed", "effort_id": "a"}
-    assert (talk.space.expanded, talk.space.summaries) == ({}, {"a": 5})
+    assert (talk.state.expanded, talk.state.summaries) == ({}, {"a": 5})
     assert talk.banners[-1] == "--- Collapsed effort: a (back to summary) ---"
-    assert talk.space.events[-1] == {"type": "collapsed", "effort": "a", "auto": False}
+    assert talk.state.events[-1] == {"type": "collapsed", "effort": "a", "auto": False}
 
 
 @pytest.mark.parametrize(

@@ -226,10 +226,10 @@ def test_reading_changes_nothing(talk: Conversation) -> None:
     """Looking leaves no event, no banner and no other state."""
     talk.effort("a", LONG_ENOUGH)
     talk.ask("What is there?")
-    before = talk.space
+    before = talk.state
     talk.run(call("read_log", turns=1), call("effort_status"))
 
-    assert talk.space == before
+    assert talk.state == before
 
 
 def test_the_status_of_each_kind_of_effort(talk: Conversation) -> None:

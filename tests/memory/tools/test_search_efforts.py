@@ -70,7 +70,7 @@ def test_nothing_found_is_an_empty_list(talk: Conversation) -> None:
 
 def events(talk: Conversation) -> list[Event]:
     """Return the events of searches in the running turn."""
-    return [event for event in talk.space.events if event["type"] == "searched"]
+    return [event for event in talk.state.events if event["type"] == "searched"]
 
 
 @pytest.mark.parametrize(
@@ -81,11 +81,11 @@ def test_a_search_is_an_event(talk: Conversation, query: str, ids: list[str]) ->
     """It tells which efforts were found, and changes nothing: being found is no reference."""
     concluded(talk)
     talk.ask("Where was that?")
-    before = talk.space
+    before = talk.state
     talk.call("search_efforts", query=query)
 
     assert events(talk) == [{"type": "searched", "efforts": ids}]
-    assert replace(talk.space, events=()) == before
+    assert replace(talk.state, events=()) == before
 
 
 def test_what_was_not_searched_for_is_no_event(talk: Conversation) -> None:
@@ -258,7 +258,7 @@ def test_an_evicted_effort_is_found(talk: Conversation) -> None:
     talk.ask("auth fix?")
     first, *_ = talk.call("search_efforts", query="auth fix")["results"]
 
-    assert "auth-bug" not in talk.space.summaries
+    assert "auth-bug" not in talk.state.summaries
     assert (first["id"], first["summary"]) == ("auth-bug", FIX)
 
 

@@ -27,7 +27,7 @@ def results(talk: Conversation, query: str) -> list[dict[str, Any]]:
 
 def searched(talk: Conversation) -> list[Event]:
     """Return the events of searches in the running turn."""
-    return [event for event in talk.space.events if event["type"] == "searched"]
+    return [event for event in talk.state.events if event["type"] == "searched"]
 
 
 def test_an_effort_elsewhere_is_found(talk: Conversation) -> None:
@@ -88,7 +88,7 @@ def test_a_search_that_is_used_counts(talk: Conversation) -> None:
     earlier(talk)
     talk.turn("What was it?", call("search_efforts", query="axios"), answer="See auth-bug.")
 
-    assert list(talk.space.summaries) == [AUTH]
+    assert list(talk.state.summaries) == [AUTH]
 
 
 def test_a_search_that_leads_nowhere_does_not(talk: Conversation) -> None:
@@ -96,7 +96,7 @@ def test_a_search_that_leads_nowhere_does_not(talk: Conversation) -> None:
     earlier(talk)
     talk.turn("What was it?", call("search_efforts", query="axios"), answer="No idea.")
 
-    assert list(talk.space.summaries) == []
+    assert list(talk.state.summaries) == []
 
 
 def test_nothing_of_it_is_stored(talk: Conversation) -> None:

@@ -154,7 +154,7 @@ def test_wrong_arguments_are_errors_that_say_what_is_right(
     (result,) = talk.run(asked)
 
     assert result["error"].startswith(error)
-    assert talk.space.events == ()
+    assert talk.state.events == ()
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_calls_of_one_message_run_one_after_the_other(talk: Conversation) -> Non
         False,
         False,
     ]
-    assert [event["type"] for event in talk.space.events] == ["opened", "concluded", "reopened"]
+    assert [event["type"] for event in talk.state.events] == ["opened", "concluded", "reopened"]
     assert results[-1]["efforts"][0]["status"] == "open"
 
 
@@ -251,7 +251,7 @@ def test_banners_come_as_things_happen(talk: Conversation) -> None:
     assert isinstance(asking, Question)
     assert told == [*before, "--- Concluded effort: a ---\nIt works."]
     assert isinstance(done, Done)
-    assert done.work.space.banners == tuple(told)
+    assert done.work.state.banners == tuple(told)
 
 
 def test_running_leaves_the_turn_it_began_with(talk: Conversation) -> None:
@@ -259,5 +259,5 @@ def test_running_leaves_the_turn_it_began_with(talk: Conversation) -> None:
     work = talk.work
     talk.run(call("open_effort", name="a"))
 
-    assert work.space.open == {}
-    assert talk.space.open != {}
+    assert work.state.open == {}
+    assert talk.state.open != {}

@@ -35,7 +35,7 @@ def test_a_closed_effort_is_concluded_with_its_summary(talk: Conversation) -> No
         ("works",),
     )
     assert (effort.goal, effort.importance) == ("Log in", 60)
-    assert talk.space.summaries == {"a": 3}
+    assert talk.state.summaries == {"a": 3}
     assert talk.banners[-1] == "--- Concluded effort: a ---\nIt works now."
 
 
@@ -77,8 +77,8 @@ def test_no_effort_becomes_active_by_itself(
     """After the active effort none is active; closing another leaves it active."""
     result = talk.call("close_effort", effort_id=closed)
 
-    assert talk.space.active == active
-    assert list(talk.space.open) == [left]
+    assert talk.state.active == active
+    assert list(talk.state.open) == [left]
     assert result.get("active") == active
 
 
@@ -102,14 +102,14 @@ def test_a_turn_that_closes_and_opens_belongs_to_both(talk: Conversation) -> Non
 def test_a_failed_summary_changes_nothing(talk: Conversation) -> None:
     """Complaint row 2: the effort stays open, the error says so, and no failure is committed."""
     talk.replies = [AnswerError("TimeoutError: 30 s")]
-    before = talk.space
+    before = talk.state
     result = talk.call("close_effort", effort_id="a")
 
     assert result["error"] == (
         "the summary of 'a' failed (TimeoutError: 30 s), so it stays open and nothing changed; "
         "tell the user, and try close_effort again later"
     )
-    assert talk.space == before
+    assert talk.state == before
 
 
 def test_after_a_failed_summary_the_next_call_works(talk: Conversation) -> None:
@@ -135,7 +135,7 @@ def test_a_part_that_fails_fails_the_whole(talk: Conversation) -> None:
 
     assert "down" in result["error"]
     assert len(talk.requests) == 3
-    assert talk.space.active == "b"
+    assert talk.state.active == "b"
 
 
 def test_an_effort_with_nothing_in_it_asks_no_model(talk: Conversation) -> None:
@@ -170,7 +170,7 @@ def test_only_an_open_effort_is_closed(talk: Conversation, effort_id: str, error
 
 def test_without_an_active_effort_one_must_be_named(talk: Conversation) -> None:
     """The error lists which are open."""
-    talk.space = replace(talk.space, active=None)
+    talk.state = replace(talk.state, active=None)
     listed = talk.call("close_effort")
     talk.run(call("close_effort", effort_id="a"), call("close_effort", effort_id="b"))
     none = talk.call("close_effort")
@@ -184,7 +184,7 @@ def test_summaries_over_the_limit_leave_the_context(talk: Conversation) -> None:
     talk.set(MOST_SUMMARIES=1)
     talk.run(call("close_effort", effort_id="a"), call("close_effort", effort_id="b"))
 
-    assert talk.space.summaries == {"b": 3}
+    assert talk.state.summaries == {"b": 3}
     assert talk.banners[-1] == "--- Evicted effort: a (kept in the archive) ---"
     assert talk.work.find("a").summary == "It works now."
 

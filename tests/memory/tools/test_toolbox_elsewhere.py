@@ -6,7 +6,7 @@ from ebbtide.memory.compression.quotes import sources
 from ebbtide.memory.compression.sources import parts
 from ebbtide.memory.messages import text
 from ebbtide.memory.transcript import Recalled, recalled, stored
-from ebbtide.memory.wellformed import NAME
+from ebbtide.memory.valid_history import NAME
 from ebbtide.prompts.loader import render
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
@@ -99,20 +99,20 @@ def test_what_was_not_surfaced_is_expanded_too(talk: Conversation) -> None:
     talk.ask("Show it.")
     talk.call("expand_effort", effort_id=AUTH)
 
-    assert list(talk.space.summaries) == [AUTH]
-    assert talk.space.banners[0] == f"--- Returned effort: {AUTH} ---"
+    assert list(talk.state.summaries) == [AUTH]
+    assert talk.state.banners[0] == f"--- Returned effort: {AUTH} ---"
 
 
 @pytest.mark.parametrize("tool", ["switch_effort", "reopen_effort", "close_effort"])
 def test_it_is_not_worked_on(here: Conversation, tool: str) -> None:
     """An effort of an earlier session stays as it is; the error says what works instead."""
-    before = here.space
+    before = here.state
     result = here.call(tool, effort_id=AUTH)
 
     assert result["error"].startswith(f"effort {AUTH!r} belongs to an earlier session")
     assert "expand_effort" in result["error"]
     assert "open_effort" in result["error"]
-    assert here.space == before
+    assert here.state == before
 
 
 @pytest.mark.parametrize("name", ["t1/auth-bugs", "t2/auth-bug", "auth-bug"])
@@ -130,8 +130,8 @@ def test_the_own_effort_of_that_name_is_another(here: Conversation) -> None:
     here.ask("Show both.")
     here.run(call("expand_effort", effort_id="auth-bug"), call("expand_effort", effort_id=AUTH))
 
-    assert list(here.space.expanded) == ["auth-bug", AUTH]
-    assert here.space.expanded["auth-bug"]["turns"] == [2, 3]
+    assert list(here.state.expanded) == ["auth-bug", AUTH]
+    assert here.state.expanded["auth-bug"]["turns"] == [2, 3]
     assert '<effort id="auth-bug"' in shown(here)
     assert f'<effort id="{AUTH}"' in shown(here)
 

@@ -36,7 +36,7 @@ def test_an_opened_effort_is_active_under_its_slug(
     result = talk.call("open_effort", name=name)
 
     assert result == {"status": "opened", "effort_id": effort_id}
-    assert talk.space.active == effort_id
+    assert talk.state.active == effort_id
     assert talk.banners == [f"--- Started effort: {effort_id} ---"]
 
 
@@ -48,13 +48,13 @@ def test_a_name_that_makes_no_slug_is_an_error(talk: Conversation, name: str) ->
     assert repr(name)[:40] in result["error"]
     assert "such as 'auth-bug'" in result["error"]
     assert len(result["error"]) < 300
-    assert (talk.space.open, talk.banners) == ({}, [])
+    assert (talk.state.open, talk.banners) == ({}, [])
 
 
 def test_goal_and_constraints_are_recorded(talk: Conversation) -> None:
     """The event says all that is known of the effort; constraints may be one string."""
     talk.call("open_effort", name="a", goal="Log in again", constraints="no downtime")
-    (event,) = talk.space.events
+    (event,) = talk.state.events
 
     assert (event["type"], event["effort"], event["goal"]) == ("opened", "a", "Log in again")
     assert event["constraints"] == ["no downtime"]
@@ -64,8 +64,8 @@ def test_other_efforts_stay_open(talk: Conversation) -> None:
     """Opening a second effort makes it active and closes none."""
     talk.run(call("open_effort", name="a"), call("open_effort", name="b"))
 
-    assert list(talk.space.open) == ["a", "b"]
-    assert talk.space.active == "b"
+    assert list(talk.state.open) == ["a", "b"]
+    assert talk.state.active == "b"
 
 
 def test_an_open_name_is_taken(talk: Conversation) -> None:
@@ -77,7 +77,7 @@ def test_an_open_name_is_taken(talk: Conversation) -> None:
         "an effort 'a-b' exists already and is open; "
         "use switch_effort to go on with it, or choose another name"
     )
-    assert len(talk.space.events) == 1
+    assert len(talk.state.events) == 1
 
 
 def test_a_concluded_name_is_taken(talk: Conversation) -> None:
@@ -120,7 +120,7 @@ def test_64_efforts_in_one_message(talk: Conversation) -> None:
 
     assert [result.get("status") for result in results] == ["opened"] * 32 + [None] * 32
     assert all("may be; close one first" in result["error"] for result in results[32:])
-    assert len(talk.space.open) == 32
+    assert len(talk.state.open) == 32
 
 
 def test_switching_makes_another_open_effort_active(talk: Conversation) -> None:
@@ -133,19 +133,19 @@ def test_switching_makes_another_open_effort_active(talk: Conversation) -> None:
 
     holds = {"goal": "Log in", "constraints": ["no downtime"]}
     assert result == {"status": "switched", "effort_id": "a", **holds}
-    assert talk.space.active == "a"
+    assert talk.state.active == "a"
     assert talk.banners[-1] == "--- Switched to effort: a ---"
-    assert talk.space.events[-1] == {"type": "switched", "effort": "a"}
+    assert talk.state.events[-1] == {"type": "switched", "effort": "a"}
 
 
 def test_switching_to_the_active_effort_changes_nothing(talk: Conversation) -> None:
     """It is no error, and no event either."""
     talk.call("open_effort", name="a")
-    before = talk.space
+    before = talk.state
     result = talk.call("switch_effort", effort_id="a")
 
     assert result == {"status": "switched", "effort_id": "a", "goal": "", "constraints": []}
-    assert talk.space == before
+    assert talk.state == before
 
 
 @pytest.mark.parametrize("sent", [{}, {"effort_id": ""}, {"effort_id": " "}, {"effort_id": None}])
@@ -155,18 +155,18 @@ def test_switching_to_nothing_pauses(talk: Conversation, sent: dict[str, Any]) -
     result = talk.call("switch_effort", **sent)
 
     assert result == {"status": "paused", "effort_id": "b"}
-    assert (talk.space.active, list(talk.space.open)) == (None, ["a", "b"])
+    assert (talk.state.active, list(talk.state.open)) == (None, ["a", "b"])
     assert talk.banners[-1] == "--- Paused effort: b ---"
-    assert talk.space.events[-1] == {"type": "paused", "effort": "b"}
+    assert talk.state.events[-1] == {"type": "paused", "effort": "b"}
     assert talk.answer().efforts == ()
 
 
 def test_a_pause_without_an_active_effort_changes_nothing(talk: Conversation) -> None:
     """It is no error, and no event either."""
-    before = talk.space
+    before = talk.state
 
     assert talk.call("switch_effort") == {"status": "paused"}
-    assert talk.space == before
+    assert talk.state == before
 
 
 def test_a_paused_effort_goes_on_when_it_is_switched_to(talk: Conversation) -> None:
@@ -226,9 +226,9 @@ def test_a_reopened_effort_goes_on(talk: Conversation) -> None:
         "tokens_loaded": 50,
         "turns": "2-3",
     }
-    assert talk.space.active == "a"
-    assert (talk.space.expanded, talk.space.summaries) == ({}, {})
-    assert talk.space.open["a"]["opened_turn"] == 4
+    assert talk.state.active == "a"
+    assert (talk.state.expanded, talk.state.summaries) == ({}, {})
+    assert talk.state.open["a"]["opened_turn"] == 4
     assert talk.banners[-1] == "--- Reopened effort: a ---"
 
 
@@ -278,7 +278,7 @@ def test_a_reopened_effort_may_have_a_new_goal(talk: Conversation, goal: str, ho
     talk.answer()
     talk.ask("Once more.")
     result = talk.call("reopen_effort", effort_id="a", goal=goal)
-    changes = [event["goal"] for event in talk.space.events if event["type"] == "goal_updated"]
+    changes = [event["goal"] for event in talk.state.events if event["type"] == "goal_updated"]
 
     assert (result["goal"], result["constraints"]) == (holds, ["no downtime"])
     assert talk.work.find("a").goal == holds
@@ -339,7 +339,7 @@ def test_goal_and_constraints_change_together(talk: Conversation) -> None:
     """Each change has its event and its banner, and both say all that holds."""
     talk.call("open_effort", name="a")
     talk.call("update_goal", goal="Log in", rationale="asked", add_constraints="in May")
-    goal, constraints = talk.space.events[-2:]
+    goal, constraints = talk.state.events[-2:]
 
     assert [goal["type"], constraints["type"]] == ["goal_updated", "constraints_updated"]
     assert [event["rationale"] for event in (goal, constraints)] == ["asked", "asked"]
@@ -349,11 +349,11 @@ def test_goal_and_constraints_change_together(talk: Conversation) -> None:
 def test_what_holds_already_is_no_change(talk: Conversation) -> None:
     """The same goal and a constraint that is there are answered, and no event is written."""
     talk.call("open_effort", name="a", goal="Log in", constraints=["in May"])
-    before = talk.space
+    before = talk.state
     result = talk.call("update_goal", goal="Log in", add_constraints=["in May"])
 
     assert (result["goal"], result["constraints"]) == ("Log in", ["in May"])
-    assert talk.space == before
+    assert talk.state == before
 
 
 @pytest.mark.parametrize(
@@ -364,12 +364,12 @@ def test_a_constraint_that_is_not_there_cannot_be_dropped(
 ) -> None:
     """The error lists those that hold, and nothing is changed."""
     talk.call("open_effort", name="a", constraints=holding)
-    before = talk.space
+    before = talk.state
     result = talk.call("update_goal", goal="b", drop_constraints=["downtime"])
 
     why = f"no constraint 'downtime' of 'a' to drop; those that hold: {listed}"
     assert result == {"error": why}
-    assert talk.space == before
+    assert talk.state == before
 
 
 def test_the_reason_for_a_new_goal_is_in_the_event(talk: Conversation) -> None:
@@ -377,7 +377,7 @@ def test_the_reason_for_a_new_goal_is_in_the_event(talk: Conversation) -> None:
     talk.call("open_effort", name="a")
     talk.call("update_goal", goal="b", rationale="why not")
 
-    assert talk.space.events[-1]["rationale"] == "why not"
+    assert talk.state.events[-1]["rationale"] == "why not"
 
 
 @pytest.mark.parametrize(

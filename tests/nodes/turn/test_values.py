@@ -12,7 +12,15 @@ from ebbtide.memory.errors import InputError, SessionNotFoundError
 from ebbtide.memory.record import Group, Owner, Tip, place
 from ebbtide.memory.settings import Settings
 from ebbtide.nodes.turn.state import TurnState
-from ebbtide.nodes.turn.values import committed, group, owner_of, packed, running, tip_of, workspace
+from ebbtide.nodes.turn.values import (
+    committed,
+    effort_state,
+    group,
+    owner_of,
+    packed,
+    running,
+    tip_of,
+)
 from tests.doubles import call
 
 ANN = Settings(user_id="ann")
@@ -103,12 +111,14 @@ def test_a_commit_is_found_again_in_the_state() -> None:
     assert (update["archived"], update["events"]) == ("last", [])
 
 
-def test_a_workspace_comes_back_as_it_was() -> None:
+def test_efforts_come_back_as_they_were() -> None:
     """What is put into the state is what is read from it; the turn is counted elsewhere."""
-    space = workspace({"turn": 3}).activated("a").told({"type": "opened", "effort": "a"}, "banner")
-    state: Any = {"turn": 3, **packed(space)}
+    efforts = (
+        effort_state({"turn": 3}).activated("a").told({"type": "opened", "effort": "a"}, "banner")
+    )
+    state: Any = {"turn": 3, **packed(efforts)}
 
-    assert workspace(state) == space
+    assert effort_state(state) == efforts
 
 
 @pytest.mark.parametrize(
@@ -140,7 +150,7 @@ def test_a_turn_that_was_removed_is_an_error() -> None:
 )
 def test_a_group_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str) -> None:
     """A group knows its turn, its efforts, and whether it has been answered."""
-    state: Any = {"turn": 3, **packed(workspace({"turn": 3}).activated("a"))}
+    state: Any = {"turn": 3, **packed(effort_state({"turn": 3}).activated("a"))}
 
     found = group(state, [MESSAGES[0], last])
 

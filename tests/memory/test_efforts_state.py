@@ -23,10 +23,10 @@ BUSY = EffortState(
 
 def test_a_new_effort_becomes_active_with_this_turn_in_all_counters() -> None:
     """An effort that was not open is opened, active and referenced in this turn."""
-    space = BUSY.activated("d")
+    state = BUSY.activated("d")
 
-    assert space.active == "d"
-    assert space.open["d"] == {
+    assert state.active == "d"
+    assert state.open["d"] == {
         "opened_turn": 9,
         "last_active_turn": 9,
         "last_referenced_turn": 9,
@@ -35,10 +35,10 @@ def test_a_new_effort_becomes_active_with_this_turn_in_all_counters() -> None:
 
 def test_an_open_effort_keeps_when_it_was_opened_and_referenced() -> None:
     """Switching renews only when an effort was active, and its place."""
-    space = BUSY.activated("b")
+    state = BUSY.activated("b")
 
-    assert space.open["b"] == {"opened_turn": 2, "last_active_turn": 9, "last_referenced_turn": 4}
-    assert list(space.open) == ["a", "c", "b"]
+    assert state.open["b"] == {"opened_turn": 2, "last_active_turn": 9, "last_referenced_turn": 4}
+    assert list(state.open) == ["a", "c", "b"]
 
 
 @pytest.mark.parametrize(
@@ -46,17 +46,17 @@ def test_an_open_effort_keeps_when_it_was_opened_and_referenced() -> None:
 )
 def test_no_effort_takes_over(closed: list[str], active: str | None) -> None:
     """With the active effort closed none is active; closing others leaves it active."""
-    space = reduce(EffortState.closed, closed, BUSY)
+    state = reduce(EffortState.closed, closed, BUSY)
 
-    assert space.active == active
+    assert state.active == active
 
 
 def test_events_and_banners_are_kept_in_order() -> None:
     """Events without a banner leave the banners as they are."""
-    space = EMPTY.told({"type": "a"}, "--- A ---").told({"type": "b"}).told({"type": "c"}, "C")
+    state = EMPTY.told({"type": "a"}, "--- A ---").told({"type": "b"}).told({"type": "c"}, "C")
 
-    assert [event["type"] for event in space.events] == ["a", "b", "c"]
-    assert space.banners == ("--- A ---", "C")
+    assert [event["type"] for event in state.events] == ["a", "b", "c"]
+    assert state.banners == ("--- A ---", "C")
 
 
 def test_without_copies() -> None:
@@ -77,26 +77,26 @@ def test_the_longest_unreferenced_summaries_leave(
 ) -> None:
     """Over the limit the longest unreferenced summary leaves, of equals the one that came first."""
     with constants(MOST_SUMMARIES=limit):
-        space = within_limit(BUSY)
+        state = within_limit(BUSY)
 
-    assert list(space.summaries) == left
-    assert [event["effort"] for event in space.events] == evicted
-    assert len(space.banners) == len(evicted)
+    assert list(state.summaries) == left
+    assert [event["effort"] for event in state.events] == evicted
+    assert len(state.banners) == len(evicted)
 
 
 def test_an_evicted_effort_is_no_longer_expanded() -> None:
     """A log whose summary leaves the context leaves it too."""
-    space = evicted(BUSY, "x")
+    state = evicted(BUSY, "x")
 
-    assert space.expanded == {}
+    assert state.expanded == {}
 
 
 def test_an_expanded_effort_keeps_its_summary_if_another_can_leave() -> None:
     """Over the limit, summaries without an expanded log leave first."""
     with constants(MOST_SUMMARIES=1):
-        space = within_limit(replace(BUSY, summaries={"x": 1, "y": 2}))
+        state = within_limit(replace(BUSY, summaries={"x": 1, "y": 2}))
 
-    assert [*space.summaries] == ["x"]
+    assert [*state.summaries] == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -104,16 +104,16 @@ def test_an_expanded_effort_keeps_its_summary_if_another_can_leave() -> None:
 )
 def test_a_reference_renews_the_counters_of_its_effort(name: str, tier: str) -> None:
     """Where an effort stands, its counter shows this turn; all else is as it was."""
-    space = applied(BUSY, {"type": "referenced", "effort": name})
-    entry = getattr(space, tier)[name]
+    state = applied(BUSY, {"type": "referenced", "effort": name})
+    entry = getattr(state, tier)[name]
 
     assert (entry if tier == "summaries" else entry["last_referenced_turn"]) == 9
-    assert without(getattr(space, tier), name) == without(getattr(BUSY, tier), name)
-    assert [*getattr(space, tier)] == [*getattr(BUSY, tier)]
+    assert without(getattr(state, tier), name) == without(getattr(BUSY, tier), name)
+    assert [*getattr(state, tier)] == [*getattr(BUSY, tier)]
 
 
 def test_a_reference_to_what_is_not_in_the_context_changes_nothing() -> None:
     """An effort that the state does not know gets no counter."""
-    space = applied(BUSY, {"type": "referenced", "effort": "gone"})
+    state = applied(BUSY, {"type": "referenced", "effort": "gone"})
 
-    assert space == BUSY
+    assert state == BUSY

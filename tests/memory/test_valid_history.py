@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message, calls, fenced, speaks, text
-from ebbtide.memory.wellformed import NAME, no_result, note, wellformed
+from ebbtide.memory.valid_history import NAME, no_result, note, valid_history
 from ebbtide.prompts.loader import render
 from tests.memory.conversations import ai, call, human, tool
 
@@ -80,7 +80,7 @@ def test_calls_and_results_are_put_together(
     messages: list[Message], expected: list[Message]
 ) -> None:
     """Results follow their call directly, in the order of the calls of that round."""
-    assert wellformed(messages) == tuple(expected)
+    assert valid_history(messages) == tuple(expected)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_calls_and_results_are_put_together(
 )
 def test_a_call_without_a_result_gets_one(messages: list[Message], expected: list[Message]) -> None:
     """Complaint row 4: a call that nobody answered is answered, and blocks nothing."""
-    assert wellformed(messages) == tuple(expected)
+    assert valid_history(messages) == tuple(expected)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_result_without_a_call_becomes_text(
     messages: list[Message], expected: list[Message]
 ) -> None:
     """Complaint row 3: no result stands alone, its text is quoted in a note."""
-    assert wellformed(messages) == tuple(expected)
+    assert valid_history(messages) == tuple(expected)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_no_message_is_empty_or_a_second_system_message(
     message: Message, expected: list[Message]
 ) -> None:
     """What says nothing is left out or says so; system messages become user text."""
-    assert wellformed([message]) == tuple(expected)
+    assert valid_history([message]) == tuple(expected)
 
 
 def test_an_invalid_call_becomes_a_valid_one_that_quotes_it() -> None:
@@ -144,7 +144,7 @@ def test_an_invalid_call_becomes_a_valid_one_that_quotes_it() -> None:
     message = ai("", ONE, invalid_tool_calls=[INVALID])
     results = [tool("3", "no JSON", status="error"), tool("1")]
 
-    assert wellformed([message, *results]) == (ai("", ONE, MENDED), tool("1"), results[0])
+    assert valid_history([message, *results]) == (ai("", ONE, MENDED), tool("1"), results[0])
 
 
 @pytest.mark.parametrize(
@@ -178,13 +178,13 @@ def test_names_of_calls_and_results_are_such_as_every_provider_takes(name: str, 
 
     expected = messages(sent)
     expected[0]["data"]["content"][1]["text"] = expected[1]["data"]["content"] = name
-    assert wellformed(messages(name)) == tuple(expected)
+    assert valid_history(messages(name)) == tuple(expected)
 
 
 @pytest.mark.parametrize("name", ["open effort", "", None])
 def test_an_invalid_call_has_a_name_that_every_provider_takes(name: str | None) -> None:
     """Malformed arguments with a malformed name become a call that can be sent."""
-    said = wellformed([ai("", invalid_tool_calls=[{**INVALID, "name": name}])])
+    said = valid_history([ai("", invalid_tool_calls=[{**INVALID, "name": name}])])
 
     names = {said[0]["data"]["tool_calls"][0]["name"], said[1]["data"]["name"]}
     assert names == {"open_effort" if name else "unnamed"}
@@ -200,7 +200,7 @@ def test_every_call_is_followed_by_its_results_and_no_result_is_alone(
     messages: list[Message],
 ) -> None:
     """Whatever came in, the calls of each message are answered directly after it, in order."""
-    fixed = wellformed(messages)
+    fixed = valid_history(messages)
 
     assert all(asked == results for asked, results in after_calls(fixed))
     assert fixed[:1] == () or fixed[0]["type"] != "tool"
@@ -209,16 +209,16 @@ def test_every_call_is_followed_by_its_results_and_no_result_is_alone(
 @given(MESSAGES)
 def test_what_is_well_formed_stays_as_it_is(messages: list[Message]) -> None:
     """Mending twice changes nothing more."""
-    fixed = wellformed(messages)
+    fixed = valid_history(messages)
 
-    assert wellformed(fixed) == fixed
+    assert valid_history(fixed) == fixed
 
 
 @given(MESSAGES)
 def test_no_word_of_the_user_is_lost(messages: list[Message]) -> None:
     """Every user message that says something is there, unchanged and in order."""
     said = [m for m in messages if m["type"] == "human" and text(m).strip()]
-    kept = [m for m in wellformed(messages) if m["type"] == "human"]
+    kept = [m for m in valid_history(messages) if m["type"] == "human"]
 
     assert [m for m in kept if m in said] == said
 
@@ -226,7 +226,7 @@ def test_no_word_of_the_user_is_lost(messages: list[Message]) -> None:
 @given(MESSAGES)
 def test_nothing_that_is_sent_is_empty(messages: list[Message]) -> None:
     """Each message but a tool result says something or calls a tool."""
-    fixed = wellformed(messages)
+    fixed = valid_history(messages)
 
     assert all(m["type"] == "tool" or calls(m) or text(m).strip() for m in fixed)
     assert all(calls(m) or speaks(m["data"]["content"]) for m in fixed if m["type"] == "ai")

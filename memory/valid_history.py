@@ -63,7 +63,7 @@ def quote_within(
     return whole
 
 
-def wellformed(messages: Sequence[Message]) -> tuple[Message, ...]:
+def valid_history(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages such that every call is followed by its result and no result is alone.
 
     Missing results are filled in, orphan results become quotes, system messages become user text,
