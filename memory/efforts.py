@@ -211,8 +211,12 @@ def _collapsed(state: EffortState, event: Event) -> EffortState:
 
 def _expanded(state: EffortState, event: Event) -> EffortState:
     name = event["effort"]
-    before = state.expanded.get(name, {}) if event.get("again") else {}
-    entry = {"expanded_turn": state.turn, "turns": list(event["turns"]), **before}
+    before = state.expanded.get(name, {})
+    entry: dict[str, Any] = {"expanded_turn": state.turn, "turns": list(event["turns"])}
+    if event.get("again"):
+        entry |= before
+    elif before.get("expanded_turn") == state.turn:  # both calls of the turn show their part
+        entry["turns"] = sorted({*before["turns"], *entry["turns"]})
     entry["last_referenced_turn"] = state.turn
     return replace(
         state,

@@ -6,7 +6,7 @@ from typing import Any
 from ...prompts.loader import render
 from ..anchor import keeping
 from ..messages import Message, digest
-from ..names import ranges, ranges_between
+from ..names import ranges, ranges_between, span
 from ..running_turn import RunningTurn
 from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
@@ -96,4 +96,4 @@ def _left_out(work: RunningTurn, line: Timeline) -> dict[str, Any]:
 def _through(work: RunningTurn, name: str, made_after: int) -> str:
     """Return the turns of an effort that quotes stand for."""
     made, turns = work.view.compression(name, made_after), work.view.log_turns(name)
-    return f"{turns[0]}-{made.through}" if made and turns else ""
+    return span(turns[0], made.through) if made and turns else ""

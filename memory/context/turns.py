@@ -1,7 +1,7 @@
 """The turns as the context shows them: real messages, with markers, hints and logs brought back."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -360,7 +360,7 @@ def _placed(work: RunningTurn, turn: _Turn, line: Timeline, name: PartName) -> _
 def _logs(work: RunningTurn, turn: _Turn, line: Timeline) -> _Placed:
     """Return the logs that a turn put into the context, by the call that did it.
 
-    In a turn from before the last rebuild that is the last one of each effort that is still shown.
+    In a turn from before the last rebuild those of efforts that are still shown, each turn once.
     """
     results = {
         call: result
@@ -369,11 +369,22 @@ def _logs(work: RunningTurn, turn: _Turn, line: Timeline) -> _Placed:
         if result.get("status") == status and result.get("tokens_loaded") and _turns_of(result)
     }
     if turn.turn <= line.built:
-        last = {result["effort_id"]: call for call, result in results.items()}
-        still = {last.get(name) for name, at in line.logs.items() if at == turn.turn}
-        results = {call: result for call, result in results.items() if call in still}
+        still = {name for name, at in line.logs.items() if at == turn.turn}
+        results = {call: results[call] for call in _newest(results, still)}
     logs = ((call, _log(work, line, result)) for call, result in results.items())
     return {call: ("expanded", log) for call, log in logs if log is not None}
+
+
+def _newest(results: Mapping[_Call, Mapping[str, Any]], efforts: Container[str]) -> list[_Call]:
+    """Return the calls for these efforts that brought in a turn which no later one did."""
+    newest: list[_Call] = []
+    known: set[tuple[str, int]] = set()
+    for call, result in reversed([*results.items()]):
+        brought = {(result["effort_id"], turn) for turn in _turns_of(result)}
+        if result["effort_id"] in efforts and not brought <= known:
+            newest.insert(0, call)
+            known |= brought
+    return newest
 
 
 def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[_Call, Mapping[str, Any]]]:

@@ -178,13 +178,15 @@ def read_log(work: RunningTurn, args: ReadLog) -> tuple[Any, ...]:
     view, asked = _view(work, args.session), sorted(numbers(args.turns))
     if not asked:
         raise ToolError('no turns are named; write them like "3-5,8"')
-    within = [turn for turn in asked if 1 <= turn <= _newest(view)]
-    turns = _readable(work, view, within[:_AT_ONCE])
-    gone = [turn for turn in asked if turn not in turns and turn not in within[_AT_ONCE:]]
-    missing = _gone(work, view, gone) if gone else ""
+    newest = _newest(view)
+    within = [turn for turn in asked if 1 <= turn <= newest]
+    turns, later = _readable(work, view, within)
+    gone = [turn for turn in asked if turn not in turns and turn not in later]
+    missing = _gone(work, view, gone, newest) if gone else ""
     if not turns:
         raise ToolError(missing)
-    parts, end = _texts(work, view, list(turns.values()), args.offset)
+    offset = args.offset if asked[0] in turns else 0
+    parts, end = _texts(work, view, list(turns.values()), offset)
     last = parts[-1][1].turn
     left = [turn for turn in within if turn > last or (turn == last and end)]
     named = {} if view is work.view else {"session": session_name(view.owner)}
@@ -222,14 +224,19 @@ def _texts(
     return parts, 0
 
 
-def _readable(work: RunningTurn, view: ArchiveView, numbers: Sequence[int]) -> dict[int, Logged]:
-    """Return the turns with these numbers that can be read, the running one included."""
-    now = view.running
-    turns: dict[int, Logged] = {turn.turn: turn for turn in view.turns(numbers)}
-    if now.turn in numbers:
-        efforts = memberships(work.state.active, work.state.events)
-        turns[now.turn] = replace(now, efforts=efforts)
-    return {number: turn for number, turn in turns.items() if turn.messages}
+def _readable(
+    work: RunningTurn, view: ArchiveView, numbers: Sequence[int]
+) -> tuple[dict[int, Logged], frozenset[int]]:
+    """Return the first turns of these that can be read, the running one included, and the rest."""
+    now, upto = view.running, 0
+    turns: dict[int, Logged] = {}
+    while not turns and upto < len(numbers):
+        first, upto = upto, upto + _AT_ONCE
+        turns = {turn.turn: turn for turn in view.turns(numbers[first:upto]) if turn.messages}
+        if now.turn in numbers[first:upto]:
+            efforts = memberships(work.state.active, work.state.events)
+            turns[now.turn] = replace(now, efforts=efforts)
+    return turns, frozenset(numbers[upto:])
 
 
 def _named(
@@ -255,19 +262,18 @@ def _view(work: RunningTurn, session: str) -> ArchiveView:
     return view
 
 
-def _gone(work: RunningTurn, view: ArchiveView, turns: Sequence[int]) -> str:
+def _gone(work: RunningTurn, view: ArchiveView, turns: Sequence[int], newest: int) -> str:
     """Say which turns were erased, and which are not there."""
     where = "" if view is work.view else f" of session {session_name(view.owner)!r}"
-    stored = view.turns(turns[:_AT_ONCE])
-    erased = [record.turn for record in stored if record.status == "erased"]
-    absent = [turn for turn in turns if turn not in erased]
+    erased = [turn for turn in turns if 1 <= turn <= newest]
+    absent = [turn for turn in turns if not 1 <= turn <= newest]
     why = []
     if erased:
         was = "was erased: its" if len(erased) == 1 else "were erased: their"
         why.append(f"{_numbered(erased)}{where} {was} text cannot be read any more")
     if absent:
         verb = "is" if len(absent) == 1 else "are"
-        turns_there = f"the turns are 1-{_newest(view)}"
+        turns_there = f"the turns are 1-{newest}"
         why.append(f"{_numbered(absent)}{where} {verb} not there; {turns_there}")
     return "; ".join(why)
 

@@ -272,12 +272,15 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 
 
 def _run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Settings:
-    """Return the settings of a run, with the budget and the window that hold for its thread."""
-    settings = resolve(runtime.context, parts.settings)
+    """Return the settings of a run, with the budget that holds for its thread.
+
+    The window that was set for the thread is its default: what a run sets itself comes before it.
+    """
     factor, window = state.get("safety_factor", 1.0), state.get("window")
     chosen = {} if window is None else {"ambient_window": window}
+    settings = resolve(runtime.context, parts.settings.model_copy(update=chosen))
     budget = effective_budget(settings.context_budget, factor)
-    return settings.model_copy(update={"context_budget": budget, **chosen})
+    return settings.model_copy(update={"context_budget": budget})
 
 
 def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, Any]:

@@ -63,6 +63,18 @@ def test_a_new_window_is_why_the_context_is_rebuilt(tmp_path: Path) -> None:
     assert report["left_out"]["turns"] == "1-3"
 
 
+def test_a_run_that_sets_its_own_window_has_that(tmp_path: Path) -> None:
+    """What the application says of one run comes before what was set for the thread."""
+    here = lived(tmp_path)
+    commands.set_window(here.agent, THREAD, 3)
+
+    state = here.agent.invoke(
+        {"messages": [("user", "next")]}, THREAD, context={"ambient_window": 6}
+    )
+
+    assert state["memory"]["context_report"]["left_out"]["turns"] == "1"
+
+
 def test_it_stays_and_is_the_threads_alone(tmp_path: Path) -> None:
     """The turns that follow have it, another thread does not."""
     here = lived(tmp_path)

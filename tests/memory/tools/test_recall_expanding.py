@@ -194,6 +194,25 @@ def test_further_turns_are_put_into_the_context(talk: Conversation) -> None:
     assert len(logs(talk)) == 2
 
 
+@pytest.mark.parametrize(
+    ("asked", "logs_shown"), [(("1", "2"), 2), (("1", "1-2"), 1), (("1-2", "2"), 1)]
+)
+def test_parts_that_one_turn_brings_back_stay_after_a_rebuild(
+    talk: Conversation, asked: tuple[str, ...], logs_shown: int
+) -> None:
+    """Each is shown, unless a later one shows all of it."""
+    for turns in asked:
+        talk.call("expand_effort", effort_id="a", turns=turns)
+    talk.answer()
+    talk.line = rebuilt(talk.work, "break-even", talk.line)
+    talk.ask("And now?")
+
+    shown = "".join(logs(talk))
+    assert talk.state.expanded["a"]["turns"] == [1, 2]
+    assert (QUESTIONS[0] in shown, QUESTIONS[1] in shown) == (True, True)
+    assert len(logs(talk)) == logs_shown
+
+
 def test_a_log_that_had_to_leave_is_put_there_again(talk: Conversation) -> None:
     """A cut took it out of view, though the effort counts as expanded."""
     talk.call("expand_effort", effort_id="a")

@@ -122,6 +122,35 @@ def test_what_is_missing_is_named(talk: Conversation) -> None:
     )
 
 
+def test_an_offset_is_of_the_first_turn_that_is_named(talk: Conversation) -> None:
+    """Where that one was erased, the next is read from its beginning."""
+    for said in ("one", "two"):
+        talk.turn(said)
+    talk.archive.erase(talk.owner, talk.tip, 1)
+    talk.ask("What was that?")
+
+    result = talk.call("read_log", turns="1-2", offset=12)
+
+    assert result["turns"][0]["text"].startswith("user: two")
+
+
+def test_what_can_be_read_behind_many_erased_turns_is_read(talk: Conversation) -> None:
+    """However many turns before it are gone; all of those are named as erased."""
+    for number in range(1, 54):
+        talk.turn(f"number {number}")
+    for number in range(1, 53):
+        talk.archive.erase(talk.owner, talk.tip, number)
+    talk.ask("What was that?")
+
+    result = talk.call("read_log", turns="1-60")
+
+    assert [turn["turn"] for turn in result["turns"]] == [53, 54]
+    assert result["missing"] == (
+        "turns 1-52 were erased: their text cannot be read any more; "
+        "turns 55-60 are not there; the turns are 1-54"
+    )
+
+
 def test_what_was_read_of_several_turns_comes_back(talk: Conversation) -> None:
     """The archive keeps a range for each text, and gives back the result as the model saw it."""
     talk.turn("one", answer="The port is 8080.")
