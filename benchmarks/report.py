@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
     """Return the versions of what was measured, and of what it ran on."""
     own = {name: found for name in _PACKAGES if (found := _version(name))}
     system = {"Python": platform.python_version(), "SQLite": sqlite3.sqlite_version}
-    return {**own, **system, "system": platform.platform()}
+    return {**own, **system, "system": f"{platform.system()} {platform.machine()}"}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

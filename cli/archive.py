@@ -85,7 +85,7 @@ def take_over(
     root: Root = None,
     config: ConfigFile = None,
 ) -> None:
-    """Read exported sessions into the archive, or those of an archive of the first build."""
+    """Read exported sessions into the archive, or those of an archive kept in folders."""
     setup = configured(root, None, config)
     with setup.home.archive() as archive:
         redis = setup.redis(archive)

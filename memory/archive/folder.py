@@ -2,7 +2,7 @@
 
 A folder has `session.json`, which says whose it is, a line of JSON for each turn in `raw.jsonl`
 (ambient turns) or `efforts/<name>.jsonl`, what was made of them, and the manifest for people alone.
-The first build kept its sessions in such folders, so its archives are read as well.
+Archives were once kept in such folders, so these are read as well.
 """
 
 import json
@@ -40,7 +40,7 @@ _NAMES = ("user", "thread", "namespace")
 _LAST = 2**31 - 1
 """The last turn that the tables can number."""
 _GAP = "?"
-"""Stands for the parent that an archive of the first build did not hold."""
+"""Stands for the parent that an archive in folders did not hold."""
 
 T = TypeVar("T")
 _Place: TypeAlias = tuple[str, int]
@@ -322,7 +322,7 @@ class _Folder:
     def _decoded(self, name: str, decode: Callable[[str, Any], T]) -> Iterator[T]:
         """Yield what the lines of a file say; a torn last one is left out and noted.
 
-        Only the logs of the first build grew line by line; an export is written as a whole.
+        Only the logs of such archives grew line by line; an export is written as a whole.
         """
         path = self.path / name
         if not path.exists():

@@ -13,7 +13,7 @@ from ..record import Group, Record, Status
 from ..state_blocks import cut_content
 
 FORMAT = 1
-"""The version of a line of an export; the first build's logs have the same."""
+"""The version of a line of an export; archives that were kept in folders have the same."""
 
 _STATUSES: Mapping[Any, Status] = {"aborted": "aborted", "erased": "erased"}
 
