@@ -147,7 +147,9 @@ def answer_update(
     if not isinstance(answer, AIMessage):
         raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
     heard = heeded(state, call.update["context_report"], answer, parts.model)
-    answer = accepted(answer, [message.id for message in state["messages"]])
+    # The last archived message may have been removed: a model that repeats its id must not be it.
+    taken = [state.get("archived"), *(message.id for message in state["messages"])]
+    answer = accepted(answer, taken)
     shown = cast("TurnState", {**state, **call.update})
     answer, hidden = _anchored(shown, runtime, answer, parts)
     messages = [answer, *results]

@@ -58,9 +58,13 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
         end = foreign
     last = None if end is None else place.get(_last_start(state))
     if end is None:
+        starts = state.get("turn_starts", [])
+        archived_upto = max((place[start] for start in starts if start in place), default=-1)
         end = question(messages)
         if running:
-            end = place.get(state["turn_starts"][-1], end)
+            end = place.get(starts[-1], end)
+        elif archived_upto + 1 < len(messages):  # an earlier turn without an answer is not new
+            end = max(end, archived_upto + 1)
     return Incoming(last, end, foreign if running and foreign is not None else end)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import erase
@@ -195,3 +195,36 @@ def test_question_that_was_removed_and_the_next_turn_cut_short(tmp_path: Path, c
     kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
     assert told(here, state) == [*kept, *[["Go on."]] * cuts, ["New.", "4"]]
     assert branch(state) == "main"
+
+
+@pytest.mark.parametrize("removed", [1, 2])
+def test_model_that_repeats_the_id_of_a_removed_answer(tmp_path: Path, removed: int) -> None:
+    """What it says then is a turn of its own, and archived as such."""
+    answers = ["1", AIMessage("2", id="x"), AIMessage("3", id="x"), "4"]
+    here = talk(tmp_path, answers, checkpointer=InMemorySaver())
+    for words in ("One.", "Two."):
+        here.say(words)
+    messages = here.agent.get_state(THREAD).values["messages"]
+    gone = [RemoveMessage(message.id) for message in messages[-removed:]]
+    here.agent.update_state(THREAD, {"messages": gone})
+    here.say("Three.")
+
+    state = here.say("Four.")
+
+    assert told(here, state)[-1] == ["Four.", "4"]
+    assert "3" in told(here, state)[-2]
+    assert "Three." in told(here, state)[-2]
+
+
+def test_last_turn_that_was_removed_behind_one_without_an_answer(tmp_path: Path) -> None:
+    """The question that nobody answered is archived, and not asked again with the next."""
+    here = talk(tmp_path, ["1", CUT, "3", "4"], checkpointer=InMemorySaver())
+    here.say("One.")
+    cut(here, ("user", "Two."))
+    here.say("Three.")
+    messages = here.agent.get_state(THREAD).values["messages"]
+    here.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
+
+    state = here.say("New.")
+
+    assert told(here, state) == [["One.", "1"], ["Two."], ["Three.", "3"], ["New.", "4"]]
