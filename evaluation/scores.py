@@ -52,6 +52,7 @@ def scores(point: Point, context: Context, alike: Alike) -> dict[str, Any]:
         "tokens_after": left,
         "compression_ratio": left / before,
         "constraints_in_context": fmean(rule in text for rule in rules) if rules else None,
+        "fallbacks": context.fallbacks,
         **({} if context.quotes is None else _quoted(point, context, context.quotes, alike)),
     }
 
@@ -67,7 +68,6 @@ def _quoted(point: Point, context: Context, quotes: Sequence[str], alike: Alike)
         "quotes": len(quotes),
         "verbatim_rate": real / len(quotes) if quotes else None,
         "fabricated": len(quotes) - real + (context.fabricated or 0),
-        "fallbacks": context.fallbacks,
     }
     true = point.salient(context.through)
     if true is None:

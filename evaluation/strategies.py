@@ -279,7 +279,12 @@ class EbbtideAgent(Strategy):
         parts = [part for part in show_context(agent, _CONFIG).parts if part.name not in _NOT_SAID]
         messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = thread_at(agent, _CONFIG)
-        context = Context(tuple(messages), calls=self._new_calls(thread.owner))
+        passes = self._new_passes(thread.owner)
+        context = Context(
+            tuple(messages),
+            fallbacks=sum("fallback" in told for told in passes),
+            calls=tuple(Call(**call) for told in passes for call in told["calls"]),
+        )
         newest = self._archive.compression(thread.owner, thread.tip, _NAME)
         if newest is None:
             return context
@@ -287,14 +292,13 @@ class EbbtideAgent(Strategy):
             context,
             quotes=tuple(item.quote for item in newest.current),
             through=self._turns[newest.through],
-            fallbacks=int(newest.method == "protected-core"),
         )
 
-    def _new_calls(self, owner: Owner) -> tuple[Call, ...]:
-        """Return the calls of the passes since the last time, from the archive's log."""
-        passes = read(self._archive, owner).extractions
-        new, self._passes = passes[self._passes :], len(passes)
-        return tuple(Call(**call) for entry in new for call in entry["told"]["calls"])
+    def _new_passes(self, owner: Owner) -> list[Mapping[str, Any]]:
+        """Return what the archive's log tells of the passes since the last time."""
+        entries = read(self._archive, owner).extractions
+        new, self._passes = entries[self._passes :], len(entries)
+        return [entry["told"] for entry in new]
 
     def _agent(self, turns: Sequence[TemplateTurn]) -> Agent:
         """Return the agent with the tools that were called so far; what it knows is stored."""

@@ -65,6 +65,11 @@ def test_without_quotes_there_are_no_such_scores() -> None:
     assert empty["salience_recall"] == 0.0
 
 
+def test_fallbacks_count_also_where_nothing_was_quoted() -> None:
+    """A pass by rules of which nothing came is a fallback all the same."""
+    assert scores(FIRST, Context((), fallbacks=1), lexical)["fallbacks"] == 1
+
+
 def test_without_truth_salience_is_absent() -> None:
     """A template that lists no salient sentences has no precision and recall, not zero."""
     found = scores(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), lexical)

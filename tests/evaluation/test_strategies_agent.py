@@ -19,6 +19,7 @@ from ebbtide.evaluation.strategy import (
     transcript,
 )
 from ebbtide.evaluation.template import Template, TemplateTurn, read_template, stands_in
+from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import shed
 
@@ -31,10 +32,12 @@ def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
     return {"new": [{"quote": said[0], "kind": "fact"}]}
 
 
-def lived(folder: Path, template: Template) -> tuple[list[Context], ScriptedModel]:
+def lived(
+    folder: Path, template: Template, structured: Any = quoting, **settings: Any
+) -> tuple[list[Context], ScriptedModel]:
     """Let the agent live through a template; return its contexts and the model that compressed."""
-    model = ScriptedModel(structured=quoting, answers=lambda _: "All is well.")
-    strategy = EbbtideAgent(StrategyInputs(model, None, folder))
+    model = ScriptedModel(structured=structured, answers=lambda _: "All is well.")
+    strategy = EbbtideAgent(StrategyInputs(model, None, folder, Settings(**settings)))
     setup = template.initial_setup
     strategy.initialize(setup.original_goal, setup.hard_constraints)
     contexts = []
@@ -77,6 +80,27 @@ def test_the_calls_of_its_passes_are_told(coding: Lived) -> None:
     assert [call.what for call in calls].count("extraction") == len(model.asked)
     assert [call.what for call in calls].count("background") == len(model.sent)
     assert all(call.seconds >= 0 for call in calls)
+
+
+def test_rules_that_were_chosen_are_no_fallback(tmp_path: Path) -> None:
+    """Where rules are to compress no pass falls back to them, however much they compress."""
+    contexts, model = lived(tmp_path, CODING, compression="protected-core")
+
+    assert contexts[-1].quotes
+    assert [context.fallbacks for context in contexts] == [0] * len(contexts)
+    assert model.asked == []
+
+
+def test_a_fallback_is_told_once(tmp_path: Path) -> None:
+    """A pass that rules had to make is told at its point, not at the next one without a pass."""
+    model = ScriptedModel(structured=[OSError("gone")], answers=["All is well."])
+    strategy = EbbtideAgent(StrategyInputs(model, None, tmp_path))
+    strategy.initialize("Release it.", [])
+
+    first, second = (strategy.compress(CODING.until(turn_id)) for turn_id in (14, 16))
+
+    assert first.quotes == second.quotes != ()
+    assert (first.fallbacks, second.fallbacks) == (1, 0)
 
 
 def test_what_is_small_is_left_alone(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_without_turns_the_context_is_the_last_one(tmp_path: Path, name: str) ->
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("name", ["selective-salience", "ebbtide"])
 def test_settings_reach_what_compresses(tmp_path: Path, name: str) -> None:
-    """Of a conversation too long for the budget a part leaves; a slow model's pass is by rules."""
+    """Of a conversation too long for the budget a part leaves, by rules if the model is slow."""
     slow = ScriptedModel(
         answers=lambda _: "All is well.", structured=lambda _: TimeoutError("no answer")
     )
@@ -131,4 +131,5 @@ def test_settings_reach_what_compresses(tmp_path: Path, name: str) -> None:
 
     context = strategy.compress(template.points[1].turns)
 
-    assert context.fallbacks == 1
+    extractions = [call for call in context.calls if call.what == "extraction"]
+    assert context.fallbacks == len(extractions) > 0
