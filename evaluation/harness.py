@@ -152,8 +152,8 @@ class _Trial:
     def _measured(self, point: Point, new: Sequence[TemplateTurn]) -> dict[str, Any]:
         """Let the strategy compress with these new turns; return the scores that need no model."""
         for turn in new:
-            if turn.goal_change:
-                self.strategy.update_goal(turn.goal_change.goal, turn.goal_change.rationale)
+            if change := turn.goal_change:
+                self.strategy.update_goal(change.goal, change.rationale, turn.turn_id)
         answered, began = len(self.tape.answers), time.perf_counter()
         context = self.strategy.compress(point.turns)
         seconds = time.perf_counter() - began

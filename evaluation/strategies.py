@@ -117,9 +117,9 @@ class ProtectedCore(Strategy):
         """Begin with this goal and these constraints."""
         self._goals = Goals(goal, goal, (), tuple(constraints))
 
-    def update_goal(self, goal: str, rationale: str) -> None:
+    def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
         """Go on with another goal."""
-        changes = (*self._goals.changes, (self.seen + 1, goal, rationale))
+        changes = (*self._goals.changes, (turn_id, goal, rationale))
         self._goals = replace(self._goals, current=goal, changes=changes)
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
@@ -250,6 +250,7 @@ class EbbtideAgent(Strategy):
         self._saver = InMemorySaver()
         self._lines: deque[AIMessage] = deque()
         self._outputs: deque[str] = deque()
+        self._changes: dict[int, AIMessage] = {}
         self._turns: dict[int, int] = {}
         self._passes = 0
 
@@ -258,10 +259,10 @@ class EbbtideAgent(Strategy):
         purpose = {"name": _NAME, "goal": goal, "constraints": [*constraints]}
         self._lines.append(_call("open_effort", purpose))
 
-    def update_goal(self, goal: str, rationale: str) -> None:
-        """Change the effort's goal, in the next turn."""
+    def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
+        """Change the effort's goal, in the agent's turn that holds this one."""
         change = {"goal": goal, "rationale": rationale}
-        self._lines.append(_call("update_goal", change, self.seen))
+        self._changes[turn_id] = _call("update_goal", change, turn_id)
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         """Live through the turns since the last time; return what the next call would send."""
@@ -271,7 +272,7 @@ class EbbtideAgent(Strategy):
                 raise StrategyError(
                     f"turn {question.turn_id}: the agent needs a user's turn, then answers"
                 )
-            self._lines.extend(self._said(answers))
+            self._lines.extend(self._said(question, answers))
             state = agent.invoke({"messages": question.content}, _CONFIG)
             self._turns[state["memory"]["turn"]] = answers[-1].turn_id
             self._lines.clear()  # what is left of a turn that ended early would shift the next one
@@ -326,9 +327,11 @@ class EbbtideAgent(Strategy):
             give, name=name, description=name, args_schema=_NO_SCHEMA
         )
 
-    def _said(self, answers: Sequence[TemplateTurn]) -> Iterator[AIMessage]:
+    def _said(self, question: TemplateTurn, answers: Sequence[TemplateTurn]) -> Iterator[AIMessage]:
         """Yield what the model says in one turn: its calls one after the other, then its words."""
-        for turn in answers:
+        for turn in (question, *answers):
+            if turn.turn_id in self._changes:
+                yield self._changes[turn.turn_id]
             if turn.tool_call:
                 self._outputs.append(turn.tool_call.output)
                 yield _call(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)

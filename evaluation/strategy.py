@@ -74,8 +74,11 @@ class Strategy:
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Begin a conversation with this goal and these constraints."""
 
-    def update_goal(self, goal: str, rationale: str) -> None:
-        """Take note that the goal is another one from now on, and why."""
+    def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
+        """Take note that the goal is another one from this turn on, and why.
+
+        The turn is one of those that are compressed next.
+        """
 
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return the context that stands for all turns so far, the oldest first.

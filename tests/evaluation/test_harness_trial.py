@@ -38,9 +38,9 @@ class Last(Strategy):
         """Note it."""
         self.told.append((goal, tuple(constraints)))
 
-    def update_goal(self, goal: str, rationale: str) -> None:
+    def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
         """Note it."""
-        self.told.append((goal, rationale))
+        self.told.append((goal, rationale, turn_id))
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         """Note which turns there are."""
@@ -88,14 +88,14 @@ def tried(
 
 
 def test_a_strategy_is_told_in_order(tmp_path: Any) -> None:
-    """It is told goal and constraints, all turns up to a point, and a new goal before the point."""
+    """It is told goal and constraints, all turns up to a point, and before it a goal change."""
     strategy = Last()
     tried(tmp_path, strategy)
 
     assert strategy.told == [
         (GOAL, (LIMIT,)),
         [5, 8],
-        ("Paint the fence.", "The shed is gone."),
+        ("Paint the fence.", "The shed is gone.", 17),
         [5, 8, 11, 12, 17, 20],
     ]
 

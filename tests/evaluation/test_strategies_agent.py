@@ -21,7 +21,7 @@ from ebbtide.evaluation.strategy import (
 from ebbtide.evaluation.template import Template, TemplateTurn, read_template, stands_in
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
-from tests.evaluation.conversations import shed
+from tests.evaluation.conversations import CHANGE, NEWER, shed
 
 CODING = read_template("coding-session")
 
@@ -44,7 +44,8 @@ def lived(
     for point in template.points:
         for turn in after(point.turns, strategy.seen):
             if turn.goal_change:
-                strategy.update_goal(turn.goal_change.goal, turn.goal_change.rationale)
+                change = turn.goal_change
+                strategy.update_goal(change.goal, change.rationale, turn.turn_id)
         contexts.append(strategy.compress(point.turns))
     return contexts, model
 
@@ -121,6 +122,27 @@ def test_goal_and_constraints_are_those_of_an_effort(tmp_path: Path) -> None:
     assert "'goal': 'Paint the shed before the rain comes.'" in first
     assert "'constraints': ['Use no more than two tins.']" in first
     assert "'goal': 'Paint the fence.'" in second
+
+
+def test_goals_change_where_they_are_said(tmp_path: Path) -> None:
+    """The agent hears of each new goal in the turn that holds it, before its words there."""
+    strategy = EbbtideAgent(StrategyInputs(ScriptedModel(), None, tmp_path))
+    strategy.initialize("Paint the shed.", [])
+    strategy.update_goal("Paint the fence.", "The shed is gone.", 11)
+    strategy.update_goal("Paint the gate.", "The fence is gone.", 20)
+
+    text = transcript(strategy.compress(shed().turns).messages)
+    parts = [
+        NEWER,
+        "'goal': 'Paint the fence.'",
+        CHANGE,
+        "'goal': 'Paint the gate.'",
+        "green paint",
+    ]
+    places = [text.index(part) for part in parts]
+
+    assert places == sorted(places)
+    assert text.count("update_goal") == 2
 
 
 def turns(*roles: str) -> Sequence[TemplateTurn]:

@@ -33,7 +33,7 @@ def points(made: Any, template: Template, folder: Path) -> list[Any]:
     """Return the context of a peer at each point of a template."""
     strategy = made(StrategyInputs(ScriptedModel(answers=summary), None, folder))
     strategy.initialize("Paint.", [])
-    strategy.update_goal("Rest.", "It rains.")
+    strategy.update_goal("Rest.", "It rains.", 1)
     return [strategy.compress(template.until(point.turn_id)) for point in template.points]
 
 

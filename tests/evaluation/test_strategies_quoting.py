@@ -7,7 +7,13 @@ import pytest
 
 from ebbtide.evaluation.strategies import ProtectedCore, SelectiveSalience, groups
 from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, recent, transcript
-from ebbtide.evaluation.template import Template, read_template, shipped, stands_in
+from ebbtide.evaluation.template import (
+    Template,
+    TemplateTurn,
+    read_template,
+    shipped,
+    stands_in,
+)
 from ebbtide.memory.efforts import one_line
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts, ScriptedModel
@@ -67,10 +73,23 @@ def test_a_new_goal_is_shown() -> None:
     template = shed()
     strategy = begun(ProtectedCore, template, ScriptedModel())
     strategy.compress(template.until(8))
-    strategy.update_goal("Paint the fence.", "The shed is gone.")
+    strategy.update_goal("Paint the fence.", "The shed is gone.", 17)
     context = strategy.compress(template.turns)
 
     assert "Goal: Paint the fence." in context.messages[0].text
+
+
+def test_the_reason_of_a_new_goal_is_that_of_its_turn() -> None:
+    """A reason that was said twice is quoted from the turn that changed the goal."""
+    words = ["Hello.", "The shed is gone.", "You must be quick.", "The shed is gone."]
+    said = ({"turn_id": at, "role": "user", "content": one} for at, one in enumerate(words, 1))
+    strategy = ProtectedCore(StrategyInputs(ScriptedModel(), None, Path()))
+    strategy.initialize("Paint the shed.", [])
+    strategy.update_goal("Paint the fence.", "The shed is gone.", 2)
+
+    context = strategy.compress([TemplateTurn.model_validate(one) for one in said])
+
+    assert context.quotes == ("The shed is gone.", "You must be quick.")
 
 
 def test_what_is_recent_is_not_quoted_beside_itself() -> None:

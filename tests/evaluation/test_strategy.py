@@ -85,7 +85,7 @@ def test_they_need_no_goal(tmp_path: Path, made: type[FullHistory | RollingWindo
     """Being told the goal changes nothing for them."""
     strategy = made(means(tmp_path))
     strategy.initialize("Paint.", ["No third tin."])
-    strategy.update_goal("Rest.", "It rains.")
+    strategy.update_goal("Rest.", "It rains.", 17)
 
     assert strategy.compress(TURNS) == made(means(tmp_path)).compress(TURNS)
 
