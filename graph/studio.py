@@ -14,6 +14,7 @@ from .agent import create_memory_agent
 from .config import load, redis_attention
 from .models import choose_model
 
+# Without it two first requests would each build an agent, with an archive of its own.
 _building = threading.Lock()
 
 

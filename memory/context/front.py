@@ -130,7 +130,7 @@ def anchor_part(work: RunningTurn, line: Timeline) -> Iterator[Part]:
 
 
 def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ...]:
-    """Return which concluded efforts have a line, in their order; those referenced last if not all.
+    """Return which concluded efforts get a line, in order; those referenced last if not all fit.
 
     What was surfaced from earlier sessions stands first: it is there from the first turn on and
     only becomes less, while this session's own efforts are added at the end.

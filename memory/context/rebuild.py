@@ -34,7 +34,7 @@ So closing an effort hides nothing that was just said.
 """
 
 CACHED, _SAVED = 0.1, 0.9
-"""What a provider charges for a cached token, of one that is not, and what the cache saves.
+"""The price of a cached token as a fraction of a fresh one, and what the cache saves of it.
 
 Anthropic charges 0.1 (prompt caching, pricing), OpenAI 0.1 to 0.5. At 0.25 rebuilding seldom gains
 less than a quarter of what it gains at 0.1, at 0.5 nothing, by simulation.
@@ -133,7 +133,7 @@ def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
         return rebuilt(work, "high-water", line)
     fresh, then = _rebuilt(work, "break-even", line)
     hold = line.hold + CACHED * calls * max(0, size(now) - fresh.size)
-    if hold > 0 and hold >= _SAVED * _behind(now, then):
+    if hold > 0 and hold >= _SAVED * _tokens_after_shared_prefix(now, then):
         return fresh
     return replace(line, hold=hold)
 
@@ -279,8 +279,8 @@ def _least(work: RunningTurn, record: Record) -> int:
     return min(tokens, work.room // 2)
 
 
-def _behind(now: Parts, then: Parts) -> int:
-    """Return the tokens of a new context behind what it begins with like the present one."""
+def _tokens_after_shared_prefix(now: Parts, then: Parts) -> int:
+    """Return the tokens of a new context after the prefix that it shares with the present one."""
     before = [message for part in now for message in part.messages]
     at = 0
     for number, part in enumerate(then):

@@ -1,4 +1,4 @@
-"""The running turn within its limit: previews first, then finished rounds as one note."""
+"""A turn within its limit: previews first, then finished rounds as one note."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _LEAVING = frozenset({"concluded", "paused"})
 """What a tool says that leaves no effort active."""
 
 _NAMING = 4
-"""A fourth of a turn that is cut may say which effort it left active: the rest is what it did."""
+"""A fourth of a shortened turn may be the note on which effort it left active."""
 
 _SAVED = 30
 """Tokens that a preview saves at least: its pointer has 25, and a cut tears a sentence."""

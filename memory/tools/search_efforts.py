@@ -81,7 +81,7 @@ def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
 
 
 def _of_turns(hits: Sequence[Found]) -> list[Found]:
-    """Return the best passage of each turn; only an effort's first may have no term of the query.
+    """Return the best passage of each turn; of hits by meaning alone, one for each effort.
 
     All turns that say something count, however much better another one is: with those at least 0.8
     as good as the best of their effort, five results held 69 % of the evidence in place of 77.
@@ -261,7 +261,7 @@ def in_one_list(own: Sequence[Found], others: Sequence[Elsewhere], limit: int) -
 
     Scores of two searches cannot be compared, but how many terms of the query a result says can: an
     effort of another session stands right after the last own result that says as many or more. So
-    it takes the place of no result of this session but such as say less.
+    it never displaces an own result that says as much.
     """
     placed: list[tuple[int, _Hit]] = [(2 * at, hit) for at, hit in enumerate(own)]
     for other in others:

@@ -30,7 +30,7 @@ _PURPOSE_SHARE = 8
 """The goal may have an eighth of the budget, and the constraints another one."""
 
 _SEAMS = 16
-"""Tokens that a text may have beyond those of its parts, where a log stands between fences."""
+"""Spare tokens for joining a log and its fences: a text may have more than its parts."""
 
 _WORDS_IN_TEN_TOKENS = 5
 """Words that are asked for; English has seven or eight, other languages fewer."""

@@ -214,6 +214,8 @@ _TOOLS: Mapping[str, tuple[type[Arguments], Callable[[RunningTurn, Any], Any]]] 
 }
 
 NAMES = frozenset(_TOOLS)
+"""The names of the memory tools."""
+
 Watch: TypeAlias = Callable[[Mapping[str, Any]], Callable[[Message], object]]
 """Is told of a call when it begins, and returns what is told its result."""
 

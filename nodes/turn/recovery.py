@@ -27,8 +27,9 @@ _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
 
 _ENDS, _ALIKE = 32, 1_000
-"""A history is compared from this many of its messages on with this many turns each, the newest
-that end alike; one that comes after none of them is adopted as a whole."""
+"""So many messages of a history, the newest, are taken for the end of a turn, one after the other.
+Each is compared with so many archived turns that end alike; a history that follows none of them is
+adopted as a whole."""
 
 
 def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
