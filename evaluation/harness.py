@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -119,43 +119,52 @@ class _Trial:
         self.template = plan.templates[job.template]
         self.model = plan.model.model_copy(update={"cache": self.tape})
         self.alike = by_meaning(plan.embedder) if plan.embedder else lexical
-        inputs = StrategyInputs(self.model, plan.embedder, folder, plan.settings)
-        self.strategy = plan.strategies[job.strategy](inputs)
+        self.inputs = StrategyInputs(self.model, plan.embedder, folder, plan.settings)
         self.errors: list[str] = []
 
     def run(self) -> TrialResult:
-        """Return the scores of all points; a point at which the strategy fails is the last one."""
-        setup = self.template.initial_setup
-        self.strategy.initialize(setup.original_goal, setup.hard_constraints)
-        points: list[PointScores] = []
-        for point in self.template.points:
-            new = after(point.turns, self.strategy.seen)
-            before = (*self.strategy.context.messages, *as_messages(new))
-            measured = self._tried(point, "compress", partial(self._measured, point, new))
-            if measured is None:
-                break
-            judged = self._judged(point, before)
-            points.append(
-                PointScores(point=point.number, turn_id=point.turn_id, **measured, **judged)
-            )
+        """Return the scores of all points, none of a strategy that cannot begin."""
+        strategy = self._tried("beginning", self._begun)
+        points = () if strategy is None else tuple(self._points(strategy))
         if self.tape.missing and not self.errors:
             self.errors.append(f"{self.tape.missing} calls have no recorded answer")
         return TrialResult(
             **self.job.model_dump(),
             turns=len(self.template.turns),
             digest=self.template.digest,
-            points=tuple(points),
+            points=points,
             errors=tuple(self.errors),
             note=self.plan.setup.note,
         )
 
-    def _measured(self, point: Point, new: Sequence[TemplateTurn]) -> dict[str, Any]:
+    def _begun(self) -> Strategy:
+        """Return the strategy once it knows the goal."""
+        strategy = self.plan.strategies[self.job.strategy](self.inputs)
+        setup = self.template.initial_setup
+        strategy.initialize(setup.original_goal, setup.hard_constraints)
+        return strategy
+
+    def _points(self, strategy: Strategy) -> Iterator[PointScores]:
+        """Yield the scores of each point; one at which the strategy fails ends them."""
+        for point in self.template.points:
+            new = after(point.turns, strategy.seen)
+            before = (*strategy.context.messages, *as_messages(new))
+            measure = partial(self._measured, strategy, point, new)
+            measured = self._tried(f"point {point.number}, compress", measure)
+            if measured is None:
+                return
+            judged = self._judged(point, before, strategy.context.messages)
+            yield PointScores(point=point.number, turn_id=point.turn_id, **measured, **judged)
+
+    def _measured(
+        self, strategy: Strategy, point: Point, new: Sequence[TemplateTurn]
+    ) -> dict[str, Any]:
         """Let the strategy compress with these new turns; return the scores that need no model."""
         for turn in new:
             if change := turn.goal_change:
-                self.strategy.update_goal(change.goal, change.rationale, turn.turn_id)
+                strategy.update_goal(change.goal, change.rationale, turn.turn_id)
         answered, began = len(self.tape.answers), time.perf_counter()
-        context = self.strategy.compress(point.turns)
+        context = strategy.compress(point.turns)
         seconds = time.perf_counter() - began
         return {
             "seconds": seconds,
@@ -164,10 +173,11 @@ class _Trial:
             **scores(point, context, self.alike),
         }
 
-    def _judged(self, point: Point, before: Sequence[AnyMessage]) -> dict[str, float | None]:
-        """Return the scores that the judge gives."""
+    def _judged(
+        self, point: Point, before: Sequence[AnyMessage], left: Sequence[AnyMessage]
+    ) -> dict[str, float | None]:
+        """Return the scores that the judge gives for the contexts before and after compressing."""
         judge, tasks = self.judge, self.template.probing_tasks
-        left = self.strategy.context.messages
         if judge is None:
             return {}
         asks: dict[str, Callable[[], float]] = {}
@@ -183,7 +193,9 @@ class _Trial:
             asks["behavioural_alignment"] = lambda: fmean(
                 judge.behaviour(test, self._answer(left, test.prompt)) for test in tests
             )
-        judged = {name: self._tried(point, name, ask) for name, ask in asks.items()}
+        judged = {
+            name: self._tried(f"point {point.number}, {name}", ask) for name, ask in asks.items()
+        }
         earlier, now = judged.get("goal_before"), judged.get("goal_coherence")
         drift = None if earlier is None or now is None else earlier - now
         return {**judged, "drift": drift}
@@ -199,14 +211,14 @@ class _Trial:
         messages: list[BaseMessage] = [SystemMessage(system_prompt)] if system_prompt else []
         return str(self.model.invoke([*messages, asked]).text)
 
-    def _tried(self, point: Point, name: str, ask: Callable[[], Result]) -> Result | None:
+    def _tried(self, place: str, ask: Callable[[], Result]) -> Result | None:
         """Return what this gives; None, and an error of the trial, if it fails."""
         try:
             return ask()
         except Exception as error:  # noqa: BLE001 (any strategy's, any provider's)
             message = one_line(str(error).encode(errors="replace").decode())
             why = f"{type(error).__name__}: {message}"
-            self.errors.append(f"point {point.number}, {name}: {why[:_LONGEST]}")
+            self.errors.append(f"{place}: {why[:_LONGEST]}")
             return None
 
 

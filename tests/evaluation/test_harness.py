@@ -11,8 +11,8 @@ import pytest
 from typer.testing import Result
 
 from ebbtide.evaluation.results import REPLAYED, TrialResult
-from ebbtide.evaluation.strategies import OURS, STRATEGIES
-from ebbtide.evaluation.strategy import Context, Strategy
+from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory
+from ebbtide.evaluation.strategy import Context, Strategy, StrategyInputs
 from ebbtide.evaluation.template import TemplateTurn, read_template, shipped
 from tests.evaluation.answering import answer, pointed_at, text
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
@@ -205,6 +205,40 @@ def test_a_provider_that_fails_is_an_error(tmp_path: Path, server: OpenAIServer)
     assert "no such key" in done.output
     assert "goal_coherence" not in row["metrics"]
     assert row["metrics"]["compression_ratio"]["mean"] == 1.0
+
+
+class Late(Strategy):
+    """Cannot be made while `missing`."""
+
+    name = "late"
+    missing = True
+
+    def __init__(self, inputs: StrategyInputs) -> None:
+        """Begin, or fail."""
+        super().__init__(inputs)
+        if self.missing:
+            raise ImportError("no such package")
+
+    def _shortened(self, _turns: Sequence[TemplateTurn]) -> Context:
+        return Context()
+
+
+def test_the_others_go_on_without_a_strategy_that_cannot_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trials of the others are kept, its own has an error; the next run tries it again."""
+    both = {"late": Late, "full-history": FullHistory}
+    monkeypatch.setattr("ebbtide.evaluation.strategies.STRATEGIES", both)
+    options = ("--model", "offline", "--template", "test-simple", "--strategy", "late")
+    first = evaluated(tmp_path, *options, "--strategy", "full-history")
+    begun = {one.strategy: len(one.points) for one in trials(tmp_path)}
+    monkeypatch.setattr(Late, "missing", False)
+    second = evaluated(tmp_path, *options)
+
+    assert (first.exit_code, second.exit_code) == (1, 0)
+    assert "late/test-simple/1: beginning: ImportError: no such package" in first.output
+    assert begun == {"late": 0, "full-history": 1}
+    assert len(trials(tmp_path)[-1].points) == 1
 
 
 class Meeting(Strategy):

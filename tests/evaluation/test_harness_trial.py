@@ -156,6 +156,37 @@ def test_a_strategy_that_fails_ends_its_trial(tmp_path: Any) -> None:
     assert result.errors == ("point 2, compress: OSError: the disk? is full",)
 
 
+class Broken(Strategy):
+    """Cannot begin."""
+
+    name = "last"
+
+    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
+        """Fail."""
+        raise OSError(f"{goal} {len(constraints)}: no disk")
+
+
+def unmade(_inputs: StrategyInputs) -> Strategy:
+    """Fail where a strategy is to be made."""
+    raise ImportError("no such package")
+
+
+@pytest.mark.parametrize(
+    ("made", "error"),
+    [
+        (unmade, "beginning: ImportError: no such package"),
+        (Broken, f"beginning: OSError: {GOAL} 1: no disk"),
+    ],
+)
+def test_a_strategy_that_cannot_begin(
+    made: Callable[[StrategyInputs], Strategy], error: str
+) -> None:
+    """Its trial has one error and no points."""
+    result = run(made)
+
+    assert (result.points, result.errors) == ((), (error,))
+
+
 def test_without_a_judge_nothing_is_asked() -> None:
     """Without a judge there are the scores that need no model."""
     result = run(lambda _: Last())
