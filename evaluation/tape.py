@@ -1,14 +1,14 @@
 """What a model says in one trial, call by call: counted, written down, or played again.
 
 A tape is the model's cache, which LangChain asks before every call, so that everything else is what
-it is without one. Calls are known by their order: the texts of some agents hold random ids.
+it is without one. Calls are known by their order, since the texts of some agents hold random ids: a
+trial makes one after the other.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeAlias
 
 from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
@@ -38,7 +38,6 @@ class RecordedModel(BaseCache):
         """Begin with the first call."""
         self._recorded = recorded
         self._open: set[tuple[str, str]] = set()
-        self._lock = Lock()  # else two calls that come at once could take the same answer
         self.answers: list[Mapping[str, Any]] = []
         """All answers so far."""
 
@@ -56,13 +55,12 @@ class RecordedModel(BaseCache):
         if self._recorded is None:
             self._open.add((prompt, llm_string))
             return None
-        with self._lock:
-            number = len(self.answers)
-            if number >= len(self._recorded):
-                self.missing += 1
-                raise TapeError(f"no recorded answer for call {number + 1}: record the trial again")
-            answer = self._recorded[number]
-            self.answers.append(answer)
+        number = len(self.answers)
+        if number >= len(self._recorded):
+            self.missing += 1
+            raise TapeError(f"no recorded answer for call {number + 1}: record the trial again")
+        answer = self._recorded[number]
+        self.answers.append(answer)
         return [ChatGeneration(message=messages_from_dict([dict(answer)])[0])]
 
     @override
