@@ -20,7 +20,7 @@ from rich.text import Text
 from ..evaluation.harness import Plan, run, trials_left
 from ..evaluation.judge import Judge
 from ..evaluation.report import COSTS, PICTURE, SCORES, Metric, Row, present, rows, write
-from ..evaluation.results import REPLAYED, Setup, Store, TrialResult, locked
+from ..evaluation.results import REPLAYED, Setup, Store, TrialResult, hold_folder
 from ..evaluation.strategies import OURS, STRATEGIES, chosen
 from ..evaluation.tape import Tapes, begin_tapes, read_tapes
 from ..evaluation.template import read_all, shipped
@@ -175,7 +175,7 @@ def _loaded(name: str, *, replayed: bool = False) -> BaseChatModel:
 
 def _run(plan: Plan, out: Path) -> None:
     """Run the trials that are left under a progress bar on stderr, and show all results."""
-    with locked(out):
+    with hold_folder(out):
         if plan.record:
             begin_tapes(plan.record, plan.setup.model, plan.setup.judge)
         store = Store(out, plan.setup)

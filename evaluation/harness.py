@@ -24,7 +24,7 @@ from .judge import Judge
 from .results import Job, PointScores, Setup, Store, TrialResult, append
 from .scores import by_meaning, lexical, scores
 from .strategy import Strategy, StrategyInputs, after, as_messages, transcript
-from .tape import RecordedModel, Tapes, line, spent
+from .tape import AnswerTape, Tapes, line, spent
 from .template import Point, Template, TemplateTurn
 
 Result = TypeVar("Result")
@@ -222,12 +222,12 @@ class _Trial:
             return None
 
 
-def _tape(tapes: Tapes | None, job: Job) -> RecordedModel:
+def _tape(tapes: Tapes | None, job: Job) -> AnswerTape:
     if tapes is None:
-        return RecordedModel()
+        return AnswerTape()
     if job.name not in tapes.trials:
         names = sorted(tapes.trials)
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         few = (", ".join(names[:_NAMED]) or "none") + more
         raise TapeError(f"no recorded answers for {job.name!r}: there are {few}")
-    return RecordedModel(tapes.trials[job.name])
+    return AnswerTape(tapes.trials[job.name])

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..memory.messages import fenced
 from ..prompts.loader import render
 from .failures import JudgeError, TapeError
-from .results import written
+from .results import write_whole
 from .template import BehavioralTest
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -80,7 +80,7 @@ class Judge:
         self.noted[digest] = verdict
         value = parse(verdict)
         if cached is None:
-            written(path, json.dumps({"said": verdict}))
+            write_whole(path, json.dumps({"said": verdict}))
         return value
 
 

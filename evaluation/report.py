@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from .results import REPLAYED, Setup, TrialResult, written
+from .results import REPLAYED, Setup, TrialResult, write_whole
 from .strategies import STRATEGIES
 
 LONG_TURNS = 40
@@ -304,7 +304,7 @@ def write(folder: Path, setup: Setup, trials: Iterable[TrialResult]) -> tuple[st
         "rows": [asdict(row) for row in summed],
         "trials": [trial.model_dump() for trial in ordered],
     }
-    written(folder / JSON, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    written(folder / TABLE, page(setup, summed, ordered))
+    write_whole(folder / JSON, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    write_whole(folder / TABLE, page(setup, summed, ordered))
     drawn = _plot(folder / PICTURE, setup, summed)
     return (JSON, TABLE, PICTURE) if drawn else (JSON, TABLE)

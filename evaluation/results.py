@@ -135,7 +135,7 @@ class Store:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def hold_folder(folder: Path) -> Iterator[None]:
     """Hold a folder, made if it is not there; raises `ResultsError` if another run holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / _LOCK
@@ -159,7 +159,7 @@ def append(path: Path, line: str) -> None:
         os.fsync(file.fileno())
 
 
-def mended(path: Path) -> None:
+def cut_torn_line(path: Path) -> None:
     """Cut off a last line that a kill left without its end."""
     data = path.read_bytes() if path.exists() else b""
     if data and not data.endswith(b"\n"):
@@ -167,7 +167,7 @@ def mended(path: Path) -> None:
             file.truncate(data.rfind(b"\n") + 1)
 
 
-def written(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Write a file whole or not at all, its folder made; threads may write the same one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{get_ident()}")
@@ -177,7 +177,7 @@ def written(path: Path, text: str) -> None:
 
 def _same(path: Path, setup: Setup) -> None:
     if not path.exists():
-        written(path, setup.model_dump_json(indent=1) + "\n")
+        write_whole(path, setup.model_dump_json(indent=1) + "\n")
         return
     try:
         known = Setup.model_validate_json(path.read_bytes())
@@ -193,7 +193,7 @@ def _same(path: Path, setup: Setup) -> None:
 
 
 def _read(path: Path) -> Iterator[TrialResult]:
-    mended(path)
+    cut_torn_line(path)
     lines = path.read_bytes().splitlines() if path.exists() else []
     for number, line in enumerate(lines, start=1):
         try:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from typing_extensions import override
 
 from .failures import TapeError
-from .results import append, mended
+from .results import append, cut_torn_line
 
 _COUNTED = ("input_tokens", "output_tokens")
 _MILLION = 1_000_000
@@ -28,8 +28,8 @@ Answers: TypeAlias = Sequence[Mapping[str, Any]]
 """The messages that answered the calls of one trial, in their order."""
 
 
-class RecordedModel(BaseCache):
-    """The model's calls in one trial; with `recorded` it answers them and no model is asked.
+class AnswerTape(BaseCache):
+    """The answers to the calls of one trial; with `recorded` these answer and no model is asked.
 
     A call that is repeated because it failed is one call.
     """
@@ -145,7 +145,7 @@ def begin_tapes(path: Path, model: str, judge: str | None) -> None:
             "choose another file"
         )
     if written:
-        mended(path)
+        cut_torn_line(path)
     else:
         append(path, header)
 

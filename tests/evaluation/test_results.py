@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.evaluation.failures import ResultsError
-from ebbtide.evaluation.results import Setup, Store, append, locked, mended
+from ebbtide.evaluation.results import Setup, Store, append, cut_torn_line, hold_folder
 from tests.evaluation.outcomes import SETUP, point, result
 
 
@@ -34,8 +34,8 @@ def test_a_file_of_half_a_line_is_empty(tmp_path: Path) -> None:
     """If nothing but half a line is there, nothing is left; a file that is not there is none."""
     path = tmp_path / "one"
     path.write_bytes(b"half")
-    mended(path)
-    mended(tmp_path / "two")
+    cut_torn_line(path)
+    cut_torn_line(tmp_path / "two")
 
     assert path.read_bytes() == b""
     assert not (tmp_path / "two").exists()
@@ -84,10 +84,10 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     """A second run on the same folder is refused, and one after the first is not."""
     folder = tmp_path / "new" / "folder"
     with (
-        locked(folder),
+        hold_folder(folder),
         pytest.raises(ResultsError, match="another run is writing"),
-        locked(folder),
+        hold_folder(folder),
     ):
         pass
-    with locked(folder):
+    with hold_folder(folder):
         assert folder.is_dir()

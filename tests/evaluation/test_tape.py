@@ -14,7 +14,7 @@ from ebbtide.evaluation.failures import TapeError
 from ebbtide.evaluation.results import append
 from ebbtide.evaluation.tape import (
     Answers,
-    RecordedModel,
+    AnswerTape,
     Tapes,
     begin_tapes,
     line,
@@ -28,12 +28,12 @@ HEADER = '{"tape": 1, "model": "m", "judge": null}\n'
 USED = UsageMetadata(input_tokens=10, output_tokens=2, total_tokens=12)
 
 
-def taped(tape: RecordedModel, *answers: Any) -> ScriptedModel:
+def taped(tape: AnswerTape, *answers: Any) -> ScriptedModel:
     """Return a model on a tape."""
     return ScriptedModel(answers=[*answers]).model_copy(update={"cache": tape})
 
 
-def recorded(tmp_path: Path, tape: RecordedModel) -> Answers:
+def recorded(tmp_path: Path, tape: AnswerTape) -> Answers:
     """Return a tape after a round trip through a file."""
     path = tmp_path / "tape.jsonl"
     begin_tapes(path, "m", "j")
@@ -43,12 +43,12 @@ def recorded(tmp_path: Path, tape: RecordedModel) -> Answers:
 
 def test_answers_are_played_again(tmp_path: Path) -> None:
     """A recorded trial gives the same answers, calls and usage included, and asks no model."""
-    tape = RecordedModel()
+    tape = AnswerTape()
     model = taped(
         tape, AIMessage("One.", usage_metadata=USED), call("look", what="é\u2028\ud800"), "One."
     )
     said = [model.invoke("same"), model.invoke("same"), model.invoke("same")]
-    again = RecordedModel(recorded(tmp_path, tape))
+    again = AnswerTape(recorded(tmp_path, tape))
     player = taped(again)
     heard = [player.invoke("other"), player.invoke("other"), player.invoke("other")]
 
@@ -60,7 +60,7 @@ def test_answers_are_played_again(tmp_path: Path) -> None:
 
 def test_costs() -> None:
     """Tokens add up and have a price if there are prices; a silent answer makes them unknown."""
-    tape, prices = RecordedModel(), (100_000.0, 1_000_000.0)
+    tape, prices = AnswerTape(), (100_000.0, 1_000_000.0)
     model = taped(tape, *(AIMessage("One.", usage_metadata=USED) for _ in range(2)), "Two.")
     for _ in range(3):
         model.invoke("a")
@@ -73,13 +73,13 @@ def test_costs() -> None:
 
 def test_a_call_that_is_repeated_is_one(tmp_path: Path) -> None:
     """A call that fails and is made again is played again as the one that succeeded."""
-    tape = RecordedModel()
+    tape = AnswerTape()
     model = taped(tape, OSError("gone"), "There.")
     with pytest.raises(OSError, match="gone"):
         model.invoke("a")
     failed = tape.failed
     model.invoke("a")
-    player = taped(RecordedModel(recorded(tmp_path, tape)))
+    player = taped(AnswerTape(recorded(tmp_path, tape)))
 
     assert (failed, tape.failed) == (1, 0)
     assert player.invoke("a").text == "There."
@@ -87,7 +87,7 @@ def test_a_call_that_is_repeated_is_one(tmp_path: Path) -> None:
 
 def test_a_call_that_failed_for_good_is_counted() -> None:
     """A call that is never answered stays open, whatever comes after it."""
-    tape = RecordedModel()
+    tape = AnswerTape()
     model = taped(tape, OSError("gone"), "There.")
     with pytest.raises(OSError, match="gone"):
         model.invoke("a")
@@ -98,7 +98,7 @@ def test_a_call_that_failed_for_good_is_counted() -> None:
 
 def test_a_call_too_many_is_noticed(tmp_path: Path) -> None:
     """A call that was never recorded is an error, and is counted."""
-    tape = RecordedModel(recorded(tmp_path, RecordedModel()))
+    tape = AnswerTape(recorded(tmp_path, AnswerTape()))
 
     with pytest.raises(TapeError, match="no recorded answer for call 1"):
         taped(tape, "New.").invoke("a")
@@ -107,11 +107,11 @@ def test_a_call_too_many_is_noticed(tmp_path: Path) -> None:
 
 def test_structured_answers_are_recorded(tmp_path: Path) -> None:
     """Structured output is played again through the model's own parser."""
-    tape = RecordedModel()
+    tape = AnswerTape()
     model = ScriptedModel(structured=[{"score": 1}]).model_copy(update={"cache": tape})
     schema = {"title": "S", "type": "object", "properties": {"score": {"type": "integer"}}}
     said = model.with_structured_output(schema).invoke("a")
-    player = taped(RecordedModel(recorded(tmp_path, tape)))
+    player = taped(AnswerTape(recorded(tmp_path, tape)))
 
     assert player.with_structured_output(schema).invoke("a") == said == {"score": 1}
 
@@ -124,11 +124,11 @@ class Port(BaseModel):
 
 def test_a_parsed_answer_is_recorded(tmp_path: Path) -> None:
     """OpenAI's client keeps the parsed object in its message; it is played again as it was."""
-    tape = RecordedModel()
+    tape = AnswerTape()
     with serving(Structured({"port": 8443})) as server:
         model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x", cache=tape)
         said = model.with_structured_output(Port).invoke("Which port?")
-    player = model.model_copy(update={"cache": RecordedModel(recorded(tmp_path, tape))})
+    player = model.model_copy(update={"cache": AnswerTape(recorded(tmp_path, tape))})
 
     assert player.with_structured_output(Port).invoke("Which port?") == said == Port(port=8443)
 
@@ -179,7 +179,7 @@ def test_a_damaged_file(tmp_path: Path, text: str) -> None:
 
 def test_a_tape_is_not_cleared() -> None:
     """LangChain's call to clear its caches does not touch a tape."""
-    tape = RecordedModel()
+    tape = AnswerTape()
     taped(tape, AIMessage("One.", usage_metadata=USED)).invoke("a")
     tape.clear()
 
