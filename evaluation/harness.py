@@ -23,7 +23,7 @@ from .failures import ResultsError, TapeError
 from .judge import Judge
 from .results import Job, PointScores, Setup, Store, TrialResult, append
 from .scores import by_meaning, lexical, scores
-from .strategy import Strategy, StrategyInputs, after, as_messages, transcript
+from .strategy_protocol import Strategy, StrategyInputs, after, as_messages, transcript
 from .tape import AnswerTape, Tapes, line, spent
 from .template import Point, Template, TemplateTurn
 

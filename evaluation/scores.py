@@ -8,7 +8,7 @@ from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
 from ..memory.embeddings import Embedder
-from .strategy import Context, as_messages, size, transcript
+from .strategy_protocol import Context, as_messages, size, transcript
 from .template import Point, stands_in
 
 THRESHOLD = 0.85

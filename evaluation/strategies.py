@@ -49,7 +49,7 @@ from ..nodes.llm.calls import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
 from .failures import StrategyError
-from .strategy import (
+from .strategy_protocol import (
     RECENT,
     Context,
     Strategy,

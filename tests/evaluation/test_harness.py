@@ -12,7 +12,7 @@ from typer.testing import Result
 
 from ebbtide.evaluation.results import REPLAYED, TrialResult
 from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory
-from ebbtide.evaluation.strategy import Context, Strategy, StrategyInputs
+from ebbtide.evaluation.strategy_protocol import Context, Strategy, StrategyInputs
 from ebbtide.evaluation.template import TemplateTurn, read_template, shipped
 from tests.evaluation.answering import answer, pointed_at, text
 from tests.evaluation.commands import MODEL, evaluated, rows, trials

@@ -13,7 +13,7 @@ from ebbtide.evaluation.failures import TapeError
 from ebbtide.evaluation.harness import Plan, run_trial
 from ebbtide.evaluation.judge import Judge
 from ebbtide.evaluation.results import Job, TrialResult
-from ebbtide.evaluation.strategy import Context, Strategy, StrategyInputs, as_messages
+from ebbtide.evaluation.strategy_protocol import Context, Strategy, StrategyInputs, as_messages
 from ebbtide.evaluation.tape import Tapes
 from ebbtide.evaluation.template import Template, TemplateTurn
 from tests.doubles import ScriptedModel

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide.evaluation.scores import lexical, scores
-from ebbtide.evaluation.strategy import Context, as_messages, size
+from ebbtide.evaluation.strategy_protocol import Context, as_messages, size
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
 TEMPLATE = shed()

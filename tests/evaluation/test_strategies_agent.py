@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.failures import StrategyError
 from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent
-from ebbtide.evaluation.strategy import (
+from ebbtide.evaluation.strategy_protocol import (
     Context,
     StrategyInputs,
     after,

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.evaluation.failures import StrategyError
 from ebbtide.evaluation.strategies import DeepAgents, LangMem, Middleware, chosen
-from ebbtide.evaluation.strategy import StrategyInputs, as_messages, size, transcript
+from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, size, transcript
 from ebbtide.evaluation.template import Template, read_template
 from tests.doubles import ScriptedModel
 

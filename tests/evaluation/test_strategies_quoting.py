@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.strategies import ProtectedCore, SelectiveSalience, groups
-from ebbtide.evaluation.strategy import Context, StrategyInputs, as_messages, recent, transcript
+from ebbtide.evaluation.strategy_protocol import (
+    Context,
+    StrategyInputs,
+    as_messages,
+    recent,
+    transcript,
+)
 from ebbtide.evaluation.template import (
     Template,
     TemplateTurn,

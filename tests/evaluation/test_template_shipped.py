@@ -10,7 +10,7 @@ from rapidfuzz import fuzz
 
 from ebbtide.evaluation.report import LONG_TURNS
 from ebbtide.evaluation.scores import agreement, lexical, scores
-from ebbtide.evaluation.strategy import Context, as_messages, exchanges, recent, size
+from ebbtide.evaluation.strategy_protocol import Context, as_messages, exchanges, recent, size
 from ebbtide.evaluation.template import Template, read_template, shipped, stands_in
 from ebbtide.memory.efforts import one_line
 from ebbtide.memory.tokens import count

@@ -7,7 +7,13 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from ebbtide.evaluation.failures import StrategyError
 from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory, RollingWindow, chosen
-from ebbtide.evaluation.strategy import StrategyInputs, after, as_messages, recent, transcript
+from ebbtide.evaluation.strategy_protocol import (
+    StrategyInputs,
+    after,
+    as_messages,
+    recent,
+    transcript,
+)
 from ebbtide.evaluation.template import read_template, shipped
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
