@@ -1,4 +1,4 @@
-"""Replay recorded answers of readers: how well what they chose keeps the goal of a conversation.
+"""Replay recorded answers: how well what they quote keeps the goal of a conversation.
 
 python benchmarks/recorded.py --data benchmarks/recorded --out benchmarks/results
 

@@ -170,7 +170,7 @@ def test_deduplication(tmp_path: Path) -> None:
 
 
 def test_recorded(tmp_path: Path) -> None:
-    """What readers answered gives again, without them, the figures that are kept of it."""
+    """Recorded answers give again, with nobody asked, the figures that are kept of them."""
     kept = json.loads((FOLDER / "results" / "recorded.json").read_text(encoding="utf-8"))
     made = results("recorded", tmp_path, "--data", str(FOLDER / "recorded"))
 
