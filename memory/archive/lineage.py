@@ -143,15 +143,17 @@ class Known:
 
     def after(self, record: Record) -> "Known":
         """Return what is known, brought up to date with one more turn."""
+        # Other threads add to both meanwhile; an effort is there before an answer that has it.
+        answers, efforts = self.answers.copy(), self.efforts.copy()
         left: dict[str, Effort] = {}
         for effort in reversed(left_by(record)):
             left.setdefault(effort.id, effort)
-        kept = {name: one for name, one in self.efforts.items() if one and name not in left}
+        kept = {name: one for name, one in efforts.items() if one and name not in left}
         known = Known({**dict([*kept.items()][-_CARRIED:]), **left})
-        if not self.efforts.keys() >= left.keys():  # whether there were such efforts is not known
+        if not efforts.keys() >= left.keys():  # whether there were such efforts is not known
             return known
-        fresh = sum(self.efforts[name] is None for name in left)
-        for (kind, of), answer in self.answers.items():
+        fresh = sum(efforts[name] is None for name in left)
+        for (kind, of), answer in answers.items():
             if kind == "ambient":
                 found = answer if record.efforts else (*answer, record.turn)
                 known.answers[kind, of] = found[max(0, len(found) - of) :]

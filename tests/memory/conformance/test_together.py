@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
+from ebbtide.memory.archive.protocol import EffortList
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.salience import Compression
@@ -169,6 +171,23 @@ def asked(archive: SqlArchive, tip: Tip) -> list[object]:
         [archive.compression(OWNER, tip, name) for name in names[:5]],
         archive.holds(OWNER, tip),
     ]
+
+
+def test_commit_while_another_thread_reads_its_tip(
+    archive: SqlArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What that one finds out of the tip meanwhile is no error, and the turn is stored."""
+    tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")])])
+    archive.efforts(OWNER, tip, 20)
+
+    def interrupted(*fields: Any) -> Any:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(archive.effort_turns, OWNER, tip, "a").result()
+        return EffortList(*fields)
+
+    monkeypatch.setattr("ebbtide.memory.archive.lineage.EffortList", interrupted)
+
+    assert archive.commit(OWNER, tip, turn(2)).turn == 2
 
 
 def test_compression_of_another_is_seen(archive: SqlArchive, other: SqlArchive) -> None:
