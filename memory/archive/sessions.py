@@ -69,7 +69,7 @@ class Sessions:
         """Know none yet."""
         self._database = database
         self._here = _Here()
-        self._forgot = 0.0  # when something was erased last: what was read before may hold it
+        self._rewritten = 0.0  # when anything was, or was deleted: what was read before is older
         self._read: Lately[tuple[float, Session]] = Lately(_LINEAGES)
         self._branches: Lately[Branch] = Lately(_KNOWN)
         self._asked_of: Lately[Known] = Lately(_LINEAGES)
@@ -97,7 +97,7 @@ class Sessions:
 
     def forget(self) -> None:
         """Let go of what was read: some of it was erased."""
-        self._forgot = monotonic()
+        self._rewritten = monotonic()
         self._read.clear()
         self._asked_of.clear()
         self._held.clear()
@@ -162,7 +162,6 @@ class Sessions:
         if not self.exists(owner):
             raise SessionNotFoundError(owner.thread)
         self.leave()
-        self._read.clear()
         with self._database.writing() as connection:
             session = self.session(connection, owner)
             locked = select(sessions.c.id).where(sessions.c.id == bindparam("id")).with_for_update()
@@ -172,6 +171,7 @@ class Sessions:
             user = select(users.c.id).where(users.c.id == session.owner).with_for_update()
             connection.execute(user)  # as commits do: the session, then its user
             yield scope_of(connection, session, owner)
+        self._rewritten = monotonic()
 
     def exists(self, owner: Owner) -> bool:
         """Tell whether there is such a session."""
@@ -232,6 +232,7 @@ class Sessions:
 
     def _known(self, moment: Moment, owner: Owner) -> Session | None:
         if owner not in moment.sessions:
+            # An open moment does not see what somebody else may have read since.
             lately = None if moment.made else self._lately(owner)
             moment.sessions[owner] = lately or self._found(moment, owner)
         return moment.sessions[owner]
@@ -239,7 +240,7 @@ class Sessions:
     def _lately(self, owner: Owner) -> Session | None:
         """Return a session as it was read not long before this moment, None if it was not."""
         at, session = self._read.get((self._database.opened, owner)) or (0.0, None)
-        return session if self._here.depth and at > max(self._here.since, self._forgot) else None
+        return session if self._here.depth and at > max(self._here.since, self._rewritten) else None
 
     def _found(self, moment: Moment, owner: Owner) -> Session | None:
         try:

@@ -77,6 +77,25 @@ def test_who_reads_the_moment_before_an_erasure_shows_it_to_nobody_else(
     assert record.status == "erased"
 
 
+def test_own_compression_is_seen_beside_who_reads_the_moment_before(archive: SqlArchive) -> None:
+    """What another thread reads of that moment hides it from nobody else."""
+    elsewhere = Owner("ann", "t2")
+    began = archive.commit(elsewhere, START, turn(1)).tip
+    tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
+    with archive.together():
+        assert archive.compression(OWNER, tip, "a") is None
+    with ThreadPoolExecutor(1) as thread, ExitStack() as moment:
+        thread.submit(moment.enter_context, archive.together()).result()
+        thread.submit(archive.turns, elsewhere, began, [1]).result()
+        made = archive.commit_compression(OWNER, tip, Compression("a", 2, 1))
+        thread.submit(archive.turns, OWNER, tip, [1]).result()
+
+        with archive.together(60):
+            assert archive.compression(OWNER, tip, "a") == made
+
+        thread.submit(moment.close).result()
+
+
 def test_summary_that_another_wrote_again_is_read(archive: SqlArchive, other: SqlArchive) -> None:
     """What is known of an effort is read as its summary is now."""
     events = [opened("a"), concluded("a", "First.")]
