@@ -251,8 +251,8 @@ def heard(archive: DiskArchive, rule: Rule, talk: Dialogue) -> tuple[Pair, ...]:
     groups, pairs = tuple(work(talk)), list[Pair]()
     begin = len(groups) - len(talk.after)
     before: Iterable[str] = ()
-    spaces = gone_through(archive, rule, Owner("references", talk.id), groups)
-    for number, state in enumerate(spaces):
+    states = gone_through(archive, rule, Owner("references", talk.id), groups)
+    for number, state in enumerate(states):
         if number >= begin:
             said = {e["effort"] for e in state.events if e["type"] == "referenced"}
             meant = talk.after[number - begin]["mentions"]

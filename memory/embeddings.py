@@ -149,7 +149,7 @@ class Embedder:
         return vectors
 
     def meaning(self, query: str, floor: float) -> QueryEmbedding:
-        """Return what a query means; see `Meaning` for `floor`."""
+        """Return what a query means; see `QueryEmbedding` for `floor`."""
         vector = _one(_answer(lambda text: [self._model.embed_query(text)], _cut(query)))
         if len(vector) != self.size:
             raise EmbeddingError(f"a query of {len(vector)} numbers, a text of {self.size}")

@@ -173,9 +173,8 @@ def erase(
     meanwhile: if one wrote a checkpoint before they are replaced, they stay as they are, and
     `TurnArrivedError` asks to erase again; a turn with `durability="exit"` cannot be seen, and what
     it repeats is erased with it. `agent` may be the graph around it, whose own keys of the state
-    stay as they are. Raises `TurnNotFoundError`, `TurnRunningError`,
-    `SessionNotFoundError`, and `SettingsError` if there is no agent of Ebbtide's; nothing is then
-    changed.
+    stay as they are. Raises `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and
+    `SettingsError` if there is no agent of Ebbtide's; nothing is then changed.
     """
     thread = _opened(agent, config)
     parts, owner = thread.parts, thread.owner

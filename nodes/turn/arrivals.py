@@ -42,9 +42,10 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     """Tell the parts of the messages apart by what the state says of the turns before.
 
     New is what follows the last archived message or, if neither that nor the question of its turn
-    is among the messages, the last run of user messages. In an unfinished turn, new begins with
-    the first message after the accepted ones that the graph cannot have made. An archived message
-    that stands before its question has an id of an earlier one, in whose place LangGraph put it.
+    is among the messages, the last run of user messages, of which a question that begins an earlier
+    turn is none: nobody answered that one. In an unfinished turn, new begins with the first message
+    after the accepted ones that the graph cannot have made. An archived message that stands before
+    its question has an id of an earlier one, in whose place LangGraph put it.
     """
     place: dict[str | None, int] = {m.id: at for at, m in enumerate(messages) if m.id}
     archived, accepted = place.get(state.get("archived")), place.get(state.get("accepted"))
@@ -59,12 +60,12 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     last = None if end is None else place.get(_last_start(state))
     if end is None:
         starts = state.get("turn_starts", [])
-        archived_upto = max((place[start] for start in starts if start in place), default=-1)
+        begun = max((place[start] for start in starts if start in place), default=-1)
         end = question(messages)
         if running:
             end = place.get(starts[-1], end)
-        elif archived_upto + 1 < len(messages):  # an earlier turn without an answer is not new
-            end = max(end, archived_upto + 1)
+        elif begun + 1 < len(messages):
+            end = max(end, begun + 1)
     return Incoming(last, end, foreign if running and foreign is not None else end)
 
 

@@ -276,10 +276,11 @@ def _run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentPart
 
     The window that was set for the thread is its default: what a run sets itself comes before it.
     """
-    factor, window = state.get("safety_factor", 1.0), state.get("window")
-    chosen = {} if window is None else {"ambient_window": window}
-    settings = resolve(runtime.context, parts.settings.model_copy(update=chosen))
-    budget = effective_budget(settings.context_budget, factor)
+    defaults, window = parts.settings, state.get("window")
+    if window is not None:
+        defaults = defaults.model_copy(update={"ambient_window": window})
+    settings = resolve(runtime.context, defaults)
+    budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
     return settings.model_copy(update={"context_budget": budget})
 
 
