@@ -17,7 +17,7 @@ from ..memory.messages import text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
-from .turn.arrivals import GONE, Arrivals, arrivals, kept_turns
+from .turn.arrivals import Arrivals, arrivals, kept_turns
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts, sizes
 from .turn.recovery import memory_at, recovered
@@ -53,7 +53,7 @@ def begin_turn(
             **carried,
             **settled,
             **packed(efforts),
-            **_messages(arrived, settings.messages_window),
+            **_messages(arrived, settled["persisted"], settings.messages_window),
             "session": asdict(owner),
             "turn": efforts.turn,
         }
@@ -91,19 +91,12 @@ def _counted(state: TurnState) -> EffortState:
     return efforts if efforts.active is None else efforts.activated(efforts.active)
 
 
-def _messages(arrived: Arrivals, window: int) -> dict[str, Any]:
-    """Return the messages of the last turns and the new one, and where each begins.
-
-    If the new one is cut short, the turn before an archived one that is gone must not be taken for
-    the last one.
-    """
-    turns = [*kept_turns(arrived, window), arrived.new]
-    starts = [turn[0].id for turn in turns]
-    if arrived.last is None and not arrived.left:
-        starts.insert(-1, GONE)
+def _messages(arrived: Arrivals, persisted: int, window: int) -> dict[str, Any]:
+    """Return the messages of the last turns and the new one, and where each begins."""
+    turns = {**kept_turns(arrived, persisted, window), persisted + 1: arrived.new}
     return {
-        "messages": [message for turn in turns for message in turn],
-        "turn_starts": starts,
+        "messages": [message for turn in turns.values() for message in turn],
+        "turn_starts": {turn[0].id: number for number, turn in turns.items()},
         "accepted": arrived.new[-1].id,
     }
 

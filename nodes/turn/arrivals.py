@@ -1,8 +1,8 @@
 """The messages in state by what they are: turns that are settled, a broken one, a new one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -18,9 +18,6 @@ from ...prompts.loader import render
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .state import TurnState
 from .values import tip_of
-
-GONE = ""
-"""Stands in `turn_starts` for the last archived turn when its messages are not in the state."""
 
 MADE_HERE = frozenset({"ai", "tool"})
 """Types of the messages that an agent adds."""
@@ -41,42 +38,42 @@ class Incoming:
 def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     """Tell the parts of the messages apart by what the state says of the turns before.
 
-    New is what follows the last archived message or, if neither that nor the question of its turn
-    is among the messages, the last run of user messages, of which a question that begins an earlier
-    turn is none: nobody answered that one. In an unfinished turn, new begins with the first message
-    after the accepted ones that the graph cannot have made. An archived message that stands before
-    its question has an id of an earlier one, in whose place LangGraph put it.
+    New is what follows the last archived message. If that was removed, it is what follows the
+    question of its turn and what the graph made; if that was too, the last run of user messages, of
+    which a question that begins an earlier turn is none: nobody answered that one. In an unfinished
+    turn, new begins with the first message after the accepted ones that the graph cannot have made.
+    An archived message that stands before its question has an id of an earlier one, in whose place
+    LangGraph put it.
     """
     place: dict[str | None, int] = {m.id: at for at, m in enumerate(messages) if m.id}
+    starts = _starts(messages, state)
     archived, accepted = place.get(state.get("archived")), place.get(state.get("accepted"))
-    running, foreign = _is_running(state), None
-    if accepted is not None:
-        foreign = _first_foreign(messages, accepted + 1)
-        if archived is not None and archived < accepted and not running:
-            return Incoming(None, foreign, foreign)
-    end = None if archived is None else archived + 1
-    if end is None and not running:
+    foreign = None if accepted is None else _first_foreign(messages, accepted + 1)
+    running = _is_running(state)
+    if archived is not None and accepted is not None and archived < accepted and not running:
+        return Incoming(None, foreign or 0, foreign or 0)
+    if archived is not None:
+        end = archived + 1
+    elif running:
+        end = starts.get(state["turn"], question(messages))
+    elif foreign is not None:
         end = foreign
-    last = None if end is None else place.get(_last_start(state))
-    if end is None:
-        starts = state.get("turn_starts", [])
-        begun = max((place[start] for start in starts if start in place), default=-1)
-        end = question(messages)
-        if running:
-            end = place.get(starts[-1], end)
-        elif begun + 1 < len(messages):
-            end = max(end, begun + 1)
-    return Incoming(last, end, foreign if running and foreign is not None else end)
+    else:
+        begun = max(starts.values(), default=-1) + 1
+        end = max(question(messages), begun if begun < len(messages) else 0)
+    last = starts.get(state.get("persisted", 0), end)
+    new = foreign if running and foreign is not None else end
+    return Incoming(last if last < end else None, end, new)
 
 
 def _is_running(state: TurnState) -> bool:
     return state.get("turn", 0) > state.get("persisted", 0)
 
 
-def _last_start(state: TurnState) -> str | None:
-    """Return the id with which the last archived turn begins, if there is one; or `GONE`."""
-    starts = state.get("turn_starts", [])
-    return next(iter(starts[-2:-1] if _is_running(state) else starts[-1:]), None)
+def _starts(messages: Sequence[BaseMessage], state: TurnState) -> dict[int, int]:
+    """Return where the turns begin that stand in the messages, by their numbers, ascending."""
+    numbers = state.get("turn_starts", {})
+    return {numbers[m.id]: at for at, m in enumerate(messages) if m.id in numbers}
 
 
 def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
@@ -98,12 +95,13 @@ def question(messages: Sequence[BaseMessage]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Messages in state. `last` is the last archived turn, None if it is not all there.
+    """Messages in state. `past` are the archived turns by their numbers.
 
-    `past` are the archived turns, `left` what a broken turn left, its calls answered.
+    `last` is the one of them that was archived last, None if it is not among the messages; `left`
+    is what a broken turn left, its calls answered.
     """
 
-    past: tuple[list[BaseMessage], ...]
+    past: Mapping[int, list[BaseMessage]]
     last: list[BaseMessage] | None
     left: list[BaseMessage]
     new: list[BaseMessage]
@@ -124,10 +122,14 @@ def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
 def told_apart(state: TurnState) -> Arrivals:
     """Divide the messages in state by their ids; there may be no new ones."""
     messages, parts = _parted(state)
-    turns = _turns(messages[: parts.left], state.get("turn_starts", []))
+    archived = messages[: parts.left]
+    turns = {
+        turn: archived[begin:end]
+        for (turn, begin), (_, end) in pairwise([*_starts(archived, state).items(), (0, None)])
+    }
     return Arrivals(
-        past=tuple(turns),
-        last=None if parts.last is None else messages[parts.last : parts.left],
+        past=turns,
+        last=None if parts.last is None else archived[parts.last :],
         left=closed(messages[parts.left : parts.new]),
         new=[with_ids(cleaned(message)) for message in messages[parts.new :]],
     )
@@ -144,10 +146,16 @@ def at_rest(state: TurnState) -> bool:
     return not unarchived(state)
 
 
-def kept_turns(arrived: Arrivals, window: int) -> tuple[list[BaseMessage], ...]:
-    """Return the earlier turns that stay in `messages`."""
-    turns = tuple(filter(None, (*arrived.past, arrived.left)))
-    return turns[max(0, len(turns) - window) :]
+def kept_turns(arrived: Arrivals, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
+    """Return the earlier turns that stay in `messages`, by number; `persisted` is the newest's."""
+    turns = {**arrived.past, **({persisted: arrived.left} if arrived.left else {})}
+    return dict([*turns.items()][max(0, len(turns) - window) :])
+
+
+def accepted_last(turn: Sequence[BaseMessage]) -> str:
+    """Return the id of the last message with which a turn was begun, before the agent's own."""
+    begun = takewhile(lambda message: message.type not in MADE_HERE, turn)
+    return str([*turn[:1], *begun][-1].id) if turn else ""
 
 
 def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:
@@ -162,48 +170,41 @@ def closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [*left, *(result.model_copy(update={"id": str(uuid4())}) for result in results)]
 
 
-def _turns(messages: Sequence[BaseMessage], starts: Sequence[str]) -> Iterator[list[BaseMessage]]:
-    """Yield the turns that begin with these ids; messages before the first are not ours."""
-    firsts = [at for at, message in enumerate(messages) if message.id in starts]
-    for begin, end in pairwise([*firsts, len(messages)]):
-        yield list(messages[begin:end])
-
-
 def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Arrivals:
     """Treat a message that repeats an archived id as new, and restore the archived one.
 
     With a new message beside it, another text in the last turn is an edit of that turn instead.
     """
-    persisted, settled = state.get("persisted", 0), len(arrived.past)
-    edited = 1 if arrived.new and arrived.last is not None else 0
-    records = _newest(view, persisted - edited, settled - edited)
-    turns = [from_dicts(shown(view.messages(record))) for record in records]
-    known = {message.id: message for turn in turns for message in turn}
+    edited = arrived.new and arrived.last is not None
+    settled = {n: turn for n, turn in arrived.past.items() if not edited or turn != arrived.last}
+    archived = {record.turn: _shown(view, record) for record in view.turns(sorted(settled))}
     repeated = [
         message
-        for turn in arrived.past
+        for number, turn in settled.items()
         for message in turn
-        if isinstance(message, HumanMessage) and message.id in known
-        if to_dicts([message]) != to_dicts([known[message.id]])
+        if isinstance(message, HumanMessage) and archived.get(number)
+        if not _is_archived(message, archived[number])
     ]
     if not repeated:
         return arrived
     return Arrivals(
-        past=(*turns, *arrived.past[settled - edited :]),
-        last=arrived.last if edited or arrived.last is None else turns[-1],
+        past={n: turn for n, turn in {**arrived.past, **archived}.items() if turn},
+        last=arrived.last if edited or arrived.last is None else archived[state["persisted"]],
         left=arrived.left,
         new=[*map(cleaned, _renamed(repeated)), *arrived.new],
     )
 
 
-def _newest(view: ArchiveView, upto: int, count: int) -> tuple[Record, ...]:
-    """Return the newest so many turns up to one that have messages: erased ones have a number."""
-    newest: tuple[Record, ...] = ()
-    while len(newest) < count and upto > 0:
-        first = max(1, upto - (count - len(newest)) + 1)
-        records = view.turns(range(first, upto + 1))
-        newest, upto = (*(record for record in records if record.messages), *newest), first - 1
-    return newest
+def _shown(view: ArchiveView, record: Record) -> list[BaseMessage]:
+    return from_dicts(shown(view.messages(record)))
+
+
+def _is_archived(message: BaseMessage, turn: Sequence[BaseMessage]) -> bool:
+    """Tell whether a message is one of an archived turn; a history may give it another id."""
+    same = next((other for other in turn if other.id == message.id), None)
+    if same is not None:
+        return to_dicts([message]) == to_dicts([same])
+    return message.content in [other.content for other in turn if other.type == message.type]
 
 
 def _renamed(messages: Iterable[BaseMessage]) -> list[BaseMessage]:

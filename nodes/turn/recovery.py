@@ -13,13 +13,12 @@ from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
 from ...memory.efforts import replay
 from ...memory.errors import TipNotFoundError
-from ...memory.messages import Message, calls
+from ...memory.messages import Message
 from ...memory.record import Owner, Record, Tip
-from ...memory.transcript import OWN_TOOLS
 from ...memory.view import every_turn, past
-from .arrivals import GONE, MADE_HERE, closed, question
+from .arrivals import MADE_HERE, accepted_last, closed, question
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
-from .settling import commit, edited
+from .settling import before_turn, commit, known_by
 from .state import TurnState, unpacked
 from .values import effort_state, group, known_now, packed, standing_at, tip_of
 
@@ -37,18 +36,16 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     first = max(1, tip.turn - window + 1)
     records = archive.turns(owner, tip, range(first, tip.turn + 1))
     view = past(archive, owner, tip)
-    read = (_identified(from_dicts(shown(view.messages(record)))) for record in records)
-    turns = [messages for messages in read if messages]
-    starts = [turn[0].id for turn in turns]
-    if not records or not records[-1].messages:
-        starts.append(GONE)  # an id that no message has keeps any other from being taken for it
+    read = {n.turn: _identified(from_dicts(shown(view.messages(n)))) for n in records}
+    turns = {number: messages for number, messages in read.items() if messages}
+    newest = turns[max(turns)] if turns else []
     state = {
         **memory_at(archive, owner, tip),
         **_place(owner, tip),
-        "messages": [message for turn in turns for message in turn],
-        "turn_starts": starts,
-        "archived": turns[-1][-1].id if turns else GONE,
-        "accepted": turns[-1][0].id if turns else GONE,
+        "messages": [message for turn in turns.values() for message in turn],
+        "turn_starts": {turn[0].id: number for number, turn in turns.items()},
+        "archived": newest[-1].id if newest else "",
+        "accepted": accepted_last(newest),
     }
     state.pop("view", None)  # what is shown may have changed, or no provider has its prefix
     return cast("TurnState", state)
@@ -82,20 +79,32 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
         newest = None if question(messages) else archive.newest(owner)
         return cast("TurnState", {**state, "unseen": newest}) if newest else state
     at, tip = known
-    turns = _turns(messages[: at + 1])
-    starts = [turn[0].id or GONE for turn in turns]
+    begun = _aligned(to_dicts(messages[: at + 1]), archive, owner, tip)
     restored = {
         **memory_at(archive, owner, tip),
         **_place(owner, tip),
         "messages": messages,
-        "turn_starts": starts[-window:],
-        "archived": messages[at].id or GONE,
-        "accepted": starts[-1],
+        "turn_starts": {str(messages[n].id): turn for turn, n in islice(begun.items(), window)},
+        "archived": messages[at].id or "",
+        "accepted": accepted_last(messages[begun[tip.turn] : at + 1]) if tip.turn in begun else "",
     }
-    # The messages were compared already: what clients leave out of a turn is no edit of it.
-    if edited(cast("TurnState", restored), owner, turns[-1], archive) is not None:
-        restored["turn_starts"] = [*restored["turn_starts"], GONE]
     return cast("TurnState", restored)
+
+
+def _aligned(
+    history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip
+) -> dict[int, int]:
+    """Return where in a history the newest turns of the archive begin, by their numbers."""
+    begun: dict[int, int] = {}
+    end = len(history)
+    numbers = range(max(1, tip.turn - _CHUNK + 1), tip.turn + 1)
+    for record in reversed(archive.turns(owner, tip, numbers)):
+        begin = before_turn(history[:end], record.messages) if record.messages else end
+        if begin is None:
+            break
+        if begin < end:
+            begun[record.turn], end = begin, begin
+    return begun
 
 
 def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
@@ -115,7 +124,7 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
     for at in islice((end for end in reversed(ends) if marks[end] in tips), _ENDS):
         history = plain[: at + 1]
         for tip in _likely(archive, owner, tips[marks[at]][:_ALIKE], history):
-            if _told_before(history, archive, owner, tip):
+            if _toldbefore_turn(history, archive, owner, tip):
                 # What stands between that turn and the question may be what was erased.
                 return at, tip if at + 1 < asked else _after_erased(archive, owner, tip)
     return None
@@ -144,13 +153,13 @@ def _likely(
         for first in range(0, len(on_it), _CHUNK):
             numbers = [tip.turn for tip in on_it[first : first + _CHUNK]]
             for record in archive.turns(owner, newest, numbers):
-                if _before(history, record.messages) is not None:
+                if before_turn(history, record.messages) is not None:
                     renamed = _ids(record.messages[-1:]) != _ids(history[-1:])
                     likely.append((renamed, place[record.tip], record.tip))
     return [tip for *_, tip in sorted(likely, key=lambda entry: entry[:2])]
 
 
-def _told_before(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
+def _toldbefore_turn(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
     """Tell whether a history is the end of what a turn sees, the turn included.
 
     It may lack calls and results, which clients do not keep. What was erased may be any turn, or
@@ -166,7 +175,7 @@ def _told_before(history: Sequence[Message], archive: Archive, owner: Owner, tip
             if record.status == "erased":
                 lefts = before | {_begin(history, left) for left in before}
             else:
-                rests = (_before(history[:left], record.messages) for left in before)
+                rests = (before_turn(history[:left], record.messages) for left in before)
                 lefts = {rest for rest in rests if rest is not None}
             if not lefts:
                 return own and any(_replaced(history[:left], records) for left in before)
@@ -180,28 +189,17 @@ def _told_before(history: Sequence[Message], archive: Archive, owner: Owner, tip
 def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
     """Tell whether a history has messages that the turns do not know, and none that was edited."""
     known = {
-        message["data"].get("id"): _known_by(message)
+        message["data"].get("id"): known_by(message)
         for record in records
         for message in record.messages
     }
     same = [known.get(message_id) for message_id in _ids(history)]
-    keys = map(_known_by, history)
+    keys = map(known_by, history)
     return None in same and all(old in (None, key) for old, key in zip(same, keys, strict=True))
 
 
 def _ids(messages: Sequence[Message]) -> list[str | None]:
     return [message["data"].get("id") for message in messages]
-
-
-def _before(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
-    """Return how much of a history comes before a turn, None if it does not end in that turn."""
-    left = len(history)
-    for message in reversed(turn):
-        if left and _known_by(message) == _known_by(history[left - 1]):
-            left -= 1
-        elif left and message["type"] != "tool" and not calls(message):
-            return None
-    return left
 
 
 def _begin(history: Sequence[Message], end: int) -> int:
@@ -210,15 +208,6 @@ def _begin(history: Sequence[Message], end: int) -> int:
     while at and not (history[at]["type"] == "human" and history[at - 1]["type"] != "human"):
         at -= 1
     return at
-
-
-def _known_by(message: Message) -> list[Any]:
-    """Return the key by which a message is recognised; results of memory tools by name alone."""
-    data = message["data"]
-    name = data.get("name") if message["type"] == "tool" else None
-    said = "" if name in OWN_TOOLS else mark([message])
-    called = [(call.get("name"), call.get("args")) for call in calls(message)]
-    return [message["type"], said, called]
 
 
 def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
@@ -231,19 +220,20 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
         return state
     before = [with_ids(cleaned(message)) for message in messages[:asked]]
     turns = [closed(turn) for turn in _turns(before[known:])]
-    tip = tip_of(state)
+    tip, starts = tip_of(state), {}
     for turn in turns:
         numbered = cast("TurnState", {**state, "turn": tip.turn + 1})
         ambient = replace(group(numbered, turn), efforts=(), events=())
         tip = commit(archive, owner, tip, ambient).tip
+        starts[turn[0].id] = tip.turn
     adopted = [message for turn in turns for message in turn]
     after = {
         **state,
         **_place(owner, tip),
         "messages": [*before[:known], *adopted, *messages[asked:]],
-        "turn_starts": [*state.get("turn_starts", ()), *(turn[0].id for turn in turns)],
+        "turn_starts": {**state.get("turn_starts", {}), **starts},
         "archived": turns[-1][-1].id,
-        "accepted": turns[-1][0].id,
+        "accepted": accepted_last(turns[-1]),
         "adopted": len(turns),
     }
     return cast("TurnState", after)

@@ -9,10 +9,12 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from ...memory.anchor import with_blocks
 from ...memory.archive.protocol import Archive
+from ...memory.archive.records import mark
 from ...memory.embeddings import Embedder
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
-from ...memory.messages import Message, digest
+from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
+from ...memory.transcript import OWN_TOOLS
 from .arrivals import Arrivals
 from .state import TurnState
 from .values import committed, group, standing_at, tip_of
@@ -35,12 +37,13 @@ def commit(
 
 def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
     """Commit an edited last turn and an unfinished turn; return what state says of it then."""
-    tip = tip_of(state)
+    tip, ended = tip_of(state), {}
     if arrived.last is not None and (again := edited(state, owner, arrived.last, archive)):
         tip = commit_again(archive, owner, tip, again).tip
+        ended = {"archived": str(arrived.last[-1].id)}
     if not arrived.left:  # what a pass did after the last commit is stored with the next turn
         events = [event for event in state.get("events", []) if event["type"] == "compressed"]
-        return {**standing_at(tip), "events": events}
+        return {**standing_at(tip), **ended, "events": events}
     record = commit(archive, owner, tip, group(state, arrived.left))
     return committed(record, str(arrived.left[-1].id))
 
@@ -51,6 +54,7 @@ def edited(
     """Return the last archived turn as its messages are now, None if they are as archived.
 
     An erasure may have taken text from what is archived: both, with it and without it, are no edit.
+    Nor is it one that calls and their results are missing, which clients do not keep.
     """
     tip, now = tip_of(state), group(state, last)
     if digest(now.messages) == tip.digest:
@@ -58,6 +62,8 @@ def edited(
     records = archive.turns(owner, tip, [tip.turn])
     known = {tip.digest, *(digest(record.messages) for record in records)}
     if known & {digest(now.messages), digest(_as_said(now.messages, records))}:
+        return None
+    if any(before_turn(now.messages, record.messages) == 0 for record in records):
         return None
     return replace(now, events=())
 
@@ -89,3 +95,23 @@ def _as_said(messages: Sequence[Message], records: Sequence[Record]) -> tuple[Me
     """Return messages that were archived with the state blocks that users do not see."""
     archived = (message["data"] for record in records for message in record.messages)
     return with_blocks(messages, {data.get("id"): data.get("content") for data in archived})
+
+
+def before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
+    """Return how much of a history comes before a turn, None if it does not end in that turn."""
+    left = len(history)
+    for message in reversed(turn):
+        if left and known_by(message) == known_by(history[left - 1]):
+            left -= 1
+        elif left and message["type"] != "tool" and not calls(message):
+            return None
+    return left
+
+
+def known_by(message: Message) -> list[Any]:
+    """Return the key by which a message is recognised; results of memory tools by name alone."""
+    data = message["data"]
+    name = data.get("name") if message["type"] == "tool" else None
+    said = "" if name in OWN_TOOLS else mark([message])
+    called = [(call.get("name"), call.get("args")) for call in calls(message)]
+    return [message["type"], said, called]

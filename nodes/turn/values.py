@@ -212,8 +212,10 @@ def running(state: TurnState) -> list[BaseMessage]:
     """Return the messages of the running turn; raises `InputError` if an edit removed them all."""
     messages: list[BaseMessage] = [*state["messages"]]
     ids = [message.id for message in messages]
-    first, archived = state.get("turn_starts", [""])[-1], state.get("archived")
-    start = ids.index(first) if first in ids else ids.index(archived) + 1 if archived in ids else 0
+    starts, archived = state.get("turn_starts", {}), state.get("archived")
+    after = ids.index(archived) + 1 if archived in ids else 0
+    begun = (at for at, name in enumerate(ids) if starts.get(name, -1) == state.get("turn", 0))
+    start = next(begun, after)
     if start == len(messages):
         raise InputError(len(messages))
     return messages[start:]

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import erase
+from ebbtide import erase, restore
 from ebbtide.memory.messages import text
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
@@ -228,3 +228,72 @@ def test_last_turn_that_was_removed_behind_one_without_an_answer(tmp_path: Path)
     state = here.say("New.")
 
     assert told(here, state) == [["One.", "1"], ["Two."], ["Three.", "3"], ["New.", "4"]]
+
+
+def test_old_question_that_is_said_anew_behind_a_removed_turn(tmp_path: Path) -> None:
+    """Its new text is asked with the new message, and the archived one stays."""
+    here = three(tmp_path, "4")
+    messages = here.agent.get_state(THREAD).values["messages"]
+    here.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
+    first = messages[0].model_copy(update={"content": "One, changed."})
+
+    state = here.agent.invoke({"messages": [first, ("user", "New.")]}, THREAD)
+
+    kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
+    assert told(here, state) == [*kept, ["One, changed.", "New.", "4"]]
+    assert branch(state) == "main"
+
+
+@pytest.mark.parametrize("erased", [[], [2]])
+def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
+    tmp_path: Path, erased: list[int]
+) -> None:
+    """The thread lost its checkpoints and its history has ids of its own: nothing is lost."""
+    here = three(tmp_path, "4", "5")
+    for turn in erased:
+        erase(here.agent, THREAD, turn)
+    messages = here.agent.get_state(THREAD).values["messages"]
+    here.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+    history = [m.model_copy(update={"id": None}) for m in messages]
+    state = here.agent.invoke({"messages": [*history, ("user", "Four.")]}, THREAD)
+    known = next(m for m in state["messages"] if m.text == "Three.")
+    again = known.model_copy(update={"content": "Three, changed."})
+
+    state = here.agent.invoke({"messages": [again, ("user", "New.")]}, THREAD)
+
+    assert told(here, state)[2:] == [
+        *(["Three.", "3"], ["Four.", "4"]),
+        ["Three, changed.", "New.", "5"],
+    ]
+    assert branch(state) == "main"
+
+
+@pytest.mark.parametrize("way", ["restored", "erased"])
+def test_answer_that_is_removed_from_a_turn_of_two_questions(tmp_path: Path, way: str) -> None:
+    """Both questions stay in their turn, also in a state that was made from the archive."""
+    here = talk(tmp_path, ["1", "2", "3"], checkpointer=InMemorySaver())
+    here.say("One.")
+    here.agent.invoke({"messages": [("user", "Two."), ("user", "And two.")]}, THREAD)
+    if way == "restored":
+        restore(here.agent, THREAD)
+    else:
+        erase(here.agent, THREAD, 1)
+    answer = here.agent.get_state(THREAD).values["messages"][-1]
+    here.agent.update_state(THREAD, {"messages": [RemoveMessage(answer.id)]})
+
+    state = here.say("New.")
+
+    assert told(here, state)[1:] == [["Two.", "And two."], ["New.", "3"]]
+
+
+def test_edit_behind_a_removed_answer_and_a_turn_that_was_cut_short(tmp_path: Path) -> None:
+    """The edit begins a branch, and is not asked again with the next message."""
+    here = three(tmp_path, CUT, "4")
+    answer = here.agent.get_state(THREAD).values["messages"][-1]
+    here.agent.update_state(THREAD, {"messages": [RemoveMessage(answer.id)]})
+    cut(here, ("user", "Go on."))
+    edit(here, "Three.", "Drei.")
+
+    state = here.say("New.")
+
+    assert told(here, state)[2:] == [["Drei."], ["Go on."], ["New.", "4"]]

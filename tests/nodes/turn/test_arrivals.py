@@ -16,9 +16,9 @@ ONE, A = HumanMessage("one", id="1"), AIMessage("a", id="2")
 TWO, B = HumanMessage("two", id="3"), AIMessage("b", id="4")
 ASKS = call("add", a=1)
 ASKS.id = "4"
-FIRST: dict[str, Any] = {"turn": 1, "persisted": 1, "turn_starts": ["1"]}
+FIRST: dict[str, Any] = {"turn": 1, "persisted": 1, "turn_starts": {"1": 1}}
 SETTLED: dict[str, Any] = {**FIRST, "accepted": "1", "archived": "2"}
-RUNNING: dict[str, Any] = {**SETTLED, "turn": 2, "turn_starts": ["1", "3"], "accepted": "3"}
+RUNNING: dict[str, Any] = {**SETTLED, "turn": 2, "turn_starts": {"1": 1, "3": 2}, "accepted": "3"}
 
 
 def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> Arrivals:
@@ -29,7 +29,7 @@ def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> Arrivals:
 
 def test_the_first_message_is_new(tmp_path: Path) -> None:
     """An empty state has no past and nothing left behind."""
-    assert arrived(tmp_path, [ONE]) == Arrivals(past=(), last=None, left=[], new=[ONE])
+    assert arrived(tmp_path, [ONE]) == Arrivals(past={}, last=None, left=[], new=[ONE])
 
 
 def test_of_a_history_the_last_question_is_new(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_what_follows_the_archived_turn_is_new(tmp_path: Path) -> None:
     """The last turn and its past stay what they were."""
     found = arrived(tmp_path, [ONE, A, TWO], **SETTLED)
 
-    assert found == Arrivals(past=([ONE, A],), last=[ONE, A], left=[], new=[TWO])
+    assert found == Arrivals(past={1: [ONE, A]}, last=[ONE, A], left=[], new=[TWO])
 
 
 def test_a_broken_turn_is_closed(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_broken_turn_is_closed(tmp_path: Path) -> None:
     assert isinstance(result, ToolMessage)
     assert (result.tool_call_id, result.status) == ("call_1_add", "error")
     assert [message.text for message in found.new] == ["three"]
-    assert kept_turns(found, 5) == ([ONE, A], found.left)
+    assert kept_turns(found, 2, 5) == {1: [ONE, A], 2: found.left}
 
 
 def test_a_question_that_is_asked_again_is_new(tmp_path: Path) -> None:
@@ -87,9 +87,11 @@ def test_new_messages_are_cleaned(tmp_path: Path) -> None:
     assert found.new[0].text == "half \ufffd"
 
 
-@pytest.mark.parametrize(("window", "kept"), [(0, ()), (1, ([TWO, B],)), (5, ([ONE, A], [TWO, B]))])
-def test_the_newest_turns_are_kept(window: int, kept: tuple[list[BaseMessage], ...]) -> None:
+@pytest.mark.parametrize(
+    ("window", "kept"), [(0, {}), (1, {2: [TWO, B]}), (5, {1: [ONE, A], 2: [TWO, B]})]
+)
+def test_the_newest_turns_are_kept(window: int, kept: dict[int, list[BaseMessage]]) -> None:
     """As many earlier turns stay in the messages as the window says, a broken one included."""
-    found = Arrivals(past=([ONE, A],), last=None, left=[TWO, B], new=[])
+    found = Arrivals(past={1: [ONE, A]}, last=None, left=[TWO, B], new=[])
 
-    assert kept_turns(found, window) == kept
+    assert kept_turns(found, 2, window) == kept
