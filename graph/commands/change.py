@@ -54,13 +54,17 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     """Rebuild a thread's state from the newest branch of its archive; return its new config.
 
     `config` names the thread, and the user if there is one; `branch` names another branch. `agent`
-    may be the graph around it, whose own keys of the state stay as they are. Raises
+    may be the graph around it, whose own keys of the state stay as they are. A turn that was cut
+    short is archived first, if the state can still be read. Raises
     `SessionNotFoundError` if the archive holds no such session, `SettingsError` if the graph is not
     one of Ebbtide's, or if there is no such branch.
     """
     parts = parts_of(agent)
     try:
         owner = owner_in(agent, config)
+        thread = thread_at(agent, newest_config(config))
+        if thread.unfinished:
+            _keep(thread)
     except (StateError, TipNotFoundError):  # what restoring mends
         owner = named(agent, config)
     tip = parts.archive.newest(owner)

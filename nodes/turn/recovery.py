@@ -20,7 +20,7 @@ from .arrivals import MADE_HERE, accepted_last, closed, question
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .settling import before_turn, commit, known_by
 from .state import TurnState, unpacked
-from .values import effort_state, group, known_now, packed, standing_at, tip_of
+from .values import effort_state, group, packed, tip_of, tip_update, without_old_keys
 
 _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
@@ -123,8 +123,8 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
         tips.setdefault(end, []).append(tip)
     for at in islice((end for end in reversed(ends) if marks[end] in tips), _ENDS):
         history = plain[: at + 1]
-        for tip in _likely(archive, owner, tips[marks[at]][:_ALIKE], history):
-            if _toldbefore_turn(history, archive, owner, tip):
+        for tip in _by_likelihood(archive, owner, tips[marks[at]][:_ALIKE], history):
+            if _is_past_of(history, archive, owner, tip):
                 # What stands between that turn and the question may be what was erased.
                 return at, tip if at + 1 < asked else _after_erased(archive, owner, tip)
     return None
@@ -141,7 +141,7 @@ def _after_erased(archive: Archive, owner: Owner, tip: Tip) -> Tip:
     return end
 
 
-def _likely(
+def _by_likelihood(
     archive: Archive, owner: Owner, tips: Sequence[Tip], history: Sequence[Message]
 ) -> list[Tip]:
     """Return the turns in which a history may end; first those whose last message has its id."""
@@ -159,7 +159,7 @@ def _likely(
     return [tip for *_, tip in sorted(likely, key=lambda entry: entry[:2])]
 
 
-def _toldbefore_turn(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
+def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
     """Tell whether a history is the end of what a turn sees, the turn included.
 
     It may lack calls and results, which clients do not keep. What was erased may be any turn, or
@@ -258,12 +258,12 @@ def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     row = archive.saved(owner, tip)
     if row is None:
         return packed(replay(every_turn(archive, owner, tip)))
-    state = unpacked({"memory": known_now(row.state)})
+    state = unpacked({"memory": without_old_keys(row.state)})
     return {**state, **packed(effort_state(state))}
 
 
 def _place(owner: Owner, tip: Tip) -> dict[str, Any]:
-    return {"session": asdict(owner), "turn": tip.turn, **standing_at(tip)}
+    return {"session": asdict(owner), "turn": tip.turn, **tip_update(tip)}
 
 
 def _identified(messages: list[BaseMessage]) -> list[BaseMessage]:

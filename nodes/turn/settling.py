@@ -17,7 +17,7 @@ from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS
 from .arrivals import Arrivals
 from .state import TurnState
-from .values import committed, group, standing_at, tip_of
+from .values import committed, group, tip_of, tip_update
 
 
 # The next attempt opens a lost connection anew, and stores nothing twice. The waits are short since
@@ -43,7 +43,7 @@ def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) 
         ended = {"archived": str(arrived.last[-1].id)}
     if not arrived.left:  # what a pass did after the last commit is stored with the next turn
         events = [event for event in state.get("events", []) if event["type"] == "compressed"]
-        return {**standing_at(tip), **ended, "events": events}
+        return {**tip_update(tip), **ended, "events": events}
     record = commit(archive, owner, tip, group(state, arrived.left))
     return committed(record, str(arrived.left[-1].id))
 
@@ -61,7 +61,7 @@ def edited(
         return None
     records = archive.turns(owner, tip, [tip.turn])
     known = {tip.digest, *(digest(record.messages) for record in records)}
-    if known & {digest(now.messages), digest(_as_said(now.messages, records))}:
+    if known & {digest(now.messages), digest(_with_blocks_again(now.messages, records))}:
         return None
     if any(before_turn(now.messages, record.messages) == 0 for record in records):
         return None
@@ -83,7 +83,7 @@ def commit_again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Recor
     again = replace(
         turn,
         turn=original.turn,
-        messages=_as_said(turn.messages, [original]),
+        messages=_with_blocks_again(turn.messages, [original]),
         events=events,
         efforts=tuple(dict.fromkeys(efforts)) if turn.events else original.efforts,
         status=turn.status if turn.events or original.status == "erased" else original.status,
@@ -91,7 +91,9 @@ def commit_again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Recor
     return commit(archive, owner, parent, again)
 
 
-def _as_said(messages: Sequence[Message], records: Sequence[Record]) -> tuple[Message, ...]:
+def _with_blocks_again(
+    messages: Sequence[Message], records: Sequence[Record]
+) -> tuple[Message, ...]:
     """Return messages that were archived with the state blocks that users do not see."""
     archived = (message["data"] for record in records for message in record.messages)
     return with_blocks(messages, {data.get("id"): data.get("content") for data in archived})

@@ -136,7 +136,7 @@ def tip_of(state: TurnState) -> Tip:
     return Tip(branch, state.get("persisted", first.turn), digest)
 
 
-def standing_at(tip: Tip) -> dict[str, Any]:
+def tip_update(tip: Tip) -> dict[str, Any]:
     """Return the update that says which turn was committed last; the inverse of `tip_of`."""
     return {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
 
@@ -193,10 +193,10 @@ def saved(state: Mapping[str, Any]) -> dict[str, Any]:
     return memory
 
 
-def known_now(memory: Mapping[str, Any]) -> dict[str, Any]:
+def without_old_keys(memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return a saved memory without keys that only earlier versions wrote.
 
-    >>> known_now({"turn": 2, "position": {"window": 3, "cuts": {"key": "ab"}}})
+    >>> without_old_keys({"turn": 2, "position": {"window": 3, "cuts": {"key": "ab"}}})
     {'turn': 2, 'position': {'window': 3}}
     """
     position = {key: v for key, v in memory.get("position", {}).items() if key in _SAVED}
@@ -205,7 +205,7 @@ def known_now(memory: Mapping[str, Any]) -> dict[str, Any]:
 
 def committed(record: Record, last: str) -> dict[str, Any]:
     """Return the update that says what is in the archive; `last` is the id of its last message."""
-    return {**standing_at(record.tip), "archived": last, "events": [], "raw_answers": {}}
+    return {**tip_update(record.tip), "archived": last, "events": [], "raw_answers": {}}
 
 
 def running(state: TurnState) -> list[BaseMessage]:
@@ -214,7 +214,7 @@ def running(state: TurnState) -> list[BaseMessage]:
     ids = [message.id for message in messages]
     starts, archived = state.get("turn_starts", {}), state.get("archived")
     after = ids.index(archived) + 1 if archived in ids else 0
-    begun = (at for at, name in enumerate(ids) if starts.get(name, -1) == state.get("turn", 0))
+    begun = (at for at, name in enumerate(ids) if starts.get(name or "") == state.get("turn", 0))
     start = next(begun, after)
     if start == len(messages):
         raise InputError(len(messages))

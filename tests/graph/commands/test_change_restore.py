@@ -173,3 +173,20 @@ def test_others_are_told_nothing(tmp_path: Path) -> None:
     bob = here.say("Hi.", {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
     assert new["memory"]["banners"] == bob["memory"]["banners"] == []
+
+
+@pytest.mark.parametrize("said_before", [0, 1])
+def test_turn_that_was_cut_short_is_archived_first(tmp_path: Path, said_before: int) -> None:
+    """Its question is in the archive, where the restored thread has it, and is not asked again."""
+    script = [*["one"][:said_before], ConnectionError("gone"), "two"]
+    here = talk(tmp_path, script, checkpointer=InMemorySaver())
+    for words in ("One.",) * said_before:
+        here.say(words)
+    with pytest.raises(ConnectionError):
+        here.say("Cut short.")
+
+    restore(here.agent, THREAD)
+
+    state = here.say("New.")
+    assert here.said(state) == ["One."] * said_before + ["Cut short.", "New."]
+    assert [record.status for record in here.records(state)][-2:] == ["aborted", "done"]
