@@ -1,15 +1,21 @@
 """Load the texts that models read.
 
-A template is `prompts/<name>.md`; `$name` and `${name}` are variables, `$$` is a dollar sign.
+A template is `prompts/<name>.md`, or a section of `prompts/notices.md`, which holds the short ones
+under headings such as `## no_result`. `$name` and `${name}` are variables, `$$` is a dollar sign.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from string import Template
 
 _SUFFIX = ".md"
+_NOTICES = "notices"
+
+_HEADING = re.compile(r"^## (\w+)\n", re.MULTILINE)
+"""What begins a section: no notice has a line like it."""
 
 
 class TemplateError(ValueError):
@@ -23,7 +29,7 @@ class TemplateError(ValueError):
 def render(name: str, /, **values: object) -> str:
     """Return the text of the template `name` with `values` in the place of its variables.
 
-    Newlines at the end are stripped. Raises `TemplateError` if there is no such template, or if a
+    Newlines at its ends are stripped. Raises `TemplateError` if there is no such template, or if a
     variable is missing or unused.
     """
     template = _template(name)
@@ -37,37 +43,39 @@ def render(name: str, /, **values: object) -> str:
     return template.substitute(values)
 
 
-@cache
 def names() -> tuple[str, ...]:
     """Return the names of all templates, sorted, such as `"tools/open_effort"`."""
-    return tuple(sorted(_walk(_root(), "")))
+    return tuple(sorted(_sources()))
 
 
 @cache
 def _template(name: str) -> Template:
-    if name not in names():
+    if name not in _sources():
         raise TemplateError(name, "there is none of that name", f"there are {_quoted(names())}")
-    source = _root().joinpath(*f"{name}{_SUFFIX}".split("/")).read_text(encoding="utf-8")
-    return _parse(name, source)
+    return _parse(name, _sources()[name])
+
+
+@cache
+def _sources() -> Mapping[str, str]:
+    """Return the text of each template by its name."""
+    sources = dict(_walk(files(__package__), ""))
+    parts = _HEADING.split(sources.pop(_NOTICES))[1:]
+    return {**sources, **dict(zip(parts[::2], parts[1::2], strict=True))}
 
 
 def _parse(name: str, source: str) -> Template:
-    template = Template(source.rstrip("\n"))
+    template = Template(source.strip("\n"))
     if not template.is_valid():
         raise TemplateError(name, "a '$' begins no variable", "write '$$' for a dollar sign")
     return template
 
 
-def _root() -> Traversable:
-    return files(__package__)
-
-
-def _walk(folder: Traversable, prefix: str) -> Iterator[str]:
+def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
     for entry in folder.iterdir():
         if entry.is_dir():
             yield from _walk(entry, f"{prefix}{entry.name}/")
         elif entry.name.endswith(_SUFFIX):
-            yield prefix + entry.name.removesuffix(_SUFFIX)
+            yield prefix + entry.name.removesuffix(_SUFFIX), entry.read_text(encoding="utf-8")
 
 
 def _quoted(words: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """The texts that models read: every template loads, and wrong use says what to do."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +80,30 @@ def test_a_doubled_dollar_sign_is_one() -> None:
     template = loader._parse("x", '{"cost": "$$5"}\n\n')
 
     assert template.substitute() == '{"cost": "$5"}'
+
+
+def test_short_notices_are_sections_of_one_file() -> None:
+    """A section is a template by its own name, without its heading; the file itself is none."""
+    assert loader.render("erased_turn") == "(erased)"
+    assert loader.render("by_hand", effort="auth-bug", status="opened") == "auth-bug: opened."
+    assert "notices" not in loader.names()
+
+
+def test_no_two_notices_have_one_name() -> None:
+    """Each heading stands once, and is no file's name."""
+    text = (Path(__file__).parents[2] / "prompts/notices.md").read_text()
+    headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    files = {path.stem for path in (Path(__file__).parents[2] / "prompts").glob("*.md")}
+
+    assert sorted({*headings} - files) == sorted(headings)
+
+
+def test_every_template_is_used() -> None:
+    """No text is left of what nobody is told any more."""
+    root = Path(__file__).parents[2]
+    folders = ("cli", "evaluation", "graph", "memory", "nodes")
+    code = "".join(path.read_text() for name in folders for path in (root / name).rglob("*.py"))
+
+    unused = [name for name in loader.names() if f'"{name}"' not in code]
+
+    assert [name for name in unused if not name.startswith("tools/")] == []
