@@ -59,8 +59,8 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     elif foreign is not None:
         end = foreign
     else:
-        begun = max(starts.values(), default=-1) + 1
-        end = max(question(messages), begun if begun < len(messages) else 0)
+        begun = [_first_foreign(messages, begin + 1) for begin in starts.values()]
+        end = max([question(messages), *begun[-1:]])
     last = starts.get(state.get("persisted", 0), end)
     new = foreign if running and foreign is not None else end
     return Incoming(last if last < end else None, end, new)
@@ -109,11 +109,10 @@ class Arrivals:
 
 def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
     """Tell the messages in state apart; raises `InputError` if nothing is new."""
-    arrived = told_apart(state)
+    arrived = _with_repeated(told_apart(state), state, past(archive, owner, tip_of(state)))
     if not arrived.new and arrived.left and not answered(to_dicts(arrived.left)):
         asked = (message for message in arrived.left if isinstance(message, HumanMessage))
         return replace(arrived, new=_renamed(asked))
-    arrived = _with_repeated(arrived, state, past(archive, owner, tip_of(state)))
     if not arrived.new:
         raise InputError(len(state.get("messages", [])))
     return arrived

@@ -297,3 +297,34 @@ def test_edit_behind_a_removed_answer_and_a_turn_that_was_cut_short(tmp_path: Pa
     state = here.say("New.")
 
     assert told(here, state)[2:] == [["Drei."], ["Go on."], ["New.", "4"]]
+
+
+def test_old_question_that_is_said_anew_alone_behind_a_turn_that_was_cut_short(
+    tmp_path: Path,
+) -> None:
+    """What the user says is asked; the question that was cut short is archived as it is."""
+    here = three(tmp_path, CUT, "4")
+    second = here.agent.get_state(THREAD).values["messages"][2]
+    cut(here, ("user", "Go on."))
+
+    state = here.agent.invoke(
+        {"messages": [second.model_copy(update={"content": "Two, changed."})]}, THREAD
+    )
+
+    assert told(here, state)[1:] == [
+        *(["Two.", "2"], ["Three.", "3"], ["Go on."]),
+        ["Two, changed.", "4"],
+    ]
+
+
+def test_restore_behind_a_removed_turn(tmp_path: Path) -> None:
+    """The answer that stands last then is archived already, and no turn by itself."""
+    here = three(tmp_path, "4")
+    messages = here.agent.get_state(THREAD).values["messages"]
+    here.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
+
+    restore(here.agent, THREAD)
+
+    state = here.say("New.")
+    kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
+    assert told(here, state) == [*kept, ["New.", "4"]]
