@@ -382,7 +382,11 @@ def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
 def _unspoilt(state: TurnState) -> None:
     """Raise `SettingsError` if another middleware took the question away or decided too late."""
     messages = state["messages"]
-    if state.get("accepted") not in {message.id for message in messages}:
+    ids = {message.id for message in messages}
+    if any(
+        turn == state.get("turn") and name not in ids
+        for name, turn in state.get("asked", {}).items()
+    ):
         raise SettingsError(
             "another middleware took away what the user said in this turn: leave out what "
             "summarises or trims messages, as SummarizationMiddleware does"

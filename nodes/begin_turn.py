@@ -17,7 +17,7 @@ from ..memory.messages import text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
-from .turn.arrivals import Arrivals, arrivals, kept_turns
+from .turn.arrivals import Arrivals, arrivals, asked_in, kept_turns
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts, sizes
 from .turn.recovery import memory_at, recovered
@@ -92,12 +92,11 @@ def _counted(state: TurnState) -> EffortState:
 
 
 def _messages(arrived: Arrivals, persisted: int, window: int) -> dict[str, Any]:
-    """Return the messages of the last turns and the new one, and where each begins."""
+    """Return the messages of the last turns and the new one, and how each was begun."""
     turns = {**kept_turns(arrived, persisted, window), persisted + 1: arrived.new}
     return {
         "messages": [message for turn in turns.values() for message in turn],
-        "turn_starts": {turn[0].id: number for number, turn in turns.items()},
-        "accepted": arrived.new[-1].id,
+        "asked": asked_in(turns),
     }
 
 

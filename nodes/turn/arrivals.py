@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
+from operator import itemgetter
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -45,9 +46,11 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     An archived message that stands before its question has an id of an earlier one, in whose place
     LangGraph put it.
     """
-    place: dict[str | None, int] = {m.id: at for at, m in enumerate(messages) if m.id}
-    starts = _starts(messages, state)
-    archived, accepted = place.get(state.get("archived")), place.get(state.get("accepted"))
+    asked = _asked(messages, state)
+    starts = _starts(asked)
+    last_id = state.get("archived")
+    archived = next((at for at, m in enumerate(messages) if m.id and m.id == last_id), None)
+    accepted = max((at for at, n in asked.items() if n == state.get("turn")), default=None)
     foreign = None if accepted is None else _first_foreign(messages, accepted + 1)
     running = _is_running(state)
     if archived is not None and accepted is not None and archived < accepted and not running:
@@ -59,8 +62,8 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     elif foreign is not None:
         end = foreign
     else:
-        begun = [_first_foreign(messages, begin + 1) for begin in starts.values()]
-        end = max([question(messages), *begun[-1:]])
+        begun = _first_foreign(messages, max(asked) + 1) if asked else 0
+        end = max(question(messages), begun)
     last = starts.get(state.get("persisted", 0), end)
     new = foreign if running and foreign is not None else end
     return Incoming(last if last < end else None, end, new)
@@ -70,10 +73,15 @@ def _is_running(state: TurnState) -> bool:
     return state.get("turn", 0) > state.get("persisted", 0)
 
 
-def _starts(messages: Sequence[BaseMessage], state: TurnState) -> dict[int, int]:
-    """Return where the turns begin that stand in the messages, by their numbers, ascending."""
-    numbers = state.get("turn_starts", {})
-    return {numbers[m.id]: at for at, m in enumerate(messages) if m.id in numbers}
+def _asked(messages: Sequence[BaseMessage], state: TurnState) -> dict[int, int]:
+    """Return the turns' numbers by the positions of the messages with which they were begun."""
+    numbers = state.get("asked", {})
+    return {at: numbers[m.id] for at, m in enumerate(messages) if m.id in numbers}
+
+
+def _starts(asked: Mapping[int, int]) -> dict[int, int]:
+    """Return where turns begin by their numbers, given the numbers by position."""
+    return {number: at for at, number in reversed([*asked.items()])}
 
 
 def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
@@ -122,9 +130,9 @@ def told_apart(state: TurnState) -> Arrivals:
     """Divide the messages in state by their ids; there may be no new ones."""
     messages, parts = _parted(state)
     archived = messages[: parts.left]
+    starts = sorted(_starts(_asked(archived, state)).items(), key=itemgetter(1))
     turns = {
-        turn: archived[begin:end]
-        for (turn, begin), (_, end) in pairwise([*_starts(archived, state).items(), (0, None)])
+        turn: archived[begin:end] for (turn, begin), (_, end) in pairwise([*starts, (0, None)])
     }
     return Arrivals(
         past=turns,
@@ -151,10 +159,13 @@ def kept_turns(arrived: Arrivals, persisted: int, window: int) -> dict[int, list
     return dict([*turns.items()][max(0, len(turns) - window) :])
 
 
-def accepted_last(turn: Sequence[BaseMessage]) -> str:
-    """Return the id of the last message with which a turn was begun, before the agent's own."""
-    begun = takewhile(lambda message: message.type not in MADE_HERE, turn)
-    return str([*turn[:1], *begun][-1].id) if turn else ""
+def asked_in(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
+    """Return the ids of the messages with which turns were begun, with the turns' numbers."""
+    begun = {
+        number: [*takewhile(lambda message: message.type not in MADE_HERE, turn)] or turn[:1]
+        for number, turn in turns.items()
+    }
+    return {str(message.id): number for number, turn in begun.items() for message in turn}
 
 
 def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:

@@ -16,7 +16,7 @@ from ...memory.errors import TipNotFoundError
 from ...memory.messages import Message
 from ...memory.record import Owner, Record, Tip
 from ...memory.view import every_turn, past
-from .arrivals import MADE_HERE, accepted_last, closed, question
+from .arrivals import MADE_HERE, asked_in, closed, question
 from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
 from .settling import before_turn, commit, known_by
 from .state import TurnState, unpacked
@@ -43,9 +43,8 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
         **memory_at(archive, owner, tip),
         **_place(owner, tip),
         "messages": [message for turn in turns.values() for message in turn],
-        "turn_starts": {turn[0].id: number for number, turn in turns.items()},
+        "asked": asked_in(turns),
         "archived": newest[-1].id if newest else "",
-        "accepted": accepted_last(newest),
     }
     state.pop("view", None)  # what is shown may have changed, or no provider has its prefix
     return cast("TurnState", state)
@@ -79,32 +78,31 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
         newest = None if question(messages) else archive.newest(owner)
         return cast("TurnState", {**state, "unseen": newest}) if newest else state
     at, tip = known
-    begun = _aligned(to_dicts(messages[: at + 1]), archive, owner, tip)
+    turns = _aligned(messages[: at + 1], archive, owner, tip)
     restored = {
         **memory_at(archive, owner, tip),
         **_place(owner, tip),
         "messages": messages,
-        "turn_starts": {str(messages[n].id): turn for turn, n in islice(begun.items(), window)},
+        "asked": asked_in(dict(islice(turns.items(), window))),
         "archived": messages[at].id or "",
-        "accepted": accepted_last(messages[begun[tip.turn] : at + 1]) if tip.turn in begun else "",
     }
     return cast("TurnState", restored)
 
 
 def _aligned(
-    history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip
-) -> dict[int, int]:
-    """Return where in a history the newest turns of the archive begin, by their numbers."""
-    begun: dict[int, int] = {}
-    end = len(history)
+    history: Sequence[BaseMessage], archive: Archive, owner: Owner, tip: Tip
+) -> dict[int, Sequence[BaseMessage]]:
+    """Return the turns of a history, newest first, by the numbers that the archive gave them."""
+    turns: dict[int, Sequence[BaseMessage]] = {}
+    plain, end = to_dicts(history), len(history)
     numbers = range(max(1, tip.turn - _CHUNK + 1), tip.turn + 1)
     for record in reversed(archive.turns(owner, tip, numbers)):
-        begin = before_turn(history[:end], record.messages) if record.messages else end
+        begin = before_turn(plain[:end], record.messages) if record.messages else end
         if begin is None:
             break
         if begin < end:
-            begun[record.turn], end = begin, begin
-    return begun
+            turns[record.turn], end = history[begin:end], begin
+    return turns
 
 
 def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
@@ -220,20 +218,19 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
         return state
     before = [with_ids(cleaned(message)) for message in messages[:asked]]
     turns = [closed(turn) for turn in _turns(before[known:])]
-    tip, starts = tip_of(state), {}
+    tip, numbers = tip_of(state), {}
     for turn in turns:
         numbered = cast("TurnState", {**state, "turn": tip.turn + 1})
         ambient = replace(group(numbered, turn), efforts=(), events=())
         tip = commit(archive, owner, tip, ambient).tip
-        starts[turn[0].id] = tip.turn
+        numbers[tip.turn] = turn
     adopted = [message for turn in turns for message in turn]
     after = {
         **state,
         **_place(owner, tip),
         "messages": [*before[:known], *adopted, *messages[asked:]],
-        "turn_starts": {**state.get("turn_starts", {}), **starts},
+        "asked": {**state.get("asked", {}), **asked_in(numbers)},
         "archived": turns[-1][-1].id,
-        "accepted": accepted_last(turns[-1]),
         "adopted": len(turns),
     }
     return cast("TurnState", after)

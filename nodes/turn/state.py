@@ -114,8 +114,8 @@ class Position(TypedDict, total=False):
 
     `seal` is what the archive says of the memory; `window` is the ambient window of this thread,
     None for what the settings say. `view` is what the context shows, None if it is to be built
-    anew; `due` tells that an open effort is to be compressed. `turn_starts` has the numbers of the
-    turns in `messages` by the ids of their first messages.
+    anew; `due` tells that an open effort is to be compressed. `asked` has the numbers of the turns
+    in `messages` by the ids of the messages with which they were begun.
     """
 
     session: Session
@@ -130,8 +130,7 @@ class Position(TypedDict, total=False):
     window: Annotated[int, Field(ge=0)] | None
     compressed: dict[str, _Turn]
     events: list[Annotated[dict[str, Plain], AfterValidator(_event)]]
-    turn_starts: dict[str, _Turn]
-    accepted: str
+    asked: dict[str, _Turn]
     archived: str
 
 

@@ -212,9 +212,9 @@ def running(state: TurnState) -> list[BaseMessage]:
     """Return the messages of the running turn; raises `InputError` if an edit removed them all."""
     messages: list[BaseMessage] = [*state["messages"]]
     ids = [message.id for message in messages]
-    starts, archived = state.get("turn_starts", {}), state.get("archived")
+    asked, archived = state.get("asked", {}), state.get("archived")
     after = ids.index(archived) + 1 if archived in ids else 0
-    begun = (at for at, name in enumerate(ids) if starts.get(name or "") == state.get("turn", 0))
+    begun = (at for at, name in enumerate(ids) if asked.get(name or "") == state.get("turn", 0))
     start = next(begun, after)
     if start == len(messages):
         raise InputError(len(messages))

@@ -332,7 +332,7 @@ def test_a_failed_pass_leaves_state_and_context_as_they_were(tmp_path: Path, dow
     contexts = [
         [[m.text for m in sent.messages] for sent in one.model.sent] for one in (here, quiet)
     ]
-    left = {"messages", "turn_starts", "accepted", "archived", "seal", "due"}
+    left = {"messages", "asked", "archived", "seal", "due"}
     states = [
         [{k: v for k, v in unpacked(s).items() if k not in left} for s in one]
         for one in (found, expected)

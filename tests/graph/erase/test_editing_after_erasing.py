@@ -328,3 +328,16 @@ def test_restore_behind_a_removed_turn(tmp_path: Path) -> None:
     state = here.say("New.")
     kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
     assert told(here, state) == [*kept, ["New.", "4"]]
+
+
+def test_removed_turn_behind_one_of_two_questions(tmp_path: Path) -> None:
+    """Both questions that stand last then are archived, and neither is asked again."""
+    here = talk(tmp_path, [CUT, "2", "3"], checkpointer=InMemorySaver())
+    cut(here, ("user", "One."), ("user", "And one."))
+    here.say("Two.")
+    messages = here.agent.get_state(THREAD).values["messages"]
+    here.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
+
+    state = here.say("New.")
+
+    assert told(here, state) == [["One.", "And one."], ["Two.", "2"], ["New.", "3"]]

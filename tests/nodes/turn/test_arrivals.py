@@ -16,9 +16,9 @@ ONE, A = HumanMessage("one", id="1"), AIMessage("a", id="2")
 TWO, B = HumanMessage("two", id="3"), AIMessage("b", id="4")
 ASKS = call("add", a=1)
 ASKS.id = "4"
-FIRST: dict[str, Any] = {"turn": 1, "persisted": 1, "turn_starts": {"1": 1}}
-SETTLED: dict[str, Any] = {**FIRST, "accepted": "1", "archived": "2"}
-RUNNING: dict[str, Any] = {**SETTLED, "turn": 2, "turn_starts": {"1": 1, "3": 2}, "accepted": "3"}
+FIRST: dict[str, Any] = {"turn": 1, "persisted": 1, "asked": {"1": 1}}
+SETTLED: dict[str, Any] = {**FIRST, "archived": "2"}
+RUNNING: dict[str, Any] = {**SETTLED, "turn": 2, "asked": {"1": 1, "3": 2}}
 
 
 def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> Arrivals:

@@ -41,9 +41,7 @@ def test_the_first_turn_is_the_last_question(written: str, new: int) -> None:
     assert parts == Incoming(last=None, left=new, new=new)
 
 
-SETTLED = TurnState(
-    archived="a2", accepted="h2", turn_starts={"h1": 1, "h2": 2}, turn=2, persisted=2
-)
+SETTLED = TurnState(archived="a2", asked={"h1": 1, "h2": 2}, turn=2, persisted=2)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +82,7 @@ def test_an_answer_that_was_taken_away_leaves_its_turn() -> None:
     assert parts == Incoming(last=2, left=3, new=3)
 
 
-BROKEN = TurnState(
-    archived="a1", accepted="h2", turn_starts={"h1": 1, "h2": 2}, turn=2, persisted=1
-)
+BROKEN = TurnState(archived="a1", asked={"h1": 1, "h2": 2}, turn=2, persisted=1)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +115,7 @@ def test_an_unfinished_turn_is_left_before_the_new_one(
 )
 def test_the_first_turn_may_break_too(written: str, left: int, new: int) -> None:
     """Without an archived message, the broken turn begins at its own first message."""
-    state = TurnState(accepted="h1", turn_starts={"h1": 1}, turn=1, persisted=0)
+    state = TurnState(asked={"h1": 1}, turn=1, persisted=0)
 
     parts = incoming(messages(written), state)
 
@@ -129,7 +125,7 @@ def test_the_first_turn_may_break_too(written: str, left: int, new: int) -> None
 def test_a_turn_may_accept_several_messages() -> None:
     """What a broken turn had accepted is not new, although the graph has not made it."""
     state = TurnState(
-        archived="a1", accepted="h4", turn_starts={"h1": 1, "h2": 2}, turn=2, persisted=1
+        archived="a1", asked={"h1": 1, "h2": 2, "h3": 2, "h4": 2}, turn=2, persisted=1
     )
 
     parts = incoming(messages("h1 a1 h2 h3 h4 a2 h5"), state)

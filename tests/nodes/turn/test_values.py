@@ -124,10 +124,10 @@ def test_efforts_come_back_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("marks", "texts"),
     [
-        ({"turn_starts": {"1": 1, "3": 2}, "archived": "2"}, ["two"]),
-        ({"turn_starts": {"1": 2}}, ["one", "a", "two"]),
-        ({"turn_starts": {"gone": 2}, "archived": "2"}, ["two"]),
-        ({"turn_starts": {"gone": 2}, "archived": "gone"}, ["one", "a", "two"]),
+        ({"asked": {"1": 1, "3": 2}, "archived": "2"}, ["two"]),
+        ({"asked": {"1": 2}}, ["one", "a", "two"]),
+        ({"asked": {"gone": 2}, "archived": "2"}, ["two"]),
+        ({"asked": {"gone": 2}, "archived": "gone"}, ["one", "a", "two"]),
     ],
 )
 def test_the_running_turn_begins_where_it_began(marks: dict[str, Any], texts: list[str]) -> None:
@@ -139,7 +139,7 @@ def test_the_running_turn_begins_where_it_began(marks: dict[str, Any], texts: li
 
 def test_a_turn_that_was_removed_is_an_error() -> None:
     """If an edit removed the running turn there is nothing to answer."""
-    state: Any = {"messages": MESSAGES, "turn": 2, "turn_starts": {"gone": 2}, "archived": "3"}
+    state: Any = {"messages": MESSAGES, "turn": 2, "asked": {"gone": 2}, "archived": "3"}
 
     with pytest.raises(InputError):
         running(state)
