@@ -21,7 +21,7 @@ from typing import Any
 from report import write
 
 from ebbtide.graph.agent import choose_embedder
-from ebbtide.memory.compression.merge import Likeness, _told, by_meaning, lexical, merged
+from ebbtide.memory.compression.merge import Likeness, _claim, by_meaning, lexical, merged
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 
@@ -69,7 +69,7 @@ def made_up(size: int) -> list[Item]:
 def timed(items: Sequence[Item], more: Sequence[Item], make: Callable[[], Likeness]) -> list[float]:
     """Return the seconds of a cold pass, in all and of CPU, of another pass, and of ten more."""
     alike = make()
-    _told.cache_clear()
+    _claim.cache_clear()
     spent = process_time()
     cold = _seconds(lambda: merged([], items, alike, _THRESHOLD))
     spent = process_time() - spent

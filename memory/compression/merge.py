@@ -73,11 +73,8 @@ not no never none nobody nothing neither nor without nicht kein keine keinen nie
 """Words that deny the next one."""
 
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
-_TENS = "ten twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
-_COUNTED = {
-    **{word: str(number) for number, word in enumerate(_ONES)},
-    **{word: str(10 * number) for number, word in enumerate(_TENS, start=1)},
-}
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
+_COUNTED = dict(zip([*_ONES, *_TENS], map(str, [*range(13), *range(20, 101, 10)]), strict=True))
 """Numbers that are written as words."""
 
 _BY = re.compile(r"\bby\b", re.IGNORECASE)
@@ -142,9 +139,10 @@ def merged(
     likeness = alike(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
     for at, row in enumerate(likeness, start=first):
         for place in np.flatnonzero(row[:at] > threshold).tolist():
-            one, other = pool[keys[place]], pool[keys[at]]
-            if not (one.superseded_by or other.superseded_by) and same(one.quote, other.quote):
-                merges.append(_united(pool, one, other, round(float(row[place]), 4)))
+            older, newer = pool[keys[place]], pool[keys[at]]
+            if older.superseded_by or newer.superseded_by or not same(older.quote, newer.quote):
+                continue
+            merges.append(_united(pool, older, newer, round(float(row[place]), 4)))
     return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
 
 
@@ -177,12 +175,12 @@ def _end(pool: Mapping[str, Item], key: str) -> str:
     return key
 
 
-def _united(pool: dict[str, Item], one: Item, other: Item, likeness: float) -> Merge:
-    """Keep one of two items that say the same."""
-    stays, goes = (other, one) if len(other.quote) < len(one.quote) else (one, other)
+def _united(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:
+    """Keep one of two items that say the same, the shorter one."""
+    stays, goes = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
     kind = max(stays, goes, key=_strength).kind
-    said = "user" if "user" in {stays.speaker, goes.speaker} else stays.speaker
-    pool[stays.key] = replace(stays, kind=kind, speaker=said)
+    speaker = "user" if "user" in {stays.speaker, goes.speaker} else stays.speaker
+    pool[stays.key] = replace(stays, kind=kind, speaker=speaker)
     pool[goes.key] = replace(goes, superseded_by=stays.key)
     return Merge(stays.key, goes.key, "same", likeness)
 
@@ -202,64 +200,64 @@ def same(one: str, other: str) -> bool:
     >>> same("The timeout is 30 s.", "The timeout is 30 min.")
     False
     """
-    first, second = _told(one), _told(other)
+    first, second = _claim(one), _claim(other)
     if sorted(first.words) == sorted(second.words):
         passive = bool(_BY.search(one)) != bool(_BY.search(other))
         return passive or _moved(first.words, second.words)
-    if _SCRIPT.search(one + other) or first.fixed != second.fixed:
+    if _SCRIPT.search(one + other) or first.numbers != second.numbers:
         return False
-    own, others = first.bare - second.bare, second.bare - first.bare
+    if first.denied != second.denied:
+        return False
     named = first.names <= second.bare and second.names <= first.bare
-    return named and min(len(own), len(others)) >= _OTHER_WORDS
+    differing = min(len(first.bare - second.bare), len(second.bare - first.bare))
+    return named and differing >= _OTHER_WORDS
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Claim:
     """The words of a text that tell something: stems, or identifiers as they are written.
 
-    A number has its unit, or whatever is counted, with it; a denied word begins with "¬".
+    A number has its unit, or whatever is counted, with it; a denied word begins with "¬", which
+    `bare` words lack. `denied` tells whether an odd number of words is.
     """
 
     words: tuple[str, ...]
+    bare: frozenset[str]
     names: frozenset[str]
-
-    @property
-    def bare(self) -> frozenset[str]:
-        """The words, denied or not."""
-        return frozenset(word.removeprefix("¬") for word in self.words)
-
-    @property
-    def fixed(self) -> tuple[list[str], int]:
-        """The numbers with their units, and whether something is denied."""
-        numbers = sorted(word for word in self.words if word.lstrip("¬")[0:1].isdigit())
-        return numbers, sum(word.startswith("¬") for word in self.words) % 2
+    numbers: tuple[str, ...]
+    denied: bool
 
 
 @lru_cache(maxsize=_READ)
-def _told(text: str) -> _Told:
+def _claim(text: str) -> _Claim:
     for pattern, plain in _REWRITTEN:
         text = pattern.sub(plain, text)
-    told: list[str] = []
+    claimed: list[str] = []
     names: set[str] = set()
     deny, counting, starts = "", False, True
-    for found in _TOKEN.finditer(text):
-        piece, low = found[0], _COUNTED.get(folded(found[0]), folded(found[0]))
-        silent = low in _SILENT and (piece != "A" or starts)
+    for match in _TOKEN.finditer(text):
+        piece = match[0]
+        low = _COUNTED.get(folded(piece), folded(piece))
+        number, silent = low[0].isdigit(), low in _SILENT and (piece != "A" or starts)
         if silent or low in _NOT:
             counting = False
             deny = deny if silent else "" if deny else "¬"
             continue
-        written = not low.isalpha() or piece[1:] != piece[1:].lower()
-        word = stem(low) if not written else low if low[0].isdigit() else piece
-        if not low[0].isdigit() and (written or (piece[0].isupper() and not starts)):
+        identifier = not low.isalpha() or piece[1:] != piece[1:].lower()
+        word = low if number else piece if identifier else stem(low)
+        if not number and (identifier or (piece[0].isupper() and not starts)):
             names.add(word)
-        if counting and not low[0].isdigit():
-            told[-1] += f" {word}"
+        if counting and not number:
+            claimed[-1] += f" {word}"
         else:
-            told.append(deny + word)
-        deny, counting = "", not counting and low[0].isdigit()
-        starts = _STOP.match(text, found.end()) is not None
-    return _Told((*told, *([deny] if deny else [])), frozenset(names))
+            claimed.append(deny + word)
+        deny, counting = "", not counting and number
+        starts = _STOP.match(text, match.end()) is not None
+    claimed += [deny] if deny else []
+    bare = [word.removeprefix("¬") for word in claimed]
+    numbers = sorted(word for word in claimed if word.lstrip("¬")[0:1].isdigit())
+    denied = sum(word.startswith("¬") for word in claimed) % 2 == 1
+    return _Claim(tuple(claimed), frozenset(bare), frozenset(names), tuple(numbers), denied)
 
 
 def _moved(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -275,45 +273,44 @@ def _moved(one: Sequence[str], other: Sequence[str]) -> bool:
     return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
 
 
-class _Meant:
-    """Likeness by meaning: cosines of vectors, of which those of known texts are kept.
+def by_meaning(embedder: Embedder, held: int = _HELD) -> Likeness:
+    """Return likeness by the cosines of an embedding model; use one for all passes.
 
-    From the first `EmbeddingError` of a call on, that call is answered by letters.
+    The vectors of up to `held` texts are kept. Where the model fails, letters serve, which is
+    logged once. What is opposite is as little alike as what is foreign.
     """
+    vectors: Lately[Vector] = Lately(held)
+    failed = False
 
-    def __init__(self, embedder: Embedder, held: int = _HELD) -> None:
-        """Keep the vectors of up to `held` texts."""
-        self._embedder, self._failed = embedder, False
-        self._vectors: Lately[Vector] = Lately(held)
-
-    def __call__(self, texts: Sequence[str], others: Sequence[str]) -> Matrix:
-        """Return the cosines of texts; what is opposite is as little alike as what is foreign."""
+    def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
+        nonlocal failed
         try:
-            vectors = self._of([*dict.fromkeys([*texts, *others])])
+            known = _vectors(embedder, vectors, [*dict.fromkeys([*texts, *others])])
         except EmbeddingError as error:
-            if not self._failed:
+            if not failed:
                 _log.warning("salient items are compared by their letters: %s", error)
-                self._failed = True
+            failed = True
             return lexical(texts, others)
-        rows, columns = ([vectors[text] for text in some] for some in (texts, others))
-        if not rows or not columns:
-            return np.zeros((len(rows), len(columns)), np.float32)
-        cosines: Matrix = np.einsum("id,jd->ij", np.stack(rows), np.stack(columns))
+        if not texts or not others:
+            return np.zeros((len(texts), len(others)), np.float32)
+        rows, columns = (np.stack([known[text] for text in some]) for some in (texts, others))
+        cosines: Matrix = np.einsum("id,jd->ij", rows, columns)
         return cosines.clip(0, 1)
 
-    def _of(self, texts: Sequence[str]) -> dict[str, Vector]:
-        found = {text: known for text in texts if (known := self._vectors.get(text)) is not None}
-        missing = [text for text in texts if text not in found]
-        if missing:
-            found.update(zip(missing, self._embedder.documents(missing), strict=True))
-        for text in texts:
-            self._vectors.put(text, found[text])
-        return found
+    return alike
 
 
-def by_meaning(embedder: Embedder) -> Likeness:
-    """Return likeness by the cosines of an embedding model; use one for all passes."""
-    return _Meant(embedder)
+def _vectors(
+    embedder: Embedder, cached: Lately[Vector], texts: Sequence[str]
+) -> Mapping[str, Vector]:
+    """Return the vectors of texts; only those that are not cached are embedded."""
+    vectors = {text: vector for text in texts if (vector := cached.get(text)) is not None}
+    missing = [text for text in texts if text not in vectors]
+    if missing:
+        vectors |= zip(missing, embedder.documents(missing), strict=True)
+    for text in texts:
+        cached.put(text, vectors[text])
+    return vectors
 
 
 def by_letters() -> Likeness:
@@ -333,11 +330,11 @@ def lexical(texts: Sequence[str], others: Sequence[str]) -> Matrix:
     >>> lexical(["All answers must be short."], ["Each answer has to be short."]).tolist()
     [[1.0]]
     """
-    found = np.zeros((len(texts), len(others)), np.float32)
-    for form in (words, lambda text: _told(text).words):
+    likeness = np.zeros((len(texts), len(others)), np.float32)
+    for form in (words, lambda text: _claim(text).words):
         rows, columns = (
-            [" ".join(sorted(form(one))) or one for one in some] for some in (texts, others)
+            [" ".join(sorted(form(text))) or text for text in some] for some in (texts, others)
         )
         scores = process.cdist(rows, columns, scorer=fuzz.ratio, dtype=np.float32)
-        found = np.maximum(found, scores.reshape(found.shape) / 100)
-    return found
+        likeness = np.maximum(likeness, scores.reshape(likeness.shape) / 100)
+    return likeness

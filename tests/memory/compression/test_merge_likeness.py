@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from ebbtide.memory.compression.merge import _Meant, by_letters, by_meaning, lexical
+from ebbtide.memory.compression.merge import by_letters, by_meaning, lexical
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts
 
@@ -56,7 +56,7 @@ def test_only_new_texts_are_embedded() -> None:
 def test_the_vectors_kept_are_bounded() -> None:
     """Of many texts the vectors of those used last are kept."""
     model = Concepts()
-    alike = _Meant(Embedder(model), held=2)
+    alike = by_meaning(Embedder(model), held=2)
     made = alike(["one", "two", "three"], ["one"])
     alike(["three"], ["one"])
 
