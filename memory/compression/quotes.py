@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Literal
 
 from rapidfuzz import fuzz
@@ -25,71 +26,16 @@ _END = re.compile(
 """Ends of sentences and lines; a full stop after an abbreviation is none."""
 
 _BULLET = re.compile(r"^(?:\s|[-*•>#]+\s|\d{1,3}[.)]\s)+")
-
 """Marks of lists, quotes and headings before a sentence."""
 
 _LIST = re.compile(r"(?:\s*(?:[-*•]|\d{1,3}[.)])\s[^\n]*(?:\n|\Z))+")
-
-
 """The items of a list, one or more."""
-
-
-def sentences(text: str) -> Iterator[str]:
-    r"""Yield the sentences and lines of a text, without the marks of lists before them.
-
-    >>> list(sentences("It works, e.g. here. Is it fast?\n- Yes.\n1. 很快。真的！"))
-    ['It works, e.g. here.', 'Is it fast?', 'Yes.', '很快。', '真的！']
-    """
-    start = 0
-    for end in _END.finditer(text):
-        yield from _bare(text[start : end.end()])
-        start = end.end()
-    yield from _bare(text[start:])
-
-
-def _rest(before: str, words: str, after: str) -> tuple[str, str]:
-    """Return what the sentence of some words has before and after them.
-
-    >>> _rest("It is slow. Do not ", "restart it", " today. Wait.")
-    ('Do not ', ' today.')
-    """
-    begin = max((end.end() for end in _END.finditer(before)), default=0)
-    whole = words + after
-    end = _END.search(whole, len(words))
-    return before[begin:], whole[len(words) : end.end() if end else len(whole)].rstrip()
-
-
-def _last_sentence(before: str) -> str:
-    """Return the sentence that a text ends with, with the white space behind it.
-
-    >>> _last_sentence("It rains. It took a week. ")
-    'It took a week. '
-    """
-    begin = max((end.end() for end in _END.finditer(before.rstrip())), default=0)
-    return before[begin:]
-
-
-def _next_sentence(after: str) -> str:
-    r"""Return the sentence or the list that a text begins with, and the white space before it.
-
-    >>> _next_sentence(" Be brief. Be kind."), _next_sentence("\n- a\n- b\n\nBye.")
-    (' Be brief.', '\n- a\n- b')
-    """
-    if listed := _LIST.match(after):
-        return listed[0].rstrip()
-    begin = len(after) - len(after.lstrip())
-    end = _END.search(after, begin)
-    return after[: end.end() if end else len(after)].rstrip()
-
-
-def _bare(piece: str) -> Iterator[str]:
-    said = _BULLET.sub("", piece).strip()
-    if any(map(str.isalnum, said)):
-        yield said
-
 
 _AROUND = 400
 """Characters before and after some words that are looked at to see what they say."""
+
+_NEIGHBOUR = 200
+"""Characters of a sentence before at most, so that a cut leaves the quote itself."""
 
 _QUOTES = "\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
@@ -99,16 +45,29 @@ _TYPED = str.maketrans(f"{_QUOTES}{_DASHES}，：；！？（）", "'" * 5 + '"'
 _LETTER = re.compile(f"[^\\W{CJK}]")
 """A letter or digit of a script that parts its words by spaces."""
 
+_NEGATION = re.compile(
+    r"\b(?:no|not|never|nor|neither|without|unless|except|cannot)\b|n[’']t\b|[不没沒非未无無勿禁]",
+    re.IGNORECASE,
+)
+"""Words that turn a sentence into its opposite where they are cut off."""
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Words as they stand in a log, unchanged: their turn, what is around them, who said them."""
+_POINTS = re.compile(
+    r"\b(?:that|this|these|those|it|they|them|he|she|him|her|ones?|both|same|so)\b", re.IGNORECASE
+)
+"""Words that point at another sentence."""
 
-    turn: int
-    words: str
-    before: str = ""
-    after: str = ""
-    speaker: Speaker = ""
+
+def sentences(text: str) -> Iterator[str]:
+    r"""Yield the sentences and lines of a text, without the marks of lists before them.
+
+    >>> list(sentences("It works, e.g. here. Is it fast?\n- Yes.\n1. 很快。真的！"))
+    ['It works, e.g. here.', 'Is it fast?', 'Yes.', '很快。', '真的！']
+    """
+    ends = (end.end() for end in _END.finditer(text))
+    for begin, end in pairwise([0, *ends, len(text)]):
+        sentence = _BULLET.sub("", text[begin:end]).strip()
+        if any(map(str.isalnum, sentence)):
+            yield sentence
 
 
 @dataclass(frozen=True)
@@ -138,13 +97,67 @@ class Source:
         """Where the characters of the words stand that are no white space."""
         return [at for at, letter in enumerate(self.words) if not letter.isspace()]
 
-    def place(self, start: int, end: int) -> Place:
+    def place(self, start: int, end: int) -> "Place":
         """Return the words between two positions of the folded text, as they were said."""
-        words = self.words
         first = self._inked[start - self.folded.count(" ", 0, start)]
         last = self._inked[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
-        before, after = words[max(0, first - _AROUND) : first], words[last : last + _AROUND]
-        return Place(self.turn, words[first:last], before, after, self.speaker)
+        before, after = self.words[:first][-_AROUND:], self.words[last : last + _AROUND]
+        return Place(self.turn, self.words[first:last], before, after, self.speaker)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Words as they stand in a log, unchanged: their turn, what is around them, who said them."""
+
+    turn: int
+    words: str
+    before: str = ""
+    after: str = ""
+    speaker: Speaker = ""
+
+    def whole(self) -> str:
+        """Return the words, with the neighbouring sentence if they say nothing without it.
+
+        After a colon it is the sentence or the list that follows; where they point at something
+        and tell little else, the sentence before.
+
+        >>> Place(1, "That is too long.", before="It rains. It took a week. ").whole()
+        'It took a week. That is too long.'
+        >>> Place(1, "Two rules:", after=" Be brief. Be kind.").whole()
+        'Two rules: Be brief.'
+        """
+        words = self._with_negation()
+        if words.endswith((":", "：")):
+            if listed := _LIST.match(self.after):
+                return words + listed[0].rstrip()
+            sentence = _END.search(self.after, len(self.after) - len(self.after.lstrip()))
+            return words + self.after[: sentence.end() if sentence else None].rstrip()
+        telling = len(terms(words))
+        points = telling == 0 or (telling == 1 and _POINTS.search(words))
+        if points and words == self.words:
+            before = self.before[_last_end(self.before.rstrip()) :]
+            return f"{before}{words}" if len(before) <= _NEIGHBOUR else words
+        return words
+
+    def _with_negation(self) -> str:
+        """Return the words, or their sentence if its rest may turn them into their opposite.
+
+        A sentence is not looked for beyond what is known around the words.
+
+        >>> Place(1, "restart it", "It is slow. Do not ", " today. Wait.")._with_negation()
+        'Do not restart it today.'
+        """
+        before = self.before[_last_end(self.before) :]
+        end = _END.search(self.words + self.after, len(self.words))
+        after = self.after[: end.end() - len(self.words) if end else None].rstrip()
+        if max(len(before), len(after)) >= _AROUND or not _NEGATION.search(f"{before} {after}"):
+            return self.words
+        return f"{before.lstrip()}{self.words}{after}"
+
+
+def _last_end(text: str) -> int:
+    """Return where the last sentence of a text ends that has one behind it, 0 if none does."""
+    return max((end.end() for end in _END.finditer(text)), default=0)
 
 
 def sources(turns: Iterable[Logged]) -> tuple[Source, ...]:
@@ -169,10 +182,9 @@ def _plain(text: str) -> str:
     '"never" - at all'
     """
     typed = text.translate(_TYPED)
-    low = typed.lower()
-    if len(low) == len(typed):
-        return low
-    return "".join(one if len(one.lower()) > 1 else one.lower() for one in typed)
+    if len(lowered := typed.lower()) == len(typed):
+        return lowered
+    return "".join(letter if len(letter.lower()) > 1 else letter.lower() for letter in typed)
 
 
 def _parted(text: str, position: int) -> bool:
@@ -183,8 +195,7 @@ def _parted(text: str, position: int) -> bool:
     """
     if not 0 < position < len(text):
         return True
-    before, after = text[position - 1], text[position]
-    if _LETTER.match(before) and _LETTER.match(after):
+    if _LETTER.match(text[position - 1]) and _LETTER.match(text[position]):
         return False
     near = text[max(0, position - 2) : position + 2]
     return not re.fullmatch(r"\d[.,:]\d.?|.?\d[.,:]\d", near, re.DOTALL)
@@ -205,31 +216,15 @@ _NAMED = 2.0
 _SLACK = 12
 """Characters by which the ends of a near miss may be moved to where words end."""
 
-_NEIGHBOUR = 200
-"""Characters of a sentence before at most, so that a cut leaves the quote itself."""
-
 _LABEL = re.compile(
     r"(?:\[turn \d+\] ?)?(?:user|assistant|system|tool(?: [\w.-]+)?): ?", re.IGNORECASE
 )
 """The speaker before a line of a log, which models quote with it."""
 
-_NEGATION = re.compile(
-    r"\b(?:no|not|never|nor|neither|without|unless|except|cannot)\b|n[’']t\b|[不没沒非未无無勿禁]",
-    re.IGNORECASE,
-)
-"""Words that turn a sentence into its opposite where they are cut off."""
-
-_POINTS = re.compile(
-    r"\b(?:that|this|these|those|it|they|them|he|she|him|her|ones?|both|same|so)\b", re.IGNORECASE
-)
-"""Words that point at another sentence."""
-
 _STATED = frozenset({Kind.GOAL, Kind.CONSTRAINT, Kind.DECISION})
 """What somebody states; an output of a tool states nothing."""
 
 _WRAPPED = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f"
-
-
 """Quotation marks, which models add around a quote."""
 
 
@@ -271,31 +266,27 @@ def verify(
     """
     older = (Source(item.turn, item.quote, item.speaker) for item in kept)
     every = (*older, *sources(turns))
-    searches = (
-        _Search(every),
-        _Search([source for source in every if source.speaker != "tool"]),
-        _Search([source for source in every if source.speaker == "user"]),
-    )
     cut = partial(cut_quote, limit=longest, count=count)
-    return tuple(_verdict(quote, searches, cut) for quote in found)
+    return tuple(_verdict(quote, every, cut) for quote in found)
 
 
-def _verdict(
-    given: Extracted, searches: "tuple[_Search, _Search, _Search]", cut: Callable[[str], str]
-) -> Verdict:
-    """Return what becomes of a quote, looked for in all that was said, by people, by the user."""
+def _verdict(given: Extracted, sources: Sequence[Source], cut: Callable[[str], str]) -> Verdict:
+    """Return what becomes of a quote; what people stated is looked for in their words first."""
     if not any(map(str.isalnum, given.quote)):
         return Verdict(given.quote, "blank")
-    logs, spoken, asked = searches
-    place = (spoken.exact(given) if given.kind in _STATED else None) or logs.place(given)
+    stated = given.kind in _STATED
+    by_people = [source for source in sources if source.speaker != "tool"] if stated else []
+    place = _exact(given, by_people) or _place(given, sources)
     if place is None:
         return Verdict(given.quote, "fabricated")
-    words = _whole(place)
-    same = one_line(words) == one_line(given.quote)
-    speaker = "user" if _says(asked.exact(given), words) else place.speaker
-    kind = Kind.OUTPUT if speaker == "tool" and given.kind in _STATED else given.kind
+    words = place.whole()
+    line = one_line(words)
+    by_user = _exact(given, [source for source in sources if source.speaker == "user"])
+    repeated = by_user is not None and one_line(by_user.whole()) == line
+    speaker = "user" if repeated else place.speaker
+    kind = Kind.OUTPUT if speaker == "tool" and stated else given.kind
     item = Item(kind, cut(words), place.turn, speaker=speaker)
-    return Verdict(given.quote, "verbatim" if same else "mended", item)
+    return Verdict(given.quote, "verbatim" if line == one_line(given.quote) else "mended", item)
 
 
 def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
@@ -306,113 +297,73 @@ def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
     return cut if words.startswith(cut) else cut.removesuffix("…")
 
 
-class _Search:
-    """Looks for quotes in sources: as they are, without typography, then almost as they are."""
-
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = sources
-
-    def exact(self, given: Extracted) -> Place | None:
-        """Return the words that a quote is, None if it stands nowhere as it is."""
-        places = (self._exact(quote, given.turn) for quote in _forms(one_line(given.quote)))
-        return next(filter(None, places), None)
-
-    def place(self, given: Extracted) -> Place | None:
-        """Return the words that a quote stands for, None if it stands nowhere."""
-        for quote in _forms(one_line(given.quote)):
-            if place := self._exact(quote, given.turn) or self._near(_plain(quote), given.turn):
-                return place
-        return None
-
-    def _exact(self, quote: str, turn: int | None) -> Place | None:
-        """Look in the sources of `turn`, then in all; the newest comes first."""
-        low = _plain(quote)
-        newest = [source for source in reversed(self._sources) if low in source.plain]
-        newest.sort(key=lambda source: source.turn != turn)
-        as_it_is = [(source, source.folded, quote) for source in newest]
-        for source, where, words in [*as_it_is, *((one, one.plain, low) for one in newest)]:
-            if (start := _newest(where, words)) >= 0:
-                return source.place(start, start + len(words))
-        return None
-
-    def _near(self, quote: str, turn: int | None) -> Place | None:
-        """Return the words most like a quote, those in `turn` or else the newest if several are."""
-        sought = cut_at_sentence(quote, _LONGEST_SOUGHT, len)
-        hits: list[tuple[float, int, int, int]] = []
-        for at, source in enumerate(self._sources):
-            aligned = fuzz.partial_ratio_alignment(sought, source.plain, score_cutoff=_LEAST_ALIKE)
-            if aligned is None:
-                continue
-            start, end = _fitted(sought, source.plain, aligned.dest_start, aligned.dest_end)
-            score = fuzz.ratio(sought, source.plain[start:end])
-            if score >= _LEAST_ALIKE:
-                hits.append((score + _NAMED * (source.turn == turn), at, start, end))
-        if not hits:
-            return None
-        _, at, start, end = max(hits)
-        return self._sources[at].place(start, end)
+def _exact(given: Extracted, sources: Sequence[Source]) -> Place | None:
+    """Return the words that a quote is but for its typography, None if it stands nowhere."""
+    places = (_exactly(form, given.turn, sources) for form in _forms(given.quote))
+    return next(filter(None, places), None)
 
 
-def _fitted(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
-    """Move both ends to where words end, so that what is between is most like the quote."""
-    ends = _edges(text, max(start + 1, end - _SLACK), min(len(text), end + _SLACK))
-    end = max(ends, key=lambda at: fuzz.ratio(quote, text[start:at]), default=end)
-    starts = _edges(text, max(0, start - _SLACK), min(end - 1, start + _SLACK))
-    return max(starts, key=lambda at: fuzz.ratio(quote, text[at:end]), default=start), end
-
-
-def _edges(text: str, low: int, high: int) -> list[int]:
-    return [at for at in range(low, high + 1) if _parted(text, at)]
+def _place(given: Extracted, sources: Sequence[Source]) -> Place | None:
+    """Return the words that a quote stands for, None if it stands nowhere."""
+    for form in _forms(given.quote):
+        place = _exactly(form, given.turn, sources) or _nearly(form, given.turn, sources)
+        if place:
+            return place
+    return None
 
 
 def _forms(quote: str) -> Iterator[str]:
-    """Yield a quote as it is, then without a speaker's label, then without quotation marks."""
-    yield quote
-    bare = _LABEL.sub("", quote, count=1) if _LABEL.match(quote) else quote
+    """Yield a quote in one line, then without a speaker's label, then without quotation marks."""
+    line = one_line(quote)
+    yield line
+    bare = _LABEL.sub("", line, count=1) if _LABEL.match(line) else line
     for form in (bare, bare.strip(_WRAPPED).strip()):
-        if form != quote and any(map(str.isalnum, form)):
+        if form != line and any(map(str.isalnum, form)):
             yield form
 
 
-def _newest(text: str, words: str) -> int:
-    """Return where words begin last that are cut out of no word or number, -1 if nowhere."""
-    start = text.rfind(words)
-    while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
-        start = text.rfind(words, 0, start + len(words) - 1)
-    return start
+def _exactly(quote: str, turn: int | None, sources: Sequence[Source]) -> Place | None:
+    """Look in the sources of `turn`, then in all; the newest comes first."""
+    plain = _plain(quote)
+    newest = [source for source in reversed(sources) if plain in source.plain]
+    newest.sort(key=lambda source: source.turn != turn)
+    as_it_is = [(source, source.folded, quote) for source in newest]
+    for source, text, words in [*as_it_is, *((one, one.plain, plain) for one in newest)]:
+        start = text.rfind(words)
+        # Words that are cut out of a word or a number are not those of the quote.
+        while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
+            start = text.rfind(words, 0, start + len(words) - 1)
+        if start >= 0:
+            return source.place(start, start + len(words))
+    return None
 
 
-def _says(place: Place | None, words: str) -> bool:
-    return place is not None and one_line(_whole(place)) == one_line(words)
+def _nearly(quote: str, turn: int | None, sources: Sequence[Source]) -> Place | None:
+    """Return the words most like a quote, those in `turn` or else the newest if several are."""
+    sought = cut_at_sentence(_plain(quote), _LONGEST_SOUGHT, len)
+    hits: list[tuple[float, int, int, int]] = []
+    for at, source in enumerate(sources):
+        aligned = fuzz.partial_ratio_alignment(sought, source.plain, score_cutoff=_LEAST_ALIKE)
+        if aligned is None:
+            continue
+        start, end = _to_words(sought, source.plain, aligned.dest_start, aligned.dest_end)
+        score = fuzz.ratio(sought, source.plain[start:end])
+        if score >= _LEAST_ALIKE:
+            hits.append((score + _NAMED * (source.turn == turn), at, start, end))
+    if not hits:
+        return None
+    _, at, start, end = max(hits)
+    return sources[at].place(start, end)
 
 
-def _whole(place: Place) -> str:
-    """Return the words, with the neighbouring sentence if they say nothing without it.
+def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
+    """Move both ends to where words end, so that what is between is most like the quote."""
 
-    After a colon it is the sentence or the list that follows; where they point at something and
-    tell little else, the sentence before.
+    def likest(low: int, high: int, piece: Callable[[int], str], default: int) -> int:
+        edges = [at for at in range(low, high + 1) if _parted(text, at)]
+        return max(edges, key=lambda at: fuzz.ratio(quote, piece(at)), default=default)
 
-    >>> _whole(Place(1, "That is too long.", before="It took a week. "))
-    'It took a week. That is too long.'
-    >>> _whole(Place(1, "Two rules:", after=" Be brief. Be kind."))
-    'Two rules: Be brief.'
-    """
-    words = _with_negation(place)
-    if words.endswith((":", "：")):
-        return words + _next_sentence(place.after)
-    told = len(terms(words))
-    if told == 0 or (told == 1 and _POINTS.search(words)):
-        before = _last_sentence(place.before)
-        return f"{before}{words}" if words == place.words and len(before) <= _NEIGHBOUR else words
-    return words
-
-
-def _with_negation(place: Place) -> str:
-    """Return the words, or their sentence if what else it says may turn them into their opposite.
-
-    A sentence is not looked for beyond what is known around the words.
-    """
-    before, after = _rest(place.before, place.words, place.after)
-    if max(len(before), len(after)) >= _AROUND or not _NEGATION.search(f"{before} {after}"):
-        return place.words
-    return f"{before.lstrip()}{place.words}{after}"
+    high = min(len(text), end + _SLACK)
+    end = likest(max(start + 1, end - _SLACK), high, lambda at: text[start:at], end)
+    low = max(0, start - _SLACK)
+    return likest(low, min(end - 1, start + _SLACK), lambda at: text[at:end], start), end
