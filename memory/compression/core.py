@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from ..messages import text
 from ..salience import Item, Kind
 from ..transcript import Logged
-from .extract import Extracted
+from .extract import Extracted, legible, speaker
 from .quotes import sentences, verify
-from .sources import legible, speaker
 
 _IDLE = r"(?:worry|know|think|see|mind|understand|remember|believe|hesitate)"
 """What one says not to do without forbidding it."""
@@ -36,8 +35,14 @@ _DECISION = (
     "决定|決定|选择|選擇|选定|選定|采用|採用|我们用|我們用|就用|改用|决策|決策",
     "我们将使用|我們將使用|因为|因為|由于|由於|原因是",
 )
-_WORDS = {Kind.GOAL: _GOAL, Kind.CONSTRAINT: _CONSTRAINT, Kind.DECISION: _DECISION}
-_RULES = {kind: re.compile("|".join(said), re.IGNORECASE) for kind, said in _WORDS.items()}
+_RULES = {
+    kind: re.compile("|".join(patterns), re.IGNORECASE)
+    for kind, patterns in (
+        (Kind.GOAL, _GOAL),
+        (Kind.CONSTRAINT, _CONSTRAINT),
+        (Kind.DECISION, _DECISION),
+    )
+}
 """What names a goal, a hard constraint or a decision, in English and Chinese."""
 
 
@@ -89,31 +94,28 @@ def core(goals: Goals, turns: Sequence[Logged]) -> tuple[Item, ...]:
     the sentences of users and of the model that say a goal, a hard constraint or a decision. Of
     sentences with the same words the newest stays.
     """
-    stated = (verdict.item for verdict in verify([*_stated(goals)], turns) if verdict.item)
-    newest = {_words(item.quote): item for item in (*stated, *_said(turns))}
+    stated = [
+        Extracted(quote=goals.original, kind=Kind.GOAL),
+        *(Extracted(quote=goal, kind=Kind.GOAL, turn=turn) for turn, goal, _ in goals.changes),
+        *(Extracted(quote=why, kind=Kind.DECISION, turn=turn) for turn, _, why in goals.changes),
+        Extracted(quote=goals.current, kind=Kind.GOAL),
+        *(Extracted(quote=words, kind=Kind.CONSTRAINT) for words in goals.constraints),
+    ]
+    found = [verdict.item for verdict in verify(stated, turns) if verdict.item]
+    newest = {
+        " ".join(re.findall(r"\w+", item.quote.casefold())): item
+        for item in (*found, *_by_rules(turns))
+    }
     lasting = sorted(newest.values(), key=lambda item: (item.kind is Kind.CONSTRAINT, item.turn))
     return tuple(sorted(lasting[-MOST:], key=lambda item: item.turn))
 
 
-def _stated(goals: Goals) -> Iterator[Extracted]:
-    yield Extracted(quote=goals.original, kind=Kind.GOAL)
-    for turn, goal, reason in goals.changes:
-        yield Extracted(quote=goal, kind=Kind.GOAL, turn=turn)
-        yield Extracted(quote=reason, kind=Kind.DECISION, turn=turn)
-    yield Extracted(quote=goals.current, kind=Kind.GOAL)
-    for constraint in goals.constraints:
-        yield Extracted(quote=constraint, kind=Kind.CONSTRAINT)
-
-
-def _said(turns: Sequence[Logged]) -> Iterator[Item]:
+def _by_rules(turns: Sequence[Logged]) -> Iterator[Item]:
+    """Yield what people said that the words of a sentence show to be worth keeping."""
     for turn in legible(turns):
         for message in turn.messages:
-            said = _FENCE.sub("\n", text(message)) if message["type"] in _SPEAKERS else ""
-            for sentence in sentences(said):
+            words = _FENCE.sub("\n", text(message)) if message["type"] in _SPEAKERS else ""
+            for sentence in sentences(words):
                 kind = kind_of(sentence) if len(sentence) <= LONGEST else None
                 if kind:
                     yield Item(kind, sentence, turn.turn, speaker=speaker(message))
-
-
-def _words(quote: str) -> str:
-    return " ".join(re.findall(r"\w+", quote.casefold()))

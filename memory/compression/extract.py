@@ -1,25 +1,33 @@
-"""What a model is asked about a log: which sentences must stay, and what the rest says."""
+"""What a model is asked about a log: which sentences must stay, and what the rest says.
+
+Read, and quoted, is what was said in it, not what the memory said or read again.
+"""
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, model_validator
 
 from ...prompts.loader import render
+from ..anchor import shown
 from ..context.front import in_lines
 from ..context.shortening import Limits, previewed
 from ..efforts import Effort
 from ..errors import AnswerError
-from ..messages import fenced
+from ..messages import Message, calls, fenced, text
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
-from ..salience import Item, Kind
-from ..tokens import TokenCounter, cut_at_sentence
-from ..transcript import Logged
-from .sources import legible, parts
+from ..salience import Item, Kind, Speaker
+from ..tokens import TokenCounter, cut_at_sentence, slices
+from ..transcript import OWN_TOOLS, Logged, transcript
+
+_SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
+
+_JOINT = 2
+"""Tokens at most of the empty line between two turns."""
 
 _FEWEST, _MOST = 3, 12
 """How many quotes a model is asked for at most, with little room for them and with much.
@@ -39,12 +47,17 @@ _EXTRACTION = 2_000
 BACKGROUND = 500
 """Tokens of a background, about a page."""
 
+_WORDS = 90
+"""Words that a model is asked for at most: two or three sentences."""
+
+_PREVIEW = 150
+"""Tokens that a long content of the log has for a call that writes the background."""
+
 _LEAST_READ = 500
 """Tokens of log that one call reads at least, however small the context budget is."""
 
 MOST_PARTS = 16
 """Parts of a log that one pass asks about at most, for quotes and again for the background."""
-
 
 _NUMBER = re.compile(
     r"\s*(?:(?:quote|item|number|no\.?)\s*)?[#\[]?(\d{1,6})(?:\.0*)?\]?\s*", re.IGNORECASE
@@ -53,6 +66,80 @@ _NUMBER = re.compile(
 
 _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 """What models quote where there is nothing to quote."""
+
+
+def speaker(message: Message) -> Speaker:
+    """Return who said a message.
+
+    >>> speaker({"type": "ai", "data": {}})
+    'assistant'
+    """
+    return _SPEAKERS.get(message["type"], "")
+
+
+def quotable(turn: Logged) -> tuple[Message, ...]:
+    """Return the messages of a turn that a quote may stand in, oldest first; none if erased.
+
+    They are without state blocks and without results of the memory's own tools, which retell
+    summaries or quote other turns.
+    """
+    messages = [
+        message
+        for message in turn.messages
+        if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS
+    ]
+    return shown(messages) if turn.status != "erased" else ()
+
+
+def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
+    """Return turns as they are read for quotes: without calls of the memory's own tools too."""
+    groups = []
+    for turn in turns:
+        if turn.status != "erased":
+            messages = map(_without_own_calls, quotable(turn))
+            telling = tuple(one for one in messages if text(one).strip() or calls(one))
+            groups.append(Group(turn.turn, telling, ""))
+    return tuple(groups)
+
+
+def _without_own_calls(message: Message) -> Message:
+    data = dict(message["data"])
+    for key in ("tool_calls", "invalid_tool_calls"):
+        if data.get(key):
+            data[key] = [call for call in data[key] if call.get("name") not in OWN_TOOLS]
+    return {**message, "data": data}
+
+
+def parts(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[str]:
+    r"""Render turns as texts of at most `limit` tokens each, whole turns together where they fit.
+
+    A turn that is too long is cut at line ends; each piece stands under the number of the turn.
+
+    >>> log = [Group(n, ({"type": "human", "data": {"content": "one two"}},), "") for n in (1, 2)]
+    >>> parts(log, 5, lambda text: len(text.split()))
+    ['[turn 1]\nuser: one two', '[turn 2]\nuser: one two']
+    """
+    texts: list[list[str]] = []
+    room = 0
+    for piece in _pieces(legible(turns), limit, count):
+        size = count(piece) + _JOINT
+        if not texts or size > room:
+            texts.append([])
+            room = limit + _JOINT
+        texts[-1].append(piece)
+        room -= size
+    return ["\n\n".join(pieces) for pieces in texts]
+
+
+def _pieces(turns: Sequence[Group], limit: int, count: TokenCounter) -> Iterator[str]:
+    for turn in turns:
+        whole = transcript([turn]) if turn.messages else ""
+        if whole and count(whole) <= limit:
+            yield whole
+        elif whole:
+            head, _, body = whole.partition("\n")
+            room = max(1, limit - count(f"{head}\n"))
+            yield from (f"{head}\n{piece}" for piece in slices(body, room, count))
 
 
 def _kind(value: Any) -> Any:
@@ -65,8 +152,8 @@ def _turn(value: Any) -> int | None:
     return int(number[0]) if number else None
 
 
-def _quote(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _numbers(value: Any) -> list[int]:
@@ -83,45 +170,42 @@ def _numbers(value: Any) -> list[int]:
 class Extracted(BaseModel):
     """A quote as a model gave it, and the numbers of the kept quotes that it revises."""
 
-    quote: Annotated[str, BeforeValidator(_quote)] = ""
+    quote: Annotated[str, BeforeValidator(_text)] = ""
     kind: Annotated[Kind, BeforeValidator(_kind)] = Kind.FACT
     turn: Annotated[int | None, BeforeValidator(_turn)] = None
     replaces: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 
+def _quotes(value: Any) -> list[Any]:
+    """Return the quotes of an answer, also of one, of the text of their JSON, and of bare texts."""
+    try:
+        read = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        read = value
+    listed = read if isinstance(read, list) else [value]
+    quotes = ({"quote": quote} if isinstance(quote, str) else quote for quote in listed)
+    return [quote for quote in quotes if isinstance(quote, Mapping | Extracted)]
+
+
+def _said(quotes: list[Extracted]) -> list[Extracted]:
+    """Leave out what is how some models say that there is none."""
+    return [quote for quote in quotes if quote.quote.strip(" .").lower() not in _NOTHING]
+
+
 class Extraction(BaseModel):
     """What a model chooses: new quotes, and the numbers of kept ones that no longer matter."""
 
-    new: list[Extracted]
+    new: Annotated[list[Extracted], BeforeValidator(_quotes), AfterValidator(_said)]
     done: Annotated[list[int], BeforeValidator(_numbers)] = []
 
     @model_validator(mode="before")
     @classmethod
     def _lenient(cls, given: Any) -> Any:
-        """Take a bare list, its JSON, or what was called `items`, for `new`; a text for a quote."""
-        said = {"new": given} if isinstance(given, list) else given
-        if not isinstance(said, Mapping) or not {"new", "items", "done"} & said.keys():
+        """Take a bare list, or what was called `items`, for `new`."""
+        answer = {"new": given} if isinstance(given, list) else given
+        if not isinstance(answer, Mapping) or not {"new", "items", "done"} & answer.keys():
             return given
-        new = _unwritten(said.get("new", said.get("items")))
-        listed = new if isinstance(new, list) else [new]
-        quotes = ({"quote": one} if isinstance(one, str) else one for one in listed)
-        kept = [one for one in quotes if isinstance(one, Mapping | Extracted) and not _empty(one)]
-        return {"new": kept, "done": said.get("done", [])}
-
-
-def _unwritten(value: Any) -> Any:
-    """Return the list that a text is the JSON of, else the value."""
-    try:
-        listed = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-    return listed if isinstance(listed, list) else value
-
-
-def _empty(given: Mapping[str, Any] | Extracted) -> bool:
-    """Tell whether a quote is how some models say that there is none."""
-    quote = given.quote if isinstance(given, Extracted) else given.get("quote")
-    return str(quote).strip(" .").lower() in _NOTHING
+        return {"new": answer.get("new", answer.get("items")), "done": answer.get("done", [])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,31 +246,26 @@ def extract(
     logs = _logs(turns, known, sizes, count)
     new: dict[tuple[str, int | None], Extracted] = {}
     done: list[int] = []
+    instructions, form = render("extract"), "extraction_as_text"
     for number, log in enumerate(logs, start=1):
-        part = f"part {number} of {len(logs)}"
-        shown = [*known, *(quote.quote for quote in new.values())]
-        lines = _lines(shown, sizes.quotes, count, numbered=True)
+        listed = [*known, *(quote.quote for quote in new.values())]
+        lines = _lines(listed, sizes.quotes, count, numbered=True)
         named = render(
             "extract_log",
-            **_heading(effort),
+            **_asked_about(effort, log, number, len(logs)),
             quoted=_fenced(lines),
-            part=part,
-            log=fenced("log", log, part=part),
-            most=_most(sizes.quotes - sum(map(count, shown))),
+            most=_most(sizes.quotes - sum(map(count, listed))),
         )
-        answer: Extraction = yield _question(named)
-        numbers = range(len(shown) - len(lines) + 1, len(shown) + 1)
+        answer: Extraction = yield Question(
+            "extraction", instructions, named, Extraction, form, _EXTRACTION
+        )
+        numbers = range(len(listed) - len(lines) + 1, len(listed) + 1)
         for quote in answer.new:
             plain = quote.model_copy(update={"replaces": []})
             first = new.setdefault((quote.quote, quote.turn), plain)
             first.replaces += [number for number in quote.replaces if number in numbers]
         done += [number for number in answer.done if number in numbers]
     return Selection(kept, tuple(new.values()), tuple(done))
-
-
-def _question(log: str) -> Question:
-    form = "extraction_as_text"
-    return Question("extraction", render("extract"), log, Extraction, form, _EXTRACTION)
 
 
 def _logs(
@@ -217,16 +296,15 @@ def _most(left: int) -> int:
     return min(_MOST, max(_FEWEST, left // _QUOTE_TOKENS))
 
 
-def _heading(effort: Effort) -> dict[str, str]:
-    """Return what a request says of the effort before its log.
-
-    >>> _heading(Effort("auth-bug", "open", goal="Log in again"))
-    {'effort': 'auth-bug', 'goal': 'Log in again', 'constraints': 'none'}
-    """
+def _asked_about(effort: Effort, log: str, number: int, parts: int) -> dict[str, str]:
+    """Return what a request says of the effort, and the part of its log."""
+    part = f"part {number} of {parts}"
     return {
         "effort": effort.id,
         "goal": effort.goal or "not stated",
         "constraints": "; ".join(effort.constraints) or "none",
+        "part": part,
+        "log": fenced("log", log, part=part),
     }
 
 
@@ -240,8 +318,7 @@ def _lines(
     """Return what is quoted already, each on lines of its own, the newest that fit into `limit`."""
     lines: list[str] = []
     for number in range(len(quotes), 0, -1):
-        mark = f"{number}." if numbered else "-"
-        line = f"{mark} {in_lines(quotes[number - 1])}"
+        line = f"{f'{number}.' if numbered else '-'} {in_lines(quotes[number - 1])}"
         limit -= count(line)
         if limit < 0:
             break
@@ -263,20 +340,10 @@ def readable_at_once(budget: int) -> int:
 def _readable(budget: int, taken: int) -> int:
     """Return how many tokens of log one call reads: what a call sends and gets fits the budget.
 
-    >>> _readable(16_000, taken=4_000)
-    12000
-    >>> _readable(8_000, taken=4_000)
-    4000
+    >>> _readable(16_000, taken=4_000), _readable(8_000, taken=4_000)
+    (12000, 4000)
     """
     return min(LOG_TOKENS, max(_LEAST_READ, budget - taken))
-
-
-_WORDS = 90
-"""Words that a model is asked for at most: two or three sentences."""
-
-
-_PREVIEW = 150
-"""Tokens that a long content of the log has for a call that writes the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,40 +369,36 @@ def background(
     are previews, and the newest parts are read. Raises `AnswerError` if an answer is empty.
     """
     instructions = render("background", words=_WORDS)
-    known = _fenced(_lines(old.quoted, sizes.quotes, count))
+    quoted = _fenced(_lines(old.quoted, sizes.quotes, count))
     gone = _fenced(_lines(old.gone, sizes.quotes, count)) if old.gone else "nothing"
-    taken = count(instructions) + count(known) + count(gone) + 2 * BACKGROUND
+    taken = count(instructions) + count(quoted) + count(gone) + 2 * BACKGROUND
     logs = _in_parts(turns, _readable(sizes.budget, taken), count)
-    made = old.background
+    written = old.background
     for number, log in enumerate(logs, start=1):
-        part = f"part {number} of {len(logs)}"
         named = render(
             "background_log",
-            **_heading(effort),
-            background=fenced("background", made or "nothing"),
-            quoted=known,
+            **_asked_about(effort, log, number, len(logs)),
+            background=fenced("background", written or "nothing"),
+            quoted=quoted,
             gone=gone,
-            part=part,
-            log=fenced("log", log, part=part),
         )
         answer = yield Question("background", instructions, named, limit=BACKGROUND)
-        made = cut_at_sentence(answer, BACKGROUND, count)
-        if not made:
+        written = cut_at_sentence(answer, BACKGROUND, count)
+        if not written:
             raise AnswerError("the background that the model wrote is empty")
-    return made
+    return written
 
 
 def _in_parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
+    def with_previews(limits: Limits) -> list[str]:
+        seen = [
+            Group(turn.turn, previewed(turn, turn.messages, limits, count), "")
+            for turn in legible(turns)
+        ]
+        return parts(seen, limit, count)
+
     limits = Limits(results=_PREVIEW, arguments=_PREVIEW)
-    whole = parts(_previewed(turns, limits, count), limit, count)
-    if len(whole) <= MOST_PARTS:
-        return whole
-    short = _previewed(turns, replace(limits, texts=_PREVIEW), count)
-    return parts(short, limit, count)[-MOST_PARTS:]
-
-
-def _previewed(turns: Sequence[Logged], limits: Limits, count: TokenCounter) -> list[Group]:
-    return [
-        Group(turn.turn, previewed(turn, turn.messages, limits, count), "")
-        for turn in legible(turns)
-    ]
+    logs = with_previews(limits)
+    if len(logs) > MOST_PARTS:
+        return with_previews(replace(limits, texts=_PREVIEW))[-MOST_PARTS:]
+    return logs

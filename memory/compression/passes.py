@@ -3,7 +3,7 @@
 The steps are extract, verify, merge with what was quoted before, summarise, rebuild.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -63,7 +63,7 @@ def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
     items = capped(pool.items, item_limit(work), partial(line_tokens, work.count))
     turn, method = work.view.tip.turn, chosen.method
     made = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
-    told = _told(chosen, pool.merges)
+    told = _report(chosen, pool.merges)
     if by_rules:
         return Compressed(made, told)
     try:
@@ -71,17 +71,6 @@ def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
     except AnswerError as error:
         return Compressed(None, {**told, "failed": str(error)})
     return Compressed(replace(made, background=written), {**told, "background": written})
-
-
-def _goals(work: RunningTurn, due: Due) -> Goals:
-    """Return what an effort was to reach: at first, now, and how that changed in the new turns."""
-    effort = due.effort
-    first = work.view.turns(work.view.log_turns(effort.id)[:1])
-    opened = [event["goal"] for _, event in _events(first, effort, "opened")]
-    updated = _events(due.leaving, effort, "goal_updated")
-    changes = ((turn, event["goal"], event.get("rationale", "")) for turn, event in updated)
-    original = opened[0] if opened else effort.goal
-    return Goals(original, effort.goal, tuple(changes), effort.constraints)
 
 
 def choose(
@@ -142,10 +131,30 @@ def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
 
 
 def _core(work: RunningTurn, due: Due, why: str = "") -> Chosen:
-    limit, goals = _longest(work), _goals(work, due)
-    items = core(goals, due.leaving)
-    short = (replace(item, quote=cut_quote(item.quote, limit, work.count)) for item in items)
-    return Chosen((*_aims(work, due, goals), *short), "protected-core", fallback=why)
+    goals = _goals(work, due)
+    items = (replace(item, quote=_cut(work, item.quote)) for item in core(goals, due.leaving))
+    return Chosen((*_aims(work, due, goals), *items), "protected-core", fallback=why)
+
+
+def _cut(work: RunningTurn, quote: str) -> str:
+    return cut_quote(quote, int(_LONGEST * item_limit(work)), work.count)
+
+
+def _goals(work: RunningTurn, due: Due) -> Goals:
+    """Return what an effort was to reach: at first, now, and how that changed in the new turns."""
+    effort = due.effort
+
+    def events(records: Sequence[Record], kind: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        for record in records:
+            for event in record.events:
+                if event["type"] == kind and event["effort"] == effort.id:
+                    yield record.turn, event
+
+    first = work.view.turns(work.view.log_turns(effort.id)[:1])
+    opened = [event["goal"] for _, event in events(first, "opened")]
+    updated = events(due.leaving, "goal_updated")
+    changes = tuple((turn, event["goal"], event.get("rationale", "")) for turn, event in updated)
+    return Goals([*opened, effort.goal][0], effort.goal, changes, effort.constraints)
 
 
 def _aims(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ...]:
@@ -158,12 +167,9 @@ def _aims(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ...]:
     begun = work.view.log_turns(due.effort.id)[:1] if changed else ()
     aims = [(Kind.GOAL, goals.original, turn) for turn in begun if goals.original != goals.current]
     aims += [(Kind.DECISION, why, turn) for turn, _, why in goals.changes]
-    cut = partial(cut_quote, limit=_longest(work), count=work.count)
-    return tuple(Item(kind, cut(said), turn, speaker="record") for kind, said, turn in aims if said)
-
-
-def _longest(work: RunningTurn) -> int:
-    return int(_LONGEST * item_limit(work))
+    return tuple(
+        Item(kind, _cut(work, words), turn, speaker="record") for kind, words, turn in aims if words
+    )
 
 
 def _background(work: RunningTurn, due: Due, made: Compression, items: Sequence[Item]) -> Asks[str]:
@@ -204,32 +210,22 @@ def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
     )
 
 
-def _events(
-    records: Iterable[Record], effort: Effort, kind: str
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for record in records:
-        for event in record.events:
-            if event["type"] == kind and event["effort"] == effort.id:
-                yield record.turn, event
-
-
-def _told(chosen: Chosen, merges: Sequence[Merge]) -> dict[str, Any]:
+def _report(chosen: Chosen, merges: Sequence[Merge]) -> dict[str, Any]:
     """Return what the log says: the quotes of a model, the items that rules found, the merges."""
+    quotes = []
+    for verdict in chosen.verdicts:
+        item = verdict.item
+        mended = {"words": item.quote} if item and verdict.verdict == "mended" else {}
+        given = {"quote": verdict.quote, "verdict": verdict.verdict}
+        quotes.append({**(_row(item) if item else {}), **given, **mended})
     verified = {verdict.item for verdict in chosen.verdicts}
-    told = {
+    report = {
         "method": chosen.method,
-        "quotes": [_judged(verdict) for verdict in chosen.verdicts],
+        "quotes": quotes,
         "by_rules": [_row(item) for item in chosen.items if item not in verified],
-        "merges": [asdict(one) for one in merges],
+        "merges": [asdict(merge) for merge in merges],
     }
-    return {**told, "fallback": chosen.fallback} if chosen.fallback else told
-
-
-def _judged(verdict: Verdict) -> dict[str, Any]:
-    """Return a quote as the model gave it, and with `words` as it stands in the log if mended."""
-    item, said = verdict.item, {"quote": verdict.quote, "verdict": verdict.verdict}
-    words = {"words": item.quote} if item and verdict.verdict == "mended" else {}
-    return {**(_row(item) if item else {}), **said, **words}
+    return {**report, "fallback": chosen.fallback} if chosen.fallback else report
 
 
 def _row(item: Item) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
 from ..transcript import Logged
-from .extract import Extracted
-from .sources import said, speaker
+from .extract import Extracted, quotable, speaker
 
 _END = re.compile(
     r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
@@ -170,7 +169,7 @@ def sources(turns: Iterable[Logged]) -> tuple[Source, ...]:
     texts = (
         Source(turn.turn, text_of(message), speaker(message))
         for turn in turns
-        for message in said(turn)
+        for message in quotable(turn)
     )
     return tuple(source for source in texts if source.words.strip())
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ebbtide.memory.compression.extract import parts
 from ebbtide.memory.compression.quotes import sources
-from ebbtide.memory.compression.sources import parts
 from ebbtide.memory.messages import text
 from ebbtide.memory.transcript import Recalled, recalled, stored
 from ebbtide.memory.valid_history import NAME

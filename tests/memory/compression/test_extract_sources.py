@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.sources import legible, parts, said, speaker
+from ebbtide.memory.compression.extract import legible, parts, quotable, speaker
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.state_blocks import END, START
@@ -33,7 +33,7 @@ def turn(number: int, words: int) -> Group:
 
 def test_what_was_said_is_a_source() -> None:
     """Messages and outputs of the application's tools are sources, nothing of the memory is."""
-    spoken = [(text(message), speaker(message)) for message in said(OWN)]
+    spoken = [(text(message), speaker(message)) for message in quotable(OWN)]
 
     assert [(words, who) for words, who in spoken if words] == [
         ("What was the port?", "user"),
@@ -46,7 +46,7 @@ def test_an_erased_turn_is_no_source() -> None:
     """Of an erased turn nothing is read and nothing quoted."""
     erased = Group(3, (human("Forget me."),), "", status="erased")
 
-    assert (said(erased), legible([erased]), parts([erased], 100, count_words)) == ((), (), [])
+    assert (quotable(erased), legible([erased]), parts([erased], 100, count_words)) == ((), (), [])
 
 
 def test_a_log_is_shown_without_the_memory() -> None:
