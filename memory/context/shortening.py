@@ -1,7 +1,7 @@
 """A turn within its limit: previews first, then finished rounds as one note."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -45,6 +45,13 @@ _DECIDED = 400
 """Tokens that what a tool says of goal, constraints and summary of an effort may have anywhere."""
 
 
+_LEAST = 32
+"""The shortest preview, in tokens of its head and tail."""
+
+_NAMED = 80
+"""Characters of the list of tools whose rounds are left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The longest contents that are shown whole, in tokens; None for any length.
@@ -59,7 +66,7 @@ class Limits:
     recalled: bool = True
 
 
-def preview(said: str, limit: int, turn: int, offset: int, count: TokenCounter) -> str:
+def preview(content: str, limit: int, turn: int, offset: int, count: TokenCounter) -> str:
     """Return head, pointer and tail of a text over `limit` tokens, else the text.
 
     `offset` is where the text begins in its rendered turn. Head and tail have `limit` tokens
@@ -70,69 +77,75 @@ def preview(said: str, limit: int, turn: int, offset: int, count: TokenCounter) 
     [… 2 tokens left out; read_log(turns="7", offset=103) reads on …]
     e f
     """
-    whole = count(said)
+    whole = count(content)
     if whole <= limit:
-        return said
+        return content
     first = max(1, int(limit * _HEAD_SHARE))
-    end = word_end(said, fit(said, first, count))
-    begin = max(end, fit_end(said, limit - first, count)) if limit > first else len(said)
-    begin = word_begin(said, begin)
-    left = max(1, whole - count(said[:end]) - count(said[begin:]))
-    pointer = render("left_out", tokens=left, turn=turn, offset=offset + end)
-    return f"{said[:end]}\n{pointer}\n{said[begin:]}".rstrip("\n")
+    end = word_end(content, fit(content, first, count))
+    begin = max(end, fit_end(content, limit - first, count)) if limit > first else len(content)
+    begin = word_begin(content, begin)
+    left_out = max(1, whole - count(content[:end]) - count(content[begin:]))
+    pointer = render("left_out", tokens=left_out, turn=turn, offset=offset + end)
+    return f"{content[:end]}\n{pointer}\n{content[begin:]}".rstrip("\n")
+
+
+_Preview: TypeAlias = Callable[[str, int, int], str]
+"""Returns the preview of a content, given its limit and its offset, if that saves enough."""
+
+_Step: TypeAlias = tuple[Limits, Limits]
+"""How long contents may be before the newest round, and from there on."""
+
+_Sized: TypeAlias = tuple[tuple[Message, ...], int]
+"""Messages and their tokens."""
 
 
 def previewed(
-    said: Logged, seen: Sequence[Message], limits: Limits, count: TokenCounter
+    turn: Logged, seen: Sequence[Message], limits: Limits, count: TokenCounter
 ) -> tuple[Message, ...]:
     """Return the messages of a turn with previews of all contents over the limits.
 
-    `seen` are the messages of `said` as they are shown; pointers count in what was said.
+    `seen` are the messages of the turn as they are shown; pointers count in what was said.
     """
-    return _previewed_at(said.turn, seen, offsets(said.messages), limits, count)
+    return _previewed(turn.turn, seen, offsets(turn.messages), limits, count)
 
 
-def _previewed_at(
-    turn: int, seen: Sequence[Message], at: Sequence[Offsets], limits: Limits, count: TokenCounter
+def _previewed(
+    turn: int,
+    seen: Sequence[Message],
+    places: Sequence[Offsets],
+    limits: Limits,
+    count: TokenCounter,
 ) -> tuple[Message, ...]:
-    """Return messages of a turn with previews, given where each stands in the rendered turn."""
+    """Return messages with previews, given where each stands in the rendered turn."""
     if limits == Limits():
         return tuple(seen)
-    return tuple(
-        _shown(message, _Pointer(turn, one, count), limits)
-        for message, one in zip(seen, at, strict=True)
-    )
+
+    def short(content: str, limit: int, offset: int) -> str:
+        cut = preview(content, limit, turn, offset, count)
+        return cut if count(cut) + _SAVED <= count(content) else content
+
+    shown = []
+    for message, place in zip(seen, places, strict=True):
+        limit = limits.results if message["type"] == "tool" else limits.texts
+        if limit is None or not recalled(message):
+            shown.append(_with_previews(message, limit, limits.arguments, place, short))
+        else:
+            shown.append(shortened(message, limit, count) if limits.recalled else message)
+    return tuple(shown)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pointer:
-    """What a preview needs to point at what it leaves out."""
-
-    turn: int
-    offsets: Offsets
-    count: TokenCounter
-
-    def preview(self, said: str, limit: int, offset: int) -> str:
-        """Return the preview of a content of the message, if that is much shorter than it."""
-        short = preview(said, limit, self.turn, offset, self.count)
-        return short if self.count(short) + _SAVED <= self.count(said) else said
-
-
-def _shown(message: Message, at: _Pointer, limits: Limits) -> Message:
+def _with_previews(
+    message: Message, limit: int | None, arguments: int | None, place: Offsets, short: _Preview
+) -> Message:
+    """Return a message with previews of its text and of the arguments of its calls."""
     data = dict(message["data"])
-    limit = limits.results if message["type"] == "tool" else limits.texts
-    if limit is not None and message["data"].get("name") in DECIDING:
-        limit = max(limit, _DECIDED)
-    if limit is not None and recalled(message):
-        return shortened(message, limit, at.count) if limits.recalled else message
     if limit is not None:
-        said = spoken(message)
-        short = at.preview(said, limit, at.offsets.text)
-        if short != said or _has_images(message):
-            is_answer = message["type"] == "ai"
-            data["content"] = reworded(data["content"], short) if is_answer else short
-    if limits.arguments is not None:
-        shorter = _calls(data, at, limits.arguments)
+        content, least = spoken(message), _DECIDED if data.get("name") in DECIDING else 0
+        cut = short(content, max(limit, least), place.text)
+        if cut != content or _has_images(message):
+            data["content"] = reworded(data["content"], cut) if message["type"] == "ai" else cut
+    if arguments is not None:
+        shorter = _short_calls(data, arguments, place.calls, short)
         if any(shorter[key] != data[key] for key in shorter):
             # What adapters keep of calls beside them would be sent in their place.
             content = reworded(data.get("content") or "", text_of({"data": data}))
@@ -140,23 +153,19 @@ def _shown(message: Message, at: _Pointer, limits: Limits) -> Message:
     return {**message, "data": data}
 
 
-def _calls(data: Mapping[str, Any], at: _Pointer, limit: int) -> dict[str, Any]:
-    offsets = iter(at.offsets.calls)
-    return {
-        key: [_call(call, at, limit, next(offsets)) for call in data[key]]
-        for key in ("tool_calls", "invalid_tool_calls")
-        if data.get(key)
-    }
-
-
-def _call(call: Mapping[str, Any], at: _Pointer, limit: int, offset: int) -> Mapping[str, Any]:
-    """Return a call whose arguments are still valid JSON: long ones as one text."""
-    args = call.get("args")
-    said = arguments(call)
-    short = at.preview(said, limit, offset)
-    if short == said:
-        return call
-    return {**call, "args": short if isinstance(args, str) else {"(shortened)": short}}
+def _short_calls(
+    data: Mapping[str, Any], limit: int, places: Sequence[int], short: _Preview
+) -> dict[str, list[Any]]:
+    """Return the calls of a message; long arguments are one text, so that they stay valid JSON."""
+    offset = iter(places)
+    calls: dict[str, list[Any]] = {}
+    for key in ("tool_calls", "invalid_tool_calls"):
+        for call in data.get(key) or ():
+            whole = arguments(call)
+            cut = short(whole, limit, next(offset))
+            args = cut if isinstance(call.get("args"), str) else {"(shortened)": cut}
+            calls.setdefault(key, []).append(call if cut == whole else {**call, "args": args})
+    return calls
 
 
 def _has_images(message: Message) -> bool:
@@ -167,41 +176,27 @@ def _has_images(message: Message) -> bool:
     return any(not isinstance(block, str) and block.get("type") != "text" for block in content)
 
 
-_LEAST = 32
-"""The shortest preview, in tokens of its head and tail."""
-
-_NAMED = 80
-"""Characters of the list of tools whose rounds are left out."""
-
-
-_Step: TypeAlias = tuple[Limits, Limits]
-"""How long contents may be before the newest round, and from there on."""
-
-_Sized: TypeAlias = tuple[tuple[Message, ...], int]
-"""Messages and their tokens."""
-
-
 class _Divided:
     """A turn in parts that begin with an answer of the model each, the first perhaps not.
 
     What a part shows does not depend on the other parts, so each is shortened once in each way.
     """
 
-    def __init__(self, said: Logged, messages: Sequence[Message], count: TokenCounter) -> None:
-        """Divide the `messages` of a turn as they are shown; pointers count in what was `said`."""
-        answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
-        self._turn, self._messages, self._count = said.turn, messages, count
-        self._spans = [slice(*span) for span in pairwise([0, *answers, len(messages)])]
-        self._stand = offsets(said.messages)
-        self._shown = cache(self._shortened)
-        self.rounds = [part for part, at in enumerate(answers, start=1) if calls(messages[at])]
+    def __init__(self, turn: Logged, seen: Sequence[Message], count: TokenCounter) -> None:
+        """Divide the messages of a `turn` as they are `seen`; pointers count in what was said."""
+        answers = [at for at, message in enumerate(seen) if message["type"] == "ai"]
+        self._turn, self._seen, self._count = turn.turn, seen, count
+        self._spans = [slice(*span) for span in pairwise([0, *answers, len(seen)])]
+        self._places = offsets(turn.messages)
+        self._short = cache(self._shortened)
+        self.rounds = [part for part, at in enumerate(answers, start=1) if calls(seen[at])]
 
     def previewed(self, step: _Step) -> list[_Sized]:
         """Return all parts with previews."""
         older, newest = step
         last = self.rounds[-1] if self.rounds else 0
         parts = range(len(self._spans))
-        return [self._shown(part, older if part < last else newest) for part in parts]
+        return [self._short(part, older if part < last else newest) for part in parts]
 
     def folded(self, gone: int) -> list[_Sized]:
         """Return the turn with the shortest previews and a note for its first `gone` rounds."""
@@ -209,14 +204,22 @@ class _Divided:
         short = self.previewed((both, both))
         first, last = self.rounds[0], self.rounds[gone - 1]
         begin = self._spans[first].start
-        left_out = self._messages[begin : self._spans[last].stop]
-        told = note(_left_out(self._turn, self._stand[begin].text, left_out))
-        return [*short[:first], self._sized((told,)), *short[last + 1 :]]
+        left_out = self._seen[begin : self._spans[last].stop]
+        named = [str(call["name"]) for message in left_out for call in calls(message)]
+        listed = ", ".join(dict.fromkeys(named))
+        told = render(
+            "rounds_left_out",
+            calls=f"{len(named)} tool call{'' if len(named) == 1 else 's'}",
+            names=listed if len(listed) <= _NAMED else f"{listed[:_NAMED]}…",
+            turn=self._turn,
+            offset=self._places[begin].text,
+        )
+        return [*short[:first], self._sized((note(told),)), *short[last + 1 :]]
 
     def _shortened(self, part: int, limits: Limits) -> _Sized:
         span = self._spans[part]
-        messages, stand = self._messages[span], self._stand[span]
-        short = _previewed_at(self._turn, messages, stand, limits, self._count)
+        seen, places = self._seen[span], self._places[span]
+        short = _previewed(self._turn, seen, places, limits, self._count)
         return self._sized(valid_history(short))
 
     def _sized(self, messages: tuple[Message, ...]) -> _Sized:
@@ -224,11 +227,11 @@ class _Divided:
 
 
 def within(
-    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
 ) -> tuple[Message, ...]:
     """Return the running turn within `limit` tokens, shortened no more than needed.
 
-    `messages` are those of `said` as they are shown. In this order: recalled texts to one line
+    `messages` are those of the `turn` as they are shown. In this order: recalled texts to one line
     each, but for the best; previews of other results, of all results, of texts and images, of
     arguments; the oldest rounds of tools as one note; head and tail of the log as a quote, beside
     what the user said last.
@@ -245,27 +248,30 @@ def within(
     at = bisect_left(lines, 1, key=lambda n: count_messages(with_lines(n), count) <= limit)
     if at < len(lines):
         return with_lines(lines[at])
-    turn = _Divided(said, in_lines(messages, recalled[:-1], count), count)
+    divided = _Divided(turn, in_lines(messages, recalled[:-1], count), count)
     others = [*_of_results(limit, recalled=False)] if recalled else []
-    shorter = _previewed(turn, others, limit) or _previewed(turn, [*_limits(limit)], limit)
-    if shorter:
-        return shorter
-    folds = range(1, len(turn.rounds) + 1)
-    at = bisect_left(folds, 1, key=lambda gone: _tokens(turn.folded(gone)) <= limit)
+    for steps in (others, [*_limits(limit)]):
+        if steps and _tokens(divided.previewed(steps[-1])) <= limit:
+            at = bisect_left(
+                steps[:-1], 1, key=lambda step: _tokens(divided.previewed(step)) <= limit
+            )
+            return _messages(divided.previewed(steps[at]))
+    folds = range(1, len(divided.rounds) + 1)
+    at = bisect_left(folds, 1, key=lambda gone: _tokens(divided.folded(gone)) <= limit)
     if at < len(folds):
-        return _messages(turn.folded(folds[at]))
-    return _log(said, messages, limit, count)
+        return _messages(divided.folded(folds[at]))
+    return _quoted_log(turn, messages, limit, count)
 
 
 def within_naming(
-    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
 ) -> tuple[Message, ...]:
     """Return the turn `within` the limit, and which effort it left active, if that is left out.
 
     Nothing else in view would say which goal and which constraints hold.
     """
-    short = within(said, messages, limit, count)
-    active = _active_after(said.messages)
+    short = within(turn, messages, limit, count)
+    active = _active_after(turn.messages)
     if active is None or [*_decisions(short)] == [*_decisions(messages)]:
         return short
     name, *aims = active or [""]
@@ -276,7 +282,7 @@ def within_naming(
     active_then = note(render("none_active_then"))
     if name:
         active_then = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
-    less = within(said, messages, max(1, limit - count_message(active_then, count)), count)
+    less = within(turn, messages, max(1, limit - count_message(active_then, count)), count)
     both = (*less, active_then)
     return both if count_messages(both, count) <= limit else short
 
@@ -304,13 +310,13 @@ def _active_after(messages: Sequence[Message]) -> list[str] | None:
     return active
 
 
-def _aims(said: Mapping[str, Any]) -> Iterator[str]:
-    """Yield goal and constraints as a call or its result has them, a line each."""
-    listed = said.get("constraints") or ()
+def _aims(given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield constraints and goal as a call or its result has them, a line each."""
+    listed = given.get("constraints") or ()
     constraints = [listed] if isinstance(listed, str) else listed
     for constraint in constraints if isinstance(constraints, list | tuple) else ():
         yield f"constraint: {one_line(str(constraint))}"
-    yield f"goal: {one_line(str(said.get('goal') or 'not stated'))}"
+    yield f"goal: {one_line(str(given.get('goal') or 'not stated'))}"
 
 
 def _decisions(messages: Sequence[Message]) -> Iterator[Any]:
@@ -326,14 +332,6 @@ def _decides(message: Message) -> bool:
     return message["type"] == "tool" and message["data"].get("name") in DECIDING
 
 
-def _previewed(turn: _Divided, steps: Sequence[_Step], limit: int) -> tuple[Message, ...] | None:
-    """Return the turn with the first of these previews that fit, None if the last does not."""
-    if not steps or _tokens(turn.previewed(steps[-1])) > limit:
-        return None
-    at = bisect_left(steps[:-1], 1, key=lambda step: _tokens(turn.previewed(step)) <= limit)
-    return _messages(turn.previewed(steps[at]))
-
-
 def _tokens(parts: Iterable[_Sized]) -> int:
     return sum(tokens for _, tokens in parts)
 
@@ -342,18 +340,14 @@ def _messages(parts: Iterable[_Sized]) -> tuple[Message, ...]:
     return tuple(message for messages, _ in parts for message in messages)
 
 
-def ladder(limit: int) -> Iterator[int]:
-    """Yield the lengths that previews have: halved again and again, so that few lengths are used.
+def ladder(limit: int) -> list[int]:
+    """Return the lengths that previews have: halved again and again, so that few are used.
 
-    >>> [*ladder(300)]
+    >>> ladder(300)
     [256, 128, 64, 32]
     """
-    step = _LEAST
-    while step * 2 <= limit:
-        step *= 2
-    while step >= _LEAST:
-        yield step
-        step //= 2
+    lengths = (limit // _LEAST).bit_length() if limit > _LEAST else 1
+    return [_LEAST << doublings for doublings in reversed(range(lengths))]
 
 
 def _limits(limit: int) -> Iterator[_Step]:
@@ -376,30 +370,22 @@ def _of_results(limit: int, *, recalled: bool) -> Iterator[_Step]:
         yield older, Limits(results, recalled=recalled)
 
 
-def _left_out(turn: int, offset: int, gone: Sequence[Message]) -> str:
-    named = [str(call["name"]) for message in gone for call in calls(message)]
-    listed = ", ".join(dict.fromkeys(named))
-    names = listed if len(listed) <= _NAMED else f"{listed[:_NAMED]}…"
-    number = f"{len(named)} tool call{'' if len(named) == 1 else 's'}"
-    return render("rounds_left_out", calls=number, names=names, turn=turn, offset=offset)
-
-
-def _log(
-    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+def _quoted_log(
+    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
 ) -> tuple[Message, ...]:
     """Return head and tail of the log as a quote, and what the user said last.
 
     Where there is no room for the quote, or for both, a note says that the turn is left out: after
     the question if it was answered, before one that is still to be.
     """
-    log, turn = rendered(said.messages), said.turn
-    short = previewed(said, messages, Limits(_LEAST, _LEAST, _LEAST), count)
+    log = rendered(turn.messages)
+    short = previewed(turn, messages, Limits(_LEAST, _LEAST, _LEAST), count)
     asked = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
-        quote = fenced("log", preview(log, tokens, turn, 0, count))
+        quote = fenced("log", preview(log, tokens, turn.turn, 0, count))
         shown = valid_history([note(render("turn_left_out", quote=quote)), *asked])
         if count_messages(shown, count) <= limit:
             return shown
-    gone = note(render("whole_turn_left_out", turn=turn, tokens=count(log)))
+    gone = note(render("whole_turn_left_out", turn=turn.turn, tokens=count(log)))
     shown = valid_history([*asked, gone] if has_answer(messages) else [gone, *asked])
     return shown if count_messages(shown, count) <= limit else (gone,)
