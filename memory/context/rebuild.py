@@ -2,30 +2,21 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import TypeAlias
 
 from ..clock import seconds
 from ..efforts import changes
 from ..messages import fingerprint
 from ..names import is_qualified
-from ..record import Record
 from ..running_turn import RunningTurn
 from ..tokens import count_message
 from .budget import MOST, TURN_SHARE, high_water, low_water
 from .front import anchor_part, front, summaries_within
 from .shortening import ladder
 from .timeline import Part, Timeline, Why
-from .turns import (
-    PREVIEW,
-    as_of,
-    newer_turns,
-    out_of_view,
-    past_turns,
-    running_turn,
-)
+from .turns import PREVIEW, as_of, newer_turns, out_of_view, past_turns, running_turn
 
 LAST_TURNS = 3
 """The newest turns, which are shown whatever they belong to; older ones have previews of results.
@@ -58,27 +49,13 @@ _CHUNK = 50
 
 def parts(work: RunningTurn, line: Timeline) -> Parts:
     """Return all of the context but instructions and tool schemas."""
-    return (*_settled(work, line), *newer_turns(work, line))
-
-
-def _settled(work: RunningTurn, line: Timeline) -> Parts:
-    """Return what stands before the turns since the last rebuild, laid out once until the next.
-
-    What is quoted of other sessions may be erased there, and is read anew each time.
-    """
-
-    def lay_out() -> Parts:
-        past, gone = past_turns(work, line), out_of_view(work, line)
-        return (*front(work, line), *past, *gone, *anchor_part(work, line))
-
-    records = work.view.turns(line.turns)
-    if not records or any(map(is_qualified, (*line.summaries, *line.logs))):
-        return lay_out()
-    anchor = work.state.anchor if line.anchor is None else line.anchor
-    place = work.view.owner, work.view.tip.branch, work.room, work.count
-    # Whatever is erased or compressed in a session, its records are read anew: they are others.
-    form = (place, work.settings.anchor, *anchor.items(), line.shape)
-    return work.once(form, records, lay_out)
+    return (
+        *front(work, line),
+        *past_turns(work, line),
+        *out_of_view(work, line),
+        *anchor_part(work, line),
+        *newer_turns(work, line),
+    )
 
 
 def size(shown: Sequence[Part]) -> int:
@@ -96,10 +73,9 @@ def begun(work: RunningTurn, now: str) -> Timeline:
         return rebuilt(work, "new", None)
     if line.key != _settings_key(work):
         return rebuilt(work, "settings", line)
-    records = work.view.turns([work.view.tip.turn])
-    if any(seconds(record.at, now) > _KEPT for record in records):
-        return rebuilt(work, "cold-cache", line)
-    return line
+    newest = work.view.turns([work.view.tip.turn])
+    cold = any(seconds(record.at, now) > _KEPT for record in newest)
+    return rebuilt(work, "cold-cache", line) if cold else line
 
 
 def rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
@@ -128,12 +104,12 @@ def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
     """
     if work.settings.rebuild == "every-turn":
         return rebuilt(work, "every-turn", line)
-    now = parts(work, line)
-    if size(now) > high_water(work.room, line.size):
+    present = parts(work, line)
+    if size(present) > high_water(work.room, line.size):
         return rebuilt(work, "high-water", line)
-    fresh, then = _rebuilt(work, "break-even", line)
-    hold = line.hold + CACHED * calls * max(0, size(now) - fresh.size)
-    if hold > 0 and hold >= _SAVED * _tokens_after_shared_prefix(now, then):
+    fresh, shown = _rebuilt(work, "break-even", line)
+    hold = line.hold + CACHED * calls * max(0, size(present) - fresh.size)
+    if hold > 0 and hold >= _SAVED * _tokens_after_shared_prefix(present, shown):
         return fresh
     return replace(line, hold=hold)
 
@@ -147,25 +123,30 @@ def _cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
     """
     turn = size(running_turn(work, line))
     reserved = min(turn, int(TURN_SHARE * work.room))
-    before = replace(work, view=replace(work.view, running=as_of(work.view, 0).running))
+    past = replace(work, view=replace(work.view, running=as_of(work.view, 0).running))
 
     def tokens(step: Timeline) -> int:
-        return reserved + size(parts(before, step))
+        return reserved + size(parts(past, step))
+
+    def first_below(limit: int, steps: Iterator[Timeline]) -> Timeline:
+        cuts = [*steps]
+        at = bisect_left(cuts, -limit, key=lambda step: -tokens(step))
+        return cuts[min(at, len(cuts) - 1)]
 
     most = int(MOST * work.room)
     low = min(most, max(low_water(work.room, work.settings.context_budget), reserved + most // 4))
-    line = _first_below(low, [*_gentle(before, line, low - reserved, most - reserved)], tokens)
+    line = first_below(low, _gentle_cuts(past, line, low - reserved, most - reserved))
     total = tokens(line)
     if total > most:
-        line = _first_below(most, [*_last(work, line, most - reserved)], tokens)
+        line = first_below(most, _last_cuts(work, line, most - reserved))
         total = tokens(line)
     shown = total - reserved
     if shown + turn > most:
         limit = max(high_water(work.room, 0) - shown, int(TURN_SHARE * work.room))
         form = (len(work.view.running.messages), min(limit, work.room - shown))
         line = replace(line, short={**line.short, work.view.running.turn: form})
-    found = parts(work, line)
-    return replace(line, size=size(found)), found
+    fitting = parts(work, line)
+    return replace(line, size=size(fitting)), fitting
 
 
 def _settings_key(work: RunningTurn) -> str:
@@ -184,26 +165,34 @@ def _rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Time
     return _cut(work, line) if full else (line, shown)
 
 
-def _holds(before: Timeline, key: str, room: int) -> bool:
-    """Tell whether cuts stay: the settings are the same, and there is no more room."""
-    return before.key.partition(":")[0] == key.partition(":")[0] and room <= before.room(room)
-
-
 def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
-    """Return the timeline with all that is to be shown, as far as it could fit."""
+    """Return the timeline with all that is to be shown, as far as it could fit.
+
+    Earlier cuts stay where the settings are the same and there is no more room.
+    """
     view, state, key = work.view, work.state, _settings_key(work)
-    stays = before if before and _holds(before, key, work.room) else Timeline(0)
+    stays = before or Timeline(0)
+    if stays.key.partition(":")[0] != key.partition(":")[0] or work.room > stays.room(work.room):
+        stays = Timeline(0)
     built = view.tip.turn
-    through = {name: _through(work, name) for name in state.open}
-    logs = dict(_logs(work, through))
-    window = work.settings.ambient_window or view.ambient_count()
-    last = range(max(1, built - LAST_TURNS + 1), built + 1)
-    own = (_uncompressed(work, name, through[name]) for name in state.open)
-    ambient = view.ambient_turns(min(window, _most(work))) if window else ()
-    named = {*last, *ambient, *logs.values(), *chain.from_iterable(own)}
-    turns = sorted(turn for turn in named if stays.first <= turn <= built)[-_most(work) :]
-    turns = _read(work, turns)
-    older = _concluded(work) if built else 0
+    compressed = {name: _compressed_through(work, name) for name in state.open}
+    logs = {name: entry["expanded_turn"] for name, entry in state.expanded.items()}
+    for name, entry in state.open.items():
+        log = view.log_turns(name)
+        if log and log[0] < entry["opened_turn"] and not compressed[name]:
+            logs[name] = entry["opened_turn"]
+    most = max(1, work.room // _SMALLEST_TURN)
+    named = {*range(max(1, built - LAST_TURNS + 1), built + 1), *logs.values()}
+    for name, through in compressed.items():
+        # What was said before it was reopened stands as a log there, until it is compressed.
+        begin = through + 1 if through else state.open[name]["opened_turn"]
+        log = view.log_turns(name)
+        named.update(log[bisect_left(log, begin) :][-most:])
+    if window := work.settings.ambient_window or view.ambient_count():
+        named.update(view.ambient_turns(min(window, most)))
+    wanted = sorted(turn for turn in named if stays.first <= turn <= built)[-most:]
+    turns = _that_could_fit(work, wanted)
+    older = _count_concluded(work) if built else 0
     summaries = summaries_within(work, built, older)
     return Timeline(
         built,
@@ -220,7 +209,7 @@ def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
     )
 
 
-def _concluded(work: RunningTurn) -> int:
+def _count_concluded(work: RunningTurn) -> int:
     """Count the efforts that were concluded before the running turn, which says what it closed."""
     changed = [effort.id for effort in changes(work.state.events, 0)]
     names = [*dict.fromkeys([*work.state.open, *changed])]
@@ -228,43 +217,23 @@ def _concluded(work: RunningTurn) -> int:
     return work.view.efforts(0).total - sum(effort.status == "open" for effort in known)
 
 
-def _logs(work: RunningTurn, through: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """Yield the efforts whose log was put into the context and still matters, with the turn."""
-    for name, entry in work.state.expanded.items():
-        yield name, entry["expanded_turn"]
-    for name, entry in work.state.open.items():
-        turns = work.view.log_turns(name)
-        if turns and turns[0] < entry["opened_turn"] and not through[name]:
-            yield name, entry["opened_turn"]
-
-
-def _uncompressed(work: RunningTurn, name: str, through: int) -> tuple[int, ...]:
-    """Return the turns of an open effort that neither quotes nor a log stand for, as far as fit.
-
-    What was said before it was reopened stands as a log there, until it is compressed.
-    """
-    begin = through + 1 if through else work.state.open[name]["opened_turn"]
-    log = work.view.log_turns(name)
-    return log[bisect_left(log, begin) :][-_most(work) :]
-
-
-def _through(work: RunningTurn, name: str) -> int:
+def _compressed_through(work: RunningTurn, name: str) -> int:
     """Return up to which turn quotes stand for an effort, 0 if none do."""
     made = work.view.compression(name) if name in work.state.compressed else None
     return made.through if made else 0
 
 
-def _most(work: RunningTurn) -> int:
-    return max(1, work.room // _SMALLEST_TURN)
+def _that_could_fit(work: RunningTurn, turns: list[int]) -> list[int]:
+    """Return the newest of these turns, as many as could fit, the last ones in any case.
 
-
-def _read(work: RunningTurn, turns: list[int]) -> list[int]:
-    """Return the newest of these turns, as many as could fit, the last ones in any case."""
-    free, fitting = work.room, turns[-LAST_TURNS:]
-    unread = turns[:-LAST_TURNS]
+    An older turn takes at least its messages with results as previews; a huge one is shortened.
+    """
+    free, fitting, unread = work.room, turns[-LAST_TURNS:], turns[:-LAST_TURNS]
     while unread:
         for record in reversed(work.view.turns(unread[-_CHUNK:])):
-            free -= _least(work, record)
+            sizes = ((m["type"], count_message(m, work.count)) for m in work.messages(record))
+            least = sum(min(size, PREVIEW) if kind == "tool" else size for kind, size in sizes)
+            free -= min(least, work.room // 2)
             if free < 0:
                 return fitting
             fitting = [record.turn, *fitting]
@@ -272,26 +241,19 @@ def _read(work: RunningTurn, turns: list[int]) -> list[int]:
     return fitting
 
 
-def _least(work: RunningTurn, record: Record) -> int:
-    """Return what an older turn takes at least: its results as previews, a huge one shortened."""
-    sizes = ((m["type"], count_message(m, work.count)) for m in work.messages(record))
-    tokens = sum(min(size, PREVIEW) if kind == "tool" else size for kind, size in sizes)
-    return min(tokens, work.room // 2)
-
-
-def _tokens_after_shared_prefix(now: Parts, then: Parts) -> int:
+def _tokens_after_shared_prefix(present: Parts, new: Parts) -> int:
     """Return the tokens of a new context after the prefix that it shares with the present one."""
-    before = [message for part in now for message in part.messages]
+    before = [message for part in present for message in part.messages]
     at = 0
-    for number, part in enumerate(then):
+    for number, part in enumerate(new):
         end = at + len(part.messages)
         if before[at:end] != [*part.messages]:
-            return size(then[number:])
+            return size(new[number:])
         at = end
     return 0
 
 
-def _gentle(work: RunningTurn, line: Timeline, free: int, most: int) -> Iterator[Timeline]:
+def _gentle_cuts(work: RunningTurn, line: Timeline, free: int, most: int) -> Iterator[Timeline]:
     """Yield deeper and deeper cuts that leave the last three turns.
 
     Those are shortened only if they do not fit into `most` together, others if alone not into
@@ -304,14 +266,14 @@ def _gentle(work: RunningTurn, line: Timeline, free: int, most: int) -> Iterator
     last = [turn for turn in line.turns if turn > line.built - LAST_TURNS]
     fit = sum(sizes[turn] for turn in last) + size([*front(work, line)]) <= most
     large = [turn for turn in line.turns if sizes[turn] > free and not (fit and turn in last)]
-    yield (line := _short(work, line, dict.fromkeys(large, max(1, free // 2))))
+    yield (line := _shorten(work, line, dict.fromkeys(large, max(1, free // 2))))
     for turn in [turn for turn in line.turns if turn not in last]:
         yield (line := _without(line, turn))
     for turn in line.turns[:-1]:
         yield (line := replace(line, previews=max(line.previews, turn)))
 
 
-def _last(work: RunningTurn, line: Timeline, free: int) -> Iterator[Timeline]:
+def _last_cuts(work: RunningTurn, line: Timeline, free: int) -> Iterator[Timeline]:
     """Yield deeper and deeper cuts of logs and the last three turns; at last none is left.
 
     The newest, which the user goes on with, is shortened after the others and leaves last.
@@ -325,16 +287,16 @@ def _last(work: RunningTurn, line: Timeline, free: int) -> Iterator[Timeline]:
     steps = [(before, each) for each in ladder(free // LAST_TURNS) if each >= _USEFUL]
     steps += [(newest, each) for each in ladder(free) if each >= _USEFUL]
     for turns, each in steps:
-        yield (line := _short(work, line, dict.fromkeys(turns, each)))
+        yield (line := _shorten(work, line, dict.fromkeys(turns, each)))
     for turn in before:
         yield (line := _without(line, turn))
     for each in ladder(min(free, _USEFUL - 1)):
-        yield (line := _short(work, line, dict.fromkeys(newest, each)))
+        yield (line := _shorten(work, line, dict.fromkeys(newest, each)))
     for turn in newest:
         yield (line := _without(line, turn))
 
 
-def _short(work: RunningTurn, line: Timeline, limits: Mapping[int, int]) -> Timeline:
+def _shorten(work: RunningTurn, line: Timeline, limits: Mapping[int, int]) -> Timeline:
     """Return the timeline with these turns, whole, shortened to so many tokens."""
     records = work.view.turns([*limits])
     short = {record.turn: (len(record.messages), limits[record.turn]) for record in records}
@@ -349,11 +311,3 @@ def _without(line: Timeline, turn: int) -> Timeline:
         turns=tuple(later for later in line.turns if later > turn),
         short={later: form for later, form in line.short.items() if later > turn},
     )
-
-
-def _first_below(
-    limit: int, steps: Sequence[Timeline], tokens: Callable[[Timeline], int]
-) -> Timeline:
-    """Return the first of deeper and deeper cuts with at most `limit` tokens, else the last."""
-    at = bisect_left(steps, -limit, key=lambda step: -tokens(step))
-    return steps[min(at, len(steps) - 1)]

@@ -53,13 +53,6 @@ class Timeline:
     within: int = 0
     anchor: Mapping[str, str] | None = None
 
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """What decides what is shown of the turns up to the last rebuild."""
-        forms = (tuple(one.items()) for one in (self.short, self.quotes, self.logs))
-        shown = self.turns, self.previews, self.summaries, self.older, self.open
-        return self.built, self.key, *shown, *forms
-
     def room(self, now: int) -> int:
         """Return the room that it was made for, by which its parts are limited; else `now`.
 
