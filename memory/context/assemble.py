@@ -1,6 +1,7 @@
 """The working context: what is sent to the model, in its order and within the budget."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 from ...prompts.loader import render
@@ -25,8 +26,8 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
     It has at most as many tokens as the budget, of which `work.room` is what the `fixed` parts
     leave. Between two rebuilds it only grows at its end.
     """
-    line, found = fitted(work, work.line or rebuilt(work, "new", None))
-    return WorkingContext((*fixed, *found), line, _left_out(work, line))
+    line, parts = fitted(work, work.line or rebuilt(work, "new", None))
+    return WorkingContext((*fixed, *parts), line, _left_out(work, line))
 
 
 def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Part]:
@@ -34,9 +35,9 @@ def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Par
 
     `tools` are the tokens of the tool schemas.
     """
-    opening: Message = {"type": "system", "data": {"content": system}}
-    said = Part("system", (opening,), REPLY_OVERHEAD + count_message(opening, count))
-    return said, Part("tools", (), tools)
+    message: Message = {"type": "system", "data": {"content": system}}
+    tokens = REPLY_OVERHEAD + count_message(message, count)
+    return Part("system", (message,), tokens), Part("tools", (), tools)
 
 
 def instructions(application: str, settings: Settings) -> str:
@@ -60,12 +61,8 @@ def shared(before: str, now: str) -> int:
     >>> shared("aaaaaabbbbbbcccccc", "aaaaaabbbbbbdddddd")
     2
     """
-    alike = 0
-    while alike < min(len(before), len(now)) and (
-        before[alike : alike + _LENGTH] == now[alike : alike + _LENGTH]
-    ):
-        alike += _LENGTH
-    return alike // _LENGTH
+    pairs = zip(before, now, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) // _LENGTH
 
 
 def prefix_tokens(context: WorkingContext, alike: int, count: TokenCounter) -> int:
@@ -80,20 +77,16 @@ def prefix_tokens(context: WorkingContext, alike: int, count: TokenCounter) -> i
 
 def _left_out(work: RunningTurn, line: Timeline) -> dict[str, Any]:
     """Say what is missing: efforts without a line, turns, and turns that are shown in part."""
-    gone = ranges_between(line.turns, line.built)
     older = work.view.turns([turn for turn in line.turns if turn <= line.previews])
-    previews = ranges([record.turn for record in older if has_long_results(work, record)])
-    said = {
+    compressed = {}
+    for name, made_after in line.quotes.items():
+        made, turns = work.view.compression(name, made_after), work.view.log_turns(name)
+        compressed[name] = span(turns[0], made.through) if made and turns else ""
+    left_out = {
         "efforts": line.older,
-        "turns": gone,
-        "previews": previews,
+        "turns": ranges_between(line.turns, line.built),
+        "previews": ranges([record.turn for record in older if has_long_results(work, record)]),
         "shortened": ranges(sorted(line.short)),
-        "compressed": {name: _through(work, name, made) for name, made in line.quotes.items()},
+        "compressed": compressed,
     }
-    return {name: value for name, value in said.items() if value}
-
-
-def _through(work: RunningTurn, name: str, made_after: int) -> str:
-    """Return the turns of an effort that quotes stand for."""
-    made, turns = work.view.compression(name, made_after), work.view.log_turns(name)
-    return span(turns[0], made.through) if made and turns else ""
+    return {name: value for name, value in left_out.items() if value}

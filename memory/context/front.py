@@ -7,7 +7,7 @@ from functools import partial
 from ...prompts.loader import render
 from ..anchor import limited, rendered
 from ..clock import day_of
-from ..efforts import Effort, one_line
+from ..efforts import one_line
 from ..messages import Message, fenced
 from ..names import is_qualified, span, turns_named
 from ..running_turn import RunningTurn
@@ -41,13 +41,16 @@ def quote(
     whole = _note(made, first, made.current, made.background)
     if limit is None or count_message(whole, count) <= limit:
         return whole
-    frame = count_message(_note(made, first, (), ""), count)
+    room = limit - count_message(_note(made, first, (), ""), count)
     for share in _PARTS:
-        items = capped(made.current, int((limit - frame) * share), partial(line_tokens, count))
-        rest = limit - frame - sum(line_tokens(count, item.quote) for item in items)
-        for background in (_cut(made.background, rest, count), ""):
-            shown = _note(made, first, items, background)
-            if (items or background) and count_message(shown, count) <= limit:
+        items = capped(made.current, int(room * share), partial(line_tokens, count))
+        free = room - sum(line_tokens(count, item.quote) for item in items)
+        background = made.background
+        if count(background) > free:
+            background = cut_at_sentence(background, free, count) if free >= _SMALLEST else ""
+        for text in (background, ""):
+            shown = _note(made, first, items, text)
+            if (items or text) and count_message(shown, count) <= limit:
                 return shown
     return None
 
@@ -67,50 +70,37 @@ def in_lines(quote: str) -> str:
 
 
 def _note(made: Compression, first: int, items: Sequence[Item], background: str) -> Message:
-    said = "\n".join([*map(_item_line, _ordered(items)), *_background(background)])
-    turns, left = span(first, made.through), len(made.current) - len(items)
-    fence = fenced("compressed", said, effort=made.effort, turns=turns)
-    shown = [render("compressed", effort=made.effort, turns=turns_named(turns), quote=fence)]
-    missing = [render("quotes_left_out", quotes=left)] if left else []
-    return note("\n".join([*shown, *missing]))
+    """Return items by what they are, each kind in the order of its turns, then the background.
 
-
-def _ordered(items: Sequence[Item]) -> list[Item]:
-    """Return items by what they are, each kind in the order of its turns."""
+    That is in one line too, for a model that wrote it may have been misled.
+    """
     kinds = [*Kind]
-    return sorted(items, key=lambda item: (kinds.index(item.kind), item.turn))
+    ordered = sorted(items, key=lambda item: (kinds.index(item.kind), item.turn))
+    lines = [*map(_item_line, ordered)]
+    lines += [f"background: {one_line(background)}"] if background else []
+    turns, left_out = span(first, made.through), len(made.current) - len(items)
+    fence = fenced("compressed", "\n".join(lines), effort=made.effort, turns=turns)
+    shown = [render("compressed", effort=made.effort, turns=turns_named(turns), quote=fence)]
+    shown += [render("quotes_left_out", quotes=left_out)] if left_out else []
+    return note("\n".join(shown))
 
 
 def _item_line(item: Item) -> str:
     """Write an item with what it is, its turn, and who said it."""
     recorded = item.speaker == "record"
-    said = ", in the assistant's words" if recorded else f", {item.speaker}"
-    said = said if item.speaker not in {"user", ""} else ""
+    speaker = ", in the assistant's words" if recorded else f", {item.speaker}"
+    speaker = speaker if item.speaker not in {"user", ""} else ""
     kind = "goal at the time" if item.kind is Kind.GOAL else str(item.kind)
     kind = "why the goal changed" if recorded and item.kind is Kind.DECISION else kind
-    return f"{kind}, turn {item.turn}{said}: {in_lines(item.quote)}"
-
-
-def _background(background: str) -> Iterator[str]:
-    """Write the background in one line too, for a model that wrote it may have been misled."""
-    if background:
-        yield f"background: {one_line(background)}"
-
-
-def _cut(background: str, limit: int, count: TokenCounter) -> str:
-    if count(background) <= limit:
-        return background
-    return cut_at_sentence(background, limit, count) if limit >= _SMALLEST else ""
+    return f"{kind}, turn {item.turn}{speaker}: {in_lines(item.quote)}"
 
 
 def front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the concluded efforts, a line each, then the quotes of compressed turns."""
-    limit = _line_limit(work, line.room(work.room))
-    memory = _memory(_lines(work, line.built, line.summaries, limit), line.older)
-    if memory:
+    lines = _lines(work, line.built, line.summaries, line.room(work.room))
+    if memory := _memory(lines, line.older):
         yield part(work, "memory", memory)
-    quotes = _quotes(work, line)
-    if quotes:
+    if quotes := _quotes(work, line):
         yield part(work, "quotes", quotes)
 
 
@@ -121,7 +111,7 @@ def anchor_part(work: RunningTurn, line: Timeline) -> Iterator[Part]:
         return
 
     def quoted(block: Mapping[str, str]) -> Message:
-        cut = block != anchor or any(said.endswith("…") for said in block.values())
+        cut = block != anchor or any(text.endswith("…") for text in block.values())
         how = ", cut to fit" if cut else ""
         return note(render("anchor_note", how=how, quote=fenced("state", rendered(block))))
 
@@ -135,7 +125,7 @@ def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ..
     What was surfaced from earlier sessions stands first: it is there from the first turn on and
     only becomes less, while this session's own efforts are added at the end.
     """
-    lines = _lines(work, built, [*work.state.summaries], _line_limit(work, work.room))
+    lines = _lines(work, built, [*work.state.summaries], work.room)
     newest = sorted(lines, key=lambda name: -work.state.summaries[name])
 
     def first(number: int) -> dict[str, str]:
@@ -150,40 +140,38 @@ def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ..
     return (*first(number),)
 
 
-def _memory(lines: Mapping[str, str], older: int) -> tuple[Message, ...]:
+def _memory(lines: Mapping[str, str], older: int) -> list[Message]:
     """Return the lines of concluded efforts, and how many more there are."""
     earlier = [line for name, line in lines.items() if is_qualified(name)]
     own = [line for name, line in lines.items() if not is_qualified(name)]
-    named = {"earlier_sessions": earlier, "memory": own}
-    said = [
+    texts = [
         render(name, quote=fenced("summaries", "\n".join(listed)))
-        for name, listed in named.items()
+        for name, listed in (("earlier_sessions", earlier), ("memory", own))
         if listed
     ]
-    missing = [render("other_efforts", efforts=older)] if older else []
-    return tuple(map(note, [*said[:-1], "\n".join([*said[-1:], *missing])] if missing else said))
+    if older:
+        texts[-1:] = ["\n".join([*texts[-1:], render("other_efforts", efforts=older)])]
+    return [*map(note, texts)]
 
 
-def _line_limit(work: RunningTurn, room: int) -> int:
-    """Return the tokens of the longest line, which is cut, so that the newest is never left out."""
+def _lines(work: RunningTurn, built: int, names: Sequence[str], room: int) -> dict[str, str]:
+    """Return the line of each concluded effort as it was, those of other sessions first.
+
+    A long one is cut, so that the newest is never left out. One of another session has the day of
+    its end.
+    """
     frames = (count_messages(_memory({name: ""}, 9_999), work.count) for name in ("a", "s/a"))
-    return max(1, int(SHARES["memory"] * room) - max(frames))
-
-
-def _lines(work: RunningTurn, built: int, names: Sequence[str], limit: int) -> dict[str, str]:
-    """Return the line of each concluded effort as it was, those of other sessions first."""
+    limit = max(1, int(SHARES["memory"] * room) - max(frames))
     known = as_of(work.view, built).efforts_named(names, ())
     efforts = [effort for effort in known if effort.status == "concluded"]
-    efforts.sort(key=lambda effort: 0 if is_qualified(effort.id) else effort.turn)
-    return {effort.id: cut_marked(_line(work, effort), limit, work.count) for effort in efforts}
-
-
-def _line(work: RunningTurn, effort: Effort) -> str:
-    """Return the line of an effort; if it is of another session, with the day of its end."""
-    elsewhere = is_qualified(effort.id)
-    records = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
-    day = day_of(records[0].at) if records else ""
-    return f"- {effort.id}{day and f' ({day})'}: {one_line(effort.summary)}"
+    lines = {}
+    for effort in sorted(efforts, key=lambda e: 0 if is_qualified(e.id) else e.turn):
+        elsewhere = is_qualified(effort.id)
+        records = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
+        day = f" ({day_of(records[0].at)})" if records else ""
+        line = f"- {effort.id}{day}: {one_line(effort.summary)}"
+        lines[effort.id] = cut_marked(line, limit, work.count)
+    return lines
 
 
 def _quotes(work: RunningTurn, line: Timeline) -> list[Message]:

@@ -1,7 +1,6 @@
 """The notes before a message: hints at what is stored, and one line that an effort is open."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from heapq import nlargest
 from itertools import takewhile
 from math import fsum, log
@@ -13,7 +12,7 @@ from ..efforts import one_line
 from ..keywords import about
 from ..messages import text
 from ..passages import best_piece, word_begin
-from ..record import Record
+from ..record import Event, Record
 from ..references import KeywordCache, keywords_of, mentionable, mentions, own_words, statements
 from ..running_turn import RunningTurn
 from ..terms import asked, content, long_enough, telling
@@ -54,16 +53,15 @@ def pointed_at(message: Pointing) -> str | int | None:
     def share(terms: Iterable[str]) -> float:
         return fsum(map(rare.__getitem__, terms)) / total
 
-    one = {name: max(map(share, each)) for name, each in message.said.items()}
-    whole = {name: share(frozenset[str]().union(*each)) for name, each in message.said.items()}
-    scores = {name: one[name] + whole[name] for name in message.said}
+    together = {name: frozenset[str]().union(*each) for name, each in message.said.items()}
+    single = {name: max(map(share, each)) for name, each in message.said.items()}
+    scores = {name: single[name] + share(terms) for name, terms in together.items()}
     if not scores:
         return None
-    best, *rest = nlargest(2, scores, key=scores.__getitem__)
-    known = frozenset[str]().union(*message.said[best])
-    telling = [term for term in long_enough(known) if rare[term] >= _USUAL]
-    leads = scores[best] - max((scores[name] for name in rest), default=0.0) >= _LEAD
-    enough = one[best] >= _ONE and whole[best] >= _ALL
+    best, *others = nlargest(2, scores, key=scores.__getitem__)
+    telling = [term for term in long_enough(together[best]) if rare[term] >= _USUAL]
+    leads = scores[best] - max((scores[name] for name in others), default=0.0) >= _LEAD
+    enough = single[best] >= _ONE and share(together[best]) >= _ALL
     return best if len(telling) >= _OVERLAP and enough and leads else None
 
 
@@ -87,22 +85,38 @@ def hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     content points at nothing.
     """
     asking = (message for message in work.view.running.messages if message["type"] == "human")
-    said, limit = "\n".join(map(text, asking))[:_READ], work.settings.recall_hints
-    if not limit or not asked(said):
+    words, limit = "\n".join(map(text, asking))[:_READ], work.settings.recall_hints
+    if not limit or not asked(words):
         return []
-    names: dict[str | int, None] = dict.fromkeys(_named(work, said, line))
-    if len(names) < limit:
-        names |= dict.fromkeys(_about(work, said, line))
-    return [_hint(work, name, said) for name in names][:limit]
+    names: dict[str | int, None] = dict.fromkeys(_named(work, words, line))
+    if len(names) < limit and (best := _pointed_at(work, words, line)) is not None:
+        names[best] = None
+    return [_hint(work, name, words) for name in names][:limit]
 
 
 def hint_lines(view: ArchiveView, given: Sequence[Hint]) -> list[str]:
     """Return the lines of hints, from what the archive has; of what is gone there is none."""
-    return [line for hint in given if (line := _line(view, hint))]
+    lines = []
+    for hint in given:
+        name, line, begin = "", "", hint["offset"]
+        if "turn" in hint:
+            name, line = f"turn {hint['turn']}", one_line(view.render(hint["turn"]))
+        else:
+            name, line = hint["effort"], one_line(_about(view, hint["effort"], ()))
+        if shown := line[begin : begin + _SHOWN]:
+            more = "…" if begin + _SHOWN < len(line) else ""
+            lines.append(f"- {name}: {'…' if begin else ''}{shown}{more}")
+    return lines
 
 
-def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
-    elsewhere, texts = mentions(work, [said])
+def _about(view: ArchiveView, name: str, events: Sequence[Event]) -> str:
+    """Return the summary of an effort, or its goal; empty if there is no such effort."""
+    return "".join(effort.summary or effort.goal for effort in view.efforts_named([name], events))
+
+
+def _named(work: RunningTurn, words: str, line: Timeline) -> Iterator[str]:
+    """Yield the efforts outside the context whose id the message says."""
+    elsewhere, texts = mentions(work, [words])
     named = frozenset[str]().union(elsewhere, *map(mentionable, texts))
     stored = [name for name in sorted(named) if not _in_context(work, name, line)]
     for effort in work.view.efforts_named(stored, work.state.events):
@@ -110,17 +124,15 @@ def _named(work: RunningTurn, said: str, line: Timeline) -> Iterator[str]:
             yield effort.id
 
 
-def _about(work: RunningTurn, said: str, line: Timeline) -> Iterator[str | int]:
+def _pointed_at(work: RunningTurn, words: str, line: Timeline) -> str | int | None:
+    """Return the effort or the turn outside the context that the message clearly is about."""
     all_in_view = len(line.turns) == line.built and not line.older
-    if all_in_view or len(long_enough(asked(said))) < _OVERLAP:
-        return
-    best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, said))
+    if all_in_view or len(long_enough(asked(words))) < _OVERLAP:
+        return None
+    best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, words))
     if isinstance(best, int):
-        shown = best > line.built or best in line.turns
-    else:
-        shown = best is None or _in_context(work, best, line)
-    if best is not None and not shown:
-        yield best
+        return None if best > line.built or best in line.turns else best
+    return None if best is None or _in_context(work, best, line) else best
 
 
 def _in_context(work: RunningTurn, name: str, line: Timeline) -> bool:
@@ -129,38 +141,18 @@ def _in_context(work: RunningTurn, name: str, line: Timeline) -> bool:
     return recent or name in work.state.open or name in line.summaries
 
 
-def _hint(work: RunningTurn, name: str | int, said: str) -> Hint:
+def _hint(work: RunningTurn, name: str | int, words: str) -> Hint:
+    """Return a hint whose line begins with the piece of the text that the message is about."""
     if isinstance(name, int):
-        return {"turn": name, "offset": _begin(work.view.render(name), said)}
-    efforts = work.view.efforts_named([name], work.state.events)
-    told = "".join(effort.summary or effort.goal for effort in efforts)
-    return {"effort": name, "offset": _begin(told, said)}
-
-
-def _begin(told: str, said: str) -> int:
-    """Return where the piece of a text begins that the message is about."""
-    line = one_line(told)
-    if len(line) <= _SHOWN:
-        return 0
-    begin, _ = best_piece(line, frozenset(asked(said)))
+        line = one_line(work.view.render(name))
+    else:
+        line = one_line(_about(work.view, name, work.state.events))
+    hint: Hint = {"turn" if isinstance(name, int) else "effort": name}
     last = len(line) - _SHOWN
-    return begin if begin <= last else word_begin(line, last)
-
-
-def _line(view: ArchiveView, hint: Hint) -> str:
-    if "turn" in hint:
-        return _short(f"turn {hint['turn']}", view.render(hint["turn"]), hint["offset"])
-    efforts = view.efforts_named([hint["effort"]], ())
-    told = "".join(effort.summary or effort.goal for effort in efforts)
-    return _short(hint["effort"], told, hint["offset"])
-
-
-def _short(name: str, told: str, begin: int) -> str:
-    line = one_line(told)
-    shown = line[begin : begin + _SHOWN]
-    if not shown:
-        return ""
-    return f"- {name}: {'…' if begin else ''}{shown}{'…' if begin + _SHOWN < len(line) else ''}"
+    if last <= 0:
+        return {**hint, "offset": 0}
+    begin, _ = best_piece(line, frozenset(asked(words)))
+    return {**hint, "offset": begin if begin <= last else word_begin(line, last)}
 
 
 _READ_FOR_TOPIC = 1_000
@@ -179,33 +171,32 @@ def nudge(work: RunningTurn) -> str:
     It is said once when the active effort was active and unmentioned for `decay_threshold` turns,
     beside the first message after them that has a topic of its own.
     """
-    active, said = work.state.active, statements(work.view.running.messages)[0]
-    if not work.settings.nudges or not active or not _topic(said) or not _due(work, active):
+    active = work.state.active
+    if not work.settings.nudges or not active:
+        return ""
+    message = statements(work.view.running.messages)[0]
+    topic = telling(own_words(message[:_LONGEST])[:_READ_FOR_TOPIC])
+    if not topic or not _left_alone(work, active):
         return ""
     (effort,) = work.known([active])
-    words = own_words(said)
-    known = {effort.id: keywords_of(work, effort, KeywordCache())}
-    named = effort.id in mentionable(words)
-    if named or about(content(words), known, [effort.id]):
+    words = own_words(message)
+    keywords = {effort.id: keywords_of(work, effort, KeywordCache())}
+    if effort.id in mentionable(words) or about(content(words), keywords, [effort.id]):
         return ""
     return render("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
 
 
-def _due(work: RunningTurn, name: str) -> bool:
-    """Tell whether an effort was active and unmentioned for so long, and nobody was told."""
+def _left_alone(work: RunningTurn, name: str) -> bool:
+    """Tell whether an effort was active and unmentioned for so long, and no nudge said so."""
     turn, last = work.state.turn, work.state.open[name]["last_referenced_turn"]
     quiet = work.settings.decay_threshold
     if not 0 < last < turn - quiet:
         return False
     records = work.view.turns(range(max(last, turn - quiet - _PATIENCE - 1), turn))
-    alone = [*takewhile(partial(_left_alone, name, last), reversed(records))]
-    told = any(event["type"] == "nudged" for record in alone for event in record.events)
-    return quiet <= len(alone) < len(records) and not told
 
+    def is_alone(record: Record) -> bool:
+        return record.turn > last and record.efforts[:1] == (name,)
 
-def _left_alone(name: str, last: int, record: Record) -> bool:
-    return record.turn > last and record.efforts[:1] == (name,)
-
-
-def _topic(said: str) -> frozenset[str]:
-    return telling(own_words(said[:_LONGEST])[:_READ_FOR_TOPIC])
+    alone = [*takewhile(is_alone, reversed(records))]
+    nudged = any(event["type"] == "nudged" for record in alone for event in record.events)
+    return quiet <= len(alone) < len(records) and not nudged

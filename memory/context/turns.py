@@ -41,33 +41,44 @@ _PLACED = {"expand_effort": "expanded", "reopen_effort": "reopened"}
 _BRIEF = ("status", "effort_id", "prior_summary", "not_shown", "how")
 """What the result of a tool that opens, switches or closes still says after a rebuild."""
 
-_Turn: TypeAlias = Group | Record
-"""A turn with its messages as they were sent, recalled text included."""
-
 _Call: TypeAlias = tuple[str, int]
 """A call by its id, and how many later ones of its turn have the same: models repeat them."""
 
 _Piece: TypeAlias = tuple[PartName, Message]
+"""A message, and the part of the context that it belongs to."""
+
 _Placed: TypeAlias = dict[_Call, _Piece]
 """What was put into a turn after the result of a call."""
 
 
 def past_turns(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield the turns up to the last rebuild, each marked where its effort, or the day, changes."""
-    records = _shown(work, line)
-    names = [*dict.fromkeys(filter(None, map(_about, records)))]
-    efforts = {one.id: one for one in as_of(work.view, line.built).efforts_named(names, ())}
+    records = _records(work, line)
+    names = [*dict.fromkeys(filter(None, map(_effort_of, records)))]
+    efforts = {e.id: e for e in as_of(work.view, line.built).efforts_named(names, ())}
     status: dict[str, str] = {effort.id: effort.status for effort in efforts.values()}
-    if records and status.get(_about(records[-1])) == "open":
-        status[_about(records[-1])] = "active"
+    if records and status.get(_effort_of(records[-1])) == "open":
+        status[_effort_of(records[-1])] = "active"
     before = ("", day_of(records[0].at)) if records else None
     for record in records:
-        name, marker = _about(record), None
+        name, marker = _effort_of(record), None
         if (name, day_of(record.at)) != before:
-            said, effort = status.get(name, "concluded"), efforts.pop(name, None)
-            marker = _marker(work, record, said, effort, _open_limit(work, line))
+            effort = efforts.pop(name, None)
+            text = _marker(record, status.get(name, "concluded"), effort)
+            marker = note_within(note(text), _open_limit(work, line), work.count)
         before = name, day_of(record.at)
         yield from _committed(work, record, line, marker)
+
+
+def _marker(record: Record, status: str, effort: Effort | None) -> str:
+    """Return the line before a turn; before the first one of an open effort it says what holds."""
+    name, when = _effort_of(record), {"turn": record.turn, "day": day_of(record.at)}
+    if not name:
+        return render("marker_ambient", **when)
+    if effort is None or effort.status != "open":
+        return render("marker", **when, effort=name, status=status)
+    since = {"effort": name, "status": status, "since": effort.turn}
+    return render("marker_open", **when, **since, **purpose(effort))
 
 
 def newer_turns(work: RunningTurn, line: Timeline) -> Iterator[Part]:
@@ -92,15 +103,16 @@ def out_of_view(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     if gone:
         listed = gone if len(gone) <= _LISTED else f"{gone[:_LISTED].rpartition(',')[0]},…"
         yield part(work, "turns", [note(render("out_of_view", turns=turns_named(listed)))])
-    logs = [name for name, at in line.logs.items() if _left(line, name, at)]
-    if logs:
-        left = note(render("logs_out_of_view", efforts=", ".join(logs)))
-        left = note_within(left, limit // 3, work.count)
-        limit -= count_message(left, work.count)
-        yield part(work, "turns", [left])
-    shown = {*map(_about, _shown(work, line))}
+    # The turns of an open effort whose log had to leave are listed with the others.
+    left = {name for name, at in line.logs.items() if at <= line.built and at not in line.turns}
+    if logs := [name for name in line.logs if name in left and name not in line.open]:
+        told = note(render("logs_out_of_view", efforts=", ".join(logs)))
+        told = note_within(told, limit // 3, work.count)
+        limit -= count_message(told, work.count)
+        yield part(work, "turns", [told])
+    in_view = {*map(_effort_of, _records(work, line))}
     # The list is cut at its end: what was active last stands first.
-    parked = [name for name in reversed(line.open) if name not in shown]
+    parked = [name for name in reversed(line.open) if name not in in_view]
     efforts = as_of(work.view, line.built).efforts_named(parked, ())
     lines = {
         f"- {effort.id}": render("open_line", **purpose(effort))
@@ -108,7 +120,18 @@ def out_of_view(work: RunningTurn, line: Timeline) -> Iterator[Part]:
         if effort.status == "open"
     }
     if lines:
-        yield part(work, "turns", [_open_elsewhere(work, lines, limit)])
+        yield part(work, "turns", [_open_efforts(lines, limit, work.count)])
+
+
+def _open_efforts(lines: Mapping[str, str], limit: int, count: TokenCounter) -> Message:
+    def quoted(listed: str) -> Message:
+        return note(render("open_efforts", quote=fenced("efforts", listed)))
+
+    free = limit - count_message(quoted(""), count)
+    listed = rendered_fields(limited(lines, max(1, free), count))
+    if listed:
+        return quote_within(quoted, listed, limit, count)
+    return note_within(note(render("open_efforts_unnamed", efforts=len(lines))), limit, count)
 
 
 def part(
@@ -135,7 +158,12 @@ def log_quote(
     """Quote turns of an effort word for word; a single turn over `limit` tokens as its head."""
     log = transcript(turns)
     if len(turns) == 1 and count(log) > limit:
-        log = _head(turns[0], limit, count, parted(effort_id)[0])
+        whole, (session, _) = rendered(turns[0].messages), parted(effort_id)
+        end = fit(whole, limit, count)
+        head = {"turn": turns[0].turn, "head": whole[:end], "offset": end}
+        head |= {"tokens": count(whole[end:])}
+        earlier = render("head_of_earlier_turn", session=session, **head) if session else ""
+        log = earlier or render("head_of_turn", **head)
     return fenced("effort", log, id=effort_id, status=status, turns=ranges([t.turn for t in turns]))
 
 
@@ -149,12 +177,18 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
 
     State blocks are left out, and goal and constraints in the results of tools.
     """
-    return tuple(_briefly(message) for message in shown(messages))
+    past = []
+    for message in shown(messages):
+        decides = message["type"] == "tool" and message["data"].get("name") in DECIDING
+        result = result_of(message) if decides else {}
+        brief = {name: result[name] for name in _BRIEF if name in result}
+        past.append(saying(message, compact(brief)) if brief else message)
+    return tuple(past)
 
 
 def has_long_results(work: RunningTurn, record: Record) -> bool:
     """Tell whether a result of a turn is shown by its preview once it is older."""
-    turn = _as_sent(work, record)
+    turn = replace(record, messages=work.messages(record))
     results = (message for message in turn.messages if message["type"] == "tool")
     # Most turns have none that is long: only of the others the previews are made.
     if all(work.count(text(message)) <= PREVIEW for message in results):
@@ -170,54 +204,12 @@ def purpose(effort: Effort) -> dict[str, str]:
     return {"goal": goal, "constraints": constraints}
 
 
-def _shown(work: RunningTurn, line: Timeline) -> list[Record]:
+def _records(work: RunningTurn, line: Timeline) -> list[Record]:
+    """Return the turns up to the last rebuild that are shown."""
     return [record for record in work.view.turns(line.turns) if record.status != "erased"]
 
 
-def _as_sent(work: RunningTurn, record: Record) -> Record:
-    return replace(record, messages=work.messages(record))
-
-
-def _committed(
-    work: RunningTurn, record: Record, line: Timeline, marker: Message | None = None
-) -> list[Part]:
-    """Return a committed turn in parts, with the marker before it if it has one."""
-
-    def lay_out() -> list[Part]:
-        return _parts(work, _as_sent(work, record), line)
-
-    turn = record.turn
-    form = work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
-    parts = work.once(form, (record,), lay_out) if _says_all(record, line) else lay_out()
-    if marker is None:
-        return parts
-    before = part(work, "turns", [marker], turn)
-    first, *rest = parts or [Part("turns", (), 0)]
-    messages, tokens = (marker, *first.messages), before.tokens + first.tokens
-    return [Part("turns", messages, tokens, turn), *rest]
-
-
-def _says_all(record: Record, line: Timeline) -> bool:
-    """Tell whether all that is shown of a turn stands in its record, whatever else changes."""
-    events = record.events if record.turn > line.built else ()
-    tools = (m["data"].get("name") for m in record.messages if m["type"] == "tool")
-    beside = _BESIDE.isdisjoint(event["type"] for event in events)
-    return beside and _PLACED.keys().isdisjoint(tools)
-
-
-def _parts(work: RunningTurn, turn: _Turn, line: Timeline) -> list[Part]:
-    """Return a turn in parts: its messages, and the logs that it put there."""
-    name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
-    before = [*_before(work, turn, line)]
-    pieces: list[_Piece] = [(name, message) for message in before]
-    pieces += _shortened(work, turn, line, name, count_messages(before, work.count))
-    return [
-        part(work, of, (message for _, message in group), turn.turn)
-        for of, group in groupby(pieces, key=itemgetter(0))
-    ]
-
-
-def _about(record: Record) -> str:
+def _effort_of(record: Record) -> str:
     """Return the effort that a turn is shown as part of, empty for none."""
     return next(iter(record.efforts), "")
 
@@ -226,39 +218,44 @@ def _open_limit(work: RunningTurn, line: Timeline) -> int:
     return int(SHARES["open"] * line.room(work.room))
 
 
-def _marker(
-    work: RunningTurn, record: Record, status: str, effort: Effort | None, limit: int
-) -> Message:
-    """Return the line before a turn; before the first one of an open effort it says what holds."""
-    when = {"turn": record.turn, "day": day_of(record.at)}
-    if not _about(record):
-        return note(render("marker_ambient", **when))
-    if effort is None or effort.status != "open":
-        return note(render("marker", **when, effort=_about(record), status=status))
-    what = {"effort": effort.id, "status": status, "since": effort.turn, **purpose(effort)}
-    marker = render("marker_open", **when, **what)
-    return note_within(note(marker), limit, work.count)
+def _committed(
+    work: RunningTurn, record: Record, line: Timeline, marker: Message | None = None
+) -> list[Part]:
+    """Return a committed turn in parts, with the marker before it if it has one.
+
+    They are laid out once if all that is shown stands in the record, whatever else changes.
+    """
+
+    def lay_out() -> list[Part]:
+        return _parts(work, replace(record, messages=work.messages(record)), line)
+
+    turn = record.turn
+    events = record.events if turn > line.built else ()
+    tools = (m["data"].get("name") for m in record.messages if m["type"] == "tool")
+    beside = {*tools} & _PLACED.keys() or {event["type"] for event in events} & _BESIDE
+    form = work.count, turn <= line.built, turn <= line.previews, line.short.get(turn)
+    parts = work.once(form, (record,), lay_out) if not beside else lay_out()
+    if marker is None:
+        return parts
+    before = part(work, "turns", [marker], turn)
+    first, *others = parts or [Part("turns", (), 0)]
+    messages, tokens = (marker, *first.messages), before.tokens + first.tokens
+    return [Part("turns", messages, tokens, turn), *others]
 
 
-def _left(line: Timeline, name: str, at: int) -> bool:
-    """Tell whether the log of a concluded effort had to leave; an open one's turns are listed."""
-    return at <= line.built and at not in line.turns and name not in line.open
+def _parts(work: RunningTurn, turn: Logged, line: Timeline) -> list[Part]:
+    """Return a turn in parts: its messages, and the logs that it put there."""
+    name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
+    before = [*_notes_before(work, turn, line)]
+    pieces: list[_Piece] = [(name, message) for message in before]
+    pieces += _pieces(work, turn, line, name, count_messages(before, work.count))
+    return [
+        part(work, of, (message for _, message in group), turn.turn)
+        for of, group in groupby(pieces, key=itemgetter(0))
+    ]
 
 
-def _open_elsewhere(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Message:
-    def quoted(said: str) -> Message:
-        return note(render("open_efforts", quote=fenced("efforts", said)))
-
-    free = limit - count_message(quoted(""), work.count)
-    said = rendered_fields(limited(lines, max(1, free), work.count))
-    if not said:
-        return note_within(
-            note(render("open_efforts_unnamed", efforts=len(lines))), limit, work.count
-        )
-    return quote_within(quoted, said, limit, work.count)
-
-
-def _before(work: RunningTurn, turn: _Turn, line: Timeline) -> Iterator[Message]:
+def _notes_before(work: RunningTurn, turn: Logged, line: Timeline) -> Iterator[Message]:
     """Yield what stands before the words of a turn; a rebuild leaves hints out, a full turn most.
 
     A prompt begins with a user: a turn that the assistant began has a note before it.
@@ -267,22 +264,22 @@ def _before(work: RunningTurn, turn: _Turn, line: Timeline) -> Iterator[Message]
         yield note(render("unasked"))
     limit = line.short.get(turn.turn, (0, 4 * line.room(work.room)))[1] // 4
     for event in turn.events if turn.turn > line.built else ():
+        notes = []
         if event["type"] == "hinted":
-            notes = [*_hints(work, turn, event["hints"])]
-        else:
-            notes = [note(event["said"])] if event["type"] == "nudged" else []
+            notes = _hints(work, turn, event["hints"])
+        elif event["type"] == "nudged":
+            notes = [note(event["said"])]
         limit -= count_messages(notes, work.count)
         yield from notes if limit >= 0 else ()
 
 
-def _hints(work: RunningTurn, turn: _Turn, given: Sequence[Mapping[str, Any]]) -> Iterator[Message]:
+def _hints(work: RunningTurn, turn: Logged, given: Sequence[Mapping[str, Any]]) -> list[Message]:
     lines = hint_lines(as_of(work.view, turn.turn - 1), given)
-    if lines:
-        yield note(render("hints", quote=fenced("hints", "\n".join(lines))))
+    return [note(render("hints", quote=fenced("hints", "\n".join(lines))))] if lines else []
 
 
-def _shortened(
-    work: RunningTurn, turn: _Turn, line: Timeline, name: PartName, before: int
+def _pieces(
+    work: RunningTurn, turn: Logged, line: Timeline, name: PartName, before: int
 ) -> Iterator[_Piece]:
     """Yield the messages of a turn and its logs; a first part is shortened if the timeline says.
 
@@ -294,18 +291,23 @@ def _shortened(
     if upto:
         head = replace(turn, messages=turn.messages[:upto])
         limit = max(1, limit - before)
-        placed = _within(_placed(work, head, line, name), limit // 2, work.count)
-        room = limit - sum(count_message(log, work.count) for _, log in placed.values())
+        free, placed = limit // 2, _Placed()
+        for call, piece in reversed([*_placed(work, head, line, name).items()]):
+            free -= (tokens := count_message(piece[1], work.count))
+            if free >= 0:
+                placed[call] = piece
+                limit -= tokens
         # After a rebuild markers say which effort is active.
         shorten = within if turn.turn <= line.built else within_naming
-        yield from _with(shorten(head, seen[:upto], room, work.count), placed, name)
+        yield from _with_placed(shorten(head, seen[:upto], limit, work.count), placed, name)
     if turn.turn <= line.previews:
         seen = previewed(turn, seen, Limits(PREVIEW), work.count)
-    rest = replace(turn, messages=turn.messages[upto:])
-    yield from _with(valid_history(seen[upto:]), _placed(work, rest, line, name), name)
+    tail = replace(turn, messages=turn.messages[upto:])
+    placed = _placed(work, tail, line, name)
+    yield from _with_placed(valid_history(seen[upto:]), placed, name)
 
 
-def _with(messages: Sequence[Message], placed: _Placed, name: PartName) -> Iterator[_Piece]:
+def _with_placed(messages: Sequence[Message], placed: _Placed, name: PartName) -> Iterator[_Piece]:
     """Yield messages, and after the results of a round what they put into the context."""
     waiting: list[_Piece] = []
     for message, call in _answered(messages):
@@ -329,39 +331,21 @@ def _answered(messages: Sequence[Message]) -> list[tuple[Message, _Call | None]]
     return pairs[::-1]
 
 
-def _within(placed: _Placed, limit: int, count: TokenCounter) -> _Placed:
-    """Return what fits of what a turn put into the context, the newest first."""
-    fitting: _Placed = {}
-    for call, (name, message) in reversed([*placed.items()]):
-        limit -= count_message(message, count)
-        if limit >= 0:
-            fitting[call] = name, message
-    return fitting
-
-
-def _placed(work: RunningTurn, turn: _Turn, line: Timeline, name: PartName) -> _Placed:
+def _placed(work: RunningTurn, turn: Logged, line: Timeline, name: PartName) -> _Placed:
     """Return what a turn put into the context, by the call that did it.
 
-    Hints at what other sessions have on an effort that was opened stand there until a rebuild.
+    Hints at what other sessions have on an effort that was opened stand there until a rebuild. In a
+    turn from before the last rebuild there are the logs of efforts that are still shown, each turn
+    of them once.
     """
     events = turn.events if turn.turn > line.built else ()
     related = {event["effort"]: event["related"] for event in events if "related" in event}
     placed: _Placed = {}
     for call, result in _results(turn.messages, "open_effort") if related else ():
-        given = [
-            {"effort": effort, "offset": 0}
-            for effort in related.get(str(result.get("effort_id")), ())
-        ]
-        for message in _hints(work, turn, given):
+        efforts = related.get(str(result.get("effort_id")), ())
+        hints = [{"effort": effort, "offset": 0} for effort in efforts]
+        for message in _hints(work, turn, hints):
             placed[call] = name, message
-    return placed | _logs(work, turn, line)
-
-
-def _logs(work: RunningTurn, turn: _Turn, line: Timeline) -> _Placed:
-    """Return the logs that a turn put into the context, by the call that did it.
-
-    In a turn from before the last rebuild those of efforts that are still shown, each turn once.
-    """
     results = {
         call: result
         for tool, status in _PLACED.items()
@@ -371,8 +355,14 @@ def _logs(work: RunningTurn, turn: _Turn, line: Timeline) -> _Placed:
     if turn.turn <= line.built:
         still = {name for name, at in line.logs.items() if at == turn.turn}
         results = {call: results[call] for call in _newest(results, still)}
-    logs = ((call, _log(work, line, result)) for call, result in results.items())
-    return {call: ("expanded", log) for call, log in logs if log is not None}
+    for call, result in results.items():
+        turns = work.view.turns_of(result["effort_id"], _turns_of(result))
+        if turns:
+            status = "open" if result["status"] == "reopened" else "concluded"
+            limit = log_limit(line.room(work.room))
+            quote = log_quote(result["effort_id"], status, turns, limit, work.count)
+            placed[call] = "expanded", note(render("expanded", quote=quote))
+    return placed
 
 
 def _newest(results: Mapping[_Call, Mapping[str, Any]], efforts: Container[str]) -> list[_Call]:
@@ -394,14 +384,6 @@ def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[_Call, Ma
             yield call, result_of(message)
 
 
-def _briefly(message: Message) -> Message:
-    if message["type"] != "tool" or message["data"].get("name") not in DECIDING:
-        return message
-    result = result_of(message)
-    brief = {name: result[name] for name in _BRIEF if name in result}
-    return saying(message, compact(brief)) if brief else message
-
-
 def _turns_of(result: Mapping[str, Any]) -> list[int]:
     """Return the turns of the effort that a result names; a client may have written anything."""
     if not all(isinstance(result.get(name), str) for name in ("effort_id", "turns")):
@@ -410,22 +392,3 @@ def _turns_of(result: Mapping[str, Any]) -> list[int]:
         return sorted(numbers(result["turns"]))
     except ToolError:
         return []
-
-
-def _log(work: RunningTurn, line: Timeline, result: Mapping[str, Any]) -> Message | None:
-    turns = work.view.turns_of(result["effort_id"], _turns_of(result))
-    if not turns:
-        return None
-    status = "open" if result["status"] == "reopened" else "concluded"
-    limit = log_limit(line.room(work.room))
-    quote = log_quote(result["effort_id"], status, turns, limit, work.count)
-    return note(render("expanded", quote=quote))
-
-
-def _head(turn: Logged, limit: int, count: TokenCounter, session: str) -> str:
-    log = rendered(turn.messages)
-    end = fit(log, limit, count)
-    said = {"turn": turn.turn, "head": log[:end], "tokens": count(log[end:]), "offset": end}
-    if session:
-        return render("head_of_earlier_turn", session=session, **said)
-    return render("head_of_turn", **said)
