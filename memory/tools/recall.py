@@ -11,7 +11,7 @@ from ..efforts import Effort, aims, happened, within_limit
 from ..errors import ToolError
 from ..messages import compact
 from ..names import is_qualified, numbers, parted, qualified, ranges, session_name, turns_named
-from ..record import Group, memberships
+from ..record import Record, memberships
 from ..running_turn import Outcome, RunningTurn
 from ..terms import asked, indexed
 from ..tokens import fit
@@ -21,6 +21,18 @@ from .arguments import Collapse, Expand, Nothing, ReadLog
 
 _SHOWN_TURNS = 80
 """Characters of a list of turns in an error."""
+
+_SHOWN = 160
+"""Characters of a name, or of a list of turns, in an error."""
+
+_AT_ONCE = 50
+"""Turns that one call reads at most; the result says how to go on."""
+
+_LEAST = 100
+"""A turn behind others is cut only if so many tokens of it can be shown."""
+
+_EARLIER = 20
+"""Efforts of other sessions that `effort_status` names."""
 
 STATUS_LISTED = 20
 """Further efforts that `effort_status` lists: a screenful; the others are searched for."""
@@ -34,12 +46,11 @@ def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
         raise ToolError(
             f"no earlier turn of {effort.id!r} is stored; what was said in this turn is in view"
         )
-    shown = _chosen(work, effort, log, args)
+    shown = _to_show(work, effort, log, args)
     loaded = brought_back(work, effort, log, shown)
     turns, tokens = [turn.turn for turn in shown], loaded["tokens_loaded"]
     event = {"type": "expanded", "effort": effort.id, "turns": turns, "tokens": tokens}
-    again = _in_view(work, effort.id, turns)
-    if again:
+    if _in_view(work, effort.id, turns):
         event["again"], loaded["tokens_loaded"] = True, 0
     state = work.state
     if effort.id not in state.summaries:
@@ -58,15 +69,22 @@ def collapse_effort(work: RunningTurn, args: Collapse) -> Outcome:
     return work.put(state), {"status": "collapsed", "effort_id": effort.id}
 
 
-def _chosen(work: RunningTurn, effort: Effort, log: Sequence[Logged], args: Expand) -> list[Logged]:
-    asked = numbers(args.turns)
-    missing = asked - {turn.turn for turn in log}
+def _to_show(
+    work: RunningTurn, effort: Effort, log: Sequence[Logged], args: Expand
+) -> list[Logged]:
+    """Return the turns asked for, else those with most terms of the query, else first and last."""
+    wanted = numbers(args.turns)
+    missing = wanted - {turn.turn for turn in log}
     if missing:
         raise ToolError(
             f"turns {ranges(sorted(missing))[:_SHOWN_TURNS]!r} are not in effort {effort.id!r}; "
             f"it has {ranges([turn.turn for turn in log])!r}"
         )
-    chosen = [turn for turn in log if turn.turn in asked] or _matching(log, args.query)
+    chosen = [turn for turn in log if turn.turn in wanted]
+    if not chosen and (terms := frozenset(asked(args.query))):
+        hits = {turn.turn: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
+        hit = (turn for turn in log if hits[turn.turn])
+        chosen = sorted(hit, key=lambda turn: -hits[turn.turn])
     if not chosen and work.count(transcript(log)) <= log_limit(work.room):
         return list(log)
     # As first, last, second, last but one, and so on.
@@ -84,13 +102,6 @@ def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bo
         return True
     stands = at > line.built or (line.logs.get(effort_id) == at and at in line.turns)
     return stands and at not in line.short
-
-
-def _matching(log: Sequence[Logged], query: str) -> list[Logged]:
-    """Return the turns that hold a term of the query, those with most of them first."""
-    wanted = frozenset(asked(query))
-    hits = {turn.turn: len(wanted.intersection(indexed(transcript([turn])))) for turn in log}
-    return sorted((turn for turn in log if hits[turn.turn]), key=lambda turn: -hits[turn.turn])
 
 
 def fitting(work: RunningTurn, ordered: Sequence[Logged]) -> list[Logged]:
@@ -118,19 +129,6 @@ def brought_back(
     session, _ = parted(effort.id)
     how = render("not_shown_elsewhere", session=session) if session else render("not_shown")
     return {**result, "not_shown": ranges(rest), "how": how}
-
-
-_SHOWN = 160
-"""Characters of a name, or of a list of turns, in an error."""
-
-_AT_ONCE = 50
-"""Turns that one call reads at most; the result says how to go on."""
-
-_LEAST = 100
-"""A turn behind others is cut only if so many tokens of it can be shown."""
-
-_EARLIER = 20
-"""Efforts of other sessions that `effort_status` names."""
 
 
 def effort_status(work: RunningTurn, _args: Nothing) -> Outcome:
@@ -175,21 +173,27 @@ def read_log(work: RunningTurn, args: ReadLog) -> tuple[Any, ...]:
     What is not there is named, an error if nothing is. With a session they are turns of its newest
     branch; what is quoted is the record as it is there.
     """
-    view, asked = _view(work, args.session), sorted(numbers(args.turns))
-    if not asked:
+    view = work.view.session(args.session) if args.session else work.view
+    if view is None:
+        raise ToolError(
+            f"no earlier session {args.session[:_SHOWN]!r}; a session is the part before the slash "
+            "of an id such as 't1/auth-bug', without it turns of this session are read"
+        )
+    wanted = sorted(numbers(args.turns))
+    if not wanted:
         raise ToolError('no turns are named; write them like "3-5,8"')
-    newest = _newest(view)
-    within = [turn for turn in asked if 1 <= turn <= newest]
+    newest = max(view.running.turn, view.tip.turn)
+    within = [turn for turn in wanted if 1 <= turn <= newest]
     turns, later = _readable(work, view, within)
-    gone = [turn for turn in asked if turn not in turns and turn not in later]
-    missing = _gone(work, view, gone, newest) if gone else ""
+    named = {} if view is work.view else {"session": session_name(view.owner)}
+    absent = [turn for turn in wanted if turn not in turns and turn not in later]
+    missing = _why_missing(absent, newest, **named)
     if not turns:
         raise ToolError(missing)
-    offset = args.offset if asked[0] in turns else 0
+    offset = args.offset if wanted[0] in turns else 0
     parts, end = _texts(work, view, list(turns.values()), offset)
     last = parts[-1][1].turn
     left = [turn for turn in within if turn > last or (turn == last and end)]
-    named = {} if view is work.view else {"session": session_name(view.owner)}
     reads_on = {"turns": ranges(left), **({"offset": end} if end else {}), **named}
     result = {
         **named,
@@ -210,7 +214,13 @@ def _texts(
         log = rendered(turn.messages)
         if not 0 <= offset < len(log):
             raise ToolError(f"offset {offset} is outside turn {turn.turn}: 0-{len(log) - 1}")
-        head, place = _named(work, view, turn)
+        efforts = [*turn.efforts]
+        place: dict[str, Any] = {}
+        if view is not work.view and isinstance(turn, Record):
+            efforts = [qualified(view.owner, name) for name in efforts]
+            place = {"session": session_name(view.owner), "branch": turn.branch}
+        at = turn.at[:16].replace("T", " ") or "now"
+        head = {"turn": turn.turn, "at": at, "efforts": efforts}
         free -= work.count(compact(head))
         end = offset + fit(log[offset:], max(1, free), work.count)
         if parts and end < len(log) and free < _LEAST:
@@ -239,48 +249,18 @@ def _readable(
     return turns, frozenset(numbers[upto:])
 
 
-def _named(
-    work: RunningTurn, view: ArchiveView, turn: Logged
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is said of a turn, and of another session's record the session and branch."""
-    minute = turn.at[:16].replace("T", " ")
-    head = {"turn": turn.turn, "at": minute or "now", "efforts": [*turn.efforts]}
-    if view is work.view or isinstance(turn, Group):
-        return head, {}
-    head["efforts"] = [qualified(view.owner, name) for name in turn.efforts]
-    return head, {"session": session_name(view.owner), "branch": turn.branch}
-
-
-def _view(work: RunningTurn, session: str) -> ArchiveView:
-    """Return the view that sees a session, this turn's own if none is named."""
-    view = work.view.session(session) if session else work.view
-    if view is None:
-        raise ToolError(
-            f"no earlier session {session[:_SHOWN]!r}; a session is the part before the slash of "
-            "an id such as 't1/auth-bug', without it turns of this session are read"
-        )
-    return view
-
-
-def _gone(work: RunningTurn, view: ArchiveView, turns: Sequence[int], newest: int) -> str:
-    """Say which turns were erased, and which are not there."""
-    where = "" if view is work.view else f" of session {session_name(view.owner)!r}"
+def _why_missing(turns: Sequence[int], newest: int, session: str = "") -> str:
+    """Say which turns were erased, and which are not there; empty if none is missing."""
+    where = f" of session {session!r}" if session else ""
     erased = [turn for turn in turns if 1 <= turn <= newest]
     absent = [turn for turn in turns if not 1 <= turn <= newest]
     why = []
     if erased:
         was = "was erased: its" if len(erased) == 1 else "were erased: their"
-        why.append(f"{_numbered(erased)}{where} {was} text cannot be read any more")
+        named = turns_named(ranges(erased)[:_SHOWN])
+        why.append(f"{named}{where} {was} text cannot be read any more")
     if absent:
         verb = "is" if len(absent) == 1 else "are"
-        turns_there = f"the turns are 1-{newest}"
-        why.append(f"{_numbered(absent)}{where} {verb} not there; {turns_there}")
+        named = turns_named(ranges(absent)[:_SHOWN])
+        why.append(f"{named}{where} {verb} not there; the turns are 1-{newest}")
     return "; ".join(why)
-
-
-def _numbered(turns: Sequence[int]) -> str:
-    return turns_named(ranges(turns)[:_SHOWN])
-
-
-def _newest(view: ArchiveView) -> int:
-    return max(view.running.turn, view.tip.turn)

@@ -8,7 +8,7 @@ kept in this one.
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from ...prompts.loader import render
 from ..archive.protocol import Elsewhere, Found
@@ -71,11 +71,11 @@ def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
     best = _of_turns(own)[:_COUNTED]
     others = view.archive.search_sessions(view.owner, args.query, _COUNTED)
     hits = in_one_list(best[:limit], others[:limit], limit)
-    told, results, quoted = _within_budget(work, _entries(work, hits, wanted, _answers(own)))
+    shown, results, quoted = _within_budget(work, _entries(work, hits, wanted, _answers(own)))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     state = happened(work.state, {"type": "searched", "efforts": [*ids]})
     result: dict[str, Any] = {"query": args.query[:_ECHOED], "results": results}
-    more = len(best) + len(others) - told
+    more = len(best) + len(others) - shown
     result |= {"more": more} if results else {"why": render("nothing_found")}
     return work.put(state), result, *quoted
 
@@ -114,21 +114,21 @@ def _within_budget(
     What an earlier call of this turn has found is only named: its text stands above. The number is
     that of results, which may have several entries.
     """
-    given = {_identity(part) for message in _above(work) for part, _ in quotations(message)}
+    above = {_identity(part) for message in _above(work) for part, _ in quotations(message)}
     results: list[Mapping[str, Any]] = []
     quoted: list[Recalled] = []
-    free, told = work.free, 0
+    free, shown = work.free, 0
     for parts in entries:
         for at, (entry, recalled) in enumerate(parts):
-            known = recalled is not None and _identity(entry) in given
+            known = recalled is not None and _identity(entry) in above
             named = {name: entry[name] for name in _NAMING if name in entry}
-            shown = named | {"above": True} if known else entry
-            free -= work.count(compact(shown))
+            result = named | {"above": True} if known else entry
+            free -= work.count(compact(result))
             if free >= 0 or not results:
-                results.append(shown)
+                results.append(result)
                 quoted += [] if known or recalled is None else [recalled]
-                told += not at
-    return told, results, quoted
+                shown += not at
+    return shown, results, quoted
 
 
 def _entries(
@@ -139,29 +139,28 @@ def _entries(
     Of an effort the first result has the summary.
     """
     own = [hit for hit in hits if isinstance(hit, Found)]
-    efforts = {
-        effort.id: effort for effort in work.known([hit.effort for hit in own if hit.effort])
-    }
+    known = work.known([hit.effort for hit in own if hit.effort])
+    efforts = {effort.id: effort for effort in known}
     numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
     records = {record.turn: record for record in work.view.turns(numbers)}
-    told = {hit.turn for hit in own}
+    shown = {hit.turn for hit in own}
     for hit in hits:
         if isinstance(hit, Elsewhere):
-            yield [_summary_of(hit) if hit.effort else _said_in(work, hit, wanted)]
+            yield [_elsewhere(work, hit, wanted)]
         elif hit.turn in records:
             record, after = records[hit.turn], records.get(hit.turn + 1)
-            shown = _shown(record, hit, answers.get(hit.turn), wanted)
             effort = efforts.pop(hit.effort or "", None)
-            parts = [_entry(work, hit, effort, (record, shown[0]))]
-            parts += [_entry(work, hit, None, (record, part)) for part in shown[1:]]
-            if after and shown[-1] and shown[-1].asks and after.turn not in told:
-                told.add(after.turn)
+            passages = _passages(record, hit, answers.get(hit.turn), wanted)
+            parts = [_entry(work, hit, effort, (record, passages[0]))]
+            parts += [_entry(work, hit, None, (record, passage)) for passage in passages[1:]]
+            if after and passages[-1] and passages[-1].asks and after.turn not in shown:
+                shown.add(after.turn)
                 answer = replace(hit, turn=after.turn, passage=0)
                 parts.append(_entry(work, answer, None, (after, _part(after, 0, wanted))))
             yield parts
 
 
-def _shown(
+def _passages(
     record: Record, hit: Found, answer: Found | None, wanted: Collection[str]
 ) -> list[Excerpt | None]:
     """Return what is shown of a turn: a passage, and the answer to it, as one if they are one."""
@@ -216,12 +215,9 @@ def _entry(
     """Return a result with its excerpt; its offset if one call of `read_log` stops before it."""
     record, part = shown
     summary = (effort.summary or effort.goal) if effort else ""
-    entry = {
-        **({"id": hit.effort} if hit.effort else {}),
-        **({"summary": summary} if summary else {}),
-        "turn": hit.turn,
-        "at": day_of(record.at),
-    }
+    named = {"id": hit.effort, "summary": summary}
+    entry: dict[str, Any] = {name: value for name, value in named.items() if value}
+    entry |= {"turn": hit.turn, "at": day_of(record.at)}
     if part is None:
         return entry, None
     log = rendered(record.messages)
@@ -237,21 +233,16 @@ def _quoted(log: str, part: Excerpt) -> dict[str, str]:
     return {**speaker, "excerpt": log[part.begin : part.end]}
 
 
-def _summary_of(hit: Elsewhere) -> _Entry:
-    """Return what another session concluded, and the reference to its summary."""
-    effort, session = cast("Effort", hit.effort), session_name(hit.owner)
-    named = {"id": qualified(hit.owner, effort.id), "session": session, "turn": hit.tip.turn}
-    place, score = (session, hit.tip.branch, effort.id), round(hit.score, 2)
-    quoted = Recalled(hit.tip.turn, 0, len(effort.summary), *place, score=score)
-    return {**named, "at": day_of(hit.at), "excerpt": effort.summary}, quoted
-
-
-def _said_in(work: RunningTurn, hit: Elsewhere, wanted: Collection[str]) -> _Entry:
-    """Return the best passage of a turn of another session, and the reference to it."""
+def _elsewhere(work: RunningTurn, hit: Elsewhere, wanted: Collection[str]) -> _Entry:
+    """Return what another session concluded, or the best passage of a turn, with its reference."""
     session, tip, score = session_name(hit.owner), hit.tip, round(hit.score, 2)
+    entry = {"session": session, "turn": tip.turn, "at": day_of(hit.at)}
+    if effort := hit.effort:
+        place = session, tip.branch, effort.id
+        quoted = Recalled(tip.turn, 0, len(effort.summary), *place, score=score)
+        return {"id": qualified(hit.owner, effort.id), **entry, "excerpt": effort.summary}, quoted
     (record,) = past(work.view.archive, hit.owner, tip).turns([tip.turn])
     part = _part(record, hit.passage or 0, wanted) or Excerpt(0, 0)
-    entry = {"session": session, "turn": tip.turn, "at": day_of(hit.at)}
     quoted = Recalled(tip.turn, part.begin, part.end, session, tip.branch, score=score)
     return entry | _quoted(rendered(record.messages), part), quoted
 

@@ -114,18 +114,17 @@ def _limit(effort: Effort, settings: Settings, count: TokenCounter) -> int:
     longest = "records of its parts, 9999 of 9999"
     empty = _question(_purpose(effort, settings, count), "", longest, settings)
     forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
-    form = max(count(written) for written in forms)
-    return readable(settings, call_overhead(empty.instructions, empty.log, count) + form)
+    around = call_overhead(empty.instructions, empty.log, count) + max(map(count, forms))
+    return readable(settings, around)
 
 
 def _purpose(effort: Effort, settings: Settings, count: TokenCounter) -> Mapping[str, str]:
     """Return what the effort is called and is for, each within its share of the budget."""
     longest = settings.context_budget // _PURPOSE_SHARE
-    goal = effort.goal or "not stated"
     constraints = "; ".join(effort.constraints) or "none"
     return {
         "effort": effort.id,
-        "goal": cut_at_sentence(goal, longest, count),
+        "goal": cut_at_sentence(effort.goal or "not stated", longest, count),
         "constraints": cut_at_sentence(constraints, longest, count),
     }
 

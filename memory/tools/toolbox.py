@@ -30,22 +30,16 @@ MOST_OPEN = 32
 def open_effort(work: RunningTurn, args: arguments.Open) -> Outcome:
     """Begin an effort and make it active."""
     name = slug(args.name)
-    _refuse_taken(work, name)
-    _refuse_crowd(work)
-    effort = Effort(name, "open", goal=args.goal, constraints=tuple(args.constraints))
-    event = {"type": "opened", **snapshot(effort), **_related(work, effort)}
-    state = happened(work.state, event)
-    return work.put(state), {"status": "opened", "effort_id": name}
-
-
-def _refuse_taken(work: RunningTurn, name: str) -> None:
-    taken = work.view.effort(name, work.state.events)
-    if taken is not None:
+    if taken := work.view.effort(name, work.state.events):
         tool = "switch_effort" if taken.status == "open" else "reopen_effort"
         raise ToolError(
             f"an effort {name!r} exists already and is {taken.status}; "
             f"use {tool} to go on with it, or choose another name"
         )
+    _refuse_crowd(work)
+    effort = Effort(name, "open", goal=args.goal, constraints=tuple(args.constraints))
+    event = {"type": "opened", **snapshot(effort), **_related(work, effort)}
+    return work.put(happened(work.state, event)), {"status": "opened", "effort_id": name}
 
 
 def _refuse_crowd(work: RunningTurn) -> None:
@@ -61,21 +55,22 @@ def _refuse_crowd(work: RunningTurn) -> None:
 def _related(work: RunningTurn, effort: Effort) -> dict[str, list[str]]:
     """Return what other sessions have on an effort and the context lacks, if anything."""
     most = work.settings.recall_hints
-    if work.related is None or not most:
-        return {}
-    names = work.related(f"{effort.id} {effort.goal}".strip())
+    names = work.related(f"{effort.id} {effort.goal}".strip()) if work.related and most else ()
     away = [name for name in names if is_qualified(name) and name not in work.state.summaries]
-    stored = work.view.efforts_named(away, work.state.events)
-    related = [found.id for found in stored if is_qualified(found.id)][:most]
+    stored = work.view.efforts_named(away, work.state.events) if away else ()
+    related = [other.id for other in stored if is_qualified(other.id)][:most]
     return {"related": related} if related else {}
 
 
 def switch_effort(work: RunningTurn, args: arguments.Active) -> Outcome:
     """Make another open effort the active one; without a name none is, and all stay open."""
-    if not args.effort_id.strip():
-        return _paused(work)
-    effort = work.find_open(args.effort_id)
     state = work.state
+    if not args.effort_id.strip():
+        if state.active is None:
+            return work, {"status": "paused"}
+        paused = happened(state, {"type": "paused", "effort": state.active})
+        return work.put(paused), {"status": "paused", "effort_id": state.active}
+    effort = work.find_open(args.effort_id)
     if state.active != effort.id:
         state = happened(state, {"type": "switched", "effort": effort.id})
     return work.put(state), {"status": "switched", "effort_id": effort.id, **aims(effort)}
@@ -87,17 +82,15 @@ def reopen_effort(work: RunningTurn, args: arguments.Reopen) -> Outcome:
     if effort.status == "open":
         raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
     _refuse_crowd(work)
-    compression = work.view.compression(effort.id)
     event = {"type": "reopened", **snapshot(effort)}
-    if compression is not None:
+    if compression := work.view.compression(effort.id):
         event["compressed"] = compression.turn
-    state = happened(work.state, event)
-    aimed = _aimed(effort, args.goal)
+    aimed = _with_goal(effort, args.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= aims(aimed)
     if log := work.view.log(effort.id):  # its newest turns stand in the context again
         result |= brought_back(work, effort, log, fitting(work, log[::-1]))
-    return work.put(_updated(state, effort, aimed)), result
+    return work.put(_updated(happened(work.state, event), effort, aimed)), result
 
 
 def update_goal(work: RunningTurn, args: arguments.UpdateGoal) -> Outcome:
@@ -108,29 +101,21 @@ def update_goal(work: RunningTurn, args: arguments.UpdateGoal) -> Outcome:
             "no effort is active, so there is no goal to update; "
             f"use switch_effort or open_effort first; open: {listed}"
         )
-    added, dropped = _worded(args.add_constraints), _worded(args.drop_constraints)
+    added, dropped = (
+        [words for constraint in given if (words := constraint.strip())]
+        for given in (args.add_constraints, args.drop_constraints)
+    )
     if not (args.goal.strip() or added or dropped):
         raise ToolError("nothing to update: goal, add_constraints and drop_constraints are empty")
     effort = work.find(work.state.active)
-    changed = replace(_aimed(effort, args.goal), constraints=_constraints(effort, added, dropped))
+    constraints = _constraints(effort, added, dropped)
+    changed = replace(_with_goal(effort, args.goal), constraints=constraints)
     state = _updated(work.state, effort, changed, args.rationale)
     return work.put(state), {"status": "updated", "effort_id": effort.id, **aims(changed)}
 
 
-def _paused(work: RunningTurn) -> Outcome:
-    active = work.state.active
-    if active is None:
-        return work, {"status": "paused"}
-    state = happened(work.state, {"type": "paused", "effort": active})
-    return work.put(state), {"status": "paused", "effort_id": active}
-
-
-def _aimed(effort: Effort, goal: str) -> Effort:
+def _with_goal(effort: Effort, goal: str) -> Effort:
     return replace(effort, goal=goal) if goal.strip() else effort
-
-
-def _worded(constraints: Sequence[str]) -> list[str]:
-    return [words for constraint in constraints if (words := constraint.strip())]
 
 
 def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
@@ -138,14 +123,14 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
 
     Those that go may be named as the context shows them.
     """
-    known = {as_shown(constraint) for constraint in effort.constraints}
+    known = set(map(as_shown, effort.constraints))
     unknown = next((words for words in dropped if as_shown(words) not in known), None)
     if unknown is not None:
         listed = "; ".join(map(repr, effort.constraints)) or "none"
         raise ToolError(
             f"no constraint {unknown!r} of {effort.id!r} to drop; those that hold: {listed}"
         )
-    gone = {as_shown(constraint) for constraint in dropped}
+    gone = set(map(as_shown, dropped))
     left = [constraint for constraint in effort.constraints if as_shown(constraint) not in gone]
     return tuple(dict.fromkeys([*left, *added]))
 
@@ -162,7 +147,11 @@ def _updated(state: EffortState, before: Effort, after: Effort, why: str = "") -
 
 def close_effort(work: RunningTurn, args: arguments.Active) -> Asks[Outcome]:
     """Conclude an effort, the active one by default; a failed summary leaves it open."""
-    effort = _to_close(work, args)
+    effort_id = args.effort_id.strip() or work.state.active
+    if not effort_id:
+        listed = ", ".join(work.state.open) or "none"
+        raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
+    effort = work.find_open(effort_id)
     log = work.view.log(effort.id, running=True)
     try:
         answer = yield from summarise(effort, log, work.settings, work.count)
@@ -182,14 +171,6 @@ def close_effort(work: RunningTurn, args: arguments.Active) -> Asks[Outcome]:
     state = within_limit(happened(work.state, {"type": "concluded", **snapshot(concluded)}))
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
     return work.put(state), result | ({"active": state.active} if state.active else {})
-
-
-def _to_close(work: RunningTurn, args: arguments.Active) -> Effort:
-    effort_id = args.effort_id.strip() or work.state.active
-    if not effort_id:
-        listed = ", ".join(work.state.open) or "none"
-        raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
-    return work.find_open(effort_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,10 +244,8 @@ def result_message(
     """Return the tool message that answers a call; a result with an error has status error."""
     data: dict[str, Any] = {"content": compact(result), "tool_call_id": call["id"]}
     data["name"] = call["name"]
-    if "error" in result:
-        data["status"] = "error"
-    if artifact is not None:
-        data["artifact"] = artifact
+    data |= {"status": "error"} if "error" in result else {}
+    data |= {"artifact": artifact} if artifact is not None else {}
     return {"type": "tool", "data": data}
 
 
@@ -279,20 +258,17 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str])
     if name not in _TOOLS:
         known = ", ".join(sorted(NAMES | others))
         raise ToolError(f"there is no tool {_short(name)}; the tools are {known}")
-    outcome = _TOOLS[name][1](work, _validated(name, call["args"]))
+    model, tool = _TOOLS[name]
+    try:
+        args = model.model_validate(call["args"])
+    except ValidationError as error:
+        takes = ", ".join(model.model_fields) or "no arguments"
+        raise ToolError(f"{name}: {describe(error)[:500]}; it takes {takes}") from error
+    outcome = tool(work, args)
     if isinstance(outcome, Generator):
         outcome = yield from outcome
     work, result, *quoted = outcome
     return work, result, {"recalled": [*map(reference, quoted)]} if quoted else None
-
-
-def _validated(name: str, args: Mapping[str, Any]) -> Arguments:
-    model, _ = _TOOLS[name]
-    try:
-        return model.model_validate(args)
-    except ValidationError as error:
-        takes = ", ".join(model.model_fields) or "no arguments"
-        raise ToolError(f"{name}: {describe(error)[:500]}; it takes {takes}") from error
 
 
 @cache
