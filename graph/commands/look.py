@@ -29,7 +29,6 @@ from ...memory.metrics import (
 from ...memory.record import Record
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
-from ...memory.tools.arguments import Nothing, Search
 from ...memory.tools.recall import effort_status
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES
@@ -62,7 +61,7 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
 
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
     """Return what the tool `effort_status` answers: `efforts`, and `more` if there are more."""
-    return effort_status(_work(thread_at(agent, config)), Nothing())[1]
+    return effort_status(_work(thread_at(agent, config)))[1]
 
 
 def transcript(
@@ -107,7 +106,7 @@ def _marked(message: BaseMessage, turn: int, status: str) -> BaseMessage:
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
     """Return what the tool `search_efforts` answers; such a search is not counted."""
     work = _work(thread_at(agent, config))
-    answer: Mapping[str, Any] = search_efforts(work, Search(query=query))[1]
+    answer: Mapping[str, Any] = search_efforts(work, query)[1]
     return answer
 
 

@@ -1,8 +1,10 @@
-"""The arguments of the memory tools, as a model may send them."""
+"""The arguments of the memory tools as a model may send them: the parameters of their functions."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from inspect import signature
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
 
 
 def _as_turns(value: Any) -> Any:
@@ -12,79 +14,21 @@ def _as_turns(value: Any) -> Any:
 
 
 # Models send null for what they leave out, and one text where a list is asked for.
-_Number = Annotated[int, BeforeValidator(lambda value: 0 if value is None else value)]
-_Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
-_Texts = Annotated[
-    list[str],
+Number: TypeAlias = Annotated[int, BeforeValidator(lambda value: 0 if value is None else value)]
+Text: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+Texts: TypeAlias = Annotated[
+    tuple[str, ...],
     BeforeValidator(lambda value: [value] if isinstance(value, str) and value else value or []),
 ]
-_Turns = Annotated[str, BeforeValidator(_as_turns)]
+Turns: TypeAlias = Annotated[str, BeforeValidator(_as_turns)]
+"""Turns such as "3-5,8"."""
 
 
-class Arguments(BaseModel):
-    """Arguments of a tool; unknown ones are an error that the model reads."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Nothing(Arguments):
-    """No arguments."""
-
-
-class Open(Arguments):
-    """Arguments of `open_effort`."""
-
-    name: str
-    goal: _Text = ""
-    constraints: _Texts = []
-
-
-class Active(Arguments):
-    """Arguments of `close_effort` (none: the active effort) and `switch_effort` (none: pause)."""
-
-    effort_id: _Text = ""
-
-
-class Reopen(Arguments):
-    """Arguments of `reopen_effort`; a goal takes the place of the finished one."""
-
-    effort_id: str
-    goal: _Text = ""
-
-
-class UpdateGoal(Arguments):
-    """Arguments of `update_goal`; what is empty stays as it is."""
-
-    goal: _Text = ""
-    rationale: _Text = ""
-    add_constraints: _Texts = []
-    drop_constraints: _Texts = []
-
-
-class Collapse(Arguments):
-    """Arguments of `collapse_effort`."""
-
-    effort_id: str
-
-
-class Expand(Arguments):
-    """Arguments of `expand_effort`; `turns` such as "3-5,8", `query` in plain words."""
-
-    effort_id: str
-    turns: _Turns = ""
-    query: _Text = ""
-
-
-class ReadLog(Arguments):
-    """Arguments of `read_log`; the offset counts in the first turn, no session is this one."""
-
-    turns: _Turns
-    offset: _Number = 0
-    session: _Text = ""
-
-
-class Search(Arguments):
-    """Arguments of `search_efforts`; words or a question; without a limit the setting's holds."""
-
-    query: _Text
-    limit: _Number = 0
+def arguments_of(tool: Callable[..., Any]) -> type[BaseModel]:
+    """Return the arguments that a tool takes; unknown ones are an error that the model reads."""
+    _, *parameters = signature(tool).parameters.values()
+    fields: dict[str, Any] = {
+        one.name: (one.annotation, ... if one.default is one.empty else one.default)
+        for one in parameters
+    }
+    return create_model(tool.__name__, __config__=ConfigDict(extra="forbid"), **fields)

@@ -17,7 +17,7 @@ from ..terms import asked, indexed
 from ..tokens import fit
 from ..transcript import Logged, Recalled, rendered, transcript
 from ..view import ArchiveView
-from .arguments import Collapse, Expand, Nothing, ReadLog
+from .arguments import Number, Text, Turns
 
 _SHOWN_TURNS = 80
 """Characters of a list of turns in an error."""
@@ -38,19 +38,21 @@ STATUS_LISTED = 20
 """Further efforts that `effort_status` lists: a screenful; the others are searched for."""
 
 
-def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
+def expand_effort(
+    work: RunningTurn, effort_id: str, turns: Turns = "", query: Text = ""
+) -> Outcome:
     """Show the raw log of a concluded effort in the context; again only renews it."""
-    effort = work.find_concluded(args.effort_id)
+    effort = work.find_concluded(effort_id)
     log = work.view.log(effort.id)
     if not log:
         raise ToolError(
             f"no earlier turn of {effort.id!r} is stored; what was said in this turn is in view"
         )
-    shown = _to_show(work, effort, log, args)
+    shown = _to_show(work, effort, log, numbers(turns), query)
     loaded = brought_back(work, effort, log, shown)
-    turns, tokens = [turn.turn for turn in shown], loaded["tokens_loaded"]
-    event = {"type": "expanded", "effort": effort.id, "turns": turns, "tokens": tokens}
-    if _in_view(work, effort.id, turns):
+    in_log, tokens = [turn.turn for turn in shown], loaded["tokens_loaded"]
+    event = {"type": "expanded", "effort": effort.id, "turns": in_log, "tokens": tokens}
+    if _in_view(work, effort.id, in_log):
         event["again"], loaded["tokens_loaded"] = True, 0
     state = work.state
     if effort.id not in state.summaries:
@@ -59,9 +61,9 @@ def expand_effort(work: RunningTurn, args: Expand) -> Outcome:
     return work.put(state), {"status": "expanded", "effort_id": effort.id, **loaded}
 
 
-def collapse_effort(work: RunningTurn, args: Collapse) -> Outcome:
+def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
     """Take the raw log of an expanded effort out of the context; its summary stays."""
-    effort, state = work.find(args.effort_id), work.state
+    effort, state = work.find(effort_id), work.state
     if effort.id not in state.expanded:
         listed = ", ".join(state.expanded) or "none"
         raise ToolError(f"effort {effort.id!r} is not expanded; expanded: {listed}")
@@ -70,10 +72,9 @@ def collapse_effort(work: RunningTurn, args: Collapse) -> Outcome:
 
 
 def _to_show(
-    work: RunningTurn, effort: Effort, log: Sequence[Logged], args: Expand
+    work: RunningTurn, effort: Effort, log: Sequence[Logged], wanted: set[int], query: str
 ) -> list[Logged]:
     """Return the turns asked for, else those with most terms of the query, else first and last."""
-    wanted = numbers(args.turns)
     missing = wanted - {turn.turn for turn in log}
     if missing:
         raise ToolError(
@@ -81,7 +82,7 @@ def _to_show(
             f"it has {ranges([turn.turn for turn in log])!r}"
         )
     chosen = [turn for turn in log if turn.turn in wanted]
-    if not chosen and (terms := frozenset(asked(args.query))):
+    if not chosen and (terms := frozenset(asked(query))):
         hits = {turn.turn: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
         hit = (turn for turn in log if hits[turn.turn])
         chosen = sorted(hit, key=lambda turn: -hits[turn.turn])
@@ -131,7 +132,7 @@ def brought_back(
     return {**result, "not_shown": ranges(rest), "how": how}
 
 
-def effort_status(work: RunningTurn, _args: Nothing) -> Outcome:
+def effort_status(work: RunningTurn) -> Outcome:
     """List the open and in-context efforts in full, then the newest others, then how many more."""
     near = [*work.state.open, *work.state.summaries]
     newest = work.view.efforts(len(near) + STATUS_LISTED)
@@ -167,31 +168,33 @@ def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
     }
 
 
-def read_log(work: RunningTurn, args: ReadLog) -> tuple[Any, ...]:
+def read_log(
+    work: RunningTurn, turns: Turns, offset: Number = 0, session: Text = ""
+) -> tuple[Any, ...]:
     """Return the text of visible turns from an offset on, as much as the free budget allows.
 
     What is not there is named, an error if nothing is. With a session they are turns of its newest
     branch; what is quoted is the record as it is there.
     """
-    view = work.view.session(args.session) if args.session else work.view
+    view = work.view.session(session) if session else work.view
     if view is None:
         raise ToolError(
-            f"no earlier session {args.session[:_SHOWN]!r}; a session is the part before the slash "
+            f"no earlier session {session[:_SHOWN]!r}; a session is the part before the slash "
             "of an id such as 't1/auth-bug', without it turns of this session are read"
         )
-    wanted = sorted(numbers(args.turns))
+    wanted = sorted(numbers(turns))
     if not wanted:
         raise ToolError('no turns are named; write them like "3-5,8"')
     newest = max(view.running.turn, view.tip.turn)
     within = [turn for turn in wanted if 1 <= turn <= newest]
-    turns, later = _readable(work, view, within)
+    found, later = _readable(work, view, within)
     named = {} if view is work.view else {"session": session_name(view.owner)}
-    absent = [turn for turn in wanted if turn not in turns and turn not in later]
+    absent = [turn for turn in wanted if turn not in found and turn not in later]
     missing = _why_missing(absent, newest, **named)
-    if not turns:
+    if not found:
         raise ToolError(missing)
-    offset = args.offset if wanted[0] in turns else 0
-    parts, end = _texts(work, view, list(turns.values()), offset)
+    begin = offset if wanted[0] in found else 0
+    parts, end = _texts(work, view, [*found.values()], begin)
     last = parts[-1][1].turn
     left = [turn for turn in within if turn > last or (turn == last and end)]
     reads_on = {"turns": ranges(left), **({"offset": end} if end else {}), **named}

@@ -25,7 +25,7 @@ from ..terms import asked
 from ..tokens import fit
 from ..transcript import Recalled, quotations, rendered
 from ..view import past
-from .arguments import Search
+from .arguments import Number, Text
 
 _Entry: TypeAlias = tuple[dict[str, Any], Recalled | None]
 """A result as the model is told it, and what it quotes."""
@@ -56,25 +56,25 @@ _NAMING = ("id", "session", "turn")
 """What of an entry says which one it is, beside its excerpt."""
 
 
-def search_efforts(work: RunningTurn, args: Search) -> tuple[Any, ...]:
+def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[Any, ...]:
     """Answer with what matches best, as much as the free budget allows, and name what is quoted.
 
     The running turn is not searched: it is in the context. An event tells which efforts were found.
     """
-    wanted = asked(args.query)
+    wanted = asked(query)
     if not wanted:
         why = render("nothing_to_search")
-        return work, {"query": args.query[:_ECHOED], "results": [], "why": why}
-    limit = min(args.limit, _MOST) if args.limit > 0 else work.settings.search_limit
-    view, meaning = work.view, _meaning(work, args.query)
-    own = view.archive.search_passages(view.owner, view.tip, args.query, _PASSAGES, meaning)
+        return work, {"query": query[:_ECHOED], "results": [], "why": why}
+    limit = min(limit, _MOST) if limit > 0 else work.settings.search_limit
+    view, meaning = work.view, _meaning(work, query)
+    own = view.archive.search_passages(view.owner, view.tip, query, _PASSAGES, meaning)
     best = _of_turns(own)[:_COUNTED]
-    others = view.archive.search_sessions(view.owner, args.query, _COUNTED)
+    others = view.archive.search_sessions(view.owner, query, _COUNTED)
     hits = in_one_list(best[:limit], others[:limit], limit)
     shown, results, quoted = _within_budget(work, _entries(work, hits, wanted, _answers(own)))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     state = happened(work.state, {"type": "searched", "efforts": [*ids]})
-    result: dict[str, Any] = {"query": args.query[:_ECHOED], "results": results}
+    result: dict[str, Any] = {"query": query[:_ECHOED], "results": results}
     more = len(best) + len(others) - shown
     result |= {"more": more} if results else {"why": render("nothing_found")}
     return work.put(state), result, *quoted

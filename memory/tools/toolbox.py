@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ...prompts.loader import render
 from ..efforts import Effort, EffortState, aims, as_shown, happened, snapshot, within_limit
@@ -17,8 +17,7 @@ from ..questions import Asks
 from ..running_turn import Outcome, RunningTurn, banners_since
 from ..settings import describe
 from ..transcript import reference, transcript
-from . import arguments
-from .arguments import Arguments
+from .arguments import Text, Texts, arguments_of
 from .recall import brought_back, collapse_effort, effort_status, expand_effort, fitting, read_log
 from .search_efforts import search_efforts
 from .summary import summarise
@@ -27,9 +26,9 @@ MOST_OPEN = 32
 """A bound against a model that opens one for every message; nobody keeps as many apart."""
 
 
-def open_effort(work: RunningTurn, args: arguments.Open) -> Outcome:
+def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Texts = ()) -> Outcome:
     """Begin an effort and make it active."""
-    name = slug(args.name)
+    name = slug(name)
     if taken := work.view.effort(name, work.state.events):
         tool = "switch_effort" if taken.status == "open" else "reopen_effort"
         raise ToolError(
@@ -37,7 +36,7 @@ def open_effort(work: RunningTurn, args: arguments.Open) -> Outcome:
             f"use {tool} to go on with it, or choose another name"
         )
     _refuse_crowd(work)
-    effort = Effort(name, "open", goal=args.goal, constraints=tuple(args.constraints))
+    effort = Effort(name, "open", goal=goal, constraints=constraints)
     event = {"type": "opened", **snapshot(effort), **_related(work, effort)}
     return work.put(happened(work.state, event)), {"status": "opened", "effort_id": name}
 
@@ -62,30 +61,30 @@ def _related(work: RunningTurn, effort: Effort) -> dict[str, list[str]]:
     return {"related": related} if related else {}
 
 
-def switch_effort(work: RunningTurn, args: arguments.Active) -> Outcome:
+def switch_effort(work: RunningTurn, effort_id: Text = "") -> Outcome:
     """Make another open effort the active one; without a name none is, and all stay open."""
     state = work.state
-    if not args.effort_id.strip():
+    if not effort_id.strip():
         if state.active is None:
             return work, {"status": "paused"}
         paused = happened(state, {"type": "paused", "effort": state.active})
         return work.put(paused), {"status": "paused", "effort_id": state.active}
-    effort = work.find_open(args.effort_id)
+    effort = work.find_open(effort_id)
     if state.active != effort.id:
         state = happened(state, {"type": "switched", "effort": effort.id})
     return work.put(state), {"status": "switched", "effort_id": effort.id, **aims(effort)}
 
 
-def reopen_effort(work: RunningTurn, args: arguments.Reopen) -> Outcome:
+def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome:
     """Go on with a concluded effort; its log continues, a goal takes the place of the old one."""
-    effort = work.find_own(args.effort_id)
+    effort = work.find_own(effort_id)
     if effort.status == "open":
         raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
     _refuse_crowd(work)
     event = {"type": "reopened", **snapshot(effort)}
     if compression := work.view.compression(effort.id):
         event["compressed"] = compression.turn
-    aimed = _with_goal(effort, args.goal)
+    aimed = _with_goal(effort, goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= aims(aimed)
     if log := work.view.log(effort.id):  # its newest turns stand in the context again
@@ -93,7 +92,13 @@ def reopen_effort(work: RunningTurn, args: arguments.Reopen) -> Outcome:
     return work.put(_updated(happened(work.state, event), effort, aimed)), result
 
 
-def update_goal(work: RunningTurn, args: arguments.UpdateGoal) -> Outcome:
+def update_goal(
+    work: RunningTurn,
+    goal: Text = "",
+    rationale: Text = "",
+    add_constraints: Texts = (),
+    drop_constraints: Texts = (),
+) -> Outcome:
     """Change goal and constraints of the active effort; the change is recorded with its turn."""
     if work.state.active is None:
         listed = ", ".join(work.state.open) or "none"
@@ -103,14 +108,14 @@ def update_goal(work: RunningTurn, args: arguments.UpdateGoal) -> Outcome:
         )
     added, dropped = (
         [words for constraint in given if (words := constraint.strip())]
-        for given in (args.add_constraints, args.drop_constraints)
+        for given in (add_constraints, drop_constraints)
     )
-    if not (args.goal.strip() or added or dropped):
+    if not (goal.strip() or added or dropped):
         raise ToolError("nothing to update: goal, add_constraints and drop_constraints are empty")
     effort = work.find(work.state.active)
     constraints = _constraints(effort, added, dropped)
-    changed = replace(_with_goal(effort, args.goal), constraints=constraints)
-    state = _updated(work.state, effort, changed, args.rationale)
+    changed = replace(_with_goal(effort, goal), constraints=constraints)
+    state = _updated(work.state, effort, changed, rationale)
     return work.put(state), {"status": "updated", "effort_id": effort.id, **aims(changed)}
 
 
@@ -145,13 +150,13 @@ def _updated(state: EffortState, before: Effort, after: Effort, why: str = "") -
     return state
 
 
-def close_effort(work: RunningTurn, args: arguments.Active) -> Asks[Outcome]:
+def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     """Conclude an effort, the active one by default; a failed summary leaves it open."""
-    effort_id = args.effort_id.strip() or work.state.active
-    if not effort_id:
+    name = effort_id.strip() or work.state.active
+    if not name:
         listed = ", ".join(work.state.open) or "none"
         raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
-    effort = work.find_open(effort_id)
+    effort = work.find_open(name)
     log = work.view.log(effort.id, running=True)
     try:
         answer = yield from summarise(effort, log, work.settings, work.count)
@@ -181,17 +186,20 @@ class Done:
     results: tuple[Message, ...]
 
 
-_TOOLS: Mapping[str, tuple[type[Arguments], Callable[[RunningTurn, Any], Any]]] = {
-    "open_effort": (arguments.Open, open_effort),
-    "close_effort": (arguments.Active, close_effort),
-    "switch_effort": (arguments.Active, switch_effort),
-    "reopen_effort": (arguments.Reopen, reopen_effort),
-    "update_goal": (arguments.UpdateGoal, update_goal),
-    "expand_effort": (arguments.Expand, expand_effort),
-    "collapse_effort": (arguments.Collapse, collapse_effort),
-    "effort_status": (arguments.Nothing, effort_status),
-    "search_efforts": (arguments.Search, search_efforts),
-    "read_log": (arguments.ReadLog, read_log),
+_TOOLS: Mapping[str, Callable[..., Any]] = {
+    tool.__name__: tool
+    for tool in (
+        open_effort,
+        close_effort,
+        switch_effort,
+        reopen_effort,
+        update_goal,
+        expand_effort,
+        collapse_effort,
+        effort_status,
+        search_efforts,
+        read_log,
+    )
 }
 
 NAMES = frozenset(_TOOLS)
@@ -258,13 +266,13 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str])
     if name not in _TOOLS:
         known = ", ".join(sorted(NAMES | others))
         raise ToolError(f"there is no tool {_short(name)}; the tools are {known}")
-    model, tool = _TOOLS[name]
+    takes = _arguments_of(name)
     try:
-        args = model.model_validate(call["args"])
+        args = takes.model_validate(call["args"])
     except ValidationError as error:
-        takes = ", ".join(model.model_fields) or "no arguments"
-        raise ToolError(f"{name}: {describe(error)[:500]}; it takes {takes}") from error
-    outcome = tool(work, args)
+        names = ", ".join(takes.model_fields) or "no arguments"
+        raise ToolError(f"{name}: {describe(error)[:500]}; it takes {names}") from error
+    outcome = _TOOLS[name](work, **dict(args))
     if isinstance(outcome, Generator):
         outcome = yield from outcome
     work, result, *quoted = outcome
@@ -272,9 +280,13 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str])
 
 
 @cache
+def _arguments_of(name: str) -> type[BaseModel]:
+    return arguments_of(_TOOLS[name])
+
+
+@cache
 def _schema(name: str) -> dict[str, Any]:
-    parameters = _bare(_TOOLS[name][0].model_json_schema())
-    parameters.pop("description", None)
+    parameters = _bare(_arguments_of(name).model_json_schema())
     parameters.setdefault("properties", {})
     described = {"name": name, "description": render(f"tools/{name}"), "parameters": parameters}
     return {"type": "function", "function": described}

@@ -5,16 +5,24 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ebbtide.memory.tools.arguments import (
-    Active,
-    Collapse,
-    Expand,
-    Nothing,
-    Open,
-    ReadLog,
-    Reopen,
-    Search,
-    UpdateGoal,
+from ebbtide.memory.tools.arguments import arguments_of
+from ebbtide.memory.tools.recall import collapse_effort, effort_status, expand_effort, read_log
+from ebbtide.memory.tools.search_efforts import search_efforts
+from ebbtide.memory.tools.toolbox import close_effort, open_effort, reopen_effort, update_goal
+
+Open, Active, Reopen, UpdateGoal, Collapse, Expand, Nothing, ReadLog, Search = map(
+    arguments_of,
+    (
+        open_effort,
+        close_effort,
+        reopen_effort,
+        update_goal,
+        collapse_effort,
+        expand_effort,
+        effort_status,
+        read_log,
+        search_efforts,
+    ),
 )
 
 
@@ -30,9 +38,9 @@ from ebbtide.memory.tools.arguments import (
 )
 def test_constraints_may_come_as_one_string(sent: Any, constraints: list[str]) -> None:
     """A string is one constraint, nothing is none."""
-    arguments = Open.model_validate({"name": "a", "constraints": sent})
+    arguments = dict(Open.model_validate({"name": "a", "constraints": sent}))
 
-    assert arguments.constraints == constraints
+    assert [*arguments["constraints"]] == constraints
 
 
 @pytest.mark.parametrize(
@@ -52,9 +60,9 @@ def test_constraints_may_come_as_one_string(sent: Any, constraints: list[str]) -
 )
 def test_turns_may_come_as_a_list_or_a_number(sent: Any, turns: str) -> None:
     """Turn numbers are taken in each form in which models write them."""
-    arguments = Expand.model_validate({"effort_id": "a", "turns": sent})
+    arguments = dict(Expand.model_validate({"effort_id": "a", "turns": sent}))
 
-    assert arguments.turns == turns
+    assert arguments["turns"] == turns
 
 
 @pytest.mark.parametrize(
@@ -81,9 +89,9 @@ def test_null_stands_for_what_was_left_out(
 
 def test_a_number_may_come_as_text() -> None:
     """Digits in quotes are the number, and a number is a range of one turn."""
-    arguments = ReadLog.model_validate({"turns": 3, "offset": "10"})
+    arguments = dict(ReadLog.model_validate({"turns": 3, "offset": "10"}))
 
-    assert (arguments.turns, arguments.offset) == ("3", 10)
+    assert (arguments["turns"], arguments["offset"]) == ("3", 10)
 
 
 @pytest.mark.parametrize(
