@@ -8,7 +8,7 @@ from itertools import accumulate
 from ..context.budget import effort_share, high_water, low_water
 from ..context.front import quote
 from ..context.turns import whole_tokens
-from ..efforts import Effort, without
+from ..efforts import Effort
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..salience import Compression
@@ -102,9 +102,11 @@ def due(work: RunningTurn) -> Due | None:
     """Return the open effort to be compressed now, the active one first; None if there is none."""
     if work.settings.compression == "off" or not work.state.open:
         return None
-    others = reversed([*without(work.state.open, work.state.active or "")])
-    names = [*([work.state.active] if work.state.active else []), *others]
-    coming = _coming(work)
+    active, tip = work.state.active, work.view.tip.turn
+    last = work.view.turns(range(max(1, tip - _LAST + 1), tip + 1))
+    # The next turn is taken to be as large as the last ones.
+    coming = sum(whole_tokens(work, record) for record in last) // max(1, len(last))
+    names = sorted(reversed([*work.state.open]), key=lambda name: name != active)
     dues = (_due(work, effort, coming) for effort in work.known(names))
     return next(filter(None, dues), None)
 
@@ -153,14 +155,8 @@ def standing(work: RunningTurn, made: Compression | None) -> int:
     return count_message(shown, work.count) if shown else 0
 
 
-def _coming(work: RunningTurn) -> int:
-    """Return the tokens of the next turn, if it is as large as the last ones."""
-    tip = work.view.tip.turn
-    last = work.view.turns(range(max(1, tip - _LAST + 1), tip + 1))
-    return sum(whole_tokens(work, record) for record in last) // max(1, len(last))
-
-
 def _due(work: RunningTurn, effort: Effort, coming: int) -> Due | None:
+    """Return what of an effort is to be compressed; `coming` are the tokens of the next turn."""
     log, old = work.view.log_turns(effort.id), work.view.compression(effort.id)
     stands = standing(work, old)
     active = effort.id == work.state.active
@@ -172,21 +168,16 @@ def _due(work: RunningTurn, effort: Effort, coming: int) -> Due | None:
     pressing = not hidden and _cut_next(work, live, coming)
     if live > share or hidden or pressing:
         low = 0 if unread or hidden or pressing else LOW * share - max(stands, item_limit(work))
-        least = _LEAST_PRESSING if pressing else _LEAST
+        least, recent = _LEAST_PRESSING if pressing else _LEAST, RECENT_TURNS
         if hidden:
             least = _LEAST_HIDDEN if active else _LEAST_PARKED
-        recent = max(0, _recent(work, turns, out_of_view=hidden and not active) - unread)
-        gone = leaving(sizes, recent, low, least * share)
+        if hidden and not active:
+            recent = sum(turn > work.view.tip.turn - RECENT_TURNS for turn in turns)
+        gone = leaving(sizes, max(0, recent - unread), low, least * share)
         gone = _within(sizes[:gone], readable_at_once(work.settings.context_budget))
     if not gone and not (old and old.stale):
         return None
     return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
-
-
-def _recent(work: RunningTurn, turns: Sequence[int], *, out_of_view: bool) -> int:
-    """Return how many of an effort's newest turns stay."""
-    last = work.view.tip.turn - RECENT_TURNS
-    return sum(turn > last for turn in turns) if out_of_view else RECENT_TURNS
 
 
 def _cut_next(work: RunningTurn, live: int, coming: int) -> bool:

@@ -97,7 +97,7 @@ def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
     for turn in turns:
         if turn.status != "erased":
             messages = map(_without_own_calls, quotable(turn))
-            telling = tuple(one for one in messages if text(one).strip() or calls(one))
+            telling = tuple(m for m in messages if text(m).strip() or calls(m))
             groups.append(Group(turn.turn, telling, ""))
     return tuple(groups)
 

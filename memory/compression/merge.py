@@ -23,10 +23,10 @@ Matrix: TypeAlias = NDArray[np.float32]
 Likeness: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
 """A way to tell how alike each of some texts is to each of others."""
 
-_HELD = 4_000
+_VECTORS = 4_000
 """The texts whose vectors are kept: 25 MB, if they are of 1,536 numbers."""
 
-_READ = 8_000
+_CLAIMS = 8_000
 """Texts of which it is remembered what they tell, 5 MB: each is compared with many others."""
 
 How: TypeAlias = Literal["same", "superseded", "done"]
@@ -133,7 +133,7 @@ def merged(
         if item.key not in pool:
             fresh[item.key] = max(fresh.get(item.key, item), item, key=_strength)
     pool |= {item.key: item for item in sorted(fresh.values(), key=lambda item: item.turn)}
-    merges = [*_left(pool, gone)]
+    merges = [*_superseded(pool, gone)]
     keys, first = [*pool], len(pool) - len(fresh)
     texts = [item.quote for item in pool.values()]
     likeness = alike(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
@@ -146,7 +146,7 @@ def merged(
     return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
 
 
-def _left(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Iterator[Merge]:
+def _superseded(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Iterator[Merge]:
     """Take out what is done or superseded, as far as it may leave; nothing leads back to itself."""
     for key, by in gone:
         item, heir = pool.get(key), pool.get(by)
@@ -189,7 +189,7 @@ def _strength(item: Item) -> int:
     return STRENGTH.index(item.kind)
 
 
-def same(one: str, other: str) -> bool:
+def same(text: str, other: str) -> bool:
     """Tell whether two texts may say the same: nothing that they name or deny differs.
 
     Their words are the same in an order that may be, or most differ and no number, unit, negation
@@ -200,11 +200,11 @@ def same(one: str, other: str) -> bool:
     >>> same("The timeout is 30 s.", "The timeout is 30 min.")
     False
     """
-    first, second = _claim(one), _claim(other)
+    first, second = _claim(text), _claim(other)
     if sorted(first.words) == sorted(second.words):
-        passive = bool(_BY.search(one)) != bool(_BY.search(other))
+        passive = bool(_BY.search(text)) != bool(_BY.search(other))
         return passive or _moved(first.words, second.words)
-    if _SCRIPT.search(one + other) or first.numbers != second.numbers:
+    if _SCRIPT.search(text + other) or first.numbers != second.numbers:
         return False
     if first.denied != second.denied:
         return False
@@ -228,7 +228,7 @@ class _Claim:
     denied: bool
 
 
-@lru_cache(maxsize=_READ)
+@lru_cache(maxsize=_CLAIMS)
 def _claim(text: str) -> _Claim:
     for pattern, plain in _REWRITTEN:
         text = pattern.sub(plain, text)
@@ -260,32 +260,32 @@ def _claim(text: str) -> _Claim:
     return _Claim(tuple(claimed), frozenset(bare), frozenset(names), tuple(numbers), denied)
 
 
-def _moved(one: Sequence[str], other: Sequence[str]) -> bool:
+def _moved(row: Sequence[str], other: Sequence[str]) -> bool:
     """Tell whether two rows of the same words differ at most by where one piece of them stands.
 
     >>> _moved(("a", "b", "c"), ("c", "a", "b")), _moved(("a", "b", "c"), ("c", "b", "a"))
     (True, False)
     """
-    differ = [at for at in range(len(one)) if one[at] != other[at]]
+    differ = [at for at in range(len(row)) if row[at] != other[at]]
     if not differ:
         return True
-    first, second = (row[differ[0] : differ[-1] + 1] for row in (one, other))
+    first, second = (one[differ[0] : differ[-1] + 1] for one in (row, other))
     return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
 
 
-def by_meaning(embedder: Embedder, held: int = _HELD) -> Likeness:
+def by_meaning(embedder: Embedder, most: int = _VECTORS) -> Likeness:
     """Return likeness by the cosines of an embedding model; use one for all passes.
 
-    The vectors of up to `held` texts are kept. Where the model fails, letters serve, which is
+    The vectors of up to `most` texts are kept. Where the model fails, letters serve, which is
     logged once. What is opposite is as little alike as what is foreign.
     """
-    vectors: Lately[Vector] = Lately(held)
+    vectors: Lately[Vector] = Lately(most)
     failed = False
 
     def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
         nonlocal failed
         try:
-            known = _vectors(embedder, vectors, [*dict.fromkeys([*texts, *others])])
+            every = _vectors(embedder, vectors, [*dict.fromkeys([*texts, *others])])
         except EmbeddingError as error:
             if not failed:
                 _log.warning("salient items are compared by their letters: %s", error)
@@ -293,7 +293,7 @@ def by_meaning(embedder: Embedder, held: int = _HELD) -> Likeness:
             return lexical(texts, others)
         if not texts or not others:
             return np.zeros((len(texts), len(others)), np.float32)
-        rows, columns = (np.stack([known[text] for text in some]) for some in (texts, others))
+        rows, columns = (np.stack([every[text] for text in some]) for some in (texts, others))
         cosines: Matrix = np.einsum("id,jd->ij", rows, columns)
         return cosines.clip(0, 1)
 

@@ -86,9 +86,9 @@ def choose(
     """
     chosen = yield from extract(effort, turns, old, sizes, count)
     longest = int(_LONGEST * sizes.quotes)
-    revised = {number for one in chosen.new for number in one.replaces}
-    parted = [item for number, item in enumerate(chosen.kept, start=1) if number in revised]
-    verdicts = verify(chosen.new, turns, parted, longest=longest, count=count)
+    revised = {number for quote in chosen.new for number in quote.replaces}
+    sources = [item for number, item in enumerate(chosen.kept, start=1) if number in revised]
+    verdicts = verify(chosen.new, turns, sources, longest=longest, count=count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if verdicts and not items:
         why = f"none of {len(verdicts)} quotes is in the log"
@@ -106,9 +106,9 @@ def _gone(
     over = done_in(turns[0].turn, turns[-1].turn) if turns else ""
     revised = [
         (number, verdict.item.key)
-        for one, verdict in zip(chosen.new, verdicts, strict=True)
+        for quote, verdict in zip(chosen.new, verdicts, strict=True)
         if verdict.item
-        for number in one.replaces
+        for number in quote.replaces
     ]
     done = [(number, over) for number in chosen.done if number not in dict(revised)]
     named = [*chosen.kept, *(verdict.item for verdict in verdicts)]
@@ -202,9 +202,9 @@ def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
     >>> over([old], [replace(old, superseded_by="done 4-6")])
     ('It is 10 MB.',)
     """
-    known = {item.key for item in before if item.superseded_by}
+    earlier = {item.key for item in before if item.superseded_by}
     heirs = {item.key: item.quote for item in after}
-    gone = [item for item in after if item.superseded_by and item.key not in known]
+    gone = [item for item in after if item.superseded_by and item.key not in earlier]
     return tuple(
         item.quote for item in gone if not same(item.quote, heirs.get(item.superseded_by, ""))
     )

@@ -240,7 +240,7 @@ class Verdict:
 
 
 def verify(
-    found: Sequence[Extracted],
+    quotes: Sequence[Extracted],
     turns: Sequence[Logged],
     kept: Sequence[Item] = (),
     *,
@@ -266,7 +266,7 @@ def verify(
     older = (Source(item.turn, item.quote, item.speaker) for item in kept)
     every = (*older, *sources(turns))
     cut = partial(cut_quote, limit=longest, count=count)
-    return tuple(_verdict(quote, every, cut) for quote in found)
+    return tuple(_verdict(quote, every, cut) for quote in quotes)
 
 
 def _verdict(given: Extracted, sources: Sequence[Source], cut: Callable[[str], str]) -> Verdict:
@@ -327,7 +327,7 @@ def _exactly(quote: str, turn: int | None, sources: Sequence[Source]) -> Place |
     newest = [source for source in reversed(sources) if plain in source.plain]
     newest.sort(key=lambda source: source.turn != turn)
     as_it_is = [(source, source.folded, quote) for source in newest]
-    for source, text, words in [*as_it_is, *((one, one.plain, plain) for one in newest)]:
+    for source, text, words in [*as_it_is, *((source, source.plain, plain) for source in newest)]:
         start = text.rfind(words)
         # Words that are cut out of a word or a number are not those of the quote.
         while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):

@@ -32,24 +32,24 @@ _SMALLEST = 24
 
 
 def quote(
-    made: Compression, first: int, count: TokenCounter, limit: int | None = None
+    compression: Compression, first: int, count: TokenCounter, limit: int | None = None
 ) -> Message | None:
     """Return what stands for the turns from `first` on, in `limit` tokens; None if nothing fits.
 
     The oldest items leave first, constraints last, then the background is cut.
     """
-    whole = _note(made, first, made.current, made.background)
+    whole = _note(compression, first, compression.current, compression.background)
     if limit is None or count_message(whole, count) <= limit:
         return whole
-    room = limit - count_message(_note(made, first, (), ""), count)
+    room = limit - count_message(_note(compression, first, (), ""), count)
     for share in _PARTS:
-        items = capped(made.current, int(room * share), partial(line_tokens, count))
+        items = capped(compression.current, int(room * share), partial(line_tokens, count))
         free = room - sum(line_tokens(count, item.quote) for item in items)
-        background = made.background
+        background = compression.background
         if count(background) > free:
             background = cut_at_sentence(background, free, count) if free >= _SMALLEST else ""
         for text in (background, ""):
-            shown = _note(made, first, items, text)
+            shown = _note(compression, first, items, text)
             if (items or text) and count_message(shown, count) <= limit:
                 return shown
     return None
@@ -69,7 +69,7 @@ def in_lines(quote: str) -> str:
     return _CONTINUED.join(quote.splitlines())
 
 
-def _note(made: Compression, first: int, items: Sequence[Item], background: str) -> Message:
+def _note(compression: Compression, first: int, items: Sequence[Item], background: str) -> Message:
     """Return items by what they are, each kind in the order of its turns, then the background.
 
     That is in one line too, for a model that wrote it may have been misled.
@@ -78,9 +78,9 @@ def _note(made: Compression, first: int, items: Sequence[Item], background: str)
     ordered = sorted(items, key=lambda item: (kinds.index(item.kind), item.turn))
     lines = [*map(_item_line, ordered)]
     lines += [f"background: {one_line(background)}"] if background else []
-    turns, left_out = span(first, made.through), len(made.current) - len(items)
-    fence = fenced("compressed", "\n".join(lines), effort=made.effort, turns=turns)
-    shown = [render("compressed", effort=made.effort, turns=turns_named(turns), quote=fence)]
+    turns, left_out = span(first, compression.through), len(compression.current) - len(items)
+    fence = fenced("compressed", "\n".join(lines), effort=compression.effort, turns=turns)
+    shown = [render("compressed", effort=compression.effort, turns=turns_named(turns), quote=fence)]
     shown += [render("quotes_left_out", quotes=left_out)] if left_out else []
     return note("\n".join(shown))
 
@@ -162,8 +162,8 @@ def _lines(work: RunningTurn, built: int, names: Sequence[str], room: int) -> di
     """
     frames = (count_messages(_memory({name: ""}, 9_999), work.count) for name in ("a", "s/a"))
     limit = max(1, int(SHARES["memory"] * room) - max(frames))
-    known = as_of(work.view, built).efforts_named(names, ())
-    efforts = [effort for effort in known if effort.status == "concluded"]
+    named = as_of(work.view, built).efforts_named(names, ())
+    efforts = [effort for effort in named if effort.status == "concluded"]
     lines = {}
     for effort in sorted(efforts, key=lambda e: 0 if is_qualified(e.id) else e.turn):
         elsewhere = is_qualified(effort.id)
@@ -182,9 +182,9 @@ def _quotes(work: RunningTurn, line: Timeline) -> list[Message]:
     limit = int(SHARES["quotes"] * line.room(work.room))
     shown: dict[str, Message] = {}
     for name in [name for name in reversed(line.open) if name in line.quotes]:
-        made = work.view.compression(name, line.quotes[name])
-        turns = work.view.log_turns(name)
-        message = quote(made, turns[0] if turns else 1, work.count, limit) if made else None
+        compression = work.view.compression(name, line.quotes[name])
+        first = next(iter(work.view.log_turns(name)), 1)
+        message = compression and quote(compression, first, work.count, limit)
         if message:
             shown[name] = message
             limit -= count_message(message, work.count)

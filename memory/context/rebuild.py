@@ -213,14 +213,14 @@ def _count_concluded(work: RunningTurn) -> int:
     """Count the efforts that were concluded before the running turn, which says what it closed."""
     changed = [effort.id for effort in changes(work.state.events, 0)]
     names = [*dict.fromkeys([*work.state.open, *changed])]
-    known = work.view.efforts_named([name for name in names if not is_qualified(name)], ())
-    return work.view.efforts(0).total - sum(effort.status == "open" for effort in known)
+    own = work.view.efforts_named([name for name in names if not is_qualified(name)], ())
+    return work.view.efforts(0).total - sum(effort.status == "open" for effort in own)
 
 
 def _compressed_through(work: RunningTurn, name: str) -> int:
     """Return up to which turn quotes stand for an effort, 0 if none do."""
-    made = work.view.compression(name) if name in work.state.compressed else None
-    return made.through if made else 0
+    compression = work.view.compression(name) if name in work.state.compressed else None
+    return compression.through if compression else 0
 
 
 def _that_could_fit(work: RunningTurn, turns: list[int]) -> list[int]:

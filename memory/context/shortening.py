@@ -1,11 +1,11 @@
 """A turn within its limit: previews first, then finished rounds as one note."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ...prompts.loader import render
 from ..efforts import one_line
@@ -43,7 +43,6 @@ _SAVED = 30
 
 _DECIDED = 400
 """Tokens that what a tool says of goal, constraints and summary of an effort may have anywhere."""
-
 
 _LEAST = 32
 """The shortest preview, in tokens of its head and tail."""
@@ -88,6 +87,8 @@ def preview(content: str, limit: int, turn: int, offset: int, count: TokenCounte
     pointer = render("left_out", tokens=left_out, turn=turn, offset=offset + end)
     return f"{content[:end]}\n{pointer}\n{content[begin:]}".rstrip("\n")
 
+
+T = TypeVar("T")
 
 _Preview: TypeAlias = Callable[[str, int, int], str]
 """Returns the preview of a content, given its limit and its offset, if that saves enough."""
@@ -207,14 +208,14 @@ class _Divided:
         left_out = self._seen[begin : self._spans[last].stop]
         named = [str(call["name"]) for message in left_out for call in calls(message)]
         listed = ", ".join(dict.fromkeys(named))
-        told = render(
+        text = render(
             "rounds_left_out",
             calls=f"{len(named)} tool call{'' if len(named) == 1 else 's'}",
             names=listed if len(listed) <= _NAMED else f"{listed[:_NAMED]}…",
             turn=self._turn,
             offset=self._places[begin].text,
         )
-        return [*short[:first], self._sized((note(told),)), *short[last + 1 :]]
+        return [*short[:first], self._sized((note(text),)), *short[last + 1 :]]
 
     def _shortened(self, part: int, limits: Limits) -> _Sized:
         span = self._spans[part]
@@ -227,11 +228,11 @@ class _Divided:
 
 
 def within(
-    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
 ) -> tuple[Message, ...]:
     """Return the running turn within `limit` tokens, shortened no more than needed.
 
-    `messages` are those of the `turn` as they are shown. In this order: recalled texts to one line
+    `messages` are those of `said` as they are shown. In this order: recalled texts to one line
     each, but for the best; previews of other results, of all results, of texts and images, of
     arguments; the oldest rounds of tools as one note; head and tail of the log as a quote, beside
     what the user said last.
@@ -241,26 +242,33 @@ def within(
         return whole
     recalled = worst_first(messages)
 
-    def with_lines(number: int) -> tuple[Message, ...]:
-        return valid_history(in_lines(messages, recalled[:number], count))
+    def with_lines(number: int) -> list[_Sized]:
+        shown = valid_history(in_lines(messages, recalled[:number], count))
+        return [(shown, count_messages(shown, count))]
 
-    lines = range(1, len(recalled))
-    at = bisect_left(lines, 1, key=lambda n: count_messages(with_lines(n), count) <= limit)
-    if at < len(lines):
-        return with_lines(lines[at])
-    divided = _Divided(turn, in_lines(messages, recalled[:-1], count), count)
+    turn = _Divided(said, in_lines(messages, recalled[:-1], count), count)
     others = [*_of_results(limit, recalled=False)] if recalled else []
-    for steps in (others, [*_limits(limit)]):
-        if steps and _tokens(divided.previewed(steps[-1])) <= limit:
-            at = bisect_left(
-                steps[:-1], 1, key=lambda step: _tokens(divided.previewed(step)) <= limit
-            )
-            return _messages(divided.previewed(steps[at]))
-    folds = range(1, len(divided.rounds) + 1)
-    at = bisect_left(folds, 1, key=lambda gone: _tokens(divided.folded(gone)) <= limit)
-    if at < len(folds):
-        return _messages(divided.folded(folds[at]))
-    return _quoted_log(turn, messages, limit, count)
+    return (
+        _first_within(limit, range(1, len(recalled)), with_lines)
+        or _first_within(limit, others, turn.previewed)
+        or _first_within(limit, [*_limits(limit)], turn.previewed)
+        or _first_within(limit, range(1, len(turn.rounds) + 1), turn.folded)
+        or _quoted_log(said, messages, limit, count)
+    )
+
+
+def _first_within(
+    limit: int, steps: Sequence[T], shown: Callable[[T], list[_Sized]]
+) -> tuple[Message, ...]:
+    """Return what is shown by the first of shorter and shorter steps that fits, else nothing."""
+
+    def fits(step: T) -> bool:
+        return sum(tokens for _, tokens in shown(step)) <= limit
+
+    if not steps or not fits(steps[-1]):
+        return ()
+    at = bisect_left(steps[:-1], 1, key=fits)
+    return tuple(message for messages, _ in shown(steps[at]) for message in messages)
 
 
 def within_naming(
@@ -330,14 +338,6 @@ def _decisions(messages: Sequence[Message]) -> Iterator[Any]:
 
 def _decides(message: Message) -> bool:
     return message["type"] == "tool" and message["data"].get("name") in DECIDING
-
-
-def _tokens(parts: Iterable[_Sized]) -> int:
-    return sum(tokens for _, tokens in parts)
-
-
-def _messages(parts: Iterable[_Sized]) -> tuple[Message, ...]:
-    return tuple(message for messages, _ in parts for message in messages)
 
 
 def ladder(limit: int) -> list[int]:

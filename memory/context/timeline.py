@@ -1,7 +1,7 @@
 """What the context shows between two rebuilds, as the state keeps it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ..messages import Message
@@ -120,29 +120,27 @@ def packed(line: Timeline) -> dict[str, Any]:
     >>> packed(Timeline(9, (3, 4, 5, 8), short={8: (2, 300)}))
     {'built': 9, 'turns': '3-5,8', 'short': {'8': [2, 300]}, 'why': 'new'}
     """
-    said = {field.name: getattr(line, field.name) for field in fields(line)} | {
+    state = asdict(line) | {
         "turns": ranges(line.turns),
         "short": {str(turn): [*form] for turn, form in line.short.items()},
         "summaries": [*line.summaries],
         "open": [*line.open],
-        "quotes": {**line.quotes},
-        "logs": {**line.logs},
         "hold": round(line.hold, 1),
     }
-    kept = {name: value for name, value in said.items() if value or name == "built"}
-    return kept if line.anchor is None else {**kept, "anchor": {**line.anchor}}
+    anchor = {} if line.anchor is None else {"anchor": state.pop("anchor")}
+    return {name: value for name, value in state.items() if value or name == "built"} | anchor
 
 
-def unpacked(kept: Mapping[str, Any] | None) -> Timeline | None:
+def unpacked(state: Mapping[str, Any] | None) -> Timeline | None:
     """Return the timeline that the state keeps, None if it keeps none.
 
     >>> unpacked({"built": 9, "turns": "3-5", "why": "new"})
     Timeline(built=9, turns=(3, 4, 5), previews=0, short={}, first=0, summaries=(), older=0, \
 open=(), quotes={}, logs={}, size=0, hold=0.0, key='', why='new', within=0, anchor=None)
     """
-    if not kept:
+    if not state:
         return None
-    short = {int(turn): tuple(form) for turn, form in kept.get("short", {}).items()}
-    names = {name: tuple(kept.get(name, ())) for name in ("summaries", "open")}
-    turns = tuple(sorted(numbers(kept.get("turns", ""))))
-    return Timeline(**{**kept, **names, "turns": turns, "short": short})
+    short = {int(turn): tuple(form) for turn, form in state.get("short", {}).items()}
+    names = {name: tuple(state.get(name, ())) for name in ("summaries", "open")}
+    turns = tuple(sorted(numbers(state.get("turns", ""))))
+    return Timeline(**{**state, **names, "turns": turns, "short": short})

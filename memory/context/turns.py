@@ -106,10 +106,10 @@ def out_of_view(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     # The turns of an open effort whose log had to leave are listed with the others.
     left = {name for name, at in line.logs.items() if at <= line.built and at not in line.turns}
     if logs := [name for name in line.logs if name in left and name not in line.open]:
-        told = note(render("logs_out_of_view", efforts=", ".join(logs)))
-        told = note_within(told, limit // 3, work.count)
-        limit -= count_message(told, work.count)
-        yield part(work, "turns", [told])
+        message = note(render("logs_out_of_view", efforts=", ".join(logs)))
+        message = note_within(message, limit // 3, work.count)
+        limit -= count_message(message, work.count)
+        yield part(work, "turns", [message])
     in_view = {*map(_effort_of, _records(work, line))}
     # The list is cut at its end: what was active last stands first.
     parked = [name for name in reversed(line.open) if name not in in_view]
@@ -368,12 +368,12 @@ def _placed(work: RunningTurn, turn: Logged, line: Timeline, name: PartName) -> 
 def _newest(results: Mapping[_Call, Mapping[str, Any]], efforts: Container[str]) -> list[_Call]:
     """Return the calls for these efforts that brought in a turn which no later one did."""
     newest: list[_Call] = []
-    known: set[tuple[str, int]] = set()
+    shown: set[tuple[str, int]] = set()
     for call, result in reversed([*results.items()]):
         brought = {(result["effort_id"], turn) for turn in _turns_of(result)}
-        if result["effort_id"] in efforts and not brought <= known:
+        if result["effort_id"] in efforts and not brought <= shown:
             newest.insert(0, call)
-            known |= brought
+            shown |= brought
     return newest
 
 

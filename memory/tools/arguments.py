@@ -13,7 +13,7 @@ def _as_turns(value: Any) -> Any:
     return "" if listed is None else str(listed).strip().strip("[]")
 
 
-# Models send null for what they leave out, and one text where a list is asked for.
+# Models send null for what they leave out, and given text where a list is asked for.
 Number: TypeAlias = Annotated[int, BeforeValidator(lambda value: 0 if value is None else value)]
 Text: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 Texts: TypeAlias = Annotated[
@@ -28,7 +28,7 @@ def arguments_of(tool: Callable[..., Any]) -> type[BaseModel]:
     """Return the arguments that a tool takes; unknown ones are an error that the model reads."""
     _, *parameters = signature(tool).parameters.values()
     fields: dict[str, Any] = {
-        one.name: (one.annotation, ... if one.default is one.empty else one.default)
-        for one in parameters
+        given.name: (given.annotation, ... if given.default is given.empty else given.default)
+        for given in parameters
     }
     return create_model(tool.__name__, __config__=ConfigDict(extra="forbid"), **fields)

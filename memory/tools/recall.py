@@ -72,7 +72,7 @@ def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
 
 
 def _to_show(
-    work: RunningTurn, effort: Effort, log: Sequence[Logged], wanted: set[int], query: str
+    work: RunningTurn, effort: Effort, log: Sequence[Logged], wanted: frozenset[int], query: str
 ) -> list[Logged]:
     """Return the turns asked for, else those with most terms of the query, else first and last."""
     missing = wanted - {turn.turn for turn in log}
@@ -124,12 +124,12 @@ def brought_back(
     quote = log_quote(effort.id, effort.status, shown, log_limit(work.room), work.count)
     turns = [turn.turn for turn in shown]
     result = {"tokens_loaded": work.count(quote), "turns": ranges(turns)}
-    rest = [turn.turn for turn in log if turn.turn not in turns]
-    if not rest:
+    others = [turn.turn for turn in log if turn.turn not in turns]
+    if not others:
         return result
     session, _ = parted(effort.id)
     how = render("not_shown_elsewhere", session=session) if session else render("not_shown")
-    return {**result, "not_shown": ranges(rest), "how": how}
+    return {**result, "not_shown": ranges(others), "how": how}
 
 
 def effort_status(work: RunningTurn) -> Outcome:
