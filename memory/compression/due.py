@@ -106,7 +106,8 @@ def due(work: RunningTurn) -> Due | None:
     last = work.view.turns(range(max(1, tip - _LAST + 1), tip + 1))
     # The next turn is taken to be as large as the last ones.
     coming = sum(whole_tokens(work, record) for record in last) // max(1, len(last))
-    names = sorted(reversed([*work.state.open]), key=lambda name: name != active)
+    others = [name for name in reversed([*work.state.open]) if name != active]
+    names = [active, *others] if active else others
     dues = (_due(work, effort, coming) for effort in work.known(names))
     return next(filter(None, dues), None)
 

@@ -147,13 +147,8 @@ def _kind(value: Any) -> Any:
     return kind if kind in set(Kind) else Kind.FACT
 
 
-def _turn(value: Any) -> int | None:
-    number = re.search(r"\d{1,9}", str(value))
-    return int(number[0]) if number else None
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+def _first_number(value: Any) -> str | None:
+    return next(iter(re.findall(r"\d{1,9}", str(value))), None)
 
 
 def _numbers(value: Any) -> list[int]:
@@ -170,9 +165,9 @@ def _numbers(value: Any) -> list[int]:
 class Extracted(BaseModel):
     """A quote as a model gave it, and the numbers of the kept quotes that it revises."""
 
-    quote: Annotated[str, BeforeValidator(_text)] = ""
+    quote: Annotated[str, BeforeValidator(lambda given: "" if given is None else str(given))] = ""
     kind: Annotated[Kind, BeforeValidator(_kind)] = Kind.FACT
-    turn: Annotated[int | None, BeforeValidator(_turn)] = None
+    turn: Annotated[int | None, BeforeValidator(_first_number)] = None
     replaces: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 

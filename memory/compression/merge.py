@@ -128,7 +128,7 @@ def merged(
     [('Max upload is 10 MB.', True), ('Max upload is now 25 MB.', False)]
     """
     pool = {item.key: item for item in old}
-    fresh: dict[str, Item] = {}
+    fresh: dict[str, Item] = {}  # of what is quoted twice the stronger kind
     for item in new:
         if item.key not in pool:
             fresh[item.key] = max(fresh.get(item.key, item), item, key=_strength)
@@ -147,32 +147,25 @@ def merged(
 
 
 def _superseded(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Iterator[Merge]:
-    """Take out what is done or superseded, as far as it may leave; nothing leads back to itself."""
-    for key, by in gone:
-        item, heir = pool.get(key), pool.get(by)
-        if item is None or item.superseded_by or not (heir or is_done(by)) or _end(pool, by) == key:
-            continue
-        if _may_leave(item, heir):
-            pool[key] = replace(item, superseded_by=by)
-            yield Merge(by, key, "superseded" if heir else "done")
-
-
-def _may_leave(item: Item, heir: Item | None) -> bool:
-    """Tell whether an item leaves for its heir, or without one because it is done.
+    """Take out what is done or superseded, as far as it may leave; nothing leads back to itself.
 
     No output lifts what somebody decided, no bare number a constraint of the user's: in the
     recorded answers a sentence revises each that holds no longer, and none is only called done.
     """
-    if heir is None:
-        return not (item.kind is Kind.CONSTRAINT and item.speaker == "user")
-    return item.kind in _LOOKED_UP or not (heir.kind is Kind.OUTPUT or heir.speaker == "tool")
-
-
-def _end(pool: Mapping[str, Item], key: str) -> str:
-    """Return where a chain of superseders leads."""
-    while (item := pool.get(key)) and item.superseded_by:
-        key = item.superseded_by
-    return key
+    for key, by in gone:
+        item, heir, end = pool.get(key), pool.get(by), by
+        while (later := pool.get(end)) and later.superseded_by:
+            end = later.superseded_by
+        if item is None or item.superseded_by or not (heir or is_done(by)) or end == key:
+            continue
+        if heir is None:
+            leaves = item.kind is not Kind.CONSTRAINT or item.speaker != "user"
+        else:
+            printed = heir.kind is Kind.OUTPUT or heir.speaker == "tool"
+            leaves = item.kind in _LOOKED_UP or not printed
+        if leaves:
+            pool[key] = replace(item, superseded_by=by)
+            yield Merge(by, key, "superseded" if heir else "done")
 
 
 def _united(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:

@@ -249,13 +249,12 @@ def verify(
 ) -> tuple[Verdict, ...]:
     """Hold quotes against the turns that they are said to come from, and against those `kept`.
 
-    An item is a part of one message, unchanged; white space may differ in the quote. Near misses
-    (rapidfuzz's ratio >= 90) become the source's own words. A part of a sentence whose rest has a
-    negation becomes the sentence, and what says nothing alone has its neighbour with it. The turn
-    is the one it stands in: the one named if it stands there, else the newest. What the user said
-    as well is the user's, whoever repeats it. What is longer than `longest` tokens is cut at a
-    sentence end. What only a tool's output says is no goal, constraint or decision of anybody: it
-    is an output.
+    An item is a part of one message, unchanged but for white space; a near miss (rapidfuzz's ratio
+    >= 90) becomes the source's words, a part of a sentence whose rest has a negation the sentence,
+    and what says nothing alone has its neighbour with it. Of several places it is the newest, or
+    the one in the turn that was named. What the user said as well is the user's, whoever repeats
+    it; what only a tool's output says is no goal, constraint or decision. What is longer than
+    `longest` tokens is cut at a sentence end.
 
     >>> from ..record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
@@ -275,12 +274,17 @@ def _verdict(given: Extracted, sources: Sequence[Source], cut: Callable[[str], s
         return Verdict(given.quote, "blank")
     stated = given.kind in _STATED
     by_people = [source for source in sources if source.speaker != "tool"] if stated else []
-    place = _exact(given, by_people) or _place(given, sources)
+    forms = [*_forms(given.quote)]
+    near = (
+        _exactly(form, given.turn, sources) or _nearly(form, given.turn, sources) for form in forms
+    )
+    place = _exact(forms, given.turn, by_people) or next(filter(None, near), None)
     if place is None:
         return Verdict(given.quote, "fabricated")
     words = place.whole()
     line = one_line(words)
-    by_user = _exact(given, [source for source in sources if source.speaker == "user"])
+    of_user = [source for source in sources if source.speaker == "user"]
+    by_user = _exact(forms, given.turn, of_user)
     repeated = by_user is not None and one_line(by_user.whole()) == line
     speaker = "user" if repeated else place.speaker
     kind = Kind.OUTPUT if speaker == "tool" and stated else given.kind
@@ -296,19 +300,9 @@ def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
     return cut if words.startswith(cut) else cut.removesuffix("…")
 
 
-def _exact(given: Extracted, sources: Sequence[Source]) -> Place | None:
+def _exact(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> Place | None:
     """Return the words that a quote is but for its typography, None if it stands nowhere."""
-    places = (_exactly(form, given.turn, sources) for form in _forms(given.quote))
-    return next(filter(None, places), None)
-
-
-def _place(given: Extracted, sources: Sequence[Source]) -> Place | None:
-    """Return the words that a quote stands for, None if it stands nowhere."""
-    for form in _forms(given.quote):
-        place = _exactly(form, given.turn, sources) or _nearly(form, given.turn, sources)
-        if place:
-            return place
-    return None
+    return next(filter(None, (_exactly(form, turn, sources) for form in forms)), None)
 
 
 def _forms(quote: str) -> Iterator[str]:

@@ -304,7 +304,7 @@ def _active_after(messages: Sequence[Message]) -> list[str] | None:
     asked: dict[str, Any] = {}
     for message in messages:
         asked |= {str(call.get("id")): call.get("args") for call in calls(message)}
-        result = result_of(message) if _decides(message) else {}
+        result = result_of(message) if _is_decision(message) else {}
         name = result.get("effort_id")
         if not isinstance(name, str):
             continue
@@ -332,11 +332,11 @@ def _decisions(messages: Sequence[Message]) -> Iterator[Any]:
     for message in messages:
         deciding = (call for call in calls(message) if call.get("name") in DECIDING)
         yield from ((call["name"], call.get("args")) for call in deciding)
-        if _decides(message):
+        if _is_decision(message):
             yield "done"
 
 
-def _decides(message: Message) -> bool:
+def _is_decision(message: Message) -> bool:
     return message["type"] == "tool" and message["data"].get("name") in DECIDING
 
 

@@ -24,16 +24,14 @@ class Timeline:
     """Which turns the context shows, and how; plain data, so that the same bytes come of it.
 
     It was rebuilt after the turn `built`. Up to there the `turns` are shown, those up to `previews`
-    with previews of long results; what was said since then is shown as it was said. `short`: turn
-    -> how many of its first messages are shortened, and to how many tokens. Turns before `first`
-    had to leave for lack of room, and stay away.
-
-    `summaries` are the concluded efforts that have a line, `older` counts the others; `open` are
-    those that were open. `quotes` says after which turn a shown compression of an effort was made,
-    `logs` in which turn the log of an effort was put. `size` had all of it in tokens, `hold` is the
-    cost so far of keeping what a rebuild would take away. `key` names the settings and the room
-    that it was made for. `within` is how many messages the running turn had, if it was cut in the
-    middle of one. `anchor` is the state block as it was then, if it has changed since.
+    with previews of long results, later turns as they were said. `short`: turn -> how many of its
+    first messages are shortened, and to how many tokens. Turns before `first` had to leave for
+    lack of room, and stay away. `summaries` are the concluded efforts that have a line, `older`
+    counts the others; `open` are those that were open. `quotes` says after which turn a shown
+    compression of an effort was made, `logs` in which turn the log of an effort was put. `size` had
+    all of it in tokens, `hold` is the cost so far of keeping what a rebuild would take away. `key`
+    names the settings and the room that it was made for, `within` is how many messages the running
+    turn had if it was cut in the middle, `anchor` is the state block as it was then, if it changed.
     """
 
     built: int

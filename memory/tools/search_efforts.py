@@ -1,8 +1,7 @@
 """Searching what is stored, for the model: efforts and ambient turns, each with an excerpt.
 
-Of other sessions of the user what they concluded is found, with its summary as the excerpt, and
-what was said: both are stored as references like any quote, so that nothing of another session is
-kept in this one.
+What is found, of the user's other sessions too, is stored as references like any quote, so that
+nothing of another session is kept in this one.
 """
 
 import logging

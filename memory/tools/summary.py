@@ -1,6 +1,7 @@
 """Summaries of efforts: what is asked of a model, what it answers, in parts if need be."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints
@@ -37,10 +38,9 @@ _WORDS_IN_TEN_TOKENS = 5
 
 
 def _clamped(value: Any) -> int:
-    try:
+    with suppress(TypeError, ValueError, OverflowError):
         return round(min(100.0, max(0.0, float(value))))
-    except (TypeError, ValueError, OverflowError):
-        return 50
+    return 50
 
 
 class EffortSummary(BaseModel):
