@@ -175,21 +175,14 @@ def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
     if stays.key.partition(":")[0] != key.partition(":")[0] or work.room > stays.room(work.room):
         stays = Timeline(0)
     built = view.tip.turn
-    compressed = {name: _compressed_through(work, name) for name in state.open}
-    logs = {name: entry["expanded_turn"] for name, entry in state.expanded.items()}
-    for name, entry in state.open.items():
-        log = view.log_turns(name)
-        if log and log[0] < entry["opened_turn"] and not compressed[name]:
-            logs[name] = entry["opened_turn"]
     most = max(1, work.room // _SMALLEST_TURN)
-    named = {*range(max(1, built - LAST_TURNS + 1), built + 1), *logs.values()}
-    for name, through in compressed.items():
-        # What was said before it was reopened stands as a log there, until it is compressed.
-        begin = through + 1 if through else state.open[name]["opened_turn"]
-        log = view.log_turns(name)
-        named.update(log[bisect_left(log, begin) :][-most:])
-    if window := work.settings.ambient_window or view.ambient_count():
-        named.update(view.ambient_turns(min(window, most)))
+    reopened, own = _of_open_efforts(work, most)
+    expanded = {name: entry["expanded_turn"] for name, entry in state.expanded.items()}
+    logs = {**expanded, **reopened}
+    last = range(max(1, built - LAST_TURNS + 1), built + 1)
+    window = work.settings.ambient_window or view.ambient_count()
+    ambient = view.ambient_turns(min(window, most)) if window else ()
+    named = {*last, *ambient, *own, *logs.values()}
     wanted = sorted(turn for turn in named if stays.first <= turn <= built)[-most:]
     turns = _that_could_fit(work, wanted)
     older = _count_concluded(work) if built else 0
@@ -217,10 +210,22 @@ def _count_concluded(work: RunningTurn) -> int:
     return work.view.efforts(0).total - sum(effort.status == "open" for effort in own)
 
 
-def _compressed_through(work: RunningTurn, name: str) -> int:
-    """Return up to which turn quotes stand for an effort, 0 if none do."""
-    compression = work.view.compression(name) if name in work.state.compressed else None
-    return compression.through if compression else 0
+def _of_open_efforts(work: RunningTurn, most: int) -> tuple[dict[str, int], set[int]]:
+    """Return when efforts were reopened whose log matters, and uncompressed turns of open ones.
+
+    What was said before one was reopened stands as a log there, until it is compressed. Of each
+    there are the `most` newest turns.
+    """
+    reopened: dict[str, int] = {}
+    turns: set[int] = set()
+    for name, entry in work.state.open.items():
+        log, opened = work.view.log_turns(name), entry["opened_turn"]
+        made = work.view.compression(name) if name in work.state.compressed else None
+        if made is None and log and log[0] < opened:
+            reopened[name] = opened
+        begin = bisect_left(log, made.through + 1 if made else opened)
+        turns.update(log[begin:][-most:])
+    return reopened, turns
 
 
 def _that_could_fit(work: RunningTurn, turns: list[int]) -> list[int]:
