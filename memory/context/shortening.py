@@ -3,8 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
+from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 from ...prompts.loader import render
@@ -96,9 +95,6 @@ _Preview: TypeAlias = Callable[[str, int, int], str]
 _Step: TypeAlias = tuple[Limits, Limits]
 """How long contents may be before the newest round, and from there on."""
 
-_Sized: TypeAlias = tuple[tuple[Message, ...], int]
-"""Messages and their tokens."""
-
 
 def previewed(
     turn: Logged, seen: Sequence[Message], limits: Limits, count: TokenCounter
@@ -107,26 +103,15 @@ def previewed(
 
     `seen` are the messages of the turn as they are shown; pointers count in what was said.
     """
-    return _previewed(turn.turn, seen, offsets(turn.messages), limits, count)
-
-
-def _previewed(
-    turn: int,
-    seen: Sequence[Message],
-    places: Sequence[Offsets],
-    limits: Limits,
-    count: TokenCounter,
-) -> tuple[Message, ...]:
-    """Return messages with previews, given where each stands in the rendered turn."""
     if limits == Limits():
         return tuple(seen)
 
     def short(content: str, limit: int, offset: int) -> str:
-        cut = preview(content, limit, turn, offset, count)
+        cut = preview(content, limit, turn.turn, offset, count)
         return cut if count(cut) + _SAVED <= count(content) else content
 
     shown = []
-    for message, place in zip(seen, places, strict=True):
+    for message, place in zip(seen, offsets(turn.messages), strict=True):
         limit = limits.results if message["type"] == "tool" else limits.texts
         if limit is None or not recalled(message):
             shown.append(_with_previews(message, limit, limits.arguments, place, short))
@@ -177,98 +162,70 @@ def _has_images(message: Message) -> bool:
     return any(not isinstance(block, str) and block.get("type") != "text" for block in content)
 
 
-class _Divided:
-    """A turn in parts that begin with an answer of the model each, the first perhaps not.
-
-    What a part shows does not depend on the other parts, so each is shortened once in each way.
-    """
-
-    def __init__(self, turn: Logged, seen: Sequence[Message], count: TokenCounter) -> None:
-        """Divide the messages of a `turn` as they are `seen`; pointers count in what was said."""
-        answers = [at for at, message in enumerate(seen) if message["type"] == "ai"]
-        self._turn, self._seen, self._count = turn.turn, seen, count
-        self._spans = [slice(*span) for span in pairwise([0, *answers, len(seen)])]
-        self._places = offsets(turn.messages)
-        self._short = cache(self._shortened)
-        self.rounds = [part for part, at in enumerate(answers, start=1) if calls(seen[at])]
-
-    def previewed(self, step: _Step) -> list[_Sized]:
-        """Return all parts with previews."""
-        older, newest = step
-        last = self.rounds[-1] if self.rounds else 0
-        parts = range(len(self._spans))
-        return [self._short(part, older if part < last else newest) for part in parts]
-
-    def folded(self, gone: int) -> list[_Sized]:
-        """Return the turn with the shortest previews and a note for its first `gone` rounds."""
-        both = Limits(_LEAST, _LEAST, _LEAST)
-        short = self.previewed((both, both))
-        first, last = self.rounds[0], self.rounds[gone - 1]
-        begin = self._spans[first].start
-        left_out = self._seen[begin : self._spans[last].stop]
-        named = [str(call["name"]) for message in left_out for call in calls(message)]
-        listed = ", ".join(dict.fromkeys(named))
-        text = render(
-            "rounds_left_out",
-            calls=f"{len(named)} tool call{'' if len(named) == 1 else 's'}",
-            names=listed if len(listed) <= _NAMED else f"{listed[:_NAMED]}…",
-            turn=self._turn,
-            offset=self._places[begin].text,
-        )
-        return [*short[:first], self._sized((note(text),)), *short[last + 1 :]]
-
-    def _shortened(self, part: int, limits: Limits) -> _Sized:
-        span = self._spans[part]
-        seen, places = self._seen[span], self._places[span]
-        short = _previewed(self._turn, seen, places, limits, self._count)
-        return self._sized(valid_history(short))
-
-    def _sized(self, messages: tuple[Message, ...]) -> _Sized:
-        return messages, count_messages(messages, self._count)
-
-
 def within(
-    said: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the running turn within `limit` tokens, shortened no more than needed.
+    """Return a turn, as its `messages` show it, within `limit` tokens, no shorter than needed.
 
-    `messages` are those of `said` as they are shown. In this order: recalled texts to one line
-    each, but for the best; previews of other results, of all results, of texts and images, of
-    arguments; the oldest rounds of tools as one note; head and tail of the log as a quote, beside
-    what the user said last.
+    In this order: recalled texts to one line each, but for the best; previews of other results, of
+    all results, of texts and images, of arguments; the oldest rounds of tools as one note; head and
+    tail of the log as a quote, beside what the user said last.
     """
     whole = valid_history(messages)
     if count_messages(whole, count) <= limit:
         return whole
     recalled = worst_first(messages)
+    seen = in_lines(messages, recalled[:-1], count)
+    answers = [at for at, message in enumerate(seen) if message["type"] == "ai"]
+    rounds = [at for at in answers if calls(seen[at])]
+    short = cache(lambda limits: previewed(turn, seen, limits, count))  # many steps share limits
 
-    def with_lines(number: int) -> list[_Sized]:
-        shown = valid_history(in_lines(messages, recalled[:number], count))
-        return [(shown, count_messages(shown, count))]
+    def with_lines(number: int) -> tuple[Message, ...]:
+        return valid_history(in_lines(messages, recalled[:number], count))
 
-    turn = _Divided(said, in_lines(messages, recalled[:-1], count), count)
-    others = [*_of_results(limit, recalled=False)] if recalled else []
+    def with_previews(step: _Step) -> tuple[Message, ...]:
+        older, newest = step
+        last = rounds[-1] if rounds else 0
+        return valid_history((*short(older)[:last], *short(newest)[last:]))
+
+    def folded(gone: int) -> tuple[Message, ...]:
+        end = next((at for at in answers if at > rounds[gone - 1]), len(seen))
+        shortest = short(Limits(_LEAST, _LEAST, _LEAST))
+        told = _rounds_left_out(turn, rounds[0], seen[rounds[0] : end])
+        return (*valid_history(shortest[: rounds[0]]), told, *valid_history(shortest[end:]))
+
+    first = partial(_first_within, limit, count)
     return (
-        _first_within(limit, range(1, len(recalled)), with_lines)
-        or _first_within(limit, others, turn.previewed)
-        or _first_within(limit, [*_limits(limit)], turn.previewed)
-        or _first_within(limit, range(1, len(turn.rounds) + 1), turn.folded)
-        or _quoted_log(said, messages, limit, count)
+        first(range(1, len(recalled)), with_lines)
+        or first([*_of_results(limit, recalled=False)] if recalled else [], with_previews)
+        or first([*_limits(limit)], with_previews)
+        or first(range(1, len(rounds) + 1), folded)
+        or _quoted_log(turn, messages, limit, count)
     )
 
 
+def _rounds_left_out(turn: Logged, begin: int, left_out: Sequence[Message]) -> Message:
+    """Return the note that stands for rounds of tools, of which `begin` is the first message."""
+    named = [str(call["name"]) for message in left_out for call in calls(message)]
+    listed = ", ".join(dict.fromkeys(named))
+    names = listed if len(listed) <= _NAMED else f"{listed[:_NAMED]}…"
+    number = f"{len(named)} tool call{'' if len(named) == 1 else 's'}"
+    offset = offsets(turn.messages)[begin].text
+    text = render("rounds_left_out", calls=number, names=names, turn=turn.turn, offset=offset)
+    return note(text)
+
+
 def _first_within(
-    limit: int, steps: Sequence[T], shown: Callable[[T], list[_Sized]]
+    limit: int, count: TokenCounter, steps: Sequence[T], show: Callable[[T], tuple[Message, ...]]
 ) -> tuple[Message, ...]:
     """Return what is shown by the first of shorter and shorter steps that fits, else nothing."""
 
     def fits(step: T) -> bool:
-        return sum(tokens for _, tokens in shown(step)) <= limit
+        return count_messages(show(step), count) <= limit
 
     if not steps or not fits(steps[-1]):
         return ()
-    at = bisect_left(steps[:-1], 1, key=fits)
-    return tuple(message for messages, _ in shown(steps[at]) for message in messages)
+    return show(steps[bisect_left(steps[:-1], 1, key=fits)])
 
 
 def within_naming(
