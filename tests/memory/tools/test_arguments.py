@@ -1,5 +1,6 @@
 """The arguments of the memory tools, as models send them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,19 +11,19 @@ from ebbtide.memory.tools.recall import collapse_effort, effort_status, expand_e
 from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.tools.toolbox import close_effort, open_effort, reopen_effort, update_goal
 
-Open, Active, Reopen, UpdateGoal, Collapse, Expand, Nothing, ReadLog, Search = map(
-    arguments_of,
-    (
-        open_effort,
-        close_effort,
-        reopen_effort,
-        update_goal,
-        collapse_effort,
-        expand_effort,
-        effort_status,
-        read_log,
-        search_efforts,
-    ),
+TOOLS: list[Callable[..., Any]] = [
+    open_effort,
+    close_effort,
+    reopen_effort,
+    update_goal,
+    collapse_effort,
+    expand_effort,
+    effort_status,
+    read_log,
+    search_efforts,
+]
+Open, Active, Reopen, UpdateGoal, Collapse, Expand, Nothing, ReadLog, Search = (
+    arguments_of(tool) for tool in TOOLS
 )
 
 
