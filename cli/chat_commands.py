@@ -282,6 +282,7 @@ COMMANDS: Mapping[str, Entry] = {entry.usage.split()[0]: entry for entry in _ENT
 """The commands by name, in the order in which /help lists them."""
 
 _VERBS = ("/context show", "/context window", "/context rebuild", "/message remove")
+"""What Tab completes of the commands that take a second word: neither does anything alone."""
 
 COMPLETED: Sequence[str] = (
     *_VERBS,

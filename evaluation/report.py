@@ -17,7 +17,10 @@ LONG_TURNS = 40
 """A template with so many turns is a long one."""
 
 _SIGNS = {">": operator.gt, "<": operator.lt, "=": operator.eq}
+"""How a target is written, as the specification's targets are."""
+
 _ABSENT = "–"
+"""Stands for a figure that there is none of: a zero would be one."""
 
 
 @dataclass(frozen=True, slots=True)

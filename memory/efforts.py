@@ -257,6 +257,7 @@ _TRANSITIONS: Mapping[str, Callable[[EffortState, Event], EffortState]] = {
     "anchored": lambda state, event: replace(state, anchor=dict(event["anchor"])),
     "compressed": _shortened,
 }
+"""What each event changes, live and when events are replayed; others change nothing."""
 
 
 EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})

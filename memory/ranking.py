@@ -27,6 +27,7 @@ _MONTH_NAMED = re.compile(
     rf"(?i)\b(?:{_DAY} (?:of )?|(in|of|during|since|until|by|last|early|late|mid) )?"
     rf"({'|'.join(_MONTHS)})\b(?! \d{{1,2}}:)(?: {_DAY})?(?:,? (\d{{4}})\b)?"
 )
+# As the archive writes them, so that models use them too.
 _ISO = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
 _YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
 """Other numbers of four digits are ports, prices and counts."""

@@ -19,6 +19,7 @@ Those of Thai, Lao, Burmese and Khmer too, with their marks.
 _PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
 """A run of letters and digits, CJK apart from the rest."""
 
+# What begins a piece whose terms are pairs of characters: such scripts part no words.
 _IDEOGRAPH = re.compile(f"[{CJK}]")
 _ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
 """What may be a mark or a format character: nothing that most texts are made of."""
@@ -228,6 +229,7 @@ _CHINESE = """
 """
 
 _CHATTER = frozenset([*content(_ENGLISH), *_CHINESE.split()])
+"""What every talk says; a message that says no more points at nothing."""
 
 
 def telling(text: str) -> frozenset[str]:

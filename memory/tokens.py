@@ -168,6 +168,8 @@ _SENTENCE = re.compile(
 """Marks that end no sentence, as in "...x", are passed as a whole, not from each of them anew."""
 
 _WORD = re.compile(r"(?<=\S)(?=\s)")
+"""Where a text is cut if it has no sentence that fits."""
+
 _loading = Lock()  # else each of the threads that count first would read the vocabulary
 
 

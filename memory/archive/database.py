@@ -48,6 +48,7 @@ _CONNECT_TIMEOUT = 10
 
 _log = logging.getLogger("ebbtide.archive")
 
+# Drivers tell these errors apart by their words alone; each asks something else of the user.
 _BUSY = ("database is locked", "database table is locked", "lock timeout", "deadlock detected")
 _STRANGE = ("file is not a database", "database disk image is malformed", "malformed database")
 _LACKING = ("no such table", "no such column", "has no column named")

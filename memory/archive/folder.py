@@ -37,6 +37,8 @@ _ERASED = "erased.json"
 _ERASING = "erasing.json"
 _EFFORTS, _SUFFIX = "efforts", ".jsonl"
 _NAMES = ("user", "thread", "namespace")
+"""What names a session in its manifest."""
+
 _LAST = 2**31 - 1
 """The last turn that the tables can number."""
 _GAP = "?"

@@ -62,11 +62,17 @@ def as_yaml(listed: Sequence[Mapping[str, Any]]) -> str:
     return yaml.dump([*listed], Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
 
 
+# Other messages are named by their type, as a tool's result is.
 _SPEAKERS = {"human": "User", "ai": "Assistant", "system": "System"}
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What an editor or a terminal could take for a command, and what no file can hold."""
+
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Turn the direction of what follows, so a name could seem to be another."""
+
 _TICKS = re.compile("`+")
+"""What could close a fence of Markdown: the fence around a text is longer than any in it."""
+
 _AT_ONCE = 200
 """Turns that are read at once, so that a page of a long session is written as it is read."""
 

@@ -16,6 +16,7 @@ FORMAT = 1
 """The version of a line of an export; archives that were kept in folders have the same."""
 
 _STATUSES: Mapping[Any, Status] = {"aborted": "aborted", "erased": "erased"}
+"""What a row may say beside "done", for which anything else is taken."""
 
 # What most rows say alike, the most frequent last; rows can only be read with the very same text.
 COMMON = (

@@ -51,6 +51,7 @@ _MIGRATING = 7_351_204_518
 
 _UNSTORABLE = re.compile("[%\0\ud800-\udfff]")
 _STORED = re.compile("%([0-9a-f]{4})")
+"""What is written otherwise in a name, and how: NUL, surrogates, and the mark itself."""
 
 
 class Name(TypeDecorator[str]):

@@ -25,6 +25,7 @@ from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import OWN_TOOLS, Logged, transcript
 
 _SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
+"""Whose messages may be quoted: instructions of the application hold without being quoted."""
 
 _JOINT = 2
 """Tokens at most of the empty line between two turns."""

@@ -258,6 +258,8 @@ class TurnState(_Shown, Position, total=False):
 
 
 _PACKED = {*_Shown.__annotations__, *Position.__annotations__}
+"""What nodes see as keys of the state and checkpoints hold in `memory`."""
+
 _CHANNELS = AgentState.__annotations__.keys() - {"memory"}
 OF_THE_RUN = {"adopted", "unseen"}
 """What `begin_turn` alone is told."""

@@ -16,8 +16,8 @@ import pytest
 
 from tests.conftest import SECRETS
 from tests.databases import Database, Server
+from tests.graph.test_server import free_port
 from tests.processes import ROOT, begun
-from tests.test_server import free_port
 
 FOLDER = ROOT / "examples" / "fastapi_app"
 PAID = "Order A-17 was paid back."

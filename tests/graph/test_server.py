@@ -23,7 +23,7 @@ from ebbtide.memory.settings import Settings
 from tests.conftest import SECRETS
 from tests.processes import begun
 
-CONFIG = Path(__file__).parents[1] / "langgraph.json"
+CONFIG = Path(__file__).parents[2] / "langgraph.json"
 QUIET = {
     "LANGGRAPH_CLI_NO_ANALYTICS": "1",
     "LANGGRAPH_NO_VERSION_CHECK": "true",
