@@ -178,7 +178,8 @@ class Lineage:
 
     What was asked of it is kept in `known`, and its records are `held` for all lineages of the same
     `edition` of a session, which is another one when a record loses something, or an older one got
-    a vector; so are its `vectors`.
+    a vector; so are its `vectors`. `read` has the records that were asked for in this moment, some
+    hundred times in a turn.
     """
 
     connect: Callable[[], Connection]
@@ -189,6 +190,7 @@ class Lineage:
     held: Lately[Record] = field(default_factory=lambda: Lately(RECORDS))
     vectors: Lately[Matrix] = field(default_factory=lambda: Lately(0, attrgetter("size")))
     edition: tuple[int, ...] = ()
+    read: dict[int, Record] = field(default_factory=dict)
 
     @property
     def connection(self) -> Connection:
@@ -206,6 +208,12 @@ class Lineage:
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the records of these turns, ascending."""
+        missing = [number for number in numbers if number not in self.read]
+        if missing:
+            self.read.update(self._read(missing))
+        return tuple(self.read[number] for number in sorted({*numbers}) if number in self.read)
+
+    def _read(self, numbers: Sequence[int]) -> dict[int, Record]:
         records: dict[int, Record] = {}
         for segment, wanted in self._parted(numbers):
             place = self.edition, segment.branch
@@ -216,7 +224,7 @@ class Lineage:
                 if len(row.messages) < LARGE:
                     self.held.put((*place, row.turn), held[row.turn])
             records |= held
-        return tuple(records[number] for number in sorted(records))
+        return records
 
     def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
         """Return the tips of these turns, as far as they are seen."""
