@@ -136,43 +136,29 @@ def _answer(
 ) -> AIMessage:
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
     answer = background(messages) or _reply(messages, () if choice == "none" else schemas)
-    if not isinstance(answer, str):
-        message = _calling(answer, messages)
-    elif choice == "any":
+    if choice == "any" and isinstance(answer, str):  # a structured answer: fill the last schema
         name = [*schemas][-1]
-        message = _calling([Call(name, _filled(schemas[name], messages))], messages)
-    else:
+        values = summarised(messages) | extracted(messages)
+        wanted = schemas[name].get("properties", ())
+        answer = [Call(name, {field: values[field] for field in wanted if field in values})]
+    if isinstance(answer, str):
         message = AIMessage(with_block(answer, messages))
-    message.response_metadata = {"model_name": "offline"}
-    message.usage_metadata = _usage(messages, tools, message)
-    return message
-
-
-def _filled(schema: Mapping[str, Any], messages: Sequence[BaseMessage]) -> dict[str, Any]:
-    """Return what a prompt holds of the fields of a schema."""
-    values = summarised(messages) | extracted(messages)
-    return {name: values[name] for name in schema.get("properties", ()) if name in values}
-
-
-def _calling(calls: Sequence[Call], messages: Sequence[BaseMessage]) -> AIMessage:
-    """Return a message with these calls; their ids follow from the prompt."""
-    prompt = [[message.type, message.content] for message in messages]
-    return AIMessage(
-        "",
-        tool_calls=[
+    else:
+        prompt = [[message.type, message.content] for message in messages]
+        calls = [
+            # The ids follow from the prompt, so that the same prompt gives the same answer.
             tool_call(name=tool, args={**args}, id=f"call_{fingerprint([prompt, number, tool])}")
-            for number, (tool, args) in enumerate(calls)
-        ],
-    )
-
-
-def _usage(
-    messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], answer: AIMessage
-) -> UsageMetadata:
+            for number, (tool, args) in enumerate(answer)
+        ]
+        message = AIMessage("", tool_calls=calls)
+    message.response_metadata = {"model_name": "offline"}
     read = sum(count_message(message_to_dict(message), count) for message in messages)
     read += REPLY_OVERHEAD + count_tools(tools, count)
-    written = count_message(message_to_dict(answer), count)
-    return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+    written = count_message(message_to_dict(message), count)
+    message.usage_metadata = UsageMetadata(
+        input_tokens=read, output_tokens=written, total_tokens=read + written
+    )
+    return message
 
 
 def _reply(messages: Sequence[BaseMessage], tools: Collection[str]) -> Sequence[Call] | str:
@@ -190,42 +176,38 @@ def _reply(messages: Sequence[BaseMessage], tools: Collection[str]) -> Sequence[
     questions = [part for part, call in requests.items() if call is None and is_question(part)]
     view = sentences([*before, *results, *filter(is_memory, turn)]) if questions else ()
     answers = {question: _quotation(question, view) for question in questions}
-    hidden = [name for name, is_hidden in known.items() if is_hidden]
     unanswered = [question for question in questions if not answers[question]]
-    lookups = _lookups(unanswered[0], hidden, results) if unanswered else []
     rounds = [message for message in turn if isinstance(message, AIMessage)]
     called = {call["name"] for message in rounds for call in message.tool_calls}
+    lookups = _lookups(unanswered[0], known, results) if unanswered else []
     lookup = [call for call in lookups if call.tool in tools and call.tool not in called][:1]
     return lookup or _text(text, results, answers, beside=bool(calls))
 
 
-def _lookups(question: str, hidden: Sequence[str], results: Sequence[ToolMessage]) -> list[Call]:
+def _lookups(
+    question: str, known: Mapping[str, bool], results: Sequence[ToolMessage]
+) -> list[Call]:
     """Return what may answer a question, best first: the log that it names, or a search.
 
     A log of another session is not shown by a search that found it, so it is expanded then.
     """
-    logs = [name for name in hidden if {*words(name)} <= {*words(question)}][-1:]
-    for result in results:
-        ids = (str(entry.get("id")) for entry in memory_result(result).get("results", ()))
-        logs += filter(is_qualified, ids)
+    asked = {*words(question)}
+    logs = [name for name, hidden in known.items() if hidden and {*words(name)} <= asked][-1:]
+    ids = (str(e.get("id")) for r in results for e in memory_result(r).get("results", ()))
+    logs += filter(is_qualified, ids)
     lookups = [Call("expand_effort", {"effort_id": name, "query": question}) for name in logs[:1]]
     # Small talk has no words to search for.
     return lookups + [Call("search_efforts", {"query": question})] * bool(telling(question))
 
 
 def _quotation(question: str, view: Sequence[Sentence]) -> str | None:
-    """Answer by quoting the sentence that shares most with the question, None if none does."""
-    sentence = _best(question, view)
-    return f'{sentence.where}: "{clipped(sentence.text)}"' if sentence else None
+    """Quote the sentence with the best overlap, rare words weighing more; the newest of equals.
 
-
-def _best(question: str, view: Sequence[Sentence]) -> Sentence | None:
-    """Return the sentence with the best overlap, rare words weighing more; the newest of equals.
-
-    The name of the effort that a sentence belongs to counts like its own words.
+    The name of the effort that a sentence belongs to counts like its own words. Questions, requests
+    and answers that repeat other text say nothing themselves. None if no sentence shares enough.
     """
     wanted = {*terms(question)} - _ASKING
-    quotable = [sentence for sentence in view if _is_quotable(sentence)]
+    quotable = [s for s in view if not (s.own or is_question(s.text) or request(s.text))]
     word_sets = [{*terms(f"{sentence.effort} {sentence.text}")} for sentence in quotable]
     seen = Counter(term for own in word_sets for term in own)
     weights = {term: math.log(1 + (1 + len(word_sets)) / (1 + seen[term])) for term in wanted}
@@ -236,12 +218,7 @@ def _best(question: str, view: Sequence[Sentence]) -> Sentence | None:
         preferred = score + _PREFERENCE * (sentence.speaker == "memory")
         if score and score >= least and preferred >= highest:
             best, highest = sentence, preferred
-    return best
-
-
-def _is_quotable(sentence: Sentence) -> bool:
-    """Tell whether a sentence says something itself: no question, no request, nothing repeated."""
-    return not (sentence.own or is_question(sentence.text) or request(sentence.text))
+    return f'{best.where}: "{clipped(best.text)}"' if best else None
 
 
 def _text(
@@ -279,16 +256,11 @@ def _outcome(result: ToolMessage) -> str:
         ]
         many = "" if len(states) == 1 else "s"
         return f"{len(states)} effort{many}: {', '.join(states) or 'none'}."
-    if "results" in body:
-        return _results(body["results"])
-    return f"{name} answered: {clipped(text)}"
-
-
-def _results(results: Sequence[Mapping[str, Any]]) -> str:
-    """Tell what a search found, each with the id of its effort or the number of its turn."""
-    lines = []
-    for entry in results[:_LISTED]:
-        content = one_line(str(entry.get("summary") or entry.get("excerpt")))
-        place = entry.get("id") or f"turn {entry.get('turn')}"
-        lines.append(f"{place}: {clipped(content)}")
+    if "results" not in body:
+        return f"{name} answered: {clipped(text)}"
+    lines = [
+        f"{entry.get('id') or 'turn ' + str(entry.get('turn'))}: "
+        + clipped(one_line(str(entry.get("summary") or entry.get("excerpt"))))
+        for entry in body["results"][:_LISTED]
+    ]
     return f"Found {'; '.join(lines)}" if lines else "The search found nothing."

@@ -1,4 +1,4 @@
-"""What the offline model finds in its prompt: sentences, each with where it stands, and efforts."""
+"""What the offline model finds in its prompt: sentences, each with its place, and efforts."""
 
 import json
 import re
@@ -10,9 +10,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from ...memory.transcript import OWN_TOOLS
 
-_MEMORY = "ebbtide"
-"""The name of user-role messages that the memory wrote."""
-
 _END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 """Where a sentence ends."""
 
@@ -23,13 +20,13 @@ _CLOSING = re.compile(r"</\w+ [0-9a-f]+>")
 _LISTS = frozenset({"summaries", "hints"})
 """Fences around lists of the memory, whose lines are read one by one."""
 
+_LISTED = re.compile(r"- (?:turn (?P<turn>\d+)|(?P<id>\S+?)(?: [^:]*)?): (?P<text>.+)")
+"""A line of these lists: a turn that may matter, or a concluded effort."""
+
 _TURN = re.compile(r"\[turn (?P<turn>\d+)\]")
 _SPOKEN = re.compile(r"(?P<speaker>user|assistant|system|tool)(?: [\w-]+)?: (?P<text>.*)")
 _CALLING = re.compile(r"(?:user|assistant|system|tool) calls \w+ .*")
 """The lines of a log: which turn, who says what, which tool is called."""
-
-_SUMMARY = re.compile(r"- (?P<id>\S+?)(?: [^:]*)?: (?P<text>.+)")
-"""A concluded effort in the memory's lists."""
 
 _NAMED = re.compile(r'\[.*\beffort "(?P<id>[^"]+)"')
 """A marker of the memory that begins the turns of an effort."""
@@ -45,7 +42,7 @@ _OWN = re.compile(
 class Sentence:
     """One sentence of the prompt; `effort` and `turn` say which log or summary it stands in.
 
-    `own` tells that the answer in which it stands is the offline model's about something elsewhere.
+    `own` tells that it is part of an answer of the offline model about something elsewhere.
     """
 
     text: str
@@ -67,7 +64,7 @@ class Sentence:
 
 def is_memory(message: BaseMessage) -> bool:
     """Tell whether the memory wrote this message."""
-    return isinstance(message, HumanMessage) and message.name == _MEMORY
+    return isinstance(message, HumanMessage) and message.name == "ebbtide"
 
 
 def memory_result(message: ToolMessage) -> Mapping[str, Any]:
@@ -96,13 +93,13 @@ def split(text: str) -> list[str]:
 
 def sentences(messages: Sequence[BaseMessage]) -> tuple[Sentence, ...]:
     """Return the sentences of a prompt in order; instructions are left out."""
-    found, own = list[Sentence](), False
+    collected, own = list[Sentence](), False
     for line in (line for message in messages for line in _lines(message)):
         for text in split(line.text):
             # What follows an own answer belongs to it, as long as nobody else speaks.
             own = line.speaker == "assistant" and (own or bool(_OWN.match(text)))
-            found.append(replace(line, text=text, own=own))
-    return tuple(found)
+            collected.append(replace(line, text=text, own=own))
+    return tuple(collected)
 
 
 def efforts(messages: Sequence[BaseMessage]) -> dict[str, bool]:
@@ -117,15 +114,13 @@ def efforts(messages: Sequence[BaseMessage]) -> dict[str, bool]:
 
 def _lines(message: BaseMessage) -> Iterator[Sentence]:
     """Yield what the lines of a message say, each still in one piece."""
-    text = str(message.text)
     if isinstance(message, ToolMessage):
         yield from _of_result(message)
-    elif isinstance(message, AIMessage):
-        yield from _of_text(text, Sentence("", "assistant"))
     elif is_memory(message):
-        yield from _of_text(text, Sentence("", "memory", source="the memory"))
-    elif isinstance(message, HumanMessage):
-        yield from _of_text(text, Sentence("", "user"))
+        yield from _of_text(str(message.text), Sentence("", "memory", source="the memory"))
+    elif isinstance(message, AIMessage | HumanMessage):
+        speaker = "user" if isinstance(message, HumanMessage) else "assistant"
+        yield from _of_text(str(message.text), Sentence("", speaker))
 
 
 def _of_text(text: str, outside: Sentence) -> Iterator[Sentence]:
@@ -137,11 +132,11 @@ def _of_text(text: str, outside: Sentence) -> Iterator[Sentence]:
             place = outside if opening["tag"] in _LISTS else fence
         elif _CLOSING.fullmatch(line):
             place = outside
-        elif place == outside:
-            yield _plain(line, outside)
-        else:
+        elif place != outside:
             place = _logged(line, place)
             yield place
+        else:
+            yield replace(place, text=line) if place.speaker != "memory" else _noted(line, place)
 
 
 def _logged(line: str, place: Sentence) -> Sentence:
@@ -153,15 +148,15 @@ def _logged(line: str, place: Sentence) -> Sentence:
     return replace(place, text="" if _CALLING.fullmatch(line) else line)
 
 
-def _plain(line: str, outside: Sentence) -> Sentence:
-    """Return what a line outside of fences says: a summary, the goal of a marker, or itself."""
-    if outside.speaker != "memory":
-        return replace(outside, text=line)
-    if summary := _SUMMARY.fullmatch(line):
-        return replace(outside, text=summary["text"], effort=summary["id"], source="the summary")
+def _noted(line: str, place: Sentence) -> Sentence:
+    """Return what a line of the memory's own says: one of a list, or the goal of a marker."""
+    if listed := _LISTED.fullmatch(line):
+        effort, turn = listed["id"] or "", listed["turn"] or ""
+        source = "the log" if turn else "the summary"
+        return replace(place, text=listed["text"], effort=effort, turn=turn, source=source)
     if line.startswith("["):
         line = "\n".join(part for part in split(line.strip("[]")) if part.startswith("Goal: "))
-    return replace(outside, text=line)
+    return replace(place, text=line)
 
 
 def _of_result(message: ToolMessage) -> Iterator[Sentence]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
@@ -31,14 +31,8 @@ _BACKGROUND = re.compile(
 )
 """The old background in a request for a new one."""
 
-_NONE_YET = "nothing"
-"""What a request for a background has in place of an old one."""
-
-_QUOTES = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
-"""The quotes that a request for others lists, by their numbers."""
-
-_VALUE = re.compile(r"\d[\d.,:]*|\bnow\b")
-"""What a sentence that revises another one says otherwise."""
+_QUOTES = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+"""The quotes that a request for others lists."""
 
 _CONSTANT = re.compile(
     r"\bport \d{2,5}\b|\bversion \d+(?:\.\d+)*\b|\bhttps?://[^\s<>\"')]*[^\s<>\"').,;:!?]|"
@@ -49,9 +43,6 @@ _CONSTANT = re.compile(
 
 _NOTED = re.compile(r'<state key="(?P<key>\w+)">\n(?P<anchor>.*)\n</state (?P=key)>', re.DOTALL)
 """The state block that the memory shows."""
-
-_CONSTANTS = FIELDS[-1]
-"""The field of the block for constants."""
 
 _PICKED = 40
 """Quotes that are picked from a log; `MOST_QUOTED` tokens hold about as many."""
@@ -96,32 +87,42 @@ def summarised(messages: Sequence[BaseMessage]) -> dict[str, Any]:
     log = [sentence for sentence in everything if sentence.source == "the log"] or everything
     # What tools and the offline model itself say repeats other text.
     log = [sentence for sentence in log if not sentence.own and sentence.speaker != "tool"]
-    chosen = _chosen(log)
-    weight = sum(signals(text) for text in chosen)
+    chosen = [clipped(text) for text in _chosen(log)]
+    counted = Counter(word for sentence in log for word in words(sentence.text) if terms(word))
+    ranked = sorted(counted, key=lambda word: (-counted[word], -len(word), word))
     return {
-        "summary": " ".join(_stopped(clipped(text)) for text in chosen) or _SILENCE,
-        "keywords": _keywords(log),
-        "importance": min(100, _IMPORTANCE + 5 * weight) if chosen else 0,
+        "summary": " ".join(t if t[-1] in ".!?…。" else f"{t}." for t in chosen) or _SILENCE,
+        "keywords": [word for word in ranked if len(word) > 1][:_KEYWORDS],
+        "importance": min(100, _IMPORTANCE + 5 * sum(map(signals, chosen))) if chosen else 0,
     }
 
 
-def extracted(messages: Sequence[BaseMessage]) -> dict[str, Any]:
-    """Pick the sentences of a log that tell a goal, a constraint, a decision or a number.
+def _chosen(log: Sequence[Sentence]) -> list[str]:
+    """Choose the first request, the most telling sentences and the last answer, in order."""
+    texts = list(dict.fromkeys(sentence.text for sentence in log))
+    requests = [sentence.text for sentence in log if sentence.speaker == "user"]
+    answers = [sentence.text for sentence in log if sentence.speaker == "assistant"]
+    ends = {*requests[:1], *answers[-1:]} or {*texts[:1], *texts[-1:]}
+    telling = [t for t in texts if signals(t) and _is_statement(t) and t not in ends]
+    best = sorted(telling, key=signals, reverse=True)[:_SALIENT]
+    return [text for text in texts if text in {*ends, *best}]
 
-    With the word "now" one replaces a quote that has another number and the same words.
-    """
-    log = sentences(messages)
-    listed = _QUOTES.findall(messages[-1].text.partition("<log")[0])
-    subjects = {_subject(quote): int(number) for number, quote in listed}
-    quoted = {quote for _, quote in listed}
-    items = {item["quote"]: item for item in _items(log) if item["quote"] not in quoted}
+
+def extracted(messages: Sequence[BaseMessage]) -> dict[str, Any]:
+    """Pick the sentences of a log that tell a goal, a constraint, a decision or a number."""
+    quoted = {*_QUOTES.findall(messages[-1].text.partition("<log")[0])}
+    items: dict[str, dict[str, Any]] = {}
+    for sentence in sentences(messages):
+        text = sentence.text
+        if not sentence.turn or sentence.own or text in quoted or not _is_statement(text):
+            continue
+        kind = Kind.OUTPUT if sentence.speaker == "tool" else kind_of(text) or Kind.FACT
+        if signals(text) or kind not in {Kind.OUTPUT, Kind.FACT}:
+            items[text] = {"quote": text, "kind": str(kind), "turn": int(sentence.turn)}
     outputs = [quote for quote, item in items.items() if item["kind"] == Kind.OUTPUT]
-    rest = [quote for quote in items if quote not in outputs[:-_OUTPUTS]]
-    best = sorted(rest, key=signals, reverse=True)[:_PICKED]
-    new = [
-        items[quote] | {"replaces": _revised(quote, subjects)} for quote in rest if quote in best
-    ]
-    return {"new": new, "done": []}
+    others = [quote for quote in items if quote not in outputs[:-_OUTPUTS]]
+    best = sorted(others, key=signals, reverse=True)[:_PICKED]
+    return {"new": [items[quote] for quote in others if quote in best], "done": []}
 
 
 def background(messages: Sequence[BaseMessage]) -> str | None:
@@ -132,7 +133,7 @@ def background(messages: Sequence[BaseMessage]) -> str | None:
     asked = _BACKGROUND.search(messages[-1].text) if messages else None
     if asked is None:
         return None
-    old = split(asked["old"])[:1] if asked["old"] != _NONE_YET else []
+    old = [] if asked["old"] == "nothing" else split(asked["old"])[:1]
     first: dict[str, str] = {}
     for sentence in sentences(messages):
         if sentence.turn and sentence.speaker == "user":
@@ -146,70 +147,26 @@ def with_block(text: str, messages: Sequence[BaseMessage]) -> str:
 
     Only a model that was told of the block writes one. Other fields stay as they were.
     """
-    if not any(
-        isinstance(message, SystemMessage) and START in message.text for message in messages
-    ):
+    if not any(isinstance(m, SystemMessage) and START in m.text for m in messages):
         return text
     notes = (_NOTED.search(message.text) for message in messages if is_memory(message))
     anchor = next((parsed(note["anchor"]) for note in notes if note), {})
-    known = anchor.get(_CONSTANTS, "").splitlines()
+    constants, turn = FIELDS[-1], messages[turn_start(messages) :]
+    stated = [p for m in turn if isinstance(m, HumanMessage) for p in split(m.text)]
+    known = anchor.get(constants, "").splitlines()
     folded = {constant.casefold() for constant in known}
-    stated = {constant.casefold(): constant for constant in _stated(messages)}
-    new = [constant for key, constant in stated.items() if key not in folded]
+    new = {
+        constant.casefold(): constant
+        for part in stated
+        if not is_question(part)
+        for constant in _CONSTANT.findall(part)
+        if constant.casefold() not in folded
+    }
     if not new:
         return text
-    block = {**anchor, _CONSTANTS: "\n".join([*known, *new])}
+    block = {**anchor, constants: "\n".join([*known, *new.values()])}
     return f"{text}\n\n{START}\n{rendered(block)}\n{END}"
-
-
-def _stated(messages: Sequence[BaseMessage]) -> list[str]:
-    """Return the constants in what the user says, not asks, in the current turn."""
-    turn = messages[turn_start(messages) :]
-    said = [message.text for message in turn if isinstance(message, HumanMessage)]
-    parts = [part for text in said for part in split(text) if not is_question(part)]
-    return [constant for part in parts for constant in _CONSTANT.findall(part)]
-
-
-def _revised(quote: str, subjects: Mapping[str, int]) -> list[int]:
-    subject = _subject(quote)
-    return [subjects[subject]] if "now" in quote.split() and subject in subjects else []
-
-
-def _subject(quote: str) -> str:
-    return " ".join(_VALUE.sub(" ", quote).split())
-
-
-def _items(log: Sequence[Sentence]) -> Iterator[dict[str, Any]]:
-    """Yield what the sentences of turns tell, as an extraction names it."""
-    for sentence in log:
-        text = sentence.text
-        if sentence.turn and not sentence.own and _is_statement(text):
-            kind = Kind.OUTPUT if sentence.speaker == "tool" else kind_of(text) or Kind.FACT
-            if signals(text) or kind not in {Kind.OUTPUT, Kind.FACT}:
-                yield {"quote": text, "kind": str(kind), "turn": int(sentence.turn)}
-
-
-def _chosen(log: Sequence[Sentence]) -> list[str]:
-    """Choose the first request, the most telling sentences and the last answer, in order."""
-    texts = list(dict.fromkeys(sentence.text for sentence in log))
-    requested = [sentence.text for sentence in log if sentence.speaker == "user"][:1]
-    answered = [sentence.text for sentence in log if sentence.speaker == "assistant"][-1:]
-    ends = {*requested, *answered} or {*texts[:1], *texts[-1:]}
-    statements = [text for text in texts if _is_statement(text) and text not in ends]
-    telling = [text for text in statements if signals(text)]
-    best = sorted(telling, key=signals, reverse=True)[:_SALIENT]
-    return [text for text in texts if text in {*ends, *best}]
 
 
 def _is_statement(text: str) -> bool:
     return not is_question(text) and not is_request(text)
-
-
-def _stopped(text: str) -> str:
-    return text if text.endswith((".", "!", "?", "…", "。")) else f"{text}."
-
-
-def _keywords(log: Sequence[Sentence]) -> list[str]:
-    counted = Counter(word for sentence in log for word in words(sentence.text) if terms(word))
-    ranked = sorted(counted, key=lambda word: (-counted[word], -len(word), word))
-    return [word for word in ranked if len(word) > 1][:_KEYWORDS]

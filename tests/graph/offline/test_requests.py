@@ -1,0 +1,37 @@
+"""Plain requests, and what only looks like one."""
+
+import pytest
+
+from ebbtide.graph.offline.requests import Call, requested
+
+TOOLS = {"open_effort", "close_effort", "switch_effort", "expand_effort"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "call"),
+    [
+        ("Let's work on the auth bug", Call("open_effort", {"name": "auth bug", "goal": ""})),
+        ("Work on 10:30 meeting", Call("open_effort", {"name": "10:30 meeting", "goal": ""})),
+        ("Work on ports: find one.", Call("open_effort", {"name": "ports", "goal": "find one"})),
+        ("That's done.", Call("close_effort", {})),
+        ("Close the effort", Call("close_effort", {})),
+        ("Close the auth thing", None),
+        ("Close the auth bug", Call("close_effort", {"effort_id": "auth-bug"})),
+        ("Close rates", Call("close_effort", {"effort_id": "rates"})),
+        ("Close the door", None),
+        ("Expand the auth log", Call("expand_effort", {"effort_id": "auth log"})),
+        ("The door is closed.", None),
+    ],
+)
+def test_what_a_sentence_asks_for(sentence: str, call: Call | None) -> None:
+    """An effort is called by its id; what names none, and is no word of its own, closes none."""
+    found = requested(sentence, ["auth-bug"], TOOLS)
+
+    assert [*found.values()] == [call]
+
+
+def test_tool_that_is_not_there() -> None:
+    """It is not called."""
+    found = requested("That's done.", ["auth-bug"], {"open_effort"})
+
+    assert [*found.values()] == [None]
