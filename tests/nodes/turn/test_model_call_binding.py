@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide import DiskArchive, build_memory_graph
-from ebbtide.nodes.call_model import bound
+from ebbtide.nodes.turn.model_call import bound
 from tests.doubles import ScriptedModel, Sent
 
 

@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 
 from ebbtide import DiskArchive, Settings, build_memory_graph
 from ebbtide.memory.context.timeline import Timeline, packed
-from ebbtide.nodes.call_model import Call, answer_update
+from ebbtide.nodes.turn.model_call import Call, answer_update
 from ebbtide.nodes.turn.state import TurnState
 from tests.doubles import ScriptedModel
 
