@@ -126,6 +126,8 @@ def result(name: str, body: object, number: int = 1) -> ToolMessage:
         ("Please conclude it", "close_effort", {}),
         ("wrap up", "close_effort", {}),
         ("close billing", "close_effort", {"effort_id": "billing"}),
+        ("Close the effort", "close_effort", {}),
+        ("work on 10:30 meeting", "open_effort", {"name": "10:30 meeting", "goal": ""}),
         ('let\'s go back to the "db move"', "switch_effort", {"effort_id": "db-move"}),
         ("switch to the db move", "switch_effort", {"effort_id": "db-move"}),
         ("Can you reopen auth-bug?", "reopen_effort", {"effort_id": "auth-bug"}),
@@ -174,6 +176,7 @@ def test_a_request_made_twice_is_one_call() -> None:
         "How are you?",
         "What's up?",
         "Are you okay?",
+        "Close the door",
     ],
 )
 def test_what_is_no_request(text: str) -> None:
@@ -327,6 +330,15 @@ def test_questions_are_answered_from_the_context(question: str, quoted: str) -> 
 
     assert answer.text == quoted
     assert answer.tool_calls == []
+
+
+def test_a_hint_is_of_its_turn() -> None:
+    """A line of the memory about a turn is quoted as that turn's, not as an effort's summary."""
+    note = HumanMessage("[Memory: stored.]\n- turn 7: user: The lamp is red.", name="ebbtide")
+
+    answer = OfflineModel().invoke([note, HumanMessage("Which colour has the lamp, is it red?")])
+
+    assert answer.text == 'From the log, turn 7: "user: The lamp is red."'
 
 
 def test_nothing_is_invented() -> None:
