@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ..graph.commands.on_attention import explained, forgetting, listed, suppressing, unsuppressing
-from ..memory.attention.law import Attention, Explanation
+from ..graph.commands.on_attention import UserAttention
+from ..memory.attention.law import Explanation
 from .home import ConfigFile, Root, User, configured
 from .printable import in_line
 from .screen import fitted
@@ -29,19 +29,19 @@ MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <sessi
 def attended(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
     """List what is in attention, most first, then what is suppressed."""
     console = Console(highlight=False)
-    memories = attention_table(listed(*_attention_of(root, user, config)))
+    memories = attention_table(_attention_of(root, user, config).listed())
     shown = fitted(memories, console) if isinstance(memories, Table) else memories
     # Ids are there to be copied: what does not fit is left to the terminal to break.
     console.print(shown, soft_wrap=not isinstance(shown, Table))
 
 
-def _shown_after(function: Callable[[Attention, str, str], Explanation]) -> Callable[..., None]:
+def _shown_after(function: Callable[[UserAttention, str], Explanation]) -> Callable[..., None]:
     """Return the command that does this with a memory, and shows how the memory stands then."""
 
     def command(
         memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
     ) -> None:
-        memory = function(*_attention_of(root, user, config), memory_id)
+        memory = function(_attention_of(root, user, config), memory_id)
         typer.echo("\n".join(explanation_page(memory)))
 
     return command
@@ -50,9 +50,9 @@ def _shown_after(function: Callable[[Attention, str, str], Explanation]) -> Call
 _EXPLAIN = "Say why a memory is in attention or not, and when it will fade."
 _SUPPRESS = "Take a memory out of attention; search still finds it."
 
-app.command("explain", help=_EXPLAIN)(_shown_after(explained))
-app.command("suppress", help=_SUPPRESS)(_shown_after(suppressing))
-app.command("unsuppress", help="Undo a suppression.")(_shown_after(unsuppressing))
+app.command("explain", help=_EXPLAIN)(_shown_after(UserAttention.explain))
+app.command("suppress", help=_SUPPRESS)(_shown_after(UserAttention.suppress))
+app.command("unsuppress", help="Undo a suppression.")(_shown_after(UserAttention.unsuppress))
 
 
 @app.command()
@@ -60,7 +60,7 @@ def forget(
     memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Delete what attention keeps of a memory, such as one of a deleted session."""
-    typer.echo(f"forgot {in_line(forgetting(*_attention_of(root, user, config), memory_id).id)}")
+    typer.echo(f"forgot {in_line(_attention_of(root, user, config).forget(memory_id).id)}")
 
 
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:
@@ -84,9 +84,9 @@ def explanation_page(memory: Explanation) -> Iterable[str]:
     yield f"fades {_fades(memory)}" if memory.attended else "not in attention"
 
 
-def _attention_of(root: str | None, user: str | None, config: Path | None) -> tuple[Attention, str]:
+def _attention_of(root: str | None, user: str | None, config: Path | None) -> UserAttention:
     setup = configured(root, user, config)
-    return setup.attention(), setup.home.user
+    return UserAttention(setup.attention(), setup.home.user)
 
 
 def _fades(memory: Explanation) -> str:

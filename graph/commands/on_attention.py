@@ -1,6 +1,7 @@
 """The commands on attention: what is in it, why, and taking something out of it."""
 
 import difflib
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from langchain_core.runnables import RunnableConfig
@@ -19,13 +20,55 @@ _ALIKE = 0.5
 """How like an unknown id a known one is that an error suggests, by `difflib`'s ratio."""
 
 
+@dataclass(frozen=True, slots=True)
+class UserAttention:
+    """The attention of one user, as a command shows or changes it."""
+
+    stored: Attention
+    user: str
+
+    def listed(self) -> tuple[Explanation, ...]:
+        """Return what is in it, most first, then what is suppressed."""
+        now = datetime.now(UTC)
+        inside = (memory.id for memory in self.stored.top(self.user, _MOST, now=now))
+        ids = (*inside, *self.stored.suppressed(self.user, now=now))
+        explanations = (self.stored.explain(self.user, memory_id, now=now) for memory_id in ids)
+        return tuple(filter(None, explanations))
+
+    def explain(self, memory_id: str) -> Explanation:
+        """Return how a memory stands; raises `CommandError` if there is none of that id."""
+        explanation = self.stored.explain(self.user, memory_id, now=datetime.now(UTC))
+        if explanation is None:
+            known = [memory.id for memory in self.listed()]
+            close = difflib.get_close_matches(memory_id, known, n=1, cutoff=_ALIKE)
+            hint = f"did you mean {close[0]!r}?" if close else "an id is <session>/<effort>"
+            raise CommandError(f"no memory {memory_id!r}: {hint}")
+        return explanation
+
+    def suppress(self, memory_id: str) -> Explanation:
+        """Suppress a memory, and return how it stands."""
+        self.stored.suppress(self.user, memory_id, now=datetime.now(UTC))
+        return self.explain(memory_id)
+
+    def unsuppress(self, memory_id: str) -> Explanation:
+        """Undo the suppression of a memory, and return how it stands."""
+        self.stored.unsuppress(self.user, memory_id, now=datetime.now(UTC))
+        return self.explain(memory_id)
+
+    def forget(self, memory_id: str) -> Explanation:
+        """Delete what is kept of a memory, and return how it stood."""
+        stood = self.explain(memory_id)
+        self.stored.forget(self.user, memory_id, now=datetime.now(UTC))
+        return stood
+
+
 def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
     """Return what is in the attention of the user of `config`, most first, then what is suppressed.
 
     Like the others here it raises `CommandError` if `config` names no user, `AttentionError` if
     attention cannot be reached.
     """
-    return listed(*_of(agent, config))
+    return _of(agent, config).listed()
 
 
 def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
@@ -33,7 +76,7 @@ def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation
 
     Raises `CommandError` if the user has no such memory.
     """
-    return explained(*_of(agent, config), memory_id)
+    return _of(agent, config).explain(memory_id)
 
 
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
@@ -41,12 +84,12 @@ def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanatio
 
     Search still finds it. Raises `CommandError` if the user has no such memory.
     """
-    return suppressing(*_of(agent, config), memory_id)
+    return _of(agent, config).suppress(memory_id)
 
 
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     """Undo `suppress`, and return how the memory stands; raises `CommandError` as it does."""
-    return unsuppressing(*_of(agent, config), memory_id)
+    return _of(agent, config).unsuppress(memory_id)
 
 
 def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
@@ -54,46 +97,7 @@ def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
 
     For memories of sessions that were deleted. Raises `CommandError` as `suppress` does.
     """
-    return forgetting(*_of(agent, config), memory_id)
-
-
-def listed(stored: Attention, user: str) -> tuple[Explanation, ...]:
-    """Return what is in a user's attention, most first, then what is suppressed."""
-    now = datetime.now(UTC)
-    inside = (memory.id for memory in stored.top(user, _MOST, now=now))
-    ids = (*inside, *stored.suppressed(user, now=now))
-    explanations = (stored.explain(user, memory_id, now=now) for memory_id in ids)
-    return tuple(filter(None, explanations))
-
-
-def explained(stored: Attention, user: str, memory_id: str) -> Explanation:
-    """Return how a memory of a user stands; raises `CommandError` if there is none of that id."""
-    explanation = stored.explain(user, memory_id, now=datetime.now(UTC))
-    if explanation is None:
-        known = [memory.id for memory in listed(stored, user)]
-        close = difflib.get_close_matches(memory_id, known, n=1, cutoff=_ALIKE)
-        hint = f"did you mean {close[0]!r}?" if close else "an id is <session>/<effort>"
-        raise CommandError(f"no memory {memory_id!r}: {hint}")
-    return explanation
-
-
-def suppressing(stored: Attention, user: str, memory_id: str) -> Explanation:
-    """Suppress a memory of a user, and return how it stands."""
-    stored.suppress(user, memory_id, now=datetime.now(UTC))
-    return explained(stored, user, memory_id)
-
-
-def unsuppressing(stored: Attention, user: str, memory_id: str) -> Explanation:
-    """Undo the suppression of a memory of a user, and return how it stands."""
-    stored.unsuppress(user, memory_id, now=datetime.now(UTC))
-    return explained(stored, user, memory_id)
-
-
-def forgetting(stored: Attention, user: str, memory_id: str) -> Explanation:
-    """Delete what is kept of a memory of a user, and return how it stood."""
-    stood = explained(stored, user, memory_id)
-    stored.forget(user, memory_id, now=datetime.now(UTC))
-    return stood
+    return _of(agent, config).forget(memory_id)
 
 
 def nobody() -> CommandError:
@@ -104,13 +108,13 @@ def nobody() -> CommandError:
     )
 
 
-def _of(agent: Agent, config: RunnableConfig) -> tuple[Attention, str]:
+def _of(agent: Agent, config: RunnableConfig) -> UserAttention:
     parts = parts_of(agent)
     owner = Owner(user_of(parts.settings, config.get("configurable", {})), "")
     stored = attention_of(owner, parts, parts.settings)
     if stored is None:
         raise nobody() if owner.anonymous else CommandError("the agent keeps no attention")
-    return stored, owner.user
+    return UserAttention(stored, owner.user)
 
 
 aattention = on_a_thread(attention)
