@@ -4,29 +4,31 @@ import difflib
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from rich.console import RenderableType
 from rich.text import Text
 
 from ..graph import commands
-from ..graph.commands.look import ShownContext
-from ..graph.erase.erase import ErasureReport
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.messages import Message, calls
-from ..memory.metrics import TurnLine, TurnPage, page_of
+from ..memory.metrics import page_of
 from .attention import attention_table, explanation_page
 from .conversation import Conversation
 from .printable import in_line, printable
 from .reports import metrics, series
-from .screen import STYLES, Screen
+from .screen import STYLES, Screen, banner
 
-Action: TypeAlias = Callable[[Conversation, Screen, str], None]
-"""Takes the thread, where to show things, and what stands after the command's name."""
+Shown: TypeAlias = Iterator[RenderableType]
+"""What a command shows, part by part; a `str` is printed as it is."""
+
+Action: TypeAlias = Callable[[Conversation, str], Shown]
+"""Does a command, given the thread and what stands after the command's name."""
 
 Question: TypeAlias = Callable[[Conversation, str], str]
-"""Returns what must be confirmed, given the thread and what stands after the command's name."""
+"""Returns what must be confirmed, given the same."""
 
 _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
 _OTHERS = {"effort_status": "/efforts", "search_efforts": "/search"}
@@ -67,7 +69,8 @@ def obeyed(talk: Conversation, screen: Screen, line: str, confirm: Callable[[str
     if rest and name in _ALONE:
         raise CommandError(f"{name} takes nothing after it; {rest!r} was given")
     if entry.question is None or confirm(entry.question(talk, rest)):
-        entry.act(talk, screen, rest)
+        for part in entry.act(talk, rest):
+            screen.page(part)
 
 
 def in_commands(error: str) -> str:
@@ -91,29 +94,61 @@ def _unknown(name: str) -> str:
     )
 
 
-def _context(talk: Conversation, screen: Screen, rest: str) -> None:
+def _context(talk: Conversation, rest: str) -> Shown:
     verb, _, more = rest.partition(" ")
     if verb == "show":
-        shown = talk.command(commands.ashow_context, more.strip() or None)
-        screen.page(*_context_page(shown, screen.budget))
+        yield from _context_page(talk, more.strip() or None)
     elif verb == "window":
         window = _whole(more, "/context window")
         talk.command(commands.aset_window, window)
-        screen.notice(f"ambient window: {window or 'all'} turns, on this thread")
+        yield _note(f"ambient window: {window or 'all'} turns, on this thread")
     elif rest in {"rebuild", "rebuild --model"}:
         done = talk.command(commands.arebuild_anchor, model=rest != "rebuild")
-        screen.notice(_SOURCES[done.source, rest != "rebuild"])
-        screen.page(*(f"{name}: {text}" if name else text for name, text in done.anchor.items()))
+        yield _note(_SOURCES[done.source, rest != "rebuild"])
+        yield from (f"{name}: {text}" if name else text for name, text in done.anchor.items())
     else:
         raise CommandError(f"write {COMMANDS['/context'].usage}")
 
 
-def _messages(talk: Conversation, screen: Screen, rest: str) -> None:
-    page = _whole(rest, "/messages") if rest else 1
-    screen.page(*_turns_page(talk.command(commands.amessages, page)))
+def _context_page(talk: Conversation, question: str | None) -> Shown:
+    """Yield a working context, every character of it: a line for each part, then what it sends."""
+    context = talk.command(commands.ashow_context, question)
+    resumed = ", what resuming it sends" if context.unfinished else ""
+    total = f"turn {context.turn}{resumed}: {context.total:,} of {talk.budget:,} tokens"
+    yield Text(total, style="bold")
+    for part in context.parts:
+        turn = "" if part.turn is None else f", turn {part.turn}"
+        head = f"== {part.name}{turn}: {part.tokens:,} tokens"
+        yield Text(head, style=f"bold {STYLES[part.name]}")
+        if part.name == "tools":
+            yield from map(_json, context.tools)
+        for message in part.messages:
+            yield from _message_lines(message)
 
 
-def _removed(rest: str) -> int:
+def _message_lines(message: Message) -> Shown:
+    """Yield who speaks, what is said, and each call, as they are sent."""
+    data, kind = message["data"], str(message["type"])
+    names = [str(data[key]) for key in ("name", "tool_call_id") if data.get(key)]
+    yield _note(in_line(" ".join(["--", _ROLES.get(kind, kind), *names])))
+    if content := data.get("content"):
+        yield content if isinstance(content, str) else _json(content)
+    for call in calls(message):
+        yield in_line(f"{call['id']} {call['name']} {_json(call['args'])}")
+
+
+def _messages(talk: Conversation, rest: str) -> Shown:
+    """Yield a line for each turn, the newest first, and which page it is."""
+    page = talk.command(commands.amessages, _whole(rest, "/messages") if rest else 1)
+    for line in page.lines:
+        efforts = ", ".join(line.efforts) or "-"
+        aborted = "" if line.status == "done" else f" ({line.status})"
+        at = line.at[:16].replace("T", " ")
+        yield in_line(f"{line.turn:>5}  {at} UTC  {efforts}  {line.said}{aborted}")
+    yield _note(f"page {page.page} of {page.pages}")
+
+
+def _turn_to_remove(rest: str) -> int:
     verb, _, turn = rest.partition(" ")
     if verb != "remove":
         raise CommandError(f"write {COMMANDS['/message'].usage}")
@@ -121,104 +156,127 @@ def _removed(rest: str) -> int:
 
 
 def _removal(talk: Conversation, rest: str) -> str:
-    turn = _removed(rest)
+    turn = _turn_to_remove(rest)
     newest = talk.command(commands.amessages).lines
     last = newest[0].turn if newest else 0
     if not 1 <= turn <= last:
         raise TurnNotFoundError(turn, last)
     page = talk.command(commands.amessages, page_of(turn, last))
-    quote = next((_known_by(line) for line in page.lines if line.turn == turn), "missing")
+    line = next((line for line in page.lines if line.turn == turn), None)
+    quote = "missing" if line is None else f'"{line.said}"'
+    if line and line.status == "erased":
+        quote = "erased before"
     return (
         f"Erase turn {turn} ({quote}) for good? Nothing brings it back; older states of the "
         "thread and the input history go as well."
     )
 
 
-def _known_by(line: commands.TurnLine) -> str:
-    return "erased before" if line.status == "erased" else f'"{line.said}"'
-
-
-def _remove(talk: Conversation, screen: Screen, rest: str) -> None:
-    turn = _removed(rest)
+def _remove(talk: Conversation, rest: str) -> Shown:
+    """Yield what was erased, what says the same, and what could not be erased."""
+    turn = _turn_to_remove(rest)
     try:
         report = talk.command(commands.aerase, turn)
     except (KeyboardInterrupt, OSError, sqlite3.Error):
         warning = f"Turn {turn} may be erased in part: /message remove {turn} finishes it."
-        screen.notice(warning, "yellow")
+        yield Text(warning, style="yellow")
         raise
     talk.history.unlink(missing_ok=True)
-    screen.page(*_erasure_page(report))
+    yield Text(in_line(f"turn {report.turn} erased on {', '.join(report.branches) or 'no branch'}"))
+    outcomes = {
+        "not touched, though they say some of the same": [
+            f"turn {turn} on {branch}" for branch, turn in report.quoted
+        ],
+        "summarised again": report.resummarised,
+        "summary still to be written again, by erasing again": report.stale,
+        "not erased": report.not_erased,
+    }
+    yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in outcomes.items() if names)
 
 
-def _efforts(talk: Conversation, screen: Screen, _rest: str) -> None:
-    screen.page(*_efforts_page(talk.command(commands.aefforts)))
+def _efforts(talk: Conversation, _rest: str) -> Shown:
+    """Yield a line for each effort, and how many more there are."""
+    page = talk.command(commands.aefforts)
+    for effort in page["efforts"]:
+        marks = [effort["status"], *(mark for mark in ("active", "expanded") if effort[mark])]
+        summary = f": {' '.join(effort['summary'].split())}" if effort["summary"] else ""
+        turns = f" turns {effort['turns']}," if effort["turns"] else ""
+        size = f"{effort['raw_tokens']:,} tokens"
+        yield f"{effort['id']} ({', '.join(marks)}){turns} {size}{summary}"
+    if not page["efforts"]:
+        yield _note("no efforts yet; /open NAME begins one")
+    if more := page.get("more"):
+        yield _note(f"{more} more; /search WORDS finds them")
 
 
-def _search(talk: Conversation, screen: Screen, rest: str) -> None:
-    screen.page(*_found_page(talk.command(commands.asearch, rest)))
+def _search(talk: Conversation, rest: str) -> Shown:
+    """Yield two lines for each result of a search: where it is, and what it says."""
+    page = talk.command(commands.asearch, rest)
+    for entry in page["results"]:
+        where = entry.get("id") or entry.get("session") or "outside of efforts"
+        yield Text(in_line(f"turn {entry['turn']}, {entry['at']}, {where}"), style="cyan")
+        yield f"  {' '.join(entry['excerpt'].split())}"
+    if more := page.get("more"):
+        yield _note(f"{more} more")
+    if not page["results"]:
+        yield _note(page.get("why", "nothing found"))
 
 
-def _attention(talk: Conversation, screen: Screen, rest: str) -> None:
+def _attention(talk: Conversation, rest: str) -> Shown:
     verb, _, memory = rest.partition(" ")
     if not verb:
-        screen.page(attention_table(talk.command(commands.aattention)))
+        yield attention_table(talk.command(commands.aattention))
     elif verb in _ON_MEMORIES and memory.strip():
-        screen.page(*explanation_page(talk.command(_ON_MEMORIES[verb], memory.strip())))
+        yield from explanation_page(talk.command(_ON_MEMORIES[verb], memory.strip()))
     else:
         raise CommandError(f"write {COMMANDS['/attention'].usage}")
 
 
-def _stats(talk: Conversation, screen: Screen, _rest: str) -> None:
+def _stats(talk: Conversation, _rest: str) -> Shown:
     report = talk.command(commands.astats)
-    screen.page(metrics(talk.owner.thread, report), series(report))
+    yield metrics(talk.owner.thread, report)
+    yield series(report)
 
 
-def _undo(talk: Conversation, screen: Screen, _rest: str) -> None:
+def _undo(talk: Conversation, _rest: str) -> Shown:
     turn = talk.command(commands.aundo)
     back = f"back at turn {turn}" if turn else "back at the beginning"
-    screen.notice(f"{back}; what was undone stays in the archive, on a branch of its own")
+    yield _note(f"{back}; what was undone stays in the archive, on a branch of its own")
 
 
-def _open(talk: Conversation, screen: Screen, rest: str) -> None:
-    name, _, goal = rest.partition(":")
-    _told(screen, talk.command(commands.aopen_effort, name.strip(), goal.strip()))
+def _on_effort(
+    function: Callable[..., Coroutine[Any, Any, commands.CommandResult]],
+    arguments: Callable[[str], Sequence[str]] = lambda rest: [rest],
+) -> Action:
+    """Return the action that calls this tool with the arguments, and shows what it did."""
 
-
-def _expand(talk: Conversation, screen: Screen, rest: str) -> None:
-    turns = _TURNS.search(rest)
-    effort = rest[: turns.start()] if turns else rest
-    _told(screen, talk.command(commands.aexpand_effort, effort, turns[1] if turns else ""))
-
-
-def _on_effort(function: Callable[..., Any]) -> Action:
-    """Return the action that calls this function with an effort."""
-
-    def act(talk: Conversation, screen: Screen, rest: str) -> None:
-        _told(screen, talk.command(function, rest))
+    def act(talk: Conversation, rest: str) -> Shown:
+        done = talk.command(function, *arguments(rest))
+        yield from map(banner, done.banners)
+        if not done.banners:
+            yield _note(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
 
     return act
 
 
-_close, _switch = _on_effort(commands.aclose_effort), _on_effort(commands.aswitch_effort)
-_reopen, _collapse = _on_effort(commands.areopen_effort), _on_effort(commands.acollapse_effort)
+def _name_and_goal(rest: str) -> Sequence[str]:
+    name, _, goal = rest.partition(":")
+    return name.strip(), goal.strip()
 
 
-def _help(_talk: Conversation, screen: Screen, _rest: str) -> None:
+def _effort_and_turns(rest: str) -> Sequence[str]:
+    turns = _TURNS.search(rest)
+    return (rest[: turns.start()], turns[1]) if turns else (rest, "")
+
+
+def _help(_talk: Conversation, _rest: str) -> Shown:
     width = max(len(entry.usage) for entry in COMMANDS.values())
     listed = [f"{entry.usage:<{width}}  {entry.does}" for entry in COMMANDS.values()]
-    screen.notice("\n".join(["Say what you want; the memory manages itself.", *listed, *_KEYS]))
+    yield _note("\n".join(["Say what you want; the memory manages itself.", *listed, *_KEYS]))
 
 
-def _quit(_talk: Conversation, _screen: Screen, _rest: str) -> None:
+def _quit(_talk: Conversation, _rest: str) -> Shown:
     raise EOFError
-
-
-def _told(screen: Screen, done: commands.CommandResult) -> None:
-    """Show what a tool did."""
-    for text in done.banners:
-        screen.show("custom", {"banner": text})
-    if not done.banners:
-        screen.notice(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
 
 
 def _whole(written: str, command: str) -> int:
@@ -226,6 +284,17 @@ def _whole(written: str, command: str) -> int:
         raise CommandError(f"{command} takes a whole number; {written!r} was given")
     return int(written)
 
+
+def _note(text: str) -> Text:
+    return Text(printable(text), style="dim")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+_ROLES = {"human": "user", "ai": "assistant"}
+"""What providers call those whom LangChain calls otherwise."""
 
 _IN_VIEW = "anchor rebuilt from the newest state block in view"
 
@@ -260,12 +329,26 @@ _ENTRIES = (
     Entry("/messages [PAGE]", "the turns so far, the newest first", _messages),
     Entry("/message remove TURN", "erase a turn for good; asks first", _remove, _removal),
     Entry("/efforts", "the efforts and where they stand", _efforts),
-    Entry("/open NAME[: GOAL]", "begin an effort", _open),
-    Entry("/close [EFFORT]", "conclude one, by default the active one", _close),
-    Entry("/switch [EFFORT]", "make another open one active; without a name, pause", _switch),
-    Entry("/reopen EFFORT", "go on with a concluded one", _reopen),
-    Entry("/expand EFFORT [TURNS]", "put its log back into the context", _expand),
-    Entry("/collapse EFFORT", "take its log out again", _collapse),
+    Entry(
+        "/open NAME[: GOAL]", "begin an effort", _on_effort(commands.aopen_effort, _name_and_goal)
+    ),
+    Entry(
+        "/close [EFFORT]",
+        "conclude one, by default the active one",
+        _on_effort(commands.aclose_effort),
+    ),
+    Entry(
+        "/switch [EFFORT]",
+        "make another open one active; without a name, pause",
+        _on_effort(commands.aswitch_effort),
+    ),
+    Entry("/reopen EFFORT", "go on with a concluded one", _on_effort(commands.areopen_effort)),
+    Entry(
+        "/expand EFFORT [TURNS]",
+        "put its log back into the context",
+        _on_effort(commands.aexpand_effort, _effort_and_turns),
+    ),
+    Entry("/collapse EFFORT", "take its log out again", _on_effort(commands.acollapse_effort)),
     Entry("/search WORDS", "search efforts and turns", _search),
     Entry(
         "/attention [explain|suppress|unsuppress|forget MEMORY]",
@@ -289,97 +372,3 @@ COMPLETED: Sequence[str] = (
     *(name for name in COMMANDS if name not in {"/context", "/message"}),
 )
 """What Tab completes."""
-
-
-_ROLES = {"human": "user", "ai": "assistant"}
-"""What providers call those whom LangChain calls otherwise."""
-
-
-def _context_page(shown: ShownContext, budget: int) -> Iterator[Text | str]:
-    """Yield a working context, every character of it: a line for each part, then what it sends."""
-    rest = ", what resuming it sends" if shown.unfinished else ""
-    total = f"turn {shown.turn}{rest}: {shown.total:,} of {budget:,} tokens"
-    yield Text(total, style="bold")
-    for part in shown.parts:
-        turn = "" if part.turn is None else f", turn {part.turn}"
-        head = f"== {part.name}{turn}: {part.tokens:,} tokens"
-        yield Text(head, style=f"bold {STYLES[part.name]}")
-        if part.name == "tools":
-            yield from (_json(tool) for tool in shown.tools)
-        for message in part.messages:
-            yield from _message_lines(message)
-
-
-def _turns_page(page: TurnPage) -> Iterator[Text | str]:
-    """Yield a line for each turn, the newest first, and which page it is."""
-    for line in page.lines:
-        yield _turn_line(line)
-    yield Text(f"page {page.page} of {page.pages}", style="dim")
-
-
-def _efforts_page(page: Mapping[str, Any]) -> Iterator[Text | str]:
-    """Yield a line for each effort, and how many more there are."""
-    for effort in page["efforts"]:
-        yield _effort_line(effort)
-    if not page["efforts"]:
-        yield Text("no efforts yet; /open NAME begins one", style="dim")
-    if more := page.get("more"):
-        yield Text(f"{more} more; /search WORDS finds them", style="dim")
-
-
-def _found_page(page: Mapping[str, Any]) -> Iterator[Text | str]:
-    """Yield two lines for each result of a search: where it is, and what it says."""
-    for entry in page["results"]:
-        where = entry.get("id") or entry.get("session") or "outside of efforts"
-        yield Text(in_line(f"turn {entry['turn']}, {entry['at']}, {where}"), style="cyan")
-        yield f"  {' '.join(entry['excerpt'].split())}"
-    if more := page.get("more"):
-        yield Text(f"{more} more", style="dim")
-    if not page["results"]:
-        yield Text(printable(page.get("why", "nothing found")), style="dim")
-
-
-def _erasure_page(report: ErasureReport) -> Iterator[Text | str]:
-    """Yield what was erased, what says the same, and what could not be erased."""
-    branches = ", ".join(report.branches) or "no branch"
-    yield Text(in_line(f"turn {report.turn} erased on {branches}"))
-    outcomes = {
-        "not touched, though they say some of the same": [
-            f"turn {t} on {b}" for b, t in report.quoted
-        ],
-        "summarised again": report.resummarised,
-        "summary still to be written again, by erasing again": report.stale,
-        "not erased": report.not_erased,
-    }
-    yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in outcomes.items() if names)
-
-
-def _message_lines(message: Message) -> Iterator[Text | str]:
-    """Yield who speaks, what is said, and each call, as they are sent."""
-    data, kind = message["data"], str(message["type"])
-    role = _ROLES.get(kind, kind)
-    names = [str(data[key]) for key in ("name", "tool_call_id") if data.get(key)]
-    yield Text(in_line(" ".join(["--", role, *names])), style="dim")
-    content = data.get("content")
-    if content:
-        yield content if isinstance(content, str) else _json(content)
-    for call in calls(message):
-        yield in_line(f"{call['id']} {call['name']} {_json(call['args'])}")
-
-
-def _turn_line(line: TurnLine) -> str:
-    efforts = ", ".join(line.efforts) or "-"
-    aborted = "" if line.status == "done" else f" ({line.status})"
-    at = line.at[:16].replace("T", " ")
-    return in_line(f"{line.turn:>5}  {at} UTC  {efforts}  {line.said}{aborted}")
-
-
-def _effort_line(effort: Mapping[str, Any]) -> str:
-    marks = [effort["status"], *(mark for mark in ("active", "expanded") if effort[mark])]
-    summary = f": {' '.join(effort['summary'].split())}" if effort["summary"] else ""
-    turns = f" turns {effort['turns']}," if effort["turns"] else ""
-    return f"{effort['id']} ({', '.join(marks)}){turns} {effort['raw_tokens']:,} tokens{summary}"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

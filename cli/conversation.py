@@ -32,13 +32,14 @@ Result = TypeVar("Result")
 class Conversation:
     """One thread of one user. Turns run to their end, or until Ctrl-C cancels them.
 
-    `history` is the file of what the user typed.
+    `history` is the file of what the user typed, `budget` the size of the context in tokens.
     """
 
     _runner: asyncio.Runner
     _agent: CompiledStateGraph[Any, Any, Any, Any]
     owner: Owner
     history: Path
+    budget: int
     restored: bool = False
 
     @property
@@ -111,7 +112,8 @@ def conversation(
             attention=setup.redis(archive),
             embeddings=embedder,
         )
-        talk = Conversation(runner, agent, owner, setup.home.history())
+        budget = setup.settings.context_budget
+        talk = Conversation(runner, agent, owner, setup.home.history(), budget)
         if talk.is_new() and archive.newest(owner) is not None:
             talk.command(arestore)
             talk.restored = True
