@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 from langchain_core.messages import message_to_dict, messages_from_dict
@@ -66,10 +66,9 @@ class AnswerTape(BaseCache):
     @override
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
         """Take note of what the model answered."""
-        messages = [one.message for one in return_val if isinstance(one, ChatGeneration)]
-        answer = json.loads(json.dumps(message_to_dict(messages[0]), default=_plain))
+        messages = [choice.message for choice in return_val if isinstance(choice, ChatGeneration)]
         self._open.discard((prompt, llm_string))
-        self.answers.append(answer)
+        self.answers.append(json.loads(json.dumps(message_to_dict(messages[0]), default=_plain)))
 
     @override
     def clear(self, **kwargs: Any) -> None:
@@ -117,19 +116,26 @@ class Tapes:
         return [*strategies], [*templates], highest
 
 
+class _Head(BaseModel):
+    """The first line of a file: its version, and who spoke."""
+
+    tape: Literal[1]
+    model: str
+    judge: str | None
+
+
 def read_tapes(path: Path) -> Tapes:
     """Read a file of tapes; of two of one trial the later one counts. Raises `TapeError`."""
     try:
-        first, *rest = map(json.loads, path.read_bytes().splitlines())
-        if first["tape"] != 1:
-            raise TapeError(f"{str(path)!r} is of version {first['tape']!r}, this reads 1")
-        trials = {entry["trial"]: _answers(entry) for entry in rest}
-        judged = {at: str(text) for entry in rest for at, text in entry["judged"].items()}
-        tapes = Tapes(first["model"], first["judge"], trials, judged)
-        tapes.jobs()
+        first, *lines = map(json.loads, path.read_bytes().splitlines())
+        head = _Head.model_validate(first)
+        for entry in lines:
+            messages_from_dict(entry["answers"])  # raises for what is no message
+        trials = {entry["trial"]: entry["answers"] for entry in lines}
+        judged = {at: str(text) for entry in lines for at, text in entry["judged"].items()}
+        tapes = Tapes(head.model, head.judge, trials, judged)
+        tapes.jobs()  # raises for what is no name of a trial
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, TapeError):
-            raise
         why = f"{type(error).__name__}: {error}"
         raise TapeError(f"{str(path)!r} holds no recorded answers ({why})") from error
     return tapes
@@ -137,33 +143,22 @@ def read_tapes(path: Path) -> Tapes:
 
 def begin_tapes(path: Path, model: str, judge: str | None) -> None:
     """Begin a file of tapes, or go on with one of the same model and judge."""
-    header = _line({"tape": 1, "model": model, "judge": judge})
+    header = json.dumps(_Head(tape=1, model=model, judge=judge).model_dump()) + "\n"
     written = path.read_bytes() if path.exists() else b""
-    if written and not written.startswith(header.encode()):
+    if not written:
+        append(path, header)
+    elif written.startswith(header.encode()):
+        cut_torn_line(path)
+    else:
         raise TapeError(
             f"{str(path)!r} does not hold answers of {model!r}, judged by {judge!r}: "
             "choose another file"
         )
-    if written:
-        cut_torn_line(path)
-    else:
-        append(path, header)
 
 
 def line(trial: str, answers: Answers, judged: Mapping[str, str]) -> str:
     """Return the line of one trial."""
-    return _line({"trial": trial, "answers": [*answers], "judged": dict(judged)})
-
-
-def _answers(entry: Mapping[str, Any]) -> Answers:
-    """Return the answers of a line; raises what is wrong with one that is no message."""
-    answers = [dict(answer) for answer in entry["answers"]]
-    messages_from_dict(answers)
-    return answers
-
-
-def _line(value: Mapping[str, Any]) -> str:
-    return json.dumps(value) + "\n"
+    return json.dumps({"trial": trial, "answers": [*answers], "judged": dict(judged)}) + "\n"
 
 
 def _plain(value: object) -> Any:
