@@ -1,7 +1,6 @@
 """A thread with its agent, its checkpoints and its event loop, open for a while."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
@@ -17,9 +16,8 @@ from langgraph.graph.state import CompiledStateGraph
 
 from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
-from ..memory.errors import SettingsError
 from ..memory.record import Owner
-from .faults import one_line
+from .faults import choosing
 from .home import Setup
 
 Show: TypeAlias = Callable[[str, Any], None]
@@ -95,10 +93,14 @@ def conversation(
 ) -> Iterator[Conversation]:
     """Open a thread on the checkpoints and the archive of a home, and close them at the end.
 
-    If the checkpoints are lost and the archive is there, the thread is restored from it.
+    If the checkpoints are lost and the archive is there, the thread is restored from it. Embeddings
+    are named as `minilm` or as `openai:text-embedding-3-small`; raises `SettingsError`.
     """
     model, owner = setup.chat_model(), Owner(setup.home.user, thread)
-    embedder = _embeddings_named(embeddings)
+    embedder: Embeddings | str | None = embeddings
+    if embeddings and ":" in embeddings:  # a provider's; the agent knows other names
+        with choosing(f"embeddings {embeddings!r}"):
+            embedder = init_embeddings(embeddings)
     with (
         setup.home.archive() as archive,
         asyncio.Runner() as runner,
@@ -128,18 +130,3 @@ def _saver(runner: asyncio.Runner, path: Path) -> Iterator[AsyncSqliteSaver]:
         yield saver
     finally:
         runner.run(opened.__aexit__(None, None, None))
-
-
-def _embeddings_named(name: str | None) -> Embeddings | str | None:
-    """Return a provider's embeddings by their name, such as `openai:text-embedding-3-small`.
-
-    Another name is returned as it is, for the agent to know. Raises `SettingsError`.
-    """
-    if name is None or ":" not in name:
-        return name
-    try:
-        return init_embeddings(name)
-    except Exception as error:  # each provider's package raises its own
-        raise SettingsError(
-            f"embeddings {name!r} cannot be used: {one_line(error, os.environ)}"
-        ) from error

@@ -27,8 +27,7 @@ from ..evaluation.template import read_all, shipped
 from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
-from ..memory.errors import SettingsError
-from .faults import installed_version, one_line
+from .faults import choosing, installed_version
 from .home import ConfigFile, configured
 from .home import Setup as Configured
 from .printable import in_line, printable
@@ -165,12 +164,9 @@ def _loaded(name: str, *, replayed: bool = False) -> BaseChatModel:
     if name == OFFLINE:
         return OfflineModel()
     key: Any = {"api_key": "-"} if replayed else {}
-    try:
+    with choosing(f"model {name!r}"):
         model: BaseChatModel = init_chat_model(name, **key)
-    except Exception as error:  # each provider's package raises its own
-        why = one_line(error, os.environ)
-        raise SettingsError(f"model {name!r} cannot be used: {why}") from error
-    return model
+        return model
 
 
 def _run(plan: Plan, out: Path) -> None:

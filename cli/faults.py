@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import typer
 
-from ..memory.errors import EbbtideError
+from ..memory.errors import EbbtideError, SettingsError
 from .printable import printable
 
 _SECRET = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
@@ -46,6 +46,15 @@ def reported() -> Iterator[None]:
     except (EbbtideError, OSError, UnicodeError, sqlite3.Error) as error:
         typer.echo(f"ebbtide: {one_line(error, os.environ)}", file=sys.stderr)
         raise typer.Exit(1) from error
+
+
+@contextmanager
+def choosing(what: str) -> Iterator[None]:
+    """Raise `SettingsError` if what was chosen fails: each provider's package raises its own."""
+    try:
+        yield
+    except Exception as error:
+        raise SettingsError(f"{what} cannot be used: {one_line(error, os.environ)}") from error
 
 
 def one_line(error: BaseException, environment: Mapping[str, str]) -> str:

@@ -13,11 +13,10 @@ from ..graph.config import ROOT, load, redis_attention
 from ..graph.models import choose_model
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
-from ..memory.errors import SettingsError
 from ..memory.names import safe_name
 from ..memory.record import DEFAULT_USER, Owner
 from ..memory.settings import Settings
-from .faults import discreet, one_line
+from .faults import choosing, discreet
 from .printable import in_line
 
 Root: TypeAlias = Annotated[
@@ -86,11 +85,8 @@ class Setup:
 
     def chat_model(self) -> BaseChatModel:
         """Return the model; raises `SettingsError` if there is no such model, or no key for it."""
-        try:
+        with choosing(f"model {self.model!r}"):
             return choose_model(self.model, os.environ)
-        except Exception as error:  # each provider's package raises its own
-            why = one_line(error, os.environ)
-            raise SettingsError(f"model {self.model!r} cannot be used: {why}") from error
 
     def redis(self, archive: SqlArchive) -> Attention | None:
         """Return the archive's attention behind the Redis that the environment names, if it does.
