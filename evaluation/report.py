@@ -2,7 +2,7 @@
 
 import json
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import groupby
@@ -143,27 +143,18 @@ def _place(trial: TrialResult) -> tuple[str, str, int]:
 
 
 def _row(trials: Sequence[TrialResult]) -> Row:
-    first, metrics, targets = trials[0], {}, {}
+    first, metrics, targets = trials[0], dict[str, Spread](), dict[str, bool]()
     for metric in (*SCORES, *COSTS):
         values = [value for trial in trials if (value := metric.of(trial)) is not None]
-        if values:
-            metrics[metric.name] = spread = _spread(values)
-            if target := metric.aim(first.turns):
-                targets[metric.name] = target.met(spread.mean)
-    return Row(
-        template=first.template,
-        strategy=first.strategy,
-        turns=first.turns,
-        trials=len(trials),
-        errors=sum(len(trial.errors) for trial in trials),
-        metrics=metrics,
-        targets=targets,
-    )
-
-
-def _spread(values: Sequence[float]) -> Spread:
-    deviation = stdev(values) if len(values) > 1 else None
-    return Spread(fmean(values), deviation, min(values), max(values), len(values))
+        if not values:
+            continue
+        mean, deviation = fmean(values), stdev(values) if len(values) > 1 else None
+        metrics[metric.name] = Spread(mean, deviation, min(values), max(values), len(values))
+        if target := metric.aim(first.turns):
+            targets[metric.name] = target.met(mean)
+    errors = sum(len(trial.errors) for trial in trials)
+    named = first.template, first.strategy, first.turns
+    return Row(*named, len(trials), errors, metrics, targets)
 
 
 def present(metrics: Sequence[Metric], rows: Sequence[Row]) -> list[Metric]:
@@ -175,7 +166,7 @@ def page(setup: Setup, rows: Sequence[Row], trials: Sequence[TrialResult]) -> st
     """Return the page that is written beside the results: means, and deviations over trials."""
     notes = {name: STRATEGIES[name].note for name in _strategies(rows) if name in STRATEGIES}
     aimed = [metric for metric in SCORES if metric.target]
-    verdicts = ([_verdict(row, metric) for metric in aimed] for row in rows)
+    errors = [f"- {trial.name}: {error}" for trial in trials for error in trial.errors]
     parts = [
         f"# Evaluation{f' ({REPLAYED})' if setup.note else ''}",
         _described(setup),
@@ -183,10 +174,11 @@ def page(setup: Setup, rows: Sequence[Row], trials: Sequence[TrialResult]) -> st
         "## Scores",
         _valued(rows, SCORES),
         "## Targets",
-        _table(map(_aim, aimed), rows, verdicts),
+        _table(map(_aim, aimed), rows, lambda row: [_verdict(row, metric) for metric in aimed]),
         "## Cost",
         _valued(rows, COSTS),
-        *_errors(trials),
+        "## Errors" if errors else "",
+        "\n".join(errors),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -208,7 +200,7 @@ def _described(setup: Setup) -> str:
 def _valued(rows: Sequence[Row], metrics: Sequence[Metric]) -> str:
     shown = present(metrics, rows)
     titles = ["trials", *(metric.title for metric in shown)]
-    return _table(titles, rows, ([str(row.trials), *map(row.value, shown)] for row in rows))
+    return _table(titles, rows, lambda row: [str(row.trials), *map(row.value, shown)])
 
 
 def _aim(metric: Metric) -> str:
@@ -224,20 +216,17 @@ def _verdict(row: Row, metric: Metric) -> str:
     return "met" if met else f"missed ({row.metrics[metric.name].mean:.2f})"
 
 
-def _errors(trials: Sequence[TrialResult]) -> list[str]:
-    lines = [f"- {trial.name}: {error}" for trial in trials for error in trial.errors]
-    return ["## Errors", "\n".join(lines)] if lines else []
-
-
-def _table(titles: Iterable[str], rows: Sequence[Row], values: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown, with the values of each row behind its names."""
+def _table(
+    titles: Iterable[str], rows: Sequence[Row], cells: Callable[[Row], Sequence[str]]
+) -> str:
+    """Return a table in Markdown, with the cells of each row behind its names."""
     head = ["template", "strategy", *titles]
-    named = ([row.template, row.strategy, *cells] for row, cells in zip(rows, values, strict=True))
-    return "\n".join(map(_line, [head, ["---"] * len(head), *named]))
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(' '.join(cell.replace('|', '/').split()) for cell in cells)} |"
+    named = [[row.template, row.strategy, *cells(row)] for row in rows]
+    lines = [
+        " | ".join(" ".join(cell.replace("|", "/").split()) for cell in line)
+        for line in (head, ["---"] * len(head), *named)
+    ]
+    return "\n".join(f"| {line} |" for line in lines)
 
 
 def _strategies(rows: Sequence[Row]) -> list[str]:
