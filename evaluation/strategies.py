@@ -22,7 +22,7 @@ from langchain_core.messages import (
 )
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 from pydantic import Field
@@ -41,8 +41,9 @@ from ..memory.context.front import line_tokens, quote
 from ..memory.context.turns import purpose
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
-from ..memory.record import Group, Owner
+from ..memory.record import Group
 from ..memory.salience import Compression, capped
+from ..memory.settings import Settings
 from ..memory.tokens import count
 from ..memory.valid_history import note
 from ..nodes.llm.calls import Call, Models, drive
@@ -241,11 +242,8 @@ class EbbtideAgent(Strategy):
     def __init__(self, inputs: StrategyInputs) -> None:
         """Keep the archive in the folder of the trial."""
         super().__init__(inputs)
-        settings = inputs.settings
-        unset = "context_budget" not in settings.model_fields_set
-        self._settings = (
-            settings.model_copy(update={"context_budget": BUDGET}) if unset else settings
-        )
+        chosen = inputs.settings.model_dump(exclude_unset=True)
+        self._settings = Settings(**{"context_budget": BUDGET, **chosen})
         self._archive = DiskArchive(inputs.folder, durable=False)
         self._saver = InMemorySaver()
         self._lines: deque[AIMessage] = deque()
@@ -256,8 +254,8 @@ class EbbtideAgent(Strategy):
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Open an effort with this goal and these constraints, in the first turn."""
-        purpose = {"name": _NAME, "goal": goal, "constraints": [*constraints]}
-        self._lines.append(_call("open_effort", purpose))
+        effort = {"name": _NAME, "goal": goal, "constraints": [*constraints]}
+        self._lines.append(_call("open_effort", effort))
 
     def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
         """Change the effort's goal, in the agent's turn that holds this one."""
@@ -265,49 +263,48 @@ class EbbtideAgent(Strategy):
         self._changes[turn_id] = _call("update_goal", change, turn_id)
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Live through the turns since the last time; return what the next call would send."""
+        """Run the turns since the last time; return what the next call would send."""
         agent = self._agent(turns)
         for question, *answers in exchanges(after(turns, self.seen)):
             if question.role != "user" or not answers:
                 raise StrategyError(
                     f"turn {question.turn_id}: the agent needs a user's turn, then answers"
                 )
-            self._lines.extend(self._said(question, answers))
+            self._lines.extend(self._scripted(question, answers))
             state = agent.invoke({"messages": question.content}, _CONFIG)
             self._turns[state["memory"]["turn"]] = answers[-1].turn_id
-            self._lines.clear()  # what is left of a turn that ended early would shift the next one
+            self._lines.clear()  # the lines after an early end of the turn would shift the next one
             self._outputs.clear()
+        return self._context(agent)
+
+    def _context(self, agent: Agent) -> Context:
+        """Return what the next call would send, and what the passes since the last time did."""
         parts = [part for part in show_context(agent, _CONFIG).parts if part.name not in _NOT_SAID]
         messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = thread_at(agent, _CONFIG)
-        passes = self._new_passes(thread.owner)
-        context = Context(
-            tuple(messages),
-            fallbacks=sum("fallback" in told for told in passes),
-            calls=tuple(Call(**call) for told in passes for call in told["calls"]),
-        )
+        logged = [entry["told"] for entry in read(self._archive, thread.owner).extractions]
+        passes, self._passes = logged[self._passes :], len(logged)
         newest = self._archive.compression(thread.owner, thread.tip, _NAME)
-        if newest is None:
-            return context
-        return replace(
-            context,
-            quotes=tuple(item.quote for item in newest.current),
-            through=self._turns[newest.through],
+        return Context(
+            tuple(messages),
+            quotes=tuple(item.quote for item in newest.current) if newest else None,
+            through=self._turns[newest.through] if newest else None,
+            fallbacks=sum("fallback" in entry for entry in passes),
+            calls=tuple(Call(**call) for entry in passes for call in entry["calls"]),
         )
-
-    def _new_passes(self, owner: Owner) -> list[Mapping[str, Any]]:
-        """Return what the archive's log tells of the passes since the last time."""
-        entries = read(self._archive, owner).extractions
-        new, self._passes = entries[self._passes :], len(entries)
-        return [entry["told"] for entry in new]
 
     def _agent(self, turns: Sequence[TemplateTurn]) -> Agent:
         """Return the agent with the tools that were called so far; what it knows is stored."""
         model, embedder = self.inputs.model, self.inputs.embedder
-        names = sorted({turn.tool_call.name for turn in turns if turn.tool_call})
+        tools = [
+            StructuredTool(
+                name=name, description=name, args_schema=_NO_SCHEMA, func=self._next_output
+            )
+            for name in sorted({turn.tool_call.name for turn in turns if turn.tool_call})
+        ]
         return create_memory_agent(
             _Reciter(messages=iter(self._lines.popleft, None)),
-            tools=[self._tool(name) for name in names],
+            tools=tools,
             archive=self._archive,
             checkpointer=self._saver,
             settings=self._settings,
@@ -317,17 +314,12 @@ class EbbtideAgent(Strategy):
             embeddings=embedder.model if embedder else None,
         )
 
-    def _tool(self, name: str) -> BaseTool:
-        """Return a tool that gives the next output of the template."""
+    def _next_output(self, **_arguments: object) -> str:
+        return self._outputs.popleft()
 
-        def give(**_arguments: object) -> str:
-            return self._outputs.popleft()
-
-        return StructuredTool.from_function(
-            give, name=name, description=name, args_schema=_NO_SCHEMA
-        )
-
-    def _said(self, question: TemplateTurn, answers: Sequence[TemplateTurn]) -> Iterator[AIMessage]:
+    def _scripted(
+        self, question: TemplateTurn, answers: Sequence[TemplateTurn]
+    ) -> Iterator[AIMessage]:
         """Yield what the model says in one turn: its calls one after the other, then its words."""
         for turn in (question, *answers):
             if turn.turn_id in self._changes:
@@ -412,8 +404,8 @@ class DeepAgents(Strategy):
         gone = [RemoveMessage(id=message.id) for message in self._answer if message.id]
         messages = [*gone, *as_messages(after(turns, self.seen))]
         self._answer = self._agent.invoke({"messages": messages}, _CONFIG)["messages"][-1:]
-        heard: Any = [one for one in self._reciter.heard if not isinstance(one, SystemMessage)]
-        return Context(tuple(heard))
+        heard: Any = self._reciter.heard
+        return Context(tuple(part for part in heard if not isinstance(part, SystemMessage)))
 
 
 _OWN = (FullHistory, RollingWindow, ProtectedCore, SelectiveSalience, EbbtideAgent)
