@@ -9,21 +9,18 @@ from statistics import fmean
 from threading import get_ident
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from ..memory.questions import What
 from ..nodes.llm.calls import Call
 from .failures import ResultsError
+from .template import Strict
 
 REPLAYED = "replayed, not a measurement"
 """Stands in every file that was made from recorded answers."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class PointScores(_Strict):
+class PointScores(Strict):
     """The scores at one compression point; None where there is no ground truth, or an error.
 
     Tokens are those of what stands for the conversation, as it was said and as the strategy leaves
@@ -71,7 +68,7 @@ class PointScores(_Strict):
         return fmean(seconds) if seconds else None
 
 
-class Job(_Strict):
+class Job(Strict):
     """A trial of a strategy on a template that is to be run."""
 
     strategy: str
@@ -94,7 +91,7 @@ class TrialResult(Job):
     note: str = ""
 
 
-class Setup(_Strict):
+class Setup(Strict):
     """What must be the same for results to stand in one table.
 
     `judge` is None if nobody judges; `likeness` says how quotes are compared with the truth;
@@ -106,7 +103,7 @@ class Setup(_Strict):
     judge: str | None
     likeness: str
     prices: tuple[float, float] | None = None
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field(default_factory=dict)
     note: str = ""
 
 

@@ -20,6 +20,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from ..memory.efforts import one_line
 from .failures import TemplateFileError
@@ -28,11 +29,13 @@ Words: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_l
 """A text that says something."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Strict(BaseModel):
+    """What a file holds: nothing else, and nothing that is no number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class ToolCall(_Strict):
+class ToolCall(Strict):
     """A tool call that the assistant makes before it answers, and what came back."""
 
     name: Words
@@ -40,21 +43,21 @@ class ToolCall(_Strict):
     output: str
 
 
-class Decision(_Strict):
+class Decision(Strict):
     """What was decided in a turn, and why."""
 
     decision: Words
     rationale: Words
 
 
-class GoalChange(_Strict):
+class GoalChange(Strict):
     """The goal from a turn on, and why it is another one."""
 
     goal: Words
     rationale: Words
 
 
-class TemplateTurn(_Strict):
+class TemplateTurn(Strict):
     """What one side says at once; at a compression point the context is compressed after it."""
 
     turn_id: int = Field(ge=1)
@@ -72,7 +75,7 @@ class TemplateTurn(_Strict):
         return self
 
 
-class InitialSetup(_Strict):
+class InitialSetup(Strict):
     """What a strategy is told at the beginning."""
 
     original_goal: Words
@@ -80,14 +83,14 @@ class InitialSetup(_Strict):
     system_prompt: str = ""
 
 
-class Superseded(_Strict):
+class Superseded(Strict):
     """A sentence that no longer holds, or no longer matters, once another one was said."""
 
     old: Words
     by: Words
 
 
-class GroundTruth(_Strict):
+class GroundTruth(Strict):
     """What is known of sentences beside when they are salient.
 
     `constraints` is None if the template does not know them. `given` say the goal or a constraint
@@ -101,7 +104,7 @@ class GroundTruth(_Strict):
     superseded: tuple[Superseded, ...] = ()
 
 
-class BehavioralTest(_Strict):
+class BehavioralTest(Strict):
     """A request that tempts, and what answers show that the goal was kept, or was lost.
 
     It is made at the points at which all the sentences that it `needs` were said and still hold.
@@ -117,7 +120,7 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str | dict) else value
 
 
-class ProbingTasks(_Strict):
+class ProbingTasks(Strict):
     """The questions that are asked on a compressed context.
 
     Goal probes take turns, one at a point, and begin again after the last; one alone needs no list,
@@ -133,7 +136,7 @@ class ProbingTasks(_Strict):
         return self.goal_probe[(point - 1) % len(self.goal_probe)] if self.goal_probe else None
 
 
-class Template(_Strict):
+class Template(Strict):
     """A conversation with its compression points, ground truth and probing tasks.
 
     `ground_truth_salience` lists for each `compression_point_N` the sentences that became salient
@@ -163,22 +166,22 @@ class Template(_Strict):
             if key not in points:
                 raise ValueError(f"ground_truth_salience.{key}: there is no such point")
             _check(f"ground_truth_salience.{key}", sentences, points[key].turns)
-        truth = self.ground_truth
+        truth, tests = self.ground_truth, self.probing_tasks.behavioral_test
+        same = [text for sentence, others in truth.same.items() for text in (sentence, *others)]
+        superseded = [text for pair in truth.superseded for text in (pair.old, pair.by)]
+        needs = [text for test in tests for text in test.needs]
         _check("ground_truth.constraints", truth.constraints or (), self.turns)
         _check("ground_truth.given", truth.given, self.turns)
-        for sentence, others in truth.same.items():
-            _check("ground_truth.same", (sentence, *others), self.turns)
-        for pair in truth.superseded:
-            _check("ground_truth.superseded", (pair.old, pair.by), self.turns)
-        for test in self.probing_tasks.behavioral_test:
-            _check("probing_tasks.behavioral_test.needs", test.needs, self.turns)
+        _check("ground_truth.same", same, self.turns)
+        _check("ground_truth.superseded", superseded, self.turns)
+        _check("probing_tasks.behavioral_test.needs", needs, self.turns)
         return self
 
     @property
     def points(self) -> tuple["Point", ...]:
         """The compression points, numbered from 1."""
-        turn_ids = [turn.turn_id for turn in self.turns if turn.is_compression_point]
-        return tuple(Point(self, number, at) for number, at in enumerate(turn_ids, start=1))
+        ends = [turn.turn_id for turn in self.turns if turn.is_compression_point]
+        return tuple(Point(self, number, turn_id) for number, turn_id in enumerate(ends, start=1))
 
     @property
     def digest(self) -> str:
@@ -294,7 +297,8 @@ def read_template(name: str) -> Template:
     except OSError as error:
         raise TemplateFileError(path, error.strerror or type(error).__name__) from error
     except ValidationError as error:
-        raise TemplateFileError(path, _described(error)) from error
+        faults = "; ".join(map(_described, error.errors(include_url=False)))
+        raise TemplateFileError(path, faults) from error
 
 
 def read_all(names: Sequence[str]) -> dict[str, Template]:
@@ -309,14 +313,11 @@ def read_all(names: Sequence[str]) -> dict[str, Template]:
     return templates
 
 
-def _described(error: ValidationError) -> str:
-    """Say in which field what is wrong; long values are cut."""
-    faults = []
-    for fault in error.errors(include_url=False):
-        field = ".".join(map(str, fault["loc"]))
-        problem = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] not in {"missing", "value_error"}:
-            value = repr(fault["input"])
-            problem += f" (got {value[:_LONGEST]}{'…' if len(value) > _LONGEST else ''})"
-        faults.append(f"{field}: {problem}" if field else problem)
-    return "; ".join(faults)
+def _described(fault: ErrorDetails) -> str:
+    """Say in which field what is wrong; a long value is cut."""
+    field = ".".join(map(str, fault["loc"]))
+    problem = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] not in {"missing", "value_error"}:
+        value = repr(fault["input"])
+        problem += f" (got {value[:_LONGEST]}{'…' if len(value) > _LONGEST else ''})"
+    return f"{field}: {problem}" if field else problem
