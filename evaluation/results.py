@@ -115,9 +115,18 @@ class Store:
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         """Read what is there; raises `ResultsError` if it is of another setup, or damaged."""
+        _check_setup(folder / _SETUP, setup)
         self._path = folder / _TRIALS
-        _same(folder / _SETUP, setup)
-        self._trials = {trial.name: trial for trial in _read(self._path)}
+        self._trials: dict[str, TrialResult] = {}
+        cut_torn_line(self._path)
+        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        for number, line in enumerate(lines, start=1):
+            try:
+                trial = TrialResult.model_validate_json(line)
+            except ValidationError as error:
+                where = f"{str(self._path)!r}, line {number}"
+                raise ResultsError(f"{where}: no result of a trial") from error
+            self._trials[trial.name] = trial
 
     @property
     def trials(self) -> tuple[TrialResult, ...]:
@@ -129,6 +138,23 @@ class Store:
         append(self._path, trial.model_dump_json() + "\n")
         self._trials.pop(trial.name, None)  # the newest comes last
         self._trials[trial.name] = trial
+
+
+def _check_setup(path: Path, setup: Setup) -> None:
+    """Write the setup of a new folder; raises `ResultsError` if the folder has another one."""
+    if not path.exists():
+        write_whole(path, setup.model_dump_json(indent=1) + "\n")
+        return
+    try:
+        stored = Setup.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise ResultsError(f"{str(path)!r} is no setup: choose another folder") from error
+    for (name, old), (_, new) in zip(stored, setup, strict=True):
+        if old != new:
+            raise ResultsError(
+                f"{str(path.parent)!r} holds results with {name} {old!r}, this run has {new!r}: "
+                "choose another folder"
+            )
 
 
 @contextmanager
@@ -170,30 +196,3 @@ def write_whole(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.{get_ident()}")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
-
-
-def _same(path: Path, setup: Setup) -> None:
-    if not path.exists():
-        write_whole(path, setup.model_dump_json(indent=1) + "\n")
-        return
-    try:
-        known = Setup.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise ResultsError(f"{str(path)!r} is no setup: choose another folder") from error
-    for name in Setup.model_fields:
-        old, new = getattr(known, name), getattr(setup, name)
-        if old != new:
-            raise ResultsError(
-                f"{str(path.parent)!r} holds results with {name} {old!r}, this run has {new!r}: "
-                "choose another folder"
-            )
-
-
-def _read(path: Path) -> Iterator[TrialResult]:
-    cut_torn_line(path)
-    lines = path.read_bytes().splitlines() if path.exists() else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield TrialResult.model_validate_json(line)
-        except ValidationError as error:
-            raise ResultsError(f"{str(path)!r}, line {number}: no result of a trial") from error
