@@ -97,14 +97,15 @@ def conversation(
     are named as `minilm` or as `openai:text-embedding-3-small`; raises `SettingsError`.
     """
     model, owner = setup.chat_model(), Owner(setup.home.user, thread)
+    folder = setup.home.chat_folder()
     embedder: Embeddings | str | None = embeddings
-    if embeddings and ":" in embeddings:  # a provider's; the agent knows other names
+    if embeddings and ":" in embeddings:  # a provider's; other names are for the agent to know
         with choosing(f"embeddings {embeddings!r}"):
             embedder = init_embeddings(embeddings)
     with (
         setup.home.archive() as archive,
         asyncio.Runner() as runner,
-        _saver(runner, setup.home.checkpoints()) as saver,
+        _saver(runner, folder / "checkpoints.sqlite") as saver,
     ):
         agent = create_memory_agent(
             model,
@@ -115,10 +116,10 @@ def conversation(
             embeddings=embedder,
         )
         budget = setup.settings.context_budget
-        talk = Conversation(runner, agent, owner, setup.home.history(), budget)
-        if talk.is_new() and archive.newest(owner) is not None:
+        talk = Conversation(runner, agent, owner, folder / "history", budget)
+        talk.restored = talk.is_new() and archive.newest(owner) is not None
+        if talk.restored:
             talk.command(arestore)
-            talk.restored = True
         yield talk
 
 

@@ -59,16 +59,8 @@ class Home:
         """Open the archive."""
         return SqlArchive(self.root)
 
-    def checkpoints(self) -> Path:
-        """Return the file of the user's checkpoints, its folder made."""
-        return self._folder() / "checkpoints.sqlite"
-
-    def history(self) -> Path:
-        """Return the file of what the user typed, its folder made."""
-        return self._folder() / "history"
-
-    def _folder(self) -> Path:
-        """Return a folder per user, so that two users' threads of one name stay apart."""
+    def chat_folder(self) -> Path:
+        """Make a folder per user, so that two users' threads of one name stay apart."""
         root = Path(ROOT).expanduser() if _is_url(self.root) else Path(self.root)
         folder = root / _FOLDER / safe_name(self.user)
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,9 +91,8 @@ class Setup:
         """Return attention as the chat keeps it; raises `CommandError` for who has no name."""
         if self.home.user == DEFAULT_USER:
             raise nobody()
-        archive, settings = self.home.archive(), self.settings
-        table = archive.attention(settings.attention_threshold)
-        return self.redis(archive) or table
+        archive = self.home.archive()
+        return self.redis(archive) or archive.attention(self.settings.attention_threshold)
 
 
 def _is_url(root: str | Path) -> bool:
