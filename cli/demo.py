@@ -5,6 +5,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
+from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -29,12 +30,12 @@ from .screen import STYLES, banner, by_part
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One turn: what is said, the heading above it, what to look at below it.
+    """One turn: what the user says, the heading above it, what to look at below it.
 
     `cut` stops the agent in the middle of this turn.
     """
 
-    said: str
+    request: str
     scene: str = ""
     note: str = ""
     cut: bool = False
@@ -44,7 +45,7 @@ def _read(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-_LISTS = [said.strip().split("\n\n")[1:] for said in _read("letters.md").split("\n## ")[1:]]
+_LISTS = [part.strip().split("\n\n")[1:] for part in _read("letters.md").split("\n## ")[1:]]
 """Of what a letter is put together: who, what, what they tried, what they ask, how it ends."""
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday")
@@ -52,22 +53,20 @@ _A_DAY = 18
 """Letters of a day: an effort of that many turns, four of which make a long talk."""
 
 
-def _letters(scene: str) -> Iterator[_Line]:
+def _letters() -> Iterator[str]:
     """Yield a week at the support desk: each day's letters are an effort of their own."""
-    ticket = 4100
+    tickets = count(4101)
     for day in _DAYS:
-        yield _Line(f"Let's work on the {day} letters: answer what came in.", scene)
-        scene = ""
-        for _ in range(_A_DAY):
-            ticket += 1
+        yield f"Let's work on the {day} letters: answer what came in."
+        for ticket in islice(tickets, _A_DAY):
             who, what, tried, asked, how = (texts[ticket % len(texts)] for texts in _LISTS)
-            said = f"{what}. {tried} {asked} We decided to {how}."
-            yield _Line(f"Ticket {ticket} is from {who}: {said}")
-        yield _Line("That's done.")
+            told = f"{what}. {tried} {asked} We decided to {how}."
+            yield f"Ticket {ticket} is from {who}: {told}"
+        yield "That's done."
 
 
 def _script() -> list[_Line]:
-    """Return the turns of `demo.md`: a heading begins a scene, a quote is what is said.
+    """Return the turns of `demo.md`: a heading begins a scene, a quote is a request.
 
     A paragraph below it is the note, a line across cuts the turn above, stars are the letters.
     """
@@ -75,14 +74,13 @@ def _script() -> list[_Line]:
     for block in _read("demo.md").strip().split("\n\n")[1:]:
         if block.startswith("## "):
             scene = block.removeprefix("## ")
-        elif block.startswith(">"):
-            turns.append(_Line("\n".join(line[2:] for line in block.splitlines()), scene))
-            scene = ""
-        elif block == "***":
-            turns += _letters(scene)
-            scene = ""
         elif block == "---":
             turns[-1] = replace(turns[-1], cut=True)
+        elif block.startswith(">") or block == "***":
+            quote = "\n".join(line[2:] for line in block.splitlines())
+            first, *others = _letters() if block == "***" else [quote]
+            turns += [_Line(first, scene), *map(_Line, others)]
+            scene = ""
         else:
             turns[-1] = replace(turns[-1], note=block)
     return turns
@@ -101,7 +99,7 @@ _WIDTH = 100
 _BLOCK = 200
 """Tokens of one block of a bar, so that the longest fits the page."""
 
-_SAID, _ANSWERED, _FEW = 150, 400, 8
+_REQUEST, _ANSWER, _FEW = 150, 400, 8
 """Characters shown of a question and of an answer; words too few to be left out."""
 
 _HISTORY = "grey35"
@@ -144,7 +142,7 @@ def _play(setup: Setup, thread: str, page: "_Page") -> Report:
         for number, line in script[:cut]:
             _take(talk, number, line, page)
         with suppress(_CutError):
-            talk.run(SCRIPT[cut].said, _stop)
+            talk.run(SCRIPT[cut].request, _stop)
         page.asked(*script[cut], talk.command(astats).turns)
         page.row(Text(_STOPPED, style="bold red"))
     with conversation(setup, thread) as talk:
@@ -164,7 +162,7 @@ def _take(
         if mode == "values":
             values.update(event)
 
-    talk.run(None if resumes else line.said, keep)
+    talk.run(None if resumes else line.request, keep)
     if line.scene or line.note or values["memory"]["banners"]:
         turns = talk.command(astats).turns
         if resumes:
@@ -241,14 +239,14 @@ class _Page:
         self._shown = number
         if line.scene:
             self._heading(line.scene)
-        self.row(_short(line.said, _SAID), str(number), Text("you", style="bold cyan"))
+        self.row(_short(line.request, _REQUEST), str(number), Text("you", style="bold cyan"))
 
     def answered(self, values: Mapping[str, Any], spent: TurnTokens, note: str) -> None:
         """Print what a turn did: banners, answer, context, and what to look at."""
         for line in values["memory"]["banners"]:
             self.row(banner(line.partition("\n")[0]))
         answer = values["messages"][-1].text
-        self.row(_short(answer, _ANSWERED), who=Text("ebb", style="bold green"))
+        self.row(_short(answer, _ANSWER), who=Text("ebb", style="bold green"))
         self.row(_sent(spent))
         if note:
             self.row(Text(note, style=_REMARK))
