@@ -32,9 +32,6 @@ Result = TypeVar("Result")
 _LONGEST = 300
 """Characters of an error that the results keep."""
 
-_NAMED = 5
-"""Trials of a file of recorded answers that an error names."""
-
 _log = logging.getLogger("ebbtide.evaluation")
 
 
@@ -165,9 +162,8 @@ class _Trial:
                 strategy.update_goal(change.goal, change.rationale, turn.turn_id)
         answered, began = len(self.tape.answers), time.perf_counter()
         context = strategy.compress(point.turns)
-        seconds = time.perf_counter() - began
         return {
-            "seconds": seconds,
+            "seconds": time.perf_counter() - began,
             "calls": context.calls,
             **spent(self.tape.answers[answered:], self.plan.setup.prices),
             **scores(point, context, self.alike),
@@ -193,9 +189,8 @@ class _Trial:
             asks["behavioural_alignment"] = lambda: fmean(
                 judge.behaviour(test, self._answer(left, test.prompt)) for test in tests
             )
-        judged = {
-            name: self._tried(f"point {point.number}, {name}", ask) for name, ask in asks.items()
-        }
+        where = f"point {point.number}"
+        judged = {name: self._tried(f"{where}, {name}", ask) for name, ask in asks.items()}
         earlier, now = judged.get("goal_before"), judged.get("goal_coherence")
         drift = None if earlier is None or now is None else earlier - now
         return {**judged, "drift": drift}
@@ -226,8 +221,6 @@ def _tape(tapes: Tapes | None, job: Job) -> AnswerTape:
     if tapes is None:
         return AnswerTape()
     if job.name not in tapes.trials:
-        names = sorted(tapes.trials)
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        few = (", ".join(names[:_NAMED]) or "none") + more
-        raise TapeError(f"no recorded answers for {job.name!r}: there are {few}")
+        names = ", ".join(sorted(tapes.trials)) or "none"
+        raise TapeError(f"no recorded answers for {job.name!r}: there are {names}")
     return AnswerTape(tapes.trials[job.name])

@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from ..memory.messages import fenced
 from ..prompts.loader import render
@@ -84,13 +85,15 @@ class Judge:
         return value
 
 
-class _Score(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Cached(BaseModel):
+    said: str
+
+
+class _Score(BaseModel, strict=True):
     score: Annotated[float, Field(ge=0, le=1)]
 
 
-class _Known(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Known(BaseModel, strict=True):
     known: list[bool]
     invented: list[Any]
 
@@ -131,8 +134,6 @@ def _parsed(kind: type[Model], verdict: str, wanted: str) -> Model:
 
 def _cached(path: Path) -> str | None:
     """Return an answer that is kept; a file that is damaged counts as none."""
-    try:
-        verdict = json.loads(path.read_text(encoding="utf-8"))["said"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
-    return verdict if isinstance(verdict, str) else None
+    with suppress(FileNotFoundError, ValidationError):
+        return _Cached.model_validate_json(path.read_bytes()).said
+    return None
