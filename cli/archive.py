@@ -46,7 +46,10 @@ def verify(
             damaged = True
             typer.echo(_line(finding).strip())
         for owner in owners:
-            findings = _findings(archive, owner)
+            try:
+                findings = archive.verify(owner)
+            except ArchiveFormatError as error:  # the other sessions are checked all the same
+                findings = (Finding("archive", str(error)),)
             damaged |= any(finding.fatal for finding in findings)
             typer.echo("\n".join([_verdict(archive, owner, findings), *map(_line, findings)]))
     if not owners:
@@ -113,25 +116,17 @@ def duplicate(
 
 def _report(session: Moved) -> None:
     """Print a line for a session as soon as it is there."""
-    name = f"{session.owner.user}: {session_label(session.owner)}"
-    state = f"{_turns(session.turns)}" if session.fresh else "there already"
-    typer.echo("\n".join([in_line(f"{name}: {state}"), *map(_line, session.findings)]))
+    state = _turns(session.turns) if session.fresh else "there already"
+    typer.echo(in_line(f"{session.owner.user}: {session_label(session.owner)}: {state}"))
+    for finding in session.findings:
+        typer.echo(_line(finding))
 
 
 def _sum_up(moved: tuple[Moved, ...]) -> None:
     fresh = [session for session in moved if session.fresh]
-    count, known = len(fresh), len(moved) - len(fresh)
     turns = _turns(sum(session.turns for session in fresh))
-    taken = f"{count} session{'' if count == 1 else 's'} with {turns} taken over"
-    typer.echo(f"{taken}, {known} there already")
-
-
-def _findings(archive: Archive, owner: Owner) -> tuple[Finding, ...]:
-    """Return what is wrong with a session, also if its format is, so that the others follow."""
-    try:
-        return archive.verify(owner)
-    except ArchiveFormatError as error:
-        return (Finding("archive", str(error)),)
+    sessions = f"{len(fresh)} session{'' if len(fresh) == 1 else 's'}"
+    typer.echo(f"{sessions} with {turns} taken over, {len(moved) - len(fresh)} there already")
 
 
 def _verdict(archive: Archive, owner: Owner, findings: tuple[Finding, ...]) -> str:
@@ -157,12 +152,11 @@ def _called(archive: Archive, user: str, name: str | None) -> list[Owner]:
     If none of that name is listed it is taken for a thread: one that is unknown, or so damaged
     that its folder does not tell its name.
     """
-    owners = [
-        owner
-        for owner in archive.sessions(user)
-        if name in {None, owner.thread, session_label(owner)}
-    ]
-    return owners if owners or name is None else [Owner(user, name)]
+    owners = archive.sessions(user)
+    if name is None:
+        return [*owners]
+    named = [owner for owner in owners if name in {owner.thread, session_label(owner)}]
+    return named or [Owner(user, name)]
 
 
 def _one_called(archive: Archive, user: str, name: str) -> Owner:

@@ -65,12 +65,8 @@ def series(figures: Report) -> Table:
         *_figures("Turn", "Context", "Expanded", "Always\nexpanded", "Full\nhistory", "Saved")
     )
     for turn in figures.turns[-_ROWS:]:
-        values = (
-            turn.total,
-            turn.tiers.get("expanded", 0),
-            turn.always_expanded,
-            turn.full_history,
-        )
+        sent, expanded = turn.total, turn.tiers.get("expanded", 0)
+        values = (sent, expanded, turn.always_expanded, turn.full_history)
         table.add_row(str(turn.turn), *map(_written, values), percent(turn.savings))
     return table
 
