@@ -108,16 +108,15 @@ class _Chat:
     def _turn(self, message: str | None) -> None:
         """Run a turn, or the rest of one."""
         try:
-            self._talk.run(message, self._screen.show)
+            try:
+                self._talk.run(message, self._screen.show)
+            finally:
+                self._screen.end()
         except KeyboardInterrupt:
-            self._screen.end()
             self._offer("Stopped")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
-            self._screen.end()
             self._fail(one_line(error, os.environ))
             self._offer("The turn is not finished")
-        else:
-            self._screen.end()
 
     def _fail(self, error: str) -> None:
         self.failed = True

@@ -86,7 +86,7 @@ def fitted(table: Table, console: Console) -> RenderableType:
 
 
 class Screen:
-    """Shows turns on a console. It keeps what was said in the running turn.
+    """Shows turns on a console. It keeps the answer of the running turn.
 
     What may go on in the next piece of an answer is held back: an emoji, and at a terminal a word,
     so that none is cut by the edge. What is piped on keeps its lines.
@@ -95,17 +95,17 @@ class Screen:
     def __init__(self, console: Console, budget: int) -> None:
         """Print to `console`; `budget` is the size the context aims at, in tokens."""
         self._console, self._errors = console, Console(stderr=True, highlight=False)
-        self._flows = not console.is_terminal
+        self._piped = not console.is_terminal
         self._column = 0
         self.budget = budget
-        self._message: str | None = None
-        self._whole = self._held = ""
+        self._message_id: str | None = None
+        self._answer = self._waiting = ""
         self._report: dict[str, Any] = {}
 
     def show(self, mode: str, event: Any) -> None:
         """Show one event of a stream of `messages`, `custom` and `values`."""
         if mode == "messages":
-            self._said(*event)
+            self._stream(*event)
         elif mode == "custom" and "banner" in event:
             self._line(banner(str(event["banner"])))
         elif mode == "values":
@@ -126,7 +126,7 @@ class Screen:
     def error(self, text: str) -> None:
         """Print on stderr what went wrong."""
         self._break()
-        self._errors.print(Text(printable(text), style="red"), soft_wrap=self._flows)
+        self._errors.print(Text(printable(text), style="red"), soft_wrap=self._piped)
 
     def page(self, *parts: RenderableType) -> None:
         """Print what a command shows, each part on lines of its own; a `str` as it is, tabs too."""
@@ -138,38 +138,38 @@ class Screen:
             elif isinstance(part, Table):
                 self._console.print(fitted(part, self._console))
             else:
-                self._console.print(part, soft_wrap=self._flows and isinstance(part, Text))
+                self._console.print(part, soft_wrap=self._piped and isinstance(part, Text))
 
-    def _said(self, message: Any, origin: dict[str, Any]) -> None:
+    def _stream(self, message: Any, origin: dict[str, Any]) -> None:
         if origin.get("langgraph_node") != "call_model" or not isinstance(message, AIMessage):
             return
         text = message.text
-        if not text or (not isinstance(message, AIMessageChunk) and text == self._whole):
+        if not text or (not isinstance(message, AIMessageChunk) and text == self._answer):
             return
-        if message.id != self._message:
+        if message.id != self._message_id:
             self._break()
-            self._message = message.id
-        self._whole += text
-        begun = self._held + text
-        at = unfinished(begun)
-        if not self._flows and (word := _BEGUN.search(begun, max(0, at - 200), at)):
-            at = word.start()
-        self._held = begun[at:]
-        self._console.print(Text(self._fit(printable(begun[:at]))), end="", soft_wrap=True)
+            self._message_id = message.id
+        self._answer += text
+        pending = self._waiting + text
+        end = unfinished(pending)
+        if not self._piped and (word := _BEGUN.search(pending, max(0, end - 200), end)):
+            end = word.start()
+        self._waiting = pending[end:]
+        self._console.print(Text(self._fit(printable(pending[:end]))), end="", soft_wrap=True)
 
     def _fit(self, text: str) -> str:
         """Return text as it stands at the terminal, after what stands there."""
-        if self._flows:
+        if self._piped:
             return text
         text, self._column = _wrapped(text, self._console.width, self._column)
         return text
 
     def _line(self, text: Text) -> None:
         self._break()
-        self._console.print(text, soft_wrap=self._flows)
+        self._console.print(text, soft_wrap=self._piped)
 
     def _break(self) -> None:
         """Begin a new line if an answer stands on this one."""
-        if self._whole and not self._whole.endswith("\n"):
-            self._console.print(Text(self._fit(printable(self._held))), soft_wrap=True)
-        self._message, self._whole, self._held, self._column = None, "", "", 0
+        if self._answer and not self._answer.endswith("\n"):
+            self._console.print(Text(self._fit(printable(self._waiting))), soft_wrap=True)
+        self._message_id, self._answer, self._waiting, self._column = None, "", "", 0
