@@ -64,11 +64,7 @@ def _seen(text: str) -> str:
 
 
 def _character(character: str) -> str:
-    if character in "\n\t" or (character not in _HIDDEN and _visible(character)):
+    visible = character.isprintable() or unicodedata.category(character) == "Zs"
+    if character in "\n\t" or (visible and character not in _HIDDEN):
         return character
     return _PICTURES.get(character) or character.encode("unicode_escape").decode()
-
-
-def _visible(character: str) -> bool:
-    """Tell whether a character is a space or is to be seen."""
-    return character.isprintable() or unicodedata.category(character) == "Zs"

@@ -269,10 +269,9 @@ def _panel(axes: Any, metric: Metric, rows: Sequence[Row]) -> list[Any]:
     width, bars = _WIDTH / len(strategies), []
     for at, strategy in enumerate(strategies):
         own = [row for row in rows if row.strategy == strategy and metric.name in row.metrics]
-        spreads = [row.metrics[metric.name] for row in own]
         places = [templates.index(row.template) + (at + 0.5) * width for row in own]
-        deviations = [spread.deviation or 0.0 for spread in spreads]
-        means = [spread.mean for spread in spreads]
+        means = [row.metrics[metric.name].mean for row in own]
+        deviations = [row.metrics[metric.name].deviation or 0.0 for row in own]
         bars.append(axes.bar(places, means, width, yerr=deviations, color=f"C{at}"))
     if metric.target:
         axes.axhline(metric.target.value, linestyle=":", color="grey")

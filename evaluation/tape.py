@@ -107,11 +107,11 @@ class Tapes:
         >>> Tapes("m", None, {"a/b/1": (), "a/b/2": ()}, {}).jobs()
         (['a'], ['b'], 2)
         """
-        strategies, templates, highest = {}, {}, 0
+        strategies, templates, highest = dict[str, None](), dict[str, None](), 0
         for name in self.trials:
-            strategy, rest = name.split("/", 1)
-            template, trial = rest.rsplit("/", 1)
-            strategies[strategy] = templates[template] = True
+            strategy, template_and_trial = name.split("/", 1)
+            template, trial = template_and_trial.rsplit("/", 1)
+            strategies[strategy] = templates[template] = None  # a dict keeps their order
             highest = max(highest, int(trial))
         return [*strategies], [*templates], highest
 
