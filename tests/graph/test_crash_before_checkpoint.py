@@ -72,7 +72,7 @@ def test_a_chat_says_what_is_unfinished(tmp_path: Path, after: str) -> None:
     """Who opens the thread again is told the question, also of a turn that no node had begun."""
     here = killed(tmp_path, after)
     with asyncio.Runner() as runner:
-        opened = Conversation(runner, here.agent, OWNER, tmp_path / "history")
+        opened = Conversation(runner, here.agent, OWNER, tmp_path / "history", 16_000)
         assert opened.unfinished() == "number 2"
 
         opened.run(None, lambda *_: None)
