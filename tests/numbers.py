@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from ebbtide.cli.settings_table import settings_table
@@ -40,6 +41,7 @@ _SHAPE = (
 """The parts of an expression whose value can be numbers."""
 
 
+@cache  # all tests of the pages look at the same code
 def pages() -> dict[str, str]:
     """Return what each page must hold."""
     sources = (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
@@ -53,14 +55,15 @@ def pages() -> dict[str, str]:
 def _rows(path: Path) -> Iterator[str]:
     """Yield a row for each constant of a module or a class that is a number, or some."""
     text = path.read_text(encoding="utf-8")
-    bodies = [node.body for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
-    where = path.relative_to(ROOT).as_posix()
-    for body in [ast.parse(text).body, *bodies]:
+    module = ast.parse(text)
+    bodies = [node.body for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    where, lines = path.relative_to(ROOT).as_posix(), text.splitlines()
+    for body in [module.body, *bodies]:
         for statement, after in zip(body, [*body[1:], None], strict=True):
             name, value = _constant(statement)
             if name and _numeric(value):
                 written = ast.unparse(value).replace("|", "\\|") if value else ""
-                why = _why(statement, after, text.splitlines())
+                why = _why(statement, after, lines)
                 yield f"| {where} | `{name}` | {written} | {why} |"
 
 
