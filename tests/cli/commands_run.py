@@ -1,0 +1,17 @@
+"""`ebbtide` run by a test, in this process."""
+
+from typer.testing import CliRunner, Result
+
+from ebbtide.cli.main import app
+
+
+def run(*arguments: str, said: str | None = None) -> Result:
+    """Run `ebbtide` with these arguments."""
+    return CliRunner().invoke(app, arguments, input=said)
+
+
+def talked(*lines: str, thread: str = "default", user: str = "default") -> None:
+    """Have a chat on a thread."""
+    said = "".join(f"{line}\n" for line in lines)
+    result = run("chat", "--model", "offline", "--thread", thread, "--user", user, said=said)
+    assert result.exit_code == 0, result.output

@@ -1,0 +1,55 @@
+"""Where the sessions of a user are, and which model answers there."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands_run import run
+
+
+def test_the_settings_file_gives_root_and_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A file named by --config says where the archive is and how large the context may be."""
+    monkeypatch.delenv("EBBTIDE_ROOT")
+    Path("my.yaml").write_text("root: kept\nmodel: offline\ncontext_budget: 5000\n", "utf-8")
+
+    result = run("chat", "--config", "my.yaml", said="Hello!\n")
+
+    assert " of 5,000 tokens" in result.stdout
+    assert Path("kept/ebbtide.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [("nonsense", "model 'nonsense' cannot be used: "), ("openai:gpt-5-mini", "OPENAI_API_KEY")],
+)
+def test_a_model_that_cannot_be_is_one_line(model: str, why: str) -> None:
+    """An unknown model, or one without its key, ends in one line."""
+    result = run("chat", "--model", model)
+
+    assert why in result.stderr
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line() -> None:
+    """A root that is a file ends in one line that names it."""
+    Path("taken").write_text("", "utf-8")
+
+    result = run("chat", "--model", "offline", "--root", "taken", said="Hello!\n")
+
+    assert "taken" in result.stderr
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+
+
+def test_sessions_are_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever one stands the sessions are the same ones, and the chat says where they are."""
+    monkeypatch.delenv("EBBTIDE_ROOT")
+    (tmp_path / "elsewhere").mkdir()
+    said = run("chat", "--model", "offline", said="Hello!\n").stdout
+
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    listed = run("sessions")
+
+    assert str(tmp_path / ".ebbtide") in said
+    assert "default" in listed.stdout

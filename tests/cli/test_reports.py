@@ -1,0 +1,102 @@
+"""`ebbtide sessions` and `ebbtide stats`: what is stored, and what it cost."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from tests.cli.commands_run import run, talked
+from tests.graph.journeys import PAGES, Turn, effort, play, using
+
+
+def cells(result: Result) -> list[list[str]]:
+    """Return the rows of the tables that a command printed."""
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines()]
+
+
+def test_sessions_lists_threads_turns_and_efforts() -> None:
+    """Each thread has a row with its turns, its efforts and when it was last used."""
+    talked("Hello!", "Let's work on the auth bug.", "That's done.", thread="[b]one")
+    talked("Hello!", thread="two")
+
+    rows = [line.split("│")[1:4] for line in run("sessions").stdout.splitlines() if "UTC" in line]
+
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["[b]one", "3", "1"],
+        ["two", "1", "0"],
+    ]
+
+
+def test_sessions_says_that_there_are_none() -> None:
+    """An empty archive and a user without sessions are no error."""
+    result = run("sessions", "--root", "nowhere", "--user", "ann")
+
+    assert (result.exit_code, result.stdout) == (
+        0,
+        f"No sessions of ann in {Path('nowhere').absolute()}.\n",
+    )
+
+
+def test_stats_of_a_session() -> None:
+    """There is a row for each metric and for each turn; a ratio of nothing is a dash."""
+    talked("Let's work on the auth bug.", "The token expires.", "That's done.", "Hello!")
+
+    result = run("stats", "default")
+
+    rows = cells(result)
+    assert ["auto collapses", "0"] in rows
+    assert ["false decay rate", "-"] in rows
+    assert [row[0] for row in rows if len(row) == 6] == ["1", "2", "3", "4"]
+
+
+def test_stats_count_searches() -> None:
+    """Each search of the model counts, and so does one that led to an expansion."""
+    turns = [
+        *effort("auth-bug", PAGES[0]),
+        Turn("Why 401?", using("search_efforts", query="certificate")),
+        Turn("Show me.", using("expand_effort", effort_id="auth-bug")),
+        Turn("And Rome?", using("search_efforts", query="Rome")),
+    ]
+    play(Path("sessions"), turns)
+
+    rows = cells(run("stats", "t"))
+
+    assert ["searches", "2"] in rows
+    assert ["searches expanded", "1"] in rows
+
+
+def test_stats_of_all_sessions() -> None:
+    """Without a name every session of the user has its tables."""
+    talked("Hello!")
+    talked("Hello!", thread="two")
+
+    result = run("stats")
+
+    assert [name in result.stdout for name in ("default", "two")] == [True, True]
+
+
+def test_stats_of_an_unknown_session() -> None:
+    """A session that is not there ends with one line and exit code 1."""
+    result = run("stats", "nobody")
+
+    assert result.exit_code == 1
+    assert "'nobody' not found" in result.output
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_figures_are_whole_on_narrow_terminals(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a table would cut its figures, its rows are lines."""
+    talked("Let's work on the auth bug.", "The token expires.", "That's done.", "Hello!")
+    wide = run("stats").stdout
+    monkeypatch.setenv("COLUMNS", columns)
+
+    for command in (["stats"], ["sessions"]):
+        shown = run(*command).stdout
+        assert "…" not in shown
+        assert max(map(len, shown.splitlines())) <= int(columns)
+    figures = set(re.findall(r"\d,\d{3}", wide))
+    assert figures
+    assert figures <= set(re.findall(r"\d,\d{3}", run("stats").stdout))
