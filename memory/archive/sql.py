@@ -31,8 +31,8 @@ from .database import LOCK_TIMEOUT, POOL_SIZE, Database, upsert
 from .index import among
 from .lineage import Lineage
 from .memories import SqlAttention
-from .pointing import pointing
 from .protocol import EffortList, Elsewhere, Finding, Found, Pointing, Saved
+from .query import pointing
 from .records import packed, plain, record_of, state_of, unzipped, zipped
 from .schema import branches, compressions, extractions, sessions, turns, users
 from .search import once_each, search
@@ -40,6 +40,8 @@ from .sessions import Sessions
 from .verify import verify as verified
 
 _log = logging.getLogger("ebbtide.archive")
+
+_TIPS = select(turns.c.branch, turns.c.turn, turns.c.digest)
 
 
 class SqlArchive:
@@ -264,10 +266,8 @@ class SqlArchive:
 
     def reseeding(self, owner: Owner) -> Tip | None:
         """Return the turn that was noted so, None if none is."""
-        row = next(
-            iter(self._sessions.rows(owner.user, sessions.c.name == session_name(owner))), None
-        )
-        return Tip(*json.loads(row.reseed)) if row is not None and row.reseed else None
+        rows = self._sessions.rows(owner.user, sessions.c.name == session_name(owner))
+        return next((Tip(*json.loads(row.reseed)) for row in rows if row.reseed), None)
 
     def delete_session(self, owner: Owner) -> Deleted:
         """Delete all of a session; see `Archive.delete_session`."""
@@ -323,26 +323,15 @@ class SqlArchive:
 
     def newest(self, owner: Owner) -> Tip | None:
         """Return the tip of the branch that was committed to last, None for no session."""
-        query = (
-            select(turns.c.branch, turns.c.turn, turns.c.digest)
-            .join(
-                sessions,
-                (sessions.c.id == turns.c.session) & (sessions.c.branch == turns.c.branch),
-            )
-            .order_by(turns.c.turn.desc())
-            .limit(1)
-        )
+        same = (sessions.c.id == turns.c.session) & (sessions.c.branch == turns.c.branch)
+        query = _TIPS.join(sessions, same).order_by(turns.c.turn.desc()).limit(1)
         return next(iter(self._tips(owner, query)), None)
 
     def tips(self, owner: Owner) -> tuple[Tip, ...]:
         """Return the tip of every branch, in the order of their names."""
         same = (branches.c.session == turns.c.session) & (branches.c.branch == turns.c.branch)
-        query = (
-            select(turns.c.branch, turns.c.turn, turns.c.digest)
-            .join(branches, same & (branches.c.last == turns.c.turn))
-            .order_by(turns.c.branch)
-        )
-        return self._tips(owner, query)
+        newest = _TIPS.join(branches, same & (branches.c.last == turns.c.turn))
+        return self._tips(owner, newest.order_by(turns.c.branch))
 
     def sessions(self, user: str) -> tuple[Owner, ...]:
         """Return the sessions of a user, in the order of their names."""

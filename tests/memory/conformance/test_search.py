@@ -352,7 +352,7 @@ def test_a_passage_is_named(archive: Archive) -> None:
 
 def test_what_most_say_tells_nothing(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a message the terms that few passages say are searched for; all others are left out."""
-    monkeypatch.setattr("ebbtide.memory.archive.pointing.TELLING", 3)
+    monkeypatch.setattr("ebbtide.memory.archive.query.TELLING", 3)
     tip = commit_all(
         archive, [turn(at, f"common talk {'zebra' * (at == 1)}") for at in range(1, 6)]
     )
