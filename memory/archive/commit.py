@@ -88,33 +88,28 @@ class _Slots:
     session: int
     known: dict[str, Any] = field(default_factory=dict)
 
-    def branch(self, name: str) -> Branch | None:
-        """Return where a branch begins, None if it is free."""
-        row = self._branch(name)
-        return None if row is None else beginning(row)
-
     def slot(self, branch: str, turn: int) -> Slot | None:
         """Return what occupies this place, None if it is free."""
-        known, found = self._branch(branch), self.branch(branch)
-        if known is None or found is None or not found.first <= turn <= known.last:
+        known = self.branch(branch)
+        if known is None or not known.first <= turn <= known.last:
             return None
         place = {"session": self.session, "branch": branch, "turn": turn}
         row = self.connection.execute(_SLOT, place).first()
         if row is None:
             return None
-        began = found.first == turn and found.ancestors
-        origin = (found.ancestors[0][0], found.ancestors[0][1]) if began else None
-        return Slot(row.digest, row.parent, origin)
+        ancestors = beginning(known).ancestors if known.first == turn else ()
+        return Slot(row.digest, row.parent, ancestors[0][:2] if ancestors else None)
 
     def head(self, branch: str, below: int | None = None) -> int:
         """Return the newest turn of a branch, or the newest before `below`; 0 if none."""
-        known = self._branch(branch)
+        known = self.branch(branch)
         if known is None or below is None or known.last < below:
             return known.last if known else 0
         place = {"session": self.session, "branch": branch, "below": below}
         return self.connection.execute(_HEAD, place).scalar() or 0
 
-    def _branch(self, name: str) -> Any:
+    def branch(self, name: str) -> Any:
+        """Return the row of a branch, None if it is free."""
         if name not in self.known:
             place = {"session": self.session, "branch": name}
             self.known[name] = self.connection.execute(BRANCH, place).first()
@@ -136,8 +131,8 @@ def commit(
         return session, placed.record, None
     record = placed.record
     follows = (record.branch, record.turn) == (tip.branch, tip.turn + 1)
-    branch, kept = slots.branch(record.branch), {"known": known(session)} if follows else {}
-    seen = before(connection, session, record, branch, **kept) if branch else None
+    row, kept = slots.branch(record.branch), {"known": known(session)} if follows else {}
+    seen = before(connection, session, record, beginning(row), **kept) if row else None
     number = write(connection, session, record, group.state, seen)
     attend(connection, session, owner, record)
     return session, record, number
@@ -214,7 +209,9 @@ def write(
         "state": None if state is None else zipped(packed(state)),
     }
     connection.execute(insert(turns), row)
-    _add_members(connection, session.id, record)
+    place = {"session": session.id, "branch": record.branch, "turn": record.turn}
+    efforts = [{"effort": effort, **place} for effort in record.efforts or (AMBIENT,)]
+    connection.execute(insert(members), efforts)
     Postings(connection, said, session.owner).add(postings(number, parts))
     add_changes(connection, session, number, record)
     count = {"count": session.turns + 1, "newest": record.branch, "after": f'"{record.parent}"'}
@@ -283,9 +280,3 @@ def _begin(connection: Connection, session: int, record: Record) -> Branch:
     }
     connection.execute(insert(branches), row)
     return Branch(record.turn, ancestors)
-
-
-def _add_members(connection: Connection, session: int, record: Record) -> None:
-    place = {"session": session, "branch": record.branch, "turn": record.turn}
-    rows = [{"effort": effort, **place} for effort in record.efforts or (AMBIENT,)]
-    connection.execute(insert(members), rows)

@@ -390,14 +390,10 @@ def _url(place: str | os.PathLike[str]) -> URL:
         raise _unusable(given, "its port is no number") from error
     if dialect.name not in {"sqlite", "postgresql"} or dialect.is_async:
         raise _unusable(given)
-    if dialect.name == "sqlite":
-        _checked(given, url.database or "")
+    path = url.database or ""
+    if dialect.name == "sqlite" and (path in {"", ":memory:"} or path.startswith("file:")):
+        raise ArchiveError(f"{given!r} keeps nothing: name a folder, or sqlite:///FILE")
     return url
-
-
-def _checked(said: str, path: str) -> None:
-    if path in {"", ":memory:"} or path.startswith("file:"):
-        raise ArchiveError(f"{said!r} keeps nothing: name a folder, or sqlite:///FILE")
 
 
 def _unusable(said: str, why: str = "names no database that can be used") -> ArchiveError:
