@@ -212,8 +212,7 @@ def _come_back(scope: Scope, target: Target) -> Written:
 def _target(scope: Scope, record: Record, copies: Sequence[tuple[str, int]]) -> Target:
     past = scope.lineage(record.branch, record.turn - 1)
     before = (record_of(row) for row in scope.rows() if past.sees(row.branch, row.turn))
-
-    known = past.changes(_named(record))
+    known = past.changes([event["effort"] for event in record.events if "effort" in event])
 
     def effort(name: str) -> Effort | None:
         return effort_of(known[name]) if name in known else None
@@ -223,11 +222,6 @@ def _target(scope: Scope, record: Record, copies: Sequence[tuple[str, int]]) -> 
         return turn > record.turn and any(seen.sees(*place) for place in copies)
 
     return Target(record, effort, sees, frozenset(copies), written([record]) - written(before))
-
-
-def _named(record: Record) -> list[str]:
-    """Return the efforts that the events of a turn are about."""
-    return [event["effort"] for event in record.events if "effort" in event]
 
 
 def _rewritten(scope: Scope, target: Target) -> frozenset[Told]:
@@ -299,24 +293,18 @@ def _clean_state(scope: Scope, row: Any, record: Record, target: Target) -> None
 def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     """Write a record that lost text in the place of the one before, and what is searched anew."""
     connection, owner = scope.connection, scope.session.owner
-    _unlist(scope, row.id, before)
+    _unpost(scope, row.id, before)
+    if there(connection):
+        for table in (vectors, heading_vectors):
+            connection.execute(delete(table).where(table.c.id.between(*index.places(row.id))))
     lost = after.messages != before.messages and after.status != "erased"
     parts = passages(after.messages)
     content = digest(after.messages) if lost else row.content
     values = {**columns(after), "passages": index.layout(parts), "content": content}
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
-    connection.execute(delete(changes).where(*_changes_of(row.id)))
+    connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))
     Postings(connection, said, owner).add(index.postings(row.id, parts))
     add_changes(connection, scope.session, row.id, after)
-
-
-def _unlist(scope: Scope, turn: int, record: Record) -> None:
-    """Take a turn, and how it left efforts, out of what is searched."""
-    connection = scope.connection
-    _unpost(scope, turn, record)
-    if there(connection):
-        for table in (vectors, heading_vectors):
-            connection.execute(delete(table).where(table.c.id.between(*index.places(turn))))
 
 
 def _unpost(scope: Scope, turn: int, record: Record) -> None:
@@ -324,10 +312,6 @@ def _unpost(scope: Scope, turn: int, record: Record) -> None:
     connection, owner = scope.connection, scope.session.owner
     Postings(connection, said, owner).remove(index.postings(turn, passages(record.messages)))
     Postings(connection, headed, owner).remove(index.headings(turn, record))
-
-
-def _changes_of(turn: int) -> tuple[Any, ...]:
-    return (changes.c.id.between(*index.places(turn)),)
 
 
 def _stale(scope: Scope, target: Target) -> tuple[str, ...]:

@@ -233,15 +233,9 @@ def _write_turns(connection: Connection, session: Session, whole: Whole) -> None
 
 def _write_rest(connection: Connection, session: Session, whole: Whole) -> None:
     for branch, compression in whole.compressions:
-        key = {
-            "session": session.id,
-            "effort": compression.effort,
-            "branch": branch,
-            "turn": compression.turn,
-        }
-        row = upsert(connection, compressions).values(
-            **key, made=zipped(packed(plain(as_data(compression))))
-        )
+        place = {"session": session.id, "branch": branch, "turn": compression.turn}
+        made = zipped(packed(plain(as_data(compression))))
+        row = upsert(connection, compressions).values(**place, effort=compression.effort, made=made)
         connection.execute(row.on_conflict_do_nothing())
     for entry in whole.extractions:
         row = {"session": session.id, "entry": zipped(packed(plain(entry)))}
