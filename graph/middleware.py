@@ -382,11 +382,8 @@ def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
 def _unspoilt(state: TurnState) -> None:
     """Raise `SettingsError` if another middleware took the question away or decided too late."""
     messages = state["messages"]
-    ids = {message.id for message in messages}
-    if any(
-        turn == state.get("turn") and name not in ids
-        for name, turn in state.get("asked", {}).items()
-    ):
+    asked = [name for name, turn in state.get("asked", {}).items() if turn == state.get("turn")]
+    if not {*asked[-1:]}.intersection(str(message.id) for message in messages):
         raise SettingsError(
             "another middleware took away what the user said in this turn: leave out what "
             "summarises or trims messages, as SummarizationMiddleware does"

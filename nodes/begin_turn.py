@@ -96,7 +96,8 @@ def _messages(arrived: Arrivals, persisted: int, window: int) -> dict[str, Any]:
     turns = {**kept_turns(arrived, persisted, window), persisted + 1: arrived.new}
     return {
         "messages": [message for turn in turns.values() for message in turn],
-        "asked": asked_in(turns),
+        # What is new is accepted up to its last message, whoever has made that.
+        "asked": {**asked_in(turns), str(arrived.new[-1].id): persisted + 1},
     }
 
 

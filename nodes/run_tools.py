@@ -3,22 +3,21 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_callback_manager_for_config
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from ..memory.errors import AnswerError, ToolError
+from ..memory.errors import ToolError
 from ..memory.messages import Message, unanswered
-from ..memory.questions import Asks, Question
+from ..memory.questions import Asks
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import Done, Watch, run
 from .llm.calls import adrive, drive
 from .turn.langchain_messages import from_dicts
-from .turn.parts import STEADY, AgentParts
+from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.user_attention import related
 from .turn.values import packed, running_turn, traced
@@ -44,23 +43,7 @@ def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> A
     others = frozenset(parts.tools)
     calls = waiting(work.view.running.messages, others)
     watch = _watch(get_config())
-    steps = run(work, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch)
-    return _of_one_moment(steps, parts)
-
-
-def _of_one_moment(steps: Asks[Done], parts: AgentParts) -> Asks[Done]:
-    """Let what is read between two calls of a model be of one moment, which ends before a call."""
-    proceed: Callable[[], Question] = partial(next, steps)
-    while True:
-        with parts.archive.together(STEADY):
-            try:
-                question = proceed()
-            except StopIteration as end:
-                return cast("Done", end.value)
-        try:
-            proceed = partial(steps.send, (yield question))
-        except AnswerError as error:
-            proceed = partial(steps.throw, error)
+    return run(work, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch)
 
 
 def _watch(config: RunnableConfig) -> Watch:

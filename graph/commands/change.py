@@ -18,7 +18,7 @@ from ...memory.errors import (
 )
 from ...memory.messages import fenced
 from ...memory.questions import Question
-from ...memory.record import Record
+from ...memory.record import Record, Tip
 from ...memory.settings import settings
 from ...memory.tokens import fit_end
 from ...memory.tools.summary import call_overhead, readable
@@ -28,7 +28,7 @@ from ...nodes.turn.arrivals import at_rest, told_apart
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.settling import settle
 from ...nodes.turn.state import TurnState
-from ...nodes.turn.values import sealed
+from ...nodes.turn.values import sealed, tip_of
 from ...prompts.loader import render
 from .look import rehearsed
 from .threads import (
@@ -55,16 +55,14 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
 
     `config` names the thread, and the user if there is one; `branch` names another branch. `agent`
     may be the graph around it, whose own keys of the state stay as they are. A turn that was cut
-    short is archived first, if the state can still be read. Raises
+    short behind the newest one is archived first. Raises
     `SessionNotFoundError` if the archive holds no such session, `SettingsError` if the graph is not
     one of Ebbtide's, or if there is no such branch.
     """
     parts = parts_of(agent)
     try:
         owner = owner_in(agent, config)
-        thread = thread_at(agent, newest_config(config))
-        if thread.unfinished:
-            _keep(thread)
+        _keep_if_newest(thread_at(agent, newest_config(config)))
     except (StateError, TipNotFoundError):  # what restoring mends
         owner = named(agent, config)
     tip = parts.archive.newest(owner)
@@ -76,6 +74,16 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     asked = newest_config(config)
     written = seed(agent, asked, sealed(state, {}, parts.archive))
     return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
+
+
+def _keep_if_newest(thread: Thread) -> None:
+    """Archive a turn that was cut short if it follows the newest of the archive.
+
+    Elsewhere it would become the newest branch, in the place of what is to be restored.
+    """
+    newest = thread.parts.archive.newest(thread.owner) or Tip()
+    if thread.unfinished and tip_of(thread.state) == newest:
+        _keep(thread)
 
 
 def _check_that_it_keeps(agent: Agent) -> None:

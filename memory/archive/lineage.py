@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -208,16 +209,18 @@ class Lineage:
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the records of these turns, ascending."""
-        missing = [number for number in numbers if number not in self.read]
+        records = {number: self.read[number] for number in numbers if number in self.read}
+        missing = [number for number in numbers if number not in records]
         if missing:
-            self.read.update(self._read(missing))
-        return tuple(self.read[number] for number in sorted({*numbers}) if number in self.read)
+            records |= self._read(missing)
+        return tuple(records[number] for number in sorted(records))
 
     def _read(self, numbers: Sequence[int]) -> dict[int, Record]:
         records: dict[int, Record] = {}
         for segment, wanted in self._parted(numbers):
             place = self.edition, segment.branch
             held = {n: record for n in wanted if (record := self.held.get((*place, n)))}
+            self.read.update(islice(held.items(), max(0, RECORDS - len(self.read))))
             missing = [number for number in wanted if number not in held]
             for row in self._rows(_turns(*RECORD), segment, missing):
                 held[row.turn] = record_of(row, self.origin(row.branch, row.turn))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from operator import itemgetter
 from uuid import uuid4
 
@@ -160,12 +160,13 @@ def kept_turns(arrived: Arrivals, persisted: int, window: int) -> dict[int, list
 
 
 def asked_in(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
-    """Return the ids of the messages with which turns were begun, with the turns' numbers."""
-    begun = {
-        number: [*takewhile(lambda message: message.type not in MADE_HERE, turn)] or turn[:1]
+    """Return by id the numbers of turns: of their first messages, and what no agent has made."""
+    return {
+        str(message.id): number
         for number, turn in turns.items()
+        for at, message in enumerate(turn)
+        if not at or message.type not in MADE_HERE
     }
-    return {str(message.id): number for number, turn in begun.items() for message in turn}
 
 
 def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:

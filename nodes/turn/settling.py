@@ -63,9 +63,15 @@ def edited(
     known = {tip.digest, *(digest(record.messages) for record in records)}
     if known & {digest(now.messages), digest(_with_blocks_again(now.messages, records))}:
         return None
-    if any(before_turn(now.messages, record.messages) == 0 for record in records):
+    if any(_is_retold(now.messages, record.messages) for record in records):
         return None
     return replace(now, events=())
+
+
+def _is_retold(messages: Sequence[Message], turn: Sequence[Message]) -> bool:
+    """Tell whether messages are a turn as a client keeps it: without calls, or with other ids."""
+    ids = [[message["data"].get("id") for message in told] for told in (messages, turn)]
+    return ids[0] != ids[1] and before_turn(messages, turn) == 0
 
 
 def commit_again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> Record:

@@ -190,3 +190,17 @@ def test_turn_that_was_cut_short_is_archived_first(tmp_path: Path, said_before: 
     state = here.say("New.")
     assert here.said(state) == ["One."] * said_before + ["Cut short.", "New."]
     assert [record.status for record in here.records(state)][-2:] == ["aborted", "done"]
+
+
+def test_first_turn_of_a_lost_thread_that_was_cut_short(tmp_path: Path) -> None:
+    """It does not stand in the place of what is restored."""
+    lived(tmp_path)
+    here = talk(tmp_path, [ConnectionError("gone"), "six"], checkpointer=InMemorySaver())
+    with pytest.raises(ConnectionError):
+        here.say("Cut short.")
+
+    restore(here.agent, THREAD)
+
+    state = here.say("New.")
+    assert here.said(state)[:5] == [LONG, LONG, "a is done", "show a", "read turn 1"]
+    assert here.said(state)[5:] == ["New."]

@@ -341,3 +341,47 @@ def test_removed_turn_behind_one_of_two_questions(tmp_path: Path) -> None:
     state = here.say("New.")
 
     assert told(here, state) == [["One.", "And one."], ["Two.", "2"], ["New.", "3"]]
+
+
+def test_messages_of_others_before_a_turn_that_was_cut_short(tmp_path: Path) -> None:
+    """What another agent said before the question stands in the turn that has the question."""
+    here = three(tmp_path, CUT, "4")
+    before = [HumanMessage("To the other."), AIMessage("Of the other."), HumanMessage("Four.")]
+    cut(here, *before)
+
+    state = here.say("New.")
+
+    assert told(here, state)[3:] == [
+        ["To the other.", "Of the other.", "Four."],
+        ["New.", "4"],
+    ]
+
+
+def test_removed_question_before_another_one_of_its_turn(tmp_path: Path) -> None:
+    """The other one is archived, and not asked again."""
+    here = talk(tmp_path, ["1", "2", "3", "4"], checkpointer=InMemorySaver())
+    here.say("One.")
+    others = [HumanMessage("To the other."), AIMessage("Of the other."), HumanMessage("Two.")]
+    here.agent.invoke({"messages": [*others]}, THREAD)
+    here.say("Three.")
+    first = next(
+        m for m in here.agent.get_state(THREAD).values["messages"] if m.text == "To the other."
+    )
+
+    state = here.agent.invoke(
+        {"messages": [RemoveMessage(str(first.id)), ("user", "New.")]}, THREAD
+    )
+
+    assert [turn[0] for turn in told(here, state)] == ["One.", "To the other.", "Three.", "New."]
+
+
+def test_edit_of_what_is_no_text_in_the_last_turn(tmp_path: Path) -> None:
+    """It begins a branch, as an edit of the text does."""
+    here = three(tmp_path, "4")
+    question = here.agent.get_state(THREAD).values["messages"][-2]
+    changed = question.model_copy(update={"additional_kwargs": {"channel": "mail"}})
+    here.agent.update_state(THREAD, {"messages": [changed]})
+
+    state = here.say("New.")
+
+    assert branch(state) != "main"
