@@ -12,9 +12,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ..graph import commands
+from ..graph.commands.look import PAGE
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.messages import Message, calls
-from ..memory.metrics import page_of
 from .attention import attention_table, explanation_page
 from .conversation import Conversation
 from .printable import in_line, printable
@@ -161,7 +161,7 @@ def _removal(talk: Conversation, rest: str) -> str:
     last = newest[0].turn if newest else 0
     if not 1 <= turn <= last:
         raise TurnNotFoundError(turn, last)
-    page = talk.command(commands.amessages, page_of(turn, last))
+    page = talk.command(commands.amessages, (last - turn) // PAGE + 1)
     line = next((line for line in page.lines if line.turn == turn), None)
     quote = "missing" if line is None else f'"{line.said}"'
     if line and line.status == "erased":

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..graph.commands.look import astats
-from ..memory.metrics import Report, TurnTokens, ratio
+from ..memory.metrics import Report, TurnTokens
 from ..memory.record import Owner
 from ..memory.settings import Settings
 from .conversation import Conversation, conversation
@@ -186,13 +186,13 @@ def _results(setup: Setup, thread: str, stats: Report) -> list[tuple[str, str]]:
         efforts = archive.efforts(owner, tip, len(SCRIPT)).efforts
         findings = archive.verify(owner)
     dearer = max(spent.turn for spent in stats.turns if spent.total >= spent.full_history)
-    last, saved = stats.turns[-1], ratio(stats.full_history - stats.sent, stats.full_history)
+    last = stats.turns[-1]
     states = " and ".join({effort.status for effort in efforts})
     intact = "verified: intact, every turn once"
     return [
         ("Sent", f"{stats.sent:,} tokens in {len(stats.turns)} turns"),
         ("Full history", f"{stats.full_history:,} tokens, had all been sent each time"),
-        ("Saved", f"{percent(saved)}; {percent(last.savings)} in the last turn"),
+        ("Saved", f"{percent(stats.savings)}; {percent(last.savings)} in the last turn"),
         ("Less is sent", f"from turn {dearer + 1} on; before it instructions and tools weigh more"),
         ("The last turn", f"sent {last.total:,} tokens, full history {last.full_history:,}"),
         ("Efforts", f"{len(efforts)}, all {states}"),

@@ -1,4 +1,4 @@
-"""What the events of a session say of its memory, as figures; and its turns as lines."""
+"""What the events of a session say of its memory, as figures."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -6,74 +6,9 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, TypeAlias
 
-from .efforts import one_line
-from .messages import Message, calls, is_call, speaks, text
-from .record import Event, Record, Status
+from .messages import Message, calls, is_call, speaks
+from .record import Event, Record
 from .tokens import TokenCounter, count_messages
-from .valid_history import NAME
-
-PAGE = 20
-"""Turns on one page."""
-
-_SHOWN = 60
-"""Characters of a message in a list of turns: one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnLine:
-    """A turn: its number, its efforts, when it was (ISO 8601 in UTC), how the user began it."""
-
-    turn: int
-    efforts: tuple[str, ...]
-    at: str
-    said: str
-    status: Status
-
-
-@dataclass(frozen=True, slots=True)
-class TurnPage:
-    """Turns of a lineage, the newest first; page 1 has the newest of all."""
-
-    lines: tuple[TurnLine, ...]
-    page: int
-    pages: int
-
-
-def turn_line(record: Record) -> TurnLine:
-    """Return the line of a turn."""
-    asked = (m for m in record.messages if m["type"] == "human" and m["data"].get("name") != NAME)
-    said = one_line(next((text(message) for message in asked), ""))
-    short = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
-    return TurnLine(record.turn, record.efforts, record.at, short, record.status)
-
-
-def pages(turns: int) -> int:
-    """Return how many pages there are, at least one.
-
-    >>> [pages(turns) for turns in (0, 20, 21)]
-    [1, 1, 2]
-    """
-    return max(1, -(-turns // PAGE))
-
-
-def page_of(turn: int, turns: int) -> int:
-    """Return the page on which a turn stands.
-
-    >>> [page_of(turn, 25) for turn in (25, 6, 5)]
-    [1, 1, 2]
-    """
-    return (turns - turn) // PAGE + 1
-
-
-def numbers_on(page: int, turns: int) -> Sequence[int]:
-    """Return the turns that stand on a page, ascending.
-
-    >>> [[*numbers_on(page, 25)][:2] for page in (1, 2)]
-    [[6, 7], [1, 2]]
-    """
-    last = turns - (page - 1) * PAGE
-    return range(max(1, last - PAGE + 1), last + 1)
-
 
 _Happening: TypeAlias = tuple[int, Event]
 """A turn, and something that happened in it."""
@@ -121,15 +56,15 @@ class TurnTokens:
     @property
     def savings(self) -> float | None:
         """The share of the full history that was not sent; below 0 where more was sent."""
-        return ratio(self.full_history - self.total, self.full_history)
+        return _ratio(self.full_history - self.total, self.full_history)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The metrics of a session; a ratio with nothing below the line is None.
 
-    `sent` and `full_history` are the tokens of the last calls of all turns together, ours and those
-    of an agent that sends everything; `savings_vs_full_history` is about the last turn.
+    `sent` and `full_history` are the tokens of the last calls of all turns, ours and those of an
+    agent that sends everything; `savings_vs_full_history` is about the last turn.
     """
 
     auto_collapses: int
@@ -154,6 +89,11 @@ class Report:
     searches_expanded: int
     turns: tuple[TurnTokens, ...]
 
+    @property
+    def savings(self) -> float | None:
+        """The share of the full history that was not sent, over all turns."""
+        return _ratio(self.full_history - self.sent, self.full_history)
+
 
 def report(records: Sequence[Record]) -> Report:
     """Fold the events of consecutive turns, oldest first."""
@@ -161,23 +101,24 @@ def report(records: Sequence[Record]) -> Report:
     kinds = Counter(event["type"] for _, event in events)
     last = records[-1].turn if records else 0
     expansions = [*_expansions(events, last)]
-    auto = [expansion for expansion in expansions if expansion.auto is True]
-    manual = sum(expansion.auto is False for expansion in expansions)
-    again = [(expansion, _again(expansion, expansions)) for expansion in auto]
+    auto = [log for log in expansions if log.auto]
+    manual = sum(log.auto is False for log in expansions)
+    wrong = saved = 0
+    for log in auto:
+        later = (other.start for other in expansions if other.effort == log.effort)
+        again = next((start for start in later if start > log.end), None)
+        wrong += again is not None and again - log.end <= _SOON
+        saved += log.tokens * ((again or last + 1) - log.end - 1)
     compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
     turns = tuple(_turns(events))
     searches = [*_searches(events)]
     return Report(
         auto_collapses=len(auto),
         manual_collapses=manual,
-        manual_vs_auto=ratio(manual, len(auto)),
+        manual_vs_auto=_ratio(manual, len(auto)),
         avg_expansion_duration=_mean(log.end - log.start for log in expansions),
-        false_decay_rate=ratio(
-            sum(turn is not None and turn - log.end <= _SOON for log, turn in again), len(auto)
-        ),
-        tokens_saved_by_decay=sum(
-            log.tokens * ((turn or last + 1) - log.end - 1) for log, turn in again
-        ),
+        false_decay_rate=_ratio(wrong, len(auto)),
+        tokens_saved_by_decay=saved,
         expansion_overhead=_mean(turn.tiers.get("expanded", 0) / turn.total for turn in turns),
         savings_vs_full_history=turns[-1].savings if turns else None,
         sent=sum(turn.total for turn in turns),
@@ -250,12 +191,7 @@ def _without(message: Message, names: Collection[str]) -> Message:
     return {**message, "data": data}
 
 
-def ratio(part: float, whole: float) -> float | None:
-    """Divide, or return None if there is nothing below the line.
-
-    >>> ratio(1, 2), ratio(1, 0)
-    (0.5, None)
-    """
+def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
@@ -270,12 +206,6 @@ def _expansions(events: Iterable[_Happening], last: int) -> Iterator[_Expansion]
         elif event["type"] in _ENDING and name in running:
             yield replace(running.pop(name), end=turn, auto=event.get("auto"))
     yield from running.values()
-
-
-def _again(ended: _Expansion, expansions: Iterable[_Expansion]) -> int | None:
-    """Return the turn in which the effort was expanded again."""
-    starts = [other.start for other in expansions if other.effort == ended.effort]
-    return min((start for start in starts if start > ended.end), default=None)
 
 
 def _turns(events: Iterable[_Happening]) -> Iterator[TurnTokens]:

@@ -1,8 +1,6 @@
 from ...memory.attention.law import Explanation as Explanation
 from ...memory.context.timeline import Part as Part
 from ...memory.metrics import Report as Report
-from ...memory.metrics import TurnLine as TurnLine
-from ...memory.metrics import TurnPage as TurnPage
 from ..erase.erase import ErasureReport as ErasureReport
 from ..erase.erase import aerase as aerase
 from ..erase.erase import erase as erase
@@ -27,6 +25,8 @@ from .change import rebuild_anchor as rebuild_anchor
 from .change import set_window as set_window
 from .change import undo as undo
 from .look import ShownContext as ShownContext
+from .look import TurnLine as TurnLine
+from .look import TurnPage as TurnPage
 from .look import aefforts as aefforts
 from .look import amessages as amessages
 from .look import asearch as asearch

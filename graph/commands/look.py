@@ -6,6 +6,7 @@ Each takes an agent, one with the middleware, or the graph around either.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
@@ -15,23 +16,17 @@ from langgraph.runtime import Runtime
 
 from ...memory.anchor import shown as shown_messages
 from ...memory.context.timeline import Part, messages_of
+from ...memory.efforts import one_line
 from ...memory.errors import CommandError
-from ...memory.metrics import (
-    PAGE,
-    Report,
-    TurnPage,
-    numbers_on,
-    pages,
-    report,
-    turn_line,
-    without_calls,
-)
-from ...memory.record import Record
+from ...memory.messages import text
+from ...memory.metrics import Report, report, without_calls
+from ...memory.record import Record, Status
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.tools.recall import effort_status
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES
+from ...memory.valid_history import NAME
 from ...memory.view import ArchiveView, every_turn
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
@@ -44,6 +39,32 @@ from ...prompts.loader import render
 from ..build import Node
 from .threads import Agent, Thread, newest_config, on_a_thread, thread_at
 
+PAGE = 20
+"""Turns on one page."""
+
+_SHOWN = 60
+"""Characters of a message in a list of turns: one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLine:
+    """A turn: its number, its efforts, when it was (ISO 8601 in UTC), how the user began it."""
+
+    turn: int
+    efforts: tuple[str, ...]
+    at: str
+    said: str
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPage:
+    """Turns of a lineage, the newest first; page 1 has the newest of all."""
+
+    lines: tuple[TurnLine, ...]
+    page: int
+    pages: int
+
 
 def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     """Return the turns of the state's lineage, 20 on a page, the newest first.
@@ -52,11 +73,20 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     if nothing was said on the thread, or by another user.
     """
     thread = thread_at(agent, config)
-    turn = thread.tip.turn
-    if not 1 <= page <= pages(turn):
-        raise CommandError(f"there is no page {page}: the pages are 1-{pages(turn)}")
-    records = thread.view.turns(numbers_on(page, turn))
-    return TurnPage(tuple(map(turn_line, reversed(records))), page, pages(turn))
+    last = thread.tip.turn
+    pages = max(1, ceil(last / PAGE))
+    if not 1 <= page <= pages:
+        raise CommandError(f"there is no page {page}: the pages are 1-{pages}")
+    newest = last - (page - 1) * PAGE
+    records = thread.view.turns(range(max(1, newest - PAGE + 1), newest + 1))
+    return TurnPage(tuple(map(_line, reversed(records))), page, pages)
+
+
+def _line(record: Record) -> TurnLine:
+    users = (m for m in record.messages if m["type"] == "human" and m["data"].get("name") != NAME)
+    said = one_line(next(map(text, users), ""))
+    short = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+    return TurnLine(record.turn, record.efforts, record.at, short, record.status)
 
 
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:

@@ -11,6 +11,9 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
 from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands
+from ebbtide.graph.commands import look
+from ebbtide.memory.record import Group, place
+from ebbtide.memory.valid_history import note
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 
@@ -55,8 +58,28 @@ def test_messages_has_pages(tmp_path: Path) -> None:
     found = commands.messages(here.agent, THREAD, 2)
 
     assert [line.said for line in found.lines] == ["number 1"]
+    newest = commands.messages(here.agent, THREAD).lines
+    assert [line.turn for line in newest] == [*range(21, 1, -1)]
     with pytest.raises(CommandError, match="no page 3: the pages are 1-2"):
         commands.messages(here.agent, THREAD, 3)
+
+
+def test_a_line_says_how_the_user_began() -> None:
+    """The first user message is quoted in one line, cut when long; notes are not the user's."""
+    long = {"type": "human", "data": {"content": "word\n" * 40}}
+    group = Group(3, (note("of ours"), long), at="2026-01-01T10:00:00.000Z", efforts=("a",))
+
+    line = look._line(place(group, "main", "", None))
+
+    assert (line.turn, line.efforts, line.at) == (3, ("a",), "2026-01-01T10:00:00.000Z")
+    assert line.said == "word " * 12 + "…"
+
+
+def test_a_turn_without_user_message_has_an_empty_line() -> None:
+    """A turn of which nothing is left still has its line."""
+    line = look._line(place(Group(1, (), at="", status="aborted"), "main", "", None))
+
+    assert (line.said, line.status) == ("", "aborted")
 
 
 def test_messages_of_a_fork_are_its_own(tmp_path: Path) -> None:
