@@ -9,7 +9,7 @@ from ..prompts.loader import render
 from .messages import Message, saying
 from .record import Record
 from .settings import Settings
-from .state_blocks import FIELDS, blocks, cut_content
+from .state_blocks import FIELDS, blocks, cut_content, without_blocks
 from .tokens import TokenCounter, cut_marked
 
 _Anchor: TypeAlias = Mapping[str, str]
@@ -115,7 +115,7 @@ def keeping(settings: Settings, tokens: int = ANCHOR_TOKENS) -> str:
 
 def shown(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return messages as users see them: those of the model without their blocks."""
-    return tuple(map(_shown, messages))
+    return tuple(map(without_blocks, messages))
 
 
 def with_blocks(messages: Sequence[Message], said: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -135,14 +135,6 @@ def written(records: Iterable[Record]) -> Written:
         for answer in answers:
             anchors += map(parsed, blocks(answer["data"].get("content")))
     return frozenset(item for fields in anchors for item in fields.items())
-
-
-def _shown(message: Message) -> Message:
-    content = message["data"].get("content")
-    if message["type"] != "ai" or not content:
-        return message
-    seen = cut_content(content)
-    return message if seen is content else saying(message, seen)
 
 
 def _raw(message: Message, said: Mapping[str, Any]) -> Message:

@@ -1,14 +1,16 @@
 """The passages of a turn, and what is shown of one that was found: sentences to be read alone."""
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from typing import Any
 
 from .messages import Message
+from .state_blocks import without_blocks
 from .terms import is_question, terms
-from .transcript import offsets, rendered, sayings, speaker
+from .transcript import OWN_TOOLS, offsets, rendered, speaker
 
 LONGEST = 800
 """Characters, about 200 tokens. On long answers 400 and 5,000 bring 4 and 2 % less into 1,000."""
@@ -21,6 +23,9 @@ _ENOUGH = LONGEST // 2
 
 _SPEAKER = re.compile(r"\s*([^\W\d_a-z][\w'’-]*(?: [^\W\d_a-z][\w'’-]*){0,2})[:：]\s")
 """A name of up to three words that do not begin with a small letter, as transcripts have it."""
+
+_BLOB = re.compile(r"[\w+/=-]{400,}", re.ASCII)
+"""Encoded data: no word is that long."""
 
 _ENDS = re.compile(r"(?<=[.!?。！？])\s+")
 """What parts sentences of which each may be a question."""
@@ -64,37 +69,52 @@ def passages(messages: Sequence[Message], most: int = _MOST) -> list[Passage]:
     >>> [piece.text for piece in passages([{"type": "human", "data": {"content": "Which port?"}}])]
     ['Which port?']
     """
-    wanted = frozenset(_wanted(messages))
-    pieces = [piece for at, message in enumerate(messages) for piece in _of(at, message, wanted)]
+    wanted = _searched_for(messages)
+    pieces = []
+    for at, message in enumerate(messages):
+        user, named, said = message["type"] == "human", message["data"].get("name"), _said(message)
+        who = named if isinstance(named, str) and message["type"] != "tool" else ""
+        if in_text := _SPEAKER.match(said):
+            who = in_text[1]
+        for begin, end in spans(said):
+            piece = said[begin:end]
+            if piece.strip():
+                sought = user and bool(wanted) and wanted.issuperset(terms(piece))
+                pieces.append(Passage(at, begin, piece, speaker=who, user=user, sought=sought))
     if len(pieces) <= most:
         return pieces
     last = pieces[most - 1]
-    rest = "\n".join(piece.text for piece in pieces[most - 1 :])
-    return [*pieces[: most - 1], Passage(last.message, last.begin, rest, user=last.user)]
+    text = "\n".join(piece.text for piece in pieces[most - 1 :])
+    return [*pieces[: most - 1], Passage(last.message, last.begin, text, user=last.user)]
 
 
-def _wanted(messages: Sequence[Message]) -> Iterator[str]:
-    """Yield the terms that a turn searched for."""
-    for message in messages:
-        calls = message["data"].get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, Mapping) and call.get("name") == "search_efforts":
-                args = call.get("args")
-                query = args.get("query") if isinstance(args, Mapping) else None
-                yield from terms(query) if isinstance(query, str) else ()
+def _calls(message: Message) -> list[Mapping[str, Any]]:
+    """Return the calls of a message, of whatever form it was committed in."""
+    listed = message["data"].get("tool_calls")
+    return [c for c in listed if isinstance(c, Mapping)] if isinstance(listed, list) else []
 
 
-def _of(at: int, message: Message, wanted: frozenset[str]) -> Iterator[Passage]:
-    user, name = message["type"] == "human", message["data"].get("name")
-    known = name if isinstance(name, str) and message["type"] != "tool" else ""
-    for said in sayings([message]):
-        named = _SPEAKER.match(said)
-        who = named[1] if named else known
-        for begin, end in spans(said):
-            if said[begin:end].strip():
-                text = said[begin:end]
-                sought = user and bool(wanted) and wanted.issuperset(terms(text))
-                yield Passage(at, begin, text, speaker=who, user=user, sought=sought)
+def _searched_for(messages: Sequence[Message]) -> frozenset[str]:
+    """Return the terms that a turn searched for."""
+    searches = (c for m in messages for c in _calls(m) if c.get("name") == "search_efforts")
+    asked = (args.get("query") for c in searches if isinstance(args := c.get("args"), Mapping))
+    return frozenset(term for query in asked if isinstance(query, str) for term in terms(query))
+
+
+def _said(message: Message) -> str:
+    """Return the texts of a message, and its calls, without encoded data."""
+    data = message["data"]
+    if message["type"] == "tool" and data.get("name") in OWN_TOOLS:
+        return ""
+    content = without_blocks(message)["data"].get("content")
+    blocks = content if isinstance(content, list) else [content]
+    texts = [block.get("text") if isinstance(block, Mapping) else block for block in blocks]
+    texts += [
+        f"{call.get('name')} {json.dumps(call.get('args'), ensure_ascii=False)}"
+        for call in _calls(message)
+        if call.get("name") not in OWN_TOOLS
+    ]
+    return _BLOB.sub(" ", "\n".join(text for text in texts if isinstance(text, str)))
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
@@ -120,15 +140,11 @@ def _sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
     >>> [*_sentence_spans("Use v1.2. Go!", 800)]
     [(0, 10), (10, 13)]
     """
-    return (sentence.span() for sentence in _sentence(longest).finditer(text))
-
-
-@cache
-def _sentence(longest: int) -> re.Pattern[str]:
-    return re.compile(
+    sentence = (
         rf"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){{1,{longest}}}[\n.!?。！？\"'”’)*\s]*"
         r"|[\n.!?。！？]+\s*"
     )
+    return (found.span() for found in re.finditer(sentence, text))
 
 
 _BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")

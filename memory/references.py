@@ -11,7 +11,6 @@ from itertools import islice
 from operator import attrgetter
 from typing import TypeAlias
 
-from .anchor import shown
 from .banners import BANNER
 from .efforts import Effort, EffortState, happened, within_limit
 from .keywords import MOST_KEYWORDS, Keywords, about
@@ -21,7 +20,7 @@ from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .record import Record
 from .running_turn import RunningTurn
 from .terms import CJK, content
-from .transcript import countable
+from .transcript import countable, spoken
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
 """A word of a name: of a script that does not part words, each character."""
@@ -271,7 +270,7 @@ def statements(messages: Sequence[Message]) -> list[str]:
     The answer is as users see it, without the state block that the model keeps.
     """
     asked = "\n".join(text(message) for message in messages if message["type"] == "human")
-    return [asked, *([text(shown(messages[-1:])[0])] if answered(messages) else [])]
+    return [asked, *([spoken(messages[-1])] if answered(messages) else [])]
 
 
 def _returned(work: RunningTurn, named: Iterable[str]) -> EffortState:

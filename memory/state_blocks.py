@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .messages import Message, saying
+
 START, END = "---STATE---", "---END STATE---"
 """The markers that the model is told to use."""
 
@@ -164,6 +166,15 @@ def cut_content(content: Any) -> Any:
     if not found:
         return content
     return shown if isinstance(shown, str) else [item for item in shown if _text_of(item) != ""]
+
+
+def without_blocks(message: Message) -> Message:
+    """Return a message of the model without its state blocks, any other as it is."""
+    content = message["data"].get("content")
+    if message["type"] != "ai" or not content:
+        return message
+    shown = cut_content(content)
+    return message if shown is content else saying(message, shown)
 
 
 def _divided(content: Any) -> tuple[Any, list[str]]:

@@ -9,15 +9,14 @@ have their names.
 """
 
 import json
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
 from .messages import Message, arguments, calls, compact, saying, text
 from .record import Group, Record
-from .state_blocks import cut_content
+from .state_blocks import without_blocks
 from .tokens import TokenCounter, fit
 
 DECIDING = frozenset(
@@ -76,19 +75,19 @@ class Recalled:
         where = f" of session {self.session}" if self.session else ""
         return f"recalled turn {self.turn}{where}, characters {self.offset}-{self.end}"
 
+    @property
+    def item(self) -> dict[str, Any]:
+        """The range as artifacts hold it; the inverse of `recalled`.
 
-def reference(quoted: Recalled) -> dict[str, Any]:
-    """Return a range as artifacts hold it; the inverse of `recalled`.
-
-    >>> reference(Recalled(5, 0, 40))
-    {'turn': 5, 'offset': 0, 'end': 40}
-    """
-    fields = asdict(quoted).items()
-    return {name: value for name, value in fields if name != "blocks" and value not in {"", None}}
+        >>> Recalled(5, 0, 40).item
+        {'turn': 5, 'offset': 0, 'end': 40}
+        """
+        fields = asdict(self).items()
+        return {key: value for key, value in fields if key != "blocks" and value not in {"", None}}
 
 
 def recalled(message: Message) -> tuple[Recalled, ...]:
-    """Return the ranges that a tool result quotes, none for any other message."""
+    """Return the ranges that a tool result quotes; other messages quote none."""
     return tuple(quoted for _, quoted in quotations(message))
 
 
@@ -120,35 +119,23 @@ def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     return _with(message, [{**part, name: read(quoted)} for part, quoted in quotations(message)])
 
 
-def worst_first(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """Return the quoting parts, as (message, part), in the order in which they are shortened.
+def in_lines(messages: Sequence[Message], number: int, count: TokenCounter) -> Sequence[Message]:
+    """Return messages with the worst `number` of the parts that quote shrunk to one line each.
 
-    What a search found comes before what was read, lower scores first, of equals the oldest.
+    What a search found is worse than what was read, a lower score, of equals the older one.
     """
-    ranked = [
-        (_names(message)[1] == "text", quoted.score or 0.0, at, number)
-        for at, message in enumerate(messages)
-        for number, (_, quoted) in enumerate(quotations(message))
-    ]
-    return [(at, number) for *_, at, number in sorted(ranked)]
-
-
-def in_lines(
-    messages: Sequence[Message], places: Collection[tuple[int, int]], count: TokenCounter
-) -> list[Message]:
-    """Return messages with these parts, as `worst_first` names them, shrunk to one line each."""
-    touched = {at for at, _ in places}
-
-    def parts(at: int, message: Message) -> list[Mapping[str, Any]]:
-        return [
-            _line(part, quoted, count) if (at, number) in places else part
-            for number, (part, quoted) in enumerate(quotations(message))
-        ]
-
-    return [
-        _with(message, parts(at, message)) if at in touched else message
-        for at, message in enumerate(messages)
-    ]
+    quoting = [quotations(message) for message in messages]
+    ranked = sorted(
+        ("text" in part, quoted.score or 0.0, at, place)
+        for at, parts in enumerate(quoting)
+        for place, (part, quoted) in enumerate(parts)
+    )
+    lines = list(messages)
+    for *_, at, place in ranked[:number]:
+        part, quoted = quoting[at][place]
+        quoting[at][place] = _line(part, quoted, count), quoted
+        lines[at] = _with(messages[at], [part for part, _ in quoting[at]])
+    return lines
 
 
 def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
@@ -157,39 +144,33 @@ def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
     Its parts shrink to one line each, the worst first; the best is cut to what is left, and says
     where it goes on if it is the log of a turn.
     """
-    _, name = _names(message)
-    *others, best = [number for _, number in worst_first([message])]
-    parts, ranges = map(list, zip(*quotations(message), strict=True))
-    sizes = [count(str(part[name])) for part in parts]
-    for number in others:
+    quoted, short, name = quotations(message), message, _names(message)[1]
+    for number in range(len(quoted)):
+        (short,) = in_lines([message], number, count)
+        parts = [part for part, _ in quotations(short)]
+        sizes = [count(str(part[name])) for part in parts]
         if sum(sizes) <= limit:
-            break
-        parts[number] = _line(parts[number], ranges[number], count)
-        sizes[number] = count(str(parts[number][name]))
-    if sum(sizes) > limit:
-        free = max(_LINE, limit - sum(sizes) + sizes[best])
-        parts[best] = _cut(parts[best], name, ranges[best], free, count)
-    return _with(message, parts)
+            return short
+    best = max(range(len(quoted)), key=lambda at: (quoted[at][1].score or 0.0, at))
+    text = str(parts[best][name])
+    end = fit(text, max(_LINE, limit - sum(sizes) + sizes[best]), count)
+    cut = {**parts[best], name: f"{text[:end]}…"}
+    if name == "text":
+        cut |= {name: text[:end], **_reads_on(quoted[best][1], end)}
+    if count(compact(cut)) < count(compact(parts[best])):
+        parts[best] = cut
+    return _with(short, parts)
 
 
 def _line(part: Mapping[str, Any], quoted: Recalled, count: TokenCounter) -> Mapping[str, Any]:
     """Return a part with the beginnings of its texts; its turn, and its effort, are still named."""
-    texts = {name: str(part[name]) for name in _TEXTS if name in part}
-    long = {name: said for name, said in texts.items() if count(said) > _LINE + _SPARE}
-    heads = {name: f"{said[: fit(said, _LINE, count)].rstrip()}…" for name, said in long.items()}
+    heads = {}
+    for name in _TEXTS:
+        text = str(part.get(name, ""))
+        if count(text) > _LINE + _SPARE:
+            heads[name] = f"{text[: fit(text, _LINE, count)].rstrip()}…"
     reads_on = _reads_on(quoted, len(heads["text"]) - 1) if "text" in heads else {}
     return {**part, **heads, **reads_on}
-
-
-def _cut(
-    part: Mapping[str, Any], name: str, quoted: Recalled, limit: int, count: TokenCounter
-) -> Mapping[str, Any]:
-    """Return a part with the head of its text, if that makes it shorter."""
-    said = str(part[name])
-    end = fit(said, limit, count)
-    shown = {name: said[:end], **_reads_on(quoted, end)}
-    short = {**part, **(shown if name == "text" else {name: f"{said[:end]}…"})}
-    return short if count(compact(short)) < count(compact(part)) else part
 
 
 def _reads_on(quoted: Recalled, shown: int) -> dict[str, Any]:
@@ -314,10 +295,7 @@ def spoken(message: Message) -> str:
     >>> spoken({"type": "ai", "data": {"content": "Yes.\n---STATE---\nGoal: x\n---END STATE---"}})
     'Yes.'
     """
-    content = message["data"].get("content")
-    if message["type"] != "ai" or not content:
-        return text(message)
-    return text({"data": {"content": cut_content(content)}})
+    return text(without_blocks(message))
 
 
 def countable(message: Message) -> Iterator[str]:
@@ -345,35 +323,3 @@ def speaker(message: Message) -> str:
     if message["type"] == "tool":
         return f"tool {message['data'].get('name') or ''}".rstrip()
     return str(_SPEAKERS.get(message["type"], message["type"]))
-
-
-_BLOB = re.compile(r"[\w+/=-]{400,}", re.ASCII)
-"""Encoded data: no word is that long."""
-
-
-def sayings(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return what each message says, those left out that say nothing; encoded data is left out.
-
-    >>> sayings([{"type": "human", "data": {"content": "Which port?"}}])
-    ('Which port?',)
-    """
-    said = (_BLOB.sub(" ", "\n".join(_said(message))) for message in messages)
-    return tuple(text for text in said if text.strip())
-
-
-def _said(message: Message) -> Iterator[str]:
-    """Yield the texts of a message, of whatever form it was committed in."""
-    data = message["data"]
-    if message["type"] == "tool" and data.get("name") in OWN_TOOLS:
-        return
-    content = data.get("content")
-    if message["type"] == "ai" and content:
-        content = cut_content(content)
-    for block in content if isinstance(content, list) else [content]:
-        said = block.get("text") if isinstance(block, Mapping) else block
-        if isinstance(said, str):
-            yield said
-    listed = data.get("tool_calls")
-    for call in listed if isinstance(listed, list) else ():
-        if isinstance(call, Mapping) and call.get("name") not in OWN_TOOLS:
-            yield f"{call.get('name')} {json.dumps(call.get('args'), ensure_ascii=False)}"

@@ -14,10 +14,9 @@ from typing import Any
 import yaml
 
 from ..errors import ArchiveError, SessionNotFoundError
-from ..messages import Message, calls, text
+from ..messages import Message, calls
 from ..record import Owner, Record, Tip
-from ..state_blocks import cut_content
-from ..transcript import recalled
+from ..transcript import recalled, spoken
 from .protocol import Archive, every_effort
 from .records import left_by
 
@@ -147,11 +146,7 @@ def _turn(record: Record) -> Iterator[str]:
 
 
 def _message(message: Message) -> Iterator[str]:
-    data, kind = message["data"], message["type"]
-    content = data.get("content")
-    said = text(
-        {"data": {"content": cut_content(content) if kind == "ai" and content else content}}
-    )
+    data, kind, said = message["data"], message["type"], spoken(message)
     speaker = _SPEAKERS.get(kind) or inline(kind)
     if kind == "tool":
         speaker = f"Result of {inline(str(data.get('name') or 'a tool'))}"

@@ -24,7 +24,6 @@ from ..transcript import (
     result_of,
     shortened,
     spoken,
-    worst_first,
 )
 from ..valid_history import note, quote_within, valid_history
 
@@ -174,14 +173,14 @@ def within(
     whole = valid_history(messages)
     if count_messages(whole, count) <= limit:
         return whole
-    recalled = worst_first(messages)
-    seen = in_lines(messages, recalled[:-1], count)
+    quotes = sum(len(recalled(message)) for message in messages)
+    seen = in_lines(messages, max(0, quotes - 1), count)  # the best stays
     answers = [at for at, message in enumerate(seen) if message["type"] == "ai"]
     rounds = [at for at in answers if calls(seen[at])]
     short = cache(lambda limits: previewed(turn, seen, limits, count))  # many steps share limits
 
     def with_lines(number: int) -> tuple[Message, ...]:
-        return valid_history(in_lines(messages, recalled[:number], count))
+        return valid_history(in_lines(messages, number, count))
 
     def with_previews(step: _Step) -> tuple[Message, ...]:
         older, newest = step
@@ -196,8 +195,8 @@ def within(
 
     first = partial(_first_within, limit, count)
     return (
-        first(range(1, len(recalled)), with_lines)
-        or first([*_of_results(limit, recalled=False)] if recalled else [], with_previews)
+        first(range(1, quotes), with_lines)
+        or first([*_of_results(limit, recalled=False)] if quotes else [], with_previews)
         or first([*_limits(limit)], with_previews)
         or first(range(1, len(rounds) + 1), folded)
         or _quoted_log(turn, messages, limit, count)

@@ -16,7 +16,7 @@ from ..names import is_qualified, slug
 from ..questions import Asks
 from ..running_turn import Outcome, RunningTurn, banners_since
 from ..settings import describe
-from ..transcript import reference, transcript
+from ..transcript import transcript
 from .arguments import Text, Texts, arguments_of
 from .recall import brought_back, collapse_effort, effort_status, expand_effort, fitting, read_log
 from .search_efforts import search_efforts
@@ -276,7 +276,7 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str])
     if isinstance(outcome, Generator):
         outcome = yield from outcome
     work, result, *quoted = outcome
-    return work, result, {"recalled": [*map(reference, quoted)]} if quoted else None
+    return work, result, {"recalled": [text.item for text in quoted]} if quoted else None
 
 
 @cache

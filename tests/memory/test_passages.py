@@ -23,6 +23,25 @@ def test_short_messages_are_passages() -> None:
     assert [one.user for one in found] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (human([{"type": "text", "text": "see"}, {"type": "image"}, "this"]), ["see\nthis"]),
+        (ai("", call("look_up", key="größe")), ['\nlook_up {"key": "größe"}']),
+        (ai("", call("expand_effort", effort_id="a")), []),
+        (tool("1", "8080", "read_log"), []),
+        (human(" \n"), []),
+        (human(f"see {'QUJD' * 200} here"), ["see   here"]),
+        (human([None, {"text": 5}], tool_calls={"name": "x"}), []),
+        (human(None, tool_calls=[None, 5]), []),
+        ({"type": "tool", "data": {}}, []),
+    ],
+)
+def test_what_a_message_says(message: Message, said: list[str]) -> None:
+    """Texts, tools of the application and what they found count; quotes and encoded data do not."""
+    assert [one.text for one in passages([message])] == said
+
+
 def test_a_long_message_has_several_of_whole_sentences() -> None:
     """They are as long as they may be, end with a sentence, and with a paragraph if half full."""
     found = passages([ai(f"{PARAGRAPH.strip()}\n\n{SENTENCE * 30}")])
