@@ -70,6 +70,18 @@ class Cutter:
         shown = self._ended("") + self._released()
         return shown if self._cut else shown + "".join(self._gap)
 
+    def cut(self, content: Any, *, last: bool) -> Any:
+        """Return a text or content blocks, the `last` or not, with what can be shown of it."""
+        if isinstance(content, str):
+            return self.feed(content) + (self.end() if last else "")
+        items = [_with_text(item, self.feed) for item in content]
+        if late := self.end() if last else "":
+            texts = [at for at, item in enumerate(items) if _text_of(item) is not None]
+            if not texts:
+                return [*items, {"type": "text", "text": late}]
+            items[texts[-1]] = _with_text(items[texts[-1]], lambda text: text + late)
+        return items
+
     def _begun(self, piece: str) -> str:
         """Return what can be shown of a line that may go on, given the next piece of it."""
         returns, self._length = self._length - self._shown, self._length + len(piece)
@@ -98,15 +110,11 @@ class Cutter:
         if not self._block:
             return self._plain(line)
         self._block.append(line)
-        if marker:
-            self._closed(line)
+        if marker:  # the block is left out, and what is around it joined
+            self.blocks.append("".join(self._block[1:-1]))
+            self._before = max(self._before, "".join(self._gap), key=_breaks)
+            self._block, self._gap, self._cut = [], ["\n"] * line.endswith("\n"), True
         return ""
-
-    def _closed(self, last: str) -> None:
-        """Leave out the block, and join what is around it."""
-        self.blocks.append("".join(self._block[1:-1]))
-        self._before = max(self._before, "".join(self._gap), key=_breaks)
-        self._block, self._gap, self._cut = [], ["\n"] * last.endswith("\n"), True
 
     def _released(self) -> str:
         """Show the lines held so far: no end came, so they were no block."""
@@ -124,27 +132,31 @@ class Cutter:
         return shown
 
     def _text(self, line: str) -> str:
-        """Show what is new of a line that says something, after the blank lines before it."""
-        blank = "" if self._shown else self._separator()
+        """Show what is new of a line that says something, after the blank lines before it.
+
+        Around a block they are those of the side with more.
+        """
+        blank = ""
+        if not self._shown:
+            blank = "".join(self._gap)
+            if self._cut:
+                blank = max(self._before, blank, key=_breaks) if self._said else ""
+            self._gap, self._before, self._cut, self._said = [], "", False, True
         new, self._shown = line[self._shown :], len(line)
         return blank + new
 
-    def _separator(self) -> str:
-        """Return the blank lines before a text, around a block those of the side with more."""
-        gap = "".join(self._gap)
-        if self._cut:
-            gap = max(self._before, gap, key=_breaks) if self._said else ""
-        self._gap, self._before, self._cut, self._said = [], "", False, True
-        return gap
-
     def _fenced(self, line: str) -> bool:
         """Tell whether a line is a part of a fenced text, its fences included."""
-        if self._fence is None:
-            self._fence = _closing(line)
-            return self._fence is not None
-        if self._fence(line):
-            self._fence = None
-        return True
+        if self._fence is not None:
+            if self._fence(line):
+                self._fence = None
+            return True
+        if code := _CODE.match(line):
+            fence = code[1]
+            self._fence = re.compile(rf" {{0,3}}{fence[0]}{{{len(fence)},}}\s*").fullmatch
+        elif quote := _QUOTE.search(line):
+            self._fence = re.compile(f"</{quote['tag']} {quote['key']}>").match
+        return self._fence is not None
 
 
 def blocks(content: Any) -> tuple[str, ...]:
@@ -184,27 +196,7 @@ def _divided(content: Any) -> tuple[Any, list[str]]:
     if START not in said or END not in said:  # most answers, and each is read in every later call
         return content, []
     cutter = Cutter()
-    shown = passed(cutter, content)
-    return appended(shown, cutter.end()), cutter.blocks
-
-
-def passed(cutter: Cutter, content: Any) -> Any:
-    """Return content whose texts went through the cutter; the other parts stay as they are."""
-    if isinstance(content, str):
-        return cutter.feed(content)
-    return [_with_text(item, cutter.feed) for item in content]
-
-
-def appended(content: Any, text: str) -> Any:
-    """Return content with a text at its end, in its last text block if it has one."""
-    if not text:
-        return content
-    if isinstance(content, str):
-        return content + text
-    at = max((n for n, item in enumerate(content) if _text_of(item) is not None), default=None)
-    if at is None:
-        return [*content, {"type": "text", "text": text}]
-    return [*content[:at], _with_text(content[at], lambda said: said + text), *content[at + 1 :]]
+    return cutter.cut(content, last=True), cutter.blocks
 
 
 def _with_text(item: Any, change: Callable[[str], str]) -> Any:
@@ -219,16 +211,6 @@ def _text_of(item: Any) -> str | None:
         return item
     is_text = isinstance(item, Mapping) and item.get("type") == "text"
     return str(item.get("text", "")) if is_text else None
-
-
-def _closing(line: str) -> Callable[[str], object] | None:
-    """Return what matches the last line of the fenced text that begins here, None if none does."""
-    if code := _CODE.match(line):
-        fence = code[1]
-        return re.compile(rf" {{0,3}}{fence[0]}{{{len(fence)},}}\s*").fullmatch
-    if quote := _QUOTE.search(line):
-        return re.compile(f"</{quote['tag']} {quote['key']}>").match
-    return None
 
 
 def _breaks(blank: str) -> int:

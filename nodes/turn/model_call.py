@@ -27,7 +27,7 @@ from ...memory.errors import SettingsError
 from ...memory.messages import speaks
 from ...memory.running_turn import banners_since
 from ...memory.settings import Settings, resolve
-from ...memory.state_blocks import Cutter, appended, cut_content, passed
+from ...memory.state_blocks import Cutter, cut_content
 from .langchain_messages import accepted, cut_short, from_dicts, jsonable, rounds
 from .parts import STEADY, AgentParts, fixed
 from .state import TurnState
@@ -217,9 +217,7 @@ class _Shower(BaseCallbackHandler):
         if not isinstance(message, AIMessageChunk):
             return
         cutter, config = self._runs[run_id]
-        content = passed(cutter, message.content)
-        if message.chunk_position == "last":
-            content = appended(content, cutter.end())
+        content = cutter.cut(message.content, last=message.chunk_position == "last")
         piece = message.model_copy(update={"content": content})
         with set_config_context(config) as context:
             context.run(push_message, piece, state_key=None)
