@@ -144,10 +144,8 @@ def test_slices_never_count_too_low(parts: list[str], size: int) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "_SLICE", size)
-        slices = list(tokens._slices(text))
         counted = tokens.exact(text)
 
-    assert "".join(text[start:end] for start, end, _ in slices) == text
     assert counted >= whole(text)
 
 
