@@ -7,6 +7,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import accumulate
 from urllib.parse import quote, unquote
 
 from .errors import ToolError
@@ -87,7 +88,7 @@ _NAME_BYTES = 200
 
 # What changes how the character before it looks: emoji and their kin.
 _SELECTORS = re.compile("[\ufe00-\ufe0f\u20e3\U000e0100-\U000e01ef]")
-_ASCII = re.compile("[A-Za-z0-9]+")
+_ASCII = re.compile("[a-z0-9]+")
 # Parts of Korean syllables, which some file systems put together.
 _JAMO = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
 # Windows takes them for devices.
@@ -108,24 +109,41 @@ def slug(name: str) -> str:
     'fix-the-auth-bug'
     """
     text = unicodedata.normalize("NFKC", name)
-    if ".." in name or "/" in text or "\\" in text:
-        raise ToolError(_refused(name, "looks like a path"))
     slugged = hyphenated(text)
-    if not slugged:
-        raise ToolError(_refused(name, "has no letters or digits"))
-    if len(slugged) > SLUG_LENGTH:
-        raise ToolError(_refused(name, f"has {len(slugged)} characters"))
-    return slugged
+    if ".." in name or "/" in text or "\\" in text:
+        why = "looks like a path"
+    elif not slugged:
+        why = "has no letters or digits"
+    elif len(slugged) > SLUG_LENGTH:
+        why = f"has {len(slugged)} characters"
+    else:
+        return slugged
+    shown = name if len(name) <= SLUG_LENGTH else f"{name[:SLUG_LENGTH]}…"
+    raise ToolError(
+        f"effort name {shown!r} {why}: use a short name of letters, digits and hyphens, "
+        f"at most {SLUG_LENGTH} characters, such as 'auth-bug'"
+    )
 
 
 def hyphenated(text: str) -> str:
     """Return the words of any text as ids have them: lower case, joined by hyphens.
 
+    Accents and vowel signs stay on their letter; what is not seen, such as a soft hyphen, parts no
+    word.
+
     >>> hyphenated("Is the Auth Bug fixed?")
     'is-the-auth-bug-fixed'
     """
-    lower = unicodedata.normalize("NFKC", text).lower()
-    return "-".join(_words(unicodedata.normalize("NFKC", lower)))
+    lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+    if lower.isascii():
+        return "-".join(_ASCII.findall(lower))
+    plain = ""
+    for character in _SELECTORS.sub("", lower):
+        kind = unicodedata.category(character)
+        mark = plain[-1:].strip() and kind in {"Mn", "Mc"}
+        unseen = "" if kind == "Cf" else " "
+        plain += character if mark or character.isalnum() else unseen
+    return "-".join(plain.split())
 
 
 def safe_name(text: str) -> str:
@@ -146,31 +164,12 @@ def safe_name(text: str) -> str:
     if text[-1] == ".":
         pieces[-1] = _quote(text[-1])
     name = "".join(pieces)
-    return name if len(name.encode()) <= _NAME_BYTES else _hashed(text, pieces)
-
-
-def _refused(name: str, why: str) -> str:
-    shown = name if len(name) <= SLUG_LENGTH else f"{name[:SLUG_LENGTH]}…"
-    return (
-        f"effort name {shown!r} {why}: use a short name of letters, digits and hyphens, "
-        f"at most {SLUG_LENGTH} characters, such as 'auth-bug'"
-    )
-
-
-def _words(text: str) -> list[str]:
-    """Split text into runs of letters and digits; accents and vowel signs stay on their letter.
-
-    What is not seen, such as a soft hyphen, parts no word.
-    """
-    if text.isascii():
-        return _ASCII.findall(text)
-    plain = ""
-    for character in _SELECTORS.sub("", text):
-        kind = unicodedata.category(character)
-        mark = plain[-1:].strip() and kind in {"Mn", "Mc"}
-        unseen = "" if kind == "Cf" else " "
-        plain += character if mark or character.isalnum() else unseen
-    return plain.split()
+    if len(name.encode()) <= _NAME_BYTES:
+        return name
+    room = _NAME_BYTES - _DIGITS - len(_HASHED)
+    ends = accumulate(len(piece.encode()) for piece in pieces)
+    beginning = "".join(pieces[: sum(end <= room for end in ends)])
+    return f"{beginning}{_HASHED}{_digest(text)[:_DIGITS]}"
 
 
 def _plain(character: str) -> bool:
@@ -188,15 +187,8 @@ def _quote(character: str) -> str:
     return "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
 
 
-def _hashed(text: str, pieces: list[str]) -> str:
-    room = _NAME_BYTES - _DIGITS - len(_HASHED)
-    beginning = ""
-    for piece in pieces:
-        if len((beginning + piece).encode()) > room:
-            break
-        beginning += piece
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{beginning}{_HASHED}{digest[:_DIGITS]}"
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 _PLAIN = re.compile(r"[\w.:-]")
@@ -225,8 +217,8 @@ def session_name(owner: Owner) -> str:
         name += f"{_NAMESPACE}{_quoted(owner.namespace)}"
     if len(name) <= _LONGEST:
         return name
-    whole = f"{owner.thread}\0{owner.namespace}".encode("utf-8", "surrogatepass")
-    return f"{name[:_LONGEST]}{_HASHED}{hashlib.sha256(whole).hexdigest()[:_KEY]}"
+    digest = _digest(f"{owner.thread}\0{owner.namespace}")
+    return f"{name[:_LONGEST]}{_HASHED}{digest[:_KEY]}"
 
 
 def session_called(text: str) -> str:

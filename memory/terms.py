@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain, pairwise
 
 import snowballstemmer
 
@@ -97,11 +98,15 @@ def folded(text: str) -> str:
     'auth'
     """
     plain = unicodedata.normalize("NFKC", text).casefold()
-    return plain if plain.isascii() else _ODD.sub(_seen, plain)
+    if plain.isascii():
+        return plain
+    kinds = {character: unicodedata.category(character) for character in _ODD.findall(plain)}
+    unseen = {ord(odd): None for odd, kind in kinds.items() if kind[0] == "M" or kind == "Cf"}
+    return plain.translate(unseen)
 
 
 def is_pair(term: str) -> bool:
-    """Tell whether a term is a pair of CJK characters."""
+    """Tell whether a term is a pair of CJK characters, or a longer run of them."""
     return len(term) > 1 and _IDEOGRAPH.match(term) is not None
 
 
@@ -112,7 +117,8 @@ def words(text: str) -> list[str]:
     ['fixed', 'the', '数据', '据库']
     """
     pieces = _PIECE.findall(folded(text))
-    return pieces if text.isascii() else [word for piece in pieces for word in _pairs(piece)]
+    parts = (map("".join, pairwise(piece)) if is_pair(piece) else [piece] for piece in pieces)
+    return pieces if text.isascii() else [*chain.from_iterable(parts)]
 
 
 def terms(text: str) -> list[str]:
@@ -161,18 +167,6 @@ def indexed(text: str) -> list[str]:
     said = terms(text)
     characters = (character for term in said if is_pair(term) for character in term)
     return list(dict.fromkeys([*said, *characters]))
-
-
-def _seen(character: re.Match[str]) -> str:
-    """Return a character, or nothing for a mark or a format character, which part no word."""
-    kind = unicodedata.category(character[0])
-    return "" if kind[0] == "M" or kind == "Cf" else character[0]
-
-
-def _pairs(piece: str) -> list[str]:
-    if len(piece) == 1 or not _IDEOGRAPH.match(piece):
-        return [piece]
-    return [piece[start : start + 2] for start in range(len(piece) - 1)]
 
 
 @lru_cache(maxsize=_REMEMBERED)
