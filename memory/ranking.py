@@ -5,65 +5,13 @@ and efforts count too was measured on long conversations; benchmarks/recall.py m
 Beside each number stands what others bring there: R@5 / within 1,000 tokens.
 """
 
-import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-_VERBS = {"march", "may"}
-"""Months only with a number, or after a word that says so."""
-
-# A month with its day and year, before or after it; of "may 5:30" no part is a date.
-_DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
-_MONTH_NAMED = re.compile(
-    rf"(?i)\b(?:{_DAY} (?:of )?|(in|of|during|since|until|by|last|early|late|mid) )?"
-    rf"({'|'.join(_MONTHS)})\b(?! \d{{1,2}}:)(?: {_DAY})?(?:,? (\d{{4}})\b)?"
-)
-# As the archive writes them, so that models use them too.
-_ISO = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
-_YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
-"""Other numbers of four digits are ports, prices and counts."""
-
-
-def dates(query: str, years: Iterable[int]) -> list[str]:
-    """Return the beginnings of ISO dates that a query names; without a year, one for each of these.
-
-    >>> dates("What did James say in April?", [2025, 2026])
-    ['2025-04', '2026-04']
-    >>> dates("on 8 May, 2026", [2026]), dates("you may go on", [2026])
-    (['2026-05-08'], [])
-    """
-    days = [day for named in _MONTH_NAMED.finditer(query) for day in _days(named, years)]
-    return list(dict.fromkeys(days + _ISO.findall(query) or _YEAR.findall(query)))
-
-
-def undated(query: str) -> str:
-    """Return a query without its dates: a text of that day need not name it.
-
-    >>> undated("What did James say in April?").split()
-    ['What', 'did', 'James', 'say', '?']
-    """
-    for pattern in (_MONTH_NAMED, _ISO, _YEAR):
-        query = pattern.sub(" ", query)
-    return query
-
-
-def _days(named: re.Match[str], years: Iterable[int]) -> list[str]:
-    before, word, month, after, year = named.groups()
-    if month.lower() in _VERBS and not (before or word or after or year):
-        return []
-    day = f"-{int(before or after):02}" if before or after else ""
-    number = _MONTHS.index(month.lower()) + 1
-    return [f"{each}-{number:02}{day}" for each in ([year] if year else years)]
-
 
 _SATURATION = 1.2
 """BM25's k1, as Lucene has it."""
@@ -173,6 +121,25 @@ class Passages:
             weights * np.where(self.named, _NAMED_SPEAKER, 1.0) * np.where(self.dated, _DATED, 1.0)
         )
 
+    def likeness(self, cosines: Numbers, heads: Numbers) -> "Scores":
+        """Score by the cosines of passage + window + heading, efforts by their best + heading.
+
+        `cosines` are those of the passages, NaN without a vector, which has no score; `heads` those
+        of the efforts' headings, 0 without. The cosine of a window is the mean of those in it. An
+        ambient passage has its window in place of a heading.
+        """
+        known = ~np.isnan(cosines)
+        own = np.where(known, cosines, 0.0)
+        near = self.windows(own) / np.maximum(self.windows(known.astype(np.float64)), 1.0)
+        of_effort = self.topics >= 0
+        above = near.copy()
+        above[of_effort] = heads[self.topics[of_effort]]
+        best = np.full(len(heads), -np.inf)
+        counted = of_effort & known
+        np.maximum.at(best, self.topics[counted], (own + near)[counted])
+        scores = np.where(known, own + near + above, np.nan)
+        return Scores(scores, np.where(np.isinf(best), 0.0, best) + heads)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topics:
@@ -194,14 +161,31 @@ class Scores:
     passages: Numbers
     topics: Numbers
 
+    def suffice(self, passages: Passages, topics: Topics, rare: Numbers, unknown: float) -> bool:
+        """Tell whether a text says enough of a query; `unknown` weighs its terms in no text."""
+        weight = rare.sum() + unknown
+        best = max(values.max(initial=0.0) for values in (self.passages, self.topics))
+        windows = passages.windows(passages.says)
+        said = [(np.asarray(says) > 0) @ rare for says in (windows, topics.headings)]
+        most = max(weights.max(initial=0.0) for weights in said)
+        return bool(best >= _FLOOR * weight or most >= _HALF_SAID * weight)
 
-def rarity(turns: int, having: int) -> float:
+    def blended(self, meaning: "Scores") -> "Scores":
+        """Return the scores by words, and those by meaning, as one; see `_blend`."""
+        return Scores(_blend(self.passages, meaning.passages), _blend(self.topics, meaning.topics))
+
+
+def rarity(turns: int, having: int = 1) -> float:
     """Weigh a term that `having` of `turns` say (inverse document frequency of BM25).
+
+    One that nobody says weighs as if one did.
 
     >>> round(rarity(100, 1), 2), round(rarity(100, 90), 2)
     (4.21, 0.11)
     """
-    return log(1 + (turns - having + 0.5) / (having + 0.5))
+    whole = max(turns, 1)
+    having = min(having, whole)
+    return log(1 + (whole - having + 0.5) / (having + 0.5))
 
 
 def relevance(
@@ -247,18 +231,6 @@ def score(passages: Passages, topics: Topics, rare: Numbers, asked: int) -> Scor
     return Scores(scores, best + 2 * most * _all_of(topics.headings))
 
 
-def reaches(
-    passages: Passages, topics: Topics, scores: Scores, rare: Numbers, unknown: float
-) -> bool:
-    """Tell whether a text says enough of a query; `unknown` is the weight of terms in no text."""
-    weight = rare.sum() + unknown
-    best = max(values.max(initial=0.0) for values in (scores.passages, scores.topics))
-    windows = passages.windows(passages.says)
-    said = [(np.asarray(says) > 0) @ rare for says in (windows, topics.headings)]
-    most = max(weights.max(initial=0.0) for weights in said)
-    return bool(best >= _FLOOR * weight or most >= _HALF_SAID * weight)
-
-
 def ranked(scores: Mapping[Name, float]) -> list[Name]:
     """Return what scored above 0, best first, ties in their order.
 
@@ -273,45 +245,20 @@ def _all_of(says: Says) -> Flags:
 
 
 _WEIGHT = 0.5
-"""What meaning counts beside words; see `blend`."""
+"""What meaning counts beside words; see `_blend`."""
 
 _SPAN = 1.0
-"""The least span of sums that is stretched to 0..1; see `blend`."""
+"""The least span of sums that is stretched to 0..1; see `_blend`."""
 
 
-def likeness(passages: Passages, cosines: Numbers, heads: Numbers) -> Scores:
-    """Score passages by the cosines of passage + window + heading, efforts by their best + heading.
-
-    `cosines` are those of the passages, NaN without a vector, which has no score; `heads` are those
-    of the efforts' headings, 0 without. The cosine of a window is the mean of those in it. An
-    ambient passage has its window in place of a heading.
-    """
-    known = ~np.isnan(cosines)
-    own = np.where(known, cosines, 0.0)
-    near = passages.windows(own) / np.maximum(passages.windows(known.astype(np.float64)), 1.0)
-    of_effort = passages.topics >= 0
-    above = near.copy()
-    above[of_effort] = heads[passages.topics[of_effort]]
-    best = np.full(len(heads), -np.inf)
-    counted = of_effort & known
-    np.maximum.at(best, passages.topics[counted], (own + near)[counted])
-    scores = np.where(known, own + near + above, np.nan)
-    return Scores(scores, np.where(np.isinf(best), 0.0, best) + heads)
-
-
-def blended(words: Scores, meaning: Scores) -> Scores:
-    """Return the scores by words and by meaning as one; see `blend`."""
-    return Scores(blend(words.passages, meaning.passages), blend(words.topics, meaning.topics))
-
-
-def blend(words: Numbers, meaning: Numbers) -> Numbers:
+def _blend(words: Numbers, meaning: Numbers) -> Numbers:
     """Add to scores by words, over their maximum, half the scores by meaning, stretched to 0..1.
 
     Models differ in how far the cosines of unlike texts are from 0, hence the stretching; sums that
     differ by less than 1 are stretched as if the least were 1 below the highest. What has no score
     by meaning, NaN, keeps its score by words.
 
-    >>> blend(np.array([8.0, 4.0, 0.0]), np.array([0.2, 1.2, np.nan])).tolist()
+    >>> _blend(np.array([8.0, 4.0, 0.0]), np.array([0.2, 1.2, np.nan])).tolist()
     [1.0, 1.0, 0.0]
     """
     scores, known = words / (words.max(initial=0.0) or 1.0), ~np.isnan(meaning)

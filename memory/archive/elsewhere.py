@@ -86,7 +86,7 @@ def search_sessions(
     whole = sum(rare.values())
     unknown = sum(not spoken[term] and not headings[term] for term in wanted)
     most = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
-    if most < _FLOOR * (whole + unknown * rarity(max(total, 1), 1)):
+    if most < _FLOOR * (whole + unknown * rarity(total)):
         return []
     best = {(hit.owner, hit.effort.id): hit.score for hit in hits if hit.effort}
     kept = [hit for hit in hits if not _told(hit, best, whole)]

@@ -4,6 +4,7 @@ What a message points at is found here too, without a ranking: each message is a
 """
 
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Row, bindparam, literal, select, union_all
 
 from ..embeddings import Cosines, QueryEmbedding
-from ..ranking import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
+from ..ranking import SHORT, Flags, Name, Numbers, Rare, Rows, Says, rarity
 from ..terms import asked
 from .commit import Session
 from .index import Wanted, any_of, having, laid_out, spoken_by
@@ -181,11 +182,11 @@ def looked_up(seen: Lineage, of: Session, query: str, meaning: QueryEmbedding | 
     within = passages_of(seen.session)
     passages, headings = having(seen.connection, of.owner, within, *everywhere)
     rare = rarest(of.turns, wanted, passages, headings)
-    needed = {*asked(undated(query))}.intersection(wanted)
+    needed = {*asked(_undated(query))}.intersection(wanted)
     unknown = sum(not passages[term] and not headings[term] for term in needed)
     # Of a few words one is enough: "authentication problem" is to find `auth-bug`.
     few = len(needed) in SHORT and rare
-    each = max(rare.values()) if few else rarity(max(of.turns, 1), 1)
+    each = max(rare.values()) if few else rarity(of.turns)
     return Query(
         seen,
         wanted,
@@ -217,9 +218,58 @@ def spoken_in(passages: Sequence[Sequence[int]]) -> Spoken:
     return Spoken(np.array([number for ids in passages for number in ids], np.int64), terms)
 
 
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_VERBS = {"march", "may"}
+"""Months only with a number, or after a word that says so."""
+
+# A month with its day and year, before or after it; of "may 5:30" no part is a date.
+_DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
+_MONTH_NAMED = re.compile(
+    rf"(?i)\b(?:{_DAY} (?:of )?|(in|of|during|since|until|by|last|early|late|mid) )?"
+    rf"({'|'.join(_MONTHS)})\b(?! \d{{1,2}}:)(?: {_DAY})?(?:,? (\d{{4}})\b)?"
+)
+# As the archive writes them, so that models use them too.
+_ISO = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
+_YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
+"""Other numbers of four digits are ports, prices and counts."""
+
+
+def _dates(query: str, years: Iterable[int]) -> list[str]:
+    """Return the beginnings of ISO dates that a query names; without a year, one for each of these.
+
+    >>> _dates("What did James say in April?", [2025, 2026])
+    ['2025-04', '2026-04']
+    >>> _dates("on 8 May, 2026", [2026]), _dates("you may go on", [2026])
+    (['2026-05-08'], [])
+    """
+    days: list[str] = []
+    for named in _MONTH_NAMED.finditer(query):
+        before, word, month, after, year = named.groups()
+        if month.lower() in _VERBS and not (before or word or after or year):
+            continue
+        day = f"-{int(before or after):02}" if before or after else ""
+        number = _MONTHS.index(month.lower()) + 1
+        days += [f"{each}-{number:02}{day}" for each in ([year] if year else years)]
+    return list(dict.fromkeys(days + _ISO.findall(query) or _YEAR.findall(query)))
+
+
+def _undated(query: str) -> str:
+    """Return a query without its dates: a text of that day need not name it.
+
+    >>> _undated("What did James say in April?").split()
+    ['What', 'did', 'James', 'say', '?']
+    """
+    for pattern in (_MONTH_NAMED, _ISO, _YEAR):
+        query = pattern.sub(" ", query)
+    return query
+
+
 def _dated(seen: Lineage, total: int, query: str) -> list[tuple[int, int]]:
     """Return the first turn of each time that a query names, and the turn after it."""
-    if not dates(query, [1]):
+    if not _dates(query, [1]):
         return []
     turn = range(first_turn(seen.session) + 1, first_turn(seen.session) + total + 1)
 
@@ -230,7 +280,7 @@ def _dated(seen: Lineage, total: int, query: str) -> list[tuple[int, int]]:
     years = [when(number)[:4] for number in (turn[0], turn[-1])] if turn else []
     if not all(map(str.isdecimal, years)) or not years:
         return []
-    named = dates(query, range(int(years[0]), int(years[1]) + 1))
+    named = _dates(query, range(int(years[0]), int(years[1]) + 1))
     return [
         (
             turn[0] + bisect_left(turn, day, key=when),
@@ -292,8 +342,7 @@ def rarest(
         term: max(count, len(headings[term])) for term, count in zip(wanted, turns_of, strict=True)
     }
     known = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
-    whole = max(total, 1)
-    return {term: rarity(whole, min(whole, counts[term])) for term in known[:RAREST]}
+    return {term: rarity(total, counts[term]) for term in known[:RAREST]}
 
 
 def strongest(ids: Ids, weights: Numbers) -> Ids:
@@ -340,7 +389,7 @@ def pointing(seen: Lineage, of: Session, message: str) -> Pointing:
             for name in _names(row):
                 said_by.setdefault(name, []).append(terms)
     unknown = [term for term in telling if not spoken[term] and not headings[term]]
-    return Pointing({**rare, **dict.fromkeys(unknown, rarity(max(of.turns, 1), 1))}, said_by)
+    return Pointing({**rare, **dict.fromkeys(unknown, rarity(of.turns))}, said_by)
 
 
 def _names(row: Row[Any]) -> Sequence[str | int]:

@@ -15,18 +15,7 @@ import numpy as np
 from sqlalchemy import Select, and_, bindparam, func, select
 
 from ..embeddings import QueryEmbedding
-from ..ranking import (
-    Flags,
-    Numbers,
-    Passages,
-    Scores,
-    Topics,
-    blended,
-    likeness,
-    ranked,
-    reaches,
-    score,
-)
+from ..ranking import Flags, Numbers, Passages, Scores, Topics, ranked, score
 from ..terms import asked
 from .commit import Session
 from .index import any_of
@@ -127,7 +116,7 @@ def _ranking(asking: Query) -> _Ranking:
     topics = _topics(names, passages, asking)
     rare = asking.weights
     scores = score(passages, topics, rare, len(asking.asked))
-    if not reaches(passages, topics, scores, rare, asking.unknown):
+    if not scores.suffice(passages, topics, rare, asking.unknown):
         scores = Scores(np.zeros(len(ids)), np.zeros(len(names)))
     near = np.zeros(len(ids), np.bool_)
     if asking.near is not None:
@@ -253,7 +242,7 @@ def _joined(
     floor = near.meaning.floor
     known = cosines_of(asking.seen, near.meaning, near.passages, ids)
     heads = np.array([near.efforts.get(name, 0.0) for name in topics.names])
-    both = blended(words, likeness(passages, known, heads))
+    both = words.blended(passages.likeness(known, heads))
     reached = np.nan_to_num(known, nan=-1.0) >= floor
     of_effort = passages.topics >= 0
     efforts = heads >= floor

@@ -15,7 +15,6 @@ from ebbtide.memory.ranking import (
     Topics,
     ranked,
     rarity,
-    reaches,
     relevance,
     score,
 )
@@ -57,6 +56,7 @@ def test_a_term_is_rarer_the_fewer_have_it(turns: int, data: st.DataObject) -> N
 
     assert rarity(turns, having) > 0
     assert rarity(turns, having) >= rarity(turns, min(turns, having + 1))
+    assert rarity(turns) == rarity(turns, 1)
 
 
 @given(SAYS, st.integers(1, 10**6))
@@ -158,7 +158,7 @@ def test_a_floor(
     said, efforts = passages(says), topics(says, headings=[headings])
     scores = score(said, efforts, WEIGHTS, 3)
 
-    assert reaches(said, efforts, scores, WEIGHTS, unknown) == enough
+    assert scores.suffice(said, efforts, WEIGHTS, unknown) == enough
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.ranking import dates
+from ebbtide.memory.archive import query as queries
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from ebbtide.memory.ranking import dates
 )
 def test_days_begin_like_this(query: str, days: list[str]) -> None:
     """Months, days and years are known as people write them; a verb is no month."""
-    assert dates(query, [2025, 2026]) == days
+    assert queries._dates(query, [2025, 2026]) == days
