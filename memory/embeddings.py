@@ -25,6 +25,9 @@ EMBEDDED_TURNS = 200
 _SMALLER = 8
 """A part of vectors is joined to the one before it once it has an eighth of its size."""
 
+_DIGITS = 5
+"""Digits of a cosine that all databases compute alike: sums of float32 are exact to six."""
+
 _PROBE = "The quick brown fox jumps over the lazy dog."
 """Tells how many numbers the model's vectors have."""
 
@@ -79,8 +82,10 @@ class Matrix:
     def cosines(self, meant: Vector) -> "Cosines":
         """Return the cosine of each with a vector."""
         ids = [np.zeros(0, np.int64), *(ids for ids, _ in self.parts)]
-        values = [np.zeros(0, np.float32), *(_cosines(rows, meant) for _, rows in self.parts)]
-        return Cosines(np.concatenate(ids), np.concatenate(values))
+        # Not by `@`, whose threads wait for each other where other processes need the processor.
+        products = (np.einsum("ij,j->i", rows, meant) for _, rows in self.parts)
+        values = [np.zeros(0, np.float32), *products]
+        return Cosines.rounded(np.concatenate(ids), np.concatenate(values))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +94,11 @@ class Cosines:
 
     ids: NDArray[np.int64]
     values: NDArray[np.float32]
+
+    @staticmethod
+    def rounded(ids: NDArray[np.int64], values: NDArray[np.float32]) -> "Cosines":
+        """Return cosines without the last digits, in which one database differs from another."""
+        return Cosines(ids, values.round(_DIGITS))
 
     def best(self, most: int, above: float = -2.0) -> list[int]:
         """Return the ids of the highest cosines, in their order."""
@@ -156,49 +166,19 @@ class Embedder:
         return QueryEmbedding(vector, self.name, floor)
 
 
-_DIGITS = 5
-"""Digits of a cosine that all databases compute alike: sums of float32 are exact to six."""
-
-
-def _cosines(rows: _Vectors, meant: Vector) -> NDArray[np.float32]:
-    """Return the cosine of each row with a vector.
-
-    Not by `@`, whose threads wait for each other where other processes need the processor.
-
-    >>> _cosines(np.eye(2, dtype="f"), np.float32([0, 1])).tolist()
-    [0.0, 1.0]
-    """
-    products: NDArray[np.float32] = np.einsum("ij,j->i", rows, meant)
-    return alike(products)
-
-
-def alike(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return cosines without the last digits, in which one database differs from another."""
-    rounded: NDArray[np.float32] = values.round(_DIGITS)
-    return rounded
-
-
-def _normalised(rows: NDArray[Any]) -> _Vectors:
-    """Return rows with length 1; one that has no length, or is no number, becomes zeros.
-
-    >>> _normalised(np.array([[3.0, 4.0], [0.0, 0.0], [np.nan, 1.0]])).round(1).tolist()
-    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0], [0.0, 0.0]]
-    """
-    with np.errstate(over="ignore"):
-        lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    sound = np.isfinite(lengths) & (lengths > 0)
-    unit: _Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=sound)
-    return unit.astype(np.float32)
-
-
 def _answer(ask: Callable[[Any], Any], asked: Any) -> _Vectors:
+    """Return rows of length 1; what has no length, or is no number, becomes zeros."""
     try:
         rows = np.asarray(ask(asked), np.float64)
     except Exception as error:
         raise EmbeddingError(f"{type(error).__name__}: {str(error)[:200]}") from error
     if rows.ndim != 2:  # noqa: PLR2004 (rows and columns)
         raise EmbeddingError(f"a vector for each text expected, got an array of {rows.shape}")
-    return _normalised(rows)
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    sound = np.isfinite(lengths) & (lengths > 0)
+    unit: _Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=sound)
+    return unit.astype(np.float32)
 
 
 def _one(rows: _Vectors) -> Vector:

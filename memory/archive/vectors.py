@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort
-from ..embeddings import Cosines, Embedder, Matrix, QueryEmbedding, Vector, alike
+from ..embeddings import Cosines, Embedder, Matrix, QueryEmbedding, Vector
 from ..errors import ArchiveError
 from ..passages import passages
 from ..ranking import Numbers
@@ -172,7 +172,7 @@ def _computed(
     rows = sorted(seen.connection.execute(query.order_by(away, table.c.id).limit(most)).all())
     nearest = [(number, 1.0 - float(far)) for number, far in rows]
     ids, values = zip(*nearest, strict=True) if nearest else ((), ())
-    return Cosines(np.array(ids, np.int64), alike(np.array(values, np.float32)))
+    return Cosines.rounded(np.array(ids, np.int64), np.array(values, np.float32))
 
 
 def _matrix(seen: Lineage, table: Table, meaning: QueryEmbedding) -> Matrix:
