@@ -71,8 +71,12 @@ def valid_history(messages: Sequence[Message]) -> tuple[Message, ...]:
     is left out too: providers refuse one that is empty, or nothing but thoughts. A model may call
     a tool by any name; what is sent back has one that is taken (see `_sendable`).
     """
-    named = [_named(message) for message in messages]
-    return tuple(fixed for part in _rounds(named) for fixed in _paired(part))
+    rounds: list[list[Message]] = [[]]  # each begins at an assistant message but perhaps the first
+    for message in map(_named, messages):
+        if message["type"] == "ai":
+            rounds.append([])
+        rounds[-1].append(message)
+    return tuple(fixed for part in rounds for fixed in _paired(part))
 
 
 def _sendable(name: str | None) -> str:
@@ -97,15 +101,13 @@ def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
         if message["type"] == "ai":
             given = [str(call["id"]) for call in calls(message)]
             times.update(given)
-            ids = {call_id: _own_id(call_id, times[call_id]) for call_id in given}
+            ids = {}
+            for call_id in given:
+                fits = times[call_id] == 1 and _ID.fullmatch(call_id)
+                ids[call_id] = call_id if fits else f"call_{fingerprint([call_id, times[call_id]])}"
         same = all(call_id == own for call_id, own in ids.items())
         renamed.append(message if same else _with_ids(message, ids))
     return tuple(renamed)
-
-
-def _own_id(given: str, time: int) -> str:
-    fits = time == 1 and _ID.fullmatch(given)
-    return given if fits else f"call_{fingerprint([given, time])}"
 
 
 def _with_ids(message: Message, ids: Mapping[str, str]) -> Message:
@@ -114,27 +116,25 @@ def _with_ids(message: Message, ids: Mapping[str, str]) -> Message:
     if message["type"] == "tool":
         data["tool_call_id"] = ids.get(data["tool_call_id"], data["tool_call_id"])
     if message["type"] == "ai":
-        data["tool_calls"] = [_with_id(call, ids) for call in data.get("tool_calls", ())]
-        if isinstance(data.get("content"), list):
-            data["content"] = [_with_id(block, ids) for block in data["content"]]
+        for key in data.keys() & {"tool_calls", "content"}:
+            data[key] = _with_id(data[key], ids)
         extra = data.get("additional_kwargs") or {}
-        data["additional_kwargs"] = {key: _keyed(value, ids) for key, value in extra.items()}
+        data["additional_kwargs"] = {
+            key: {ids.get(call_id, call_id): of_call for call_id, of_call in value.items()}
+            if isinstance(value, Mapping)
+            else _with_id(value, ids)
+            for key, value in extra.items()
+        }
     return {**message, "data": data}
 
 
 def _with_id(item: Any, ids: Mapping[str, str]) -> Any:
+    """Return a call, or a list of calls, with other ids; anything else as it is."""
+    if isinstance(item, list):
+        return [_with_id(each, ids) for each in item]
     if not isinstance(item, Mapping):
         return item
     return {**item, **{key: ids[item[key]] for key in ("id", "call_id") if item.get(key) in ids}}
-
-
-def _keyed(value: Any, ids: Mapping[str, str]) -> Any:
-    """Return what an adapter keeps of calls: a list of them, or something by their ids."""
-    if isinstance(value, list):
-        return [_with_id(item, ids) for item in value]
-    if isinstance(value, Mapping):
-        return {ids.get(key, key): item for key, item in value.items()}
-    return value
 
 
 def _named(message: Message) -> Message:
@@ -172,17 +172,6 @@ def _called(given: Any) -> Any:
     if "function" in given:
         return {**given, "function": _called(given["function"])}
     return {**given, "name": _sendable(given.get("name"))}
-
-
-def _rounds(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Yield runs of messages that each begin at an assistant message, the first perhaps not."""
-    part: list[Message] = []
-    for message in messages:
-        if message["type"] == "ai" and part:
-            yield part
-            part = []
-        part.append(message)
-    yield part
 
 
 def _paired(part: Sequence[Message]) -> Iterator[Message]:
