@@ -1,12 +1,9 @@
 """Counting tokens as o200k_base does, and cutting texts to a number of them.
 
-The arithmetic is the one that OpenAI published and checked against its API: `num_tokens_for_tools`
-with the numbers of gpt-4o (OpenAI cookbook, "How to count tokens with tiktoken", section 7). It
-knows flat parameters only. Here objects inside others, items of arrays and alternatives count as
-parameters do, and keywords that it does not name count as compact JSON, which is a bound.
-
-Below, a *counter* is any function from text to a number of tokens. The vocabulary is shipped;
-nothing here uses the network or a cache on disk.
+The arithmetic is what OpenAI published and checked against its API: `num_tokens_for_tools` for
+gpt-4o (OpenAI cookbook, "How to count tokens with tiktoken", section 7). It knows flat parameters
+only: here what stands inside others counts as parameters do, and other keywords as compact JSON,
+which is a bound. The vocabulary is shipped; nothing uses the network or a cache on disk.
 """
 
 import base64
@@ -97,6 +94,7 @@ def _description(schema: Mapping[str, Any]) -> str:
 
 
 TokenCounter: TypeAlias = Callable[[str], int]
+"""Any function from a text to a number of tokens."""
 
 MESSAGE_OVERHEAD = 4
 """Tokens around each message: three and the role, which is one token (source: `count_message`)."""
@@ -217,11 +215,10 @@ count: TokenCounter = cached(exact)
 def count_message(message: Message, count: TokenCounter = count) -> int:
     """Return the tokens of a message: text, name, tool calls, and what is around them.
 
-    Source: OpenAI cookbook, "How to count tokens with tiktoken", section 6; for calls and results,
-    which it leaves out, `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and
-    its arguments, as that package writes them. Images count `_IMAGE_TOKENS` or, at low detail,
-    `_LOW_DETAIL_TOKENS`; blocks of other kinds (sound, files, reasoning) as JSON, which is a bound.
-    Ids of calls and names of tool results are not shown to a model.
+    Source: OpenAI cookbook, "How to count tokens with tiktoken", section 6; for calls and results
+    `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and its arguments. Blocks
+    that are no text or image (sound, files, reasoning) count as JSON, which is a bound. Ids of
+    calls and names of tool results are not shown to a model.
 
     >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
     6
@@ -257,8 +254,8 @@ def count_tools(schemas: Sequence[Mapping[str, Any]], count: TokenCounter = coun
 def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
     """Return the longest prefix of whole sentences within `limit` tokens.
 
-    If the first sentence alone is too long it is cut after a word, or inside the first word if
-    that is too long, and ends in "…". No prefix may fit: then the result is empty.
+    Too long a first sentence is cut after a word, or inside the first word if that is too long, and
+    ends in "…". If nothing fits the result is empty.
 
     >>> cut_at_sentence("It works. It is fast. It is small.", 5, lambda s: len(s.split()))
     'It works. It is fast.'
@@ -267,14 +264,12 @@ def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
     sentences = [*(end.end() for end in _SENTENCE.finditer(text) if end["end"]), len(text)]
     if end := _longest(text, sentences, lambda prefix: count(prefix) <= limit):
         return text[:end].rstrip()
-
-    def fits(prefix: str) -> bool:
-        return count(prefix + "…") <= limit
-
     first = text[: sentences[0]]
     words = [match.end() for match in _WORD.finditer(first)]
-    end = _longest(first, words, fits) or _longest(first, range(1, len(first) + 1), fits)
-    return first[:end] + "…" if end else ""
+    for ends in (words, range(1, len(first) + 1)):
+        if end := _longest(first, ends, lambda prefix: count(prefix + "…") <= limit):
+            return first[:end] + "…"
+    return ""
 
 
 def cut_marked(text: str, limit: int, count: TokenCounter) -> str:
@@ -335,10 +330,17 @@ _TOKEN = 16
 def fit(text: str, limit: int, count: TokenCounter) -> int:
     """Return how many leading characters of `text` fit into `limit` tokens, at least one.
 
+    It is guessed from how far the last guess was off; if that does not get there, it is searched.
+
     >>> fit("one two three", 2, lambda text: len(text.split()))
     8
     """
-    return _fitting(min(len(text), limit * _TOKEN), limit, lambda size: count(text[:size]))
+    size = min(len(text), limit * _TOKEN)
+    for _ in range(_GUESSES):
+        if size <= 1 or (counted := count(text[:size])) <= limit:
+            return max(size, 1)
+        size = max(1, min(size - 1, size * limit // counted))
+    return max(1, bisect_right(range(1, size + 1), limit, key=lambda end: count(text[:end])))
 
 
 def fit_end(text: str, limit: int, count: TokenCounter) -> int:
@@ -347,20 +349,7 @@ def fit_end(text: str, limit: int, count: TokenCounter) -> int:
     >>> fit_end("one two three", 2, lambda text: len(text.split()))
     5
     """
-    size = min(len(text), limit * _TOKEN)
-    return len(text) - _fitting(size, limit, lambda size: count(text[-size:]))
-
-
-def _fitting(size: int, limit: int, tokens: Callable[[int], int]) -> int:
-    """Return a size that fits into `limit` tokens, `size` if it does, at least 1.
-
-    It is guessed from how far the last guess was off; if that does not get there, it is searched.
-    """
-    for _ in range(_GUESSES):
-        if size <= 1 or (counted := tokens(size)) <= limit:
-            return max(size, 1)
-        size = max(1, min(size - 1, size * limit // counted))
-    return max(1, bisect_right(range(1, size + 1), limit, key=tokens))
+    return len(text) - fit(text[::-1], limit, lambda backwards: count(backwards[::-1]))
 
 
 def slices(text: str, limit: int, count: TokenCounter) -> list[str]:
