@@ -142,12 +142,9 @@ def cost(
 ) -> Event:
     """Return the event that says what a turn cost: its context by tier, and what was said in it.
 
-    `messages` are those of the turn, the memory's calls left out; `answer` is the last of them,
-    which no call of this turn was sent. `alone` is what the application has in front of them: its
-    own instructions and tool schemas.
-
-    >>> cost({"turn": 6, "notes": 0}, [{"type": "ai", "data": {"content": "Yes."}}], 20, len)
-    {'type': 'context', 'tokens': {'turn': 6}, 'said': 8, 'answer': 8, 'alone': 20}
+    `messages` are those of the turn, the memory's calls left out; the last of them, the `answer`,
+    was sent to no call of it. `alone` are the tokens of the application's own instructions and
+    tool schemas.
     """
     tokens = {tier: size for tier, size in tiers.items() if size}
     answer = [message for message in messages[-1:] if message["type"] == "ai"]
@@ -156,12 +153,7 @@ def cost(
 
 
 def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterator[Message]:
-    """Yield messages without the calls of some tools and their results.
-
-    >>> message = {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "a", "id": "1"}]}}
-    >>> [*without_calls([message], {"a"})], [*without_calls([message], {"b"})] == [message]
-    ([], True)
-    """
+    """Yield messages without calls of some tools and their results; silent ones are left out."""
     gone: set[Any] = set()
     for message in messages:
         left_out = [call for call in calls(message) if call.get("name") in names]
@@ -180,11 +172,8 @@ def _without(message: Message, names: Collection[str]) -> Message:
     for key in ("tool_calls", "invalid_tool_calls"):
         data[key] = [call for call in data.get(key) or () if call.get("name") not in names]
     if isinstance(data.get("content"), list):
-        data["content"] = [
-            block
-            for block in data["content"]
-            if not (is_call(block) and block.get("name") in names)
-        ]
+        blocks = data["content"]
+        data["content"] = [b for b in blocks if not (is_call(b) and b.get("name") in names)]
     if "additional_kwargs" in data:
         extra = data["additional_kwargs"]
         data["additional_kwargs"] = {key: extra[key] for key in extra if key != "tool_calls"}

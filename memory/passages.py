@@ -33,10 +33,9 @@ _ENDS = re.compile(r"(?<=[.!?。！？])\s+")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of what the message with this number says, from `begin` on.
+    """A piece of what the message with this number says, from `begin` on, and the speaker's name.
 
-    `speaker` is the name of who says it, if one is given; `user` tells that the user does,
-    `sought` that it says nothing but what its turn searched for.
+    `user` tells that the user says it, `sought` that it is nothing but what its turn searched for.
     """
 
     message: int

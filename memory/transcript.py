@@ -1,11 +1,10 @@
-"""A turn as text: its log, recalled text kept as references, what a search may find of it.
+"""A turn as text: its log, and recalled text kept as references.
 
-The artifact of such a tool result says `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`,
-characters of rendered turns, one range for each text that it quotes; what a search found has its
-score too. For a text of an earlier session of the user it names the session and the branch of the
-record too, and for the summary of an effort there the effort. Erasing a turn therefore reaches what
-was read from it. Only `read_log` and `search_efforts` quote the log; no tool of the application can
-have their names.
+Only `read_log` and `search_efforts` quote the log; no tool of the application can have their names.
+The artifact of such a result says `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`, a range
+of characters of a rendered turn for each text that it quotes, so that erasing a turn reaches what
+was read from it. What a search found has its score; a text of an earlier session names the session
+and the branch of the record, the summary of an effort there the effort.
 """
 
 import json
@@ -50,9 +49,8 @@ _QUOTING = {"read_log": ("turns", "text"), "search_efforts": ("results", "excerp
 class Recalled:
     """A range of characters of one rendered turn, of an earlier session if one is named.
 
-    With an `effort` it is the summary that this effort had after the turn, the whole of it. The
-    `score` is that of the search which found it. Ranges of earlier versions count with the state
-    `blocks` of the model.
+    With an `effort` it is the whole summary that this effort had after the turn. The `score` is of
+    the search that found it. Ranges of earlier versions count with the state `blocks` of the model.
     """
 
     turn: int
@@ -77,11 +75,7 @@ class Recalled:
 
     @property
     def item(self) -> dict[str, Any]:
-        """The range as artifacts hold it; the inverse of `recalled`.
-
-        >>> Recalled(5, 0, 40).item
-        {'turn': 5, 'offset': 0, 'end': 40}
-        """
+        """The range as artifacts hold it; the inverse of `recalled`."""
         fields = asdict(self).items()
         return {key: value for key, value in fields if key != "blocks" and value not in {"", None}}
 
@@ -113,8 +107,6 @@ def stored(message: Message) -> Message:
 
 def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     """Return the message as it was sent; `read` returns what is quoted. The inverse of `stored`."""
-    if message["type"] != "tool":
-        return message
     _, name = _names(message)
     return _with(message, [{**part, name: read(quoted)} for part, quoted in quotations(message)])
 
@@ -243,23 +235,20 @@ class Offsets:
 
 
 def transcript(turns: Iterable[Logged]) -> str:
-    """Render turns as text, one after the other, each under a line with its number.
-
-    An erased turn says that it was erased.
-    """
-    shown = (
-        (turn.turn, render("erased_turn") if turn.status == "erased" else rendered(turn.messages))
-        for turn in turns
-    )
-    return "\n\n".join(f"[turn {number}]\n{text}" for number, text in shown)
+    """Render turns as text, each under a line with its number; an erased one says that it is."""
+    parts = []
+    for turn in turns:
+        log = render("erased_turn") if turn.status == "erased" else rendered(turn.messages)
+        parts.append(f"[turn {turn.turn}]\n{log}")
+    return "\n\n".join(parts)
 
 
 def rendered(messages: Sequence[Message], *, blocks: bool = False) -> str:
-    r"""Render the messages of one turn as text; contents stand unchanged.
+    """Render the messages of one turn as text; contents stand unchanged.
 
-    State blocks of the model are left out, since only the newest holds; `blocks` keeps them. Text
-    that was recalled from the archive stands as a reference, so that logs do not grow by reading
-    them. Appending messages appends text, so offsets stay valid while a turn runs.
+    State blocks of the model are left out, since only the newest holds; `blocks` keeps them.
+    Recalled text stands as a reference, so that logs do not grow by reading them. Appending
+    messages appends text, so offsets stay valid while a turn runs.
 
     >>> rendered([{"type": "human", "data": {"content": "Which port?"}}])
     'user: Which port?'
@@ -270,11 +259,7 @@ def rendered(messages: Sequence[Message], *, blocks: bool = False) -> str:
 
 
 def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
-    """Return where each message stands in the rendered turn, in characters.
-
-    >>> offsets([{"type": "human", "data": {"content": "Which port?"}}])
-    (Offsets(text=6, calls=()),)
-    """
+    """Return where each message stands in the rendered turn, in characters."""
     stand, at = [], 0
     for message in messages:
         said, asked = at, []
@@ -290,11 +275,7 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
 
 
 def spoken(message: Message) -> str:
-    r"""Return the text of a message without the state blocks that the model wrote.
-
-    >>> spoken({"type": "ai", "data": {"content": "Yes.\n---STATE---\nGoal: x\n---END STATE---"}})
-    'Yes.'
-    """
+    """Return the text of a message without the state blocks that the model wrote."""
     return text(without_blocks(message))
 
 
@@ -302,9 +283,8 @@ def countable(message: Message) -> Iterator[str]:
     """Yield what a message says, with its calls, leaving out the memory's own tools."""
     if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
         yield spoken(message)
-    yield from (
-        str(call.get("args")) for call in calls(message) if call.get("name") not in OWN_TOOLS
-    )
+    others = (call for call in calls(message) if call.get("name") not in OWN_TOOLS)
+    yield from (str(call.get("args")) for call in others)
 
 
 def _lines(message: Message, said: str) -> Iterator[tuple[str, str, bool]]:
