@@ -133,8 +133,7 @@ def _sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
     """Yield the sentences of a text with what closes each, together the whole text.
 
     A point within a number, a version or a file's name ends none; a sentence of more than `longest`
-    characters is cut. The archive stores which passage was found, so this stays as it is; quotes
-    are cut out of sentences as people read them (`sentences`).
+    characters is cut. The archive stores which passage was found, so this stays as it is.
 
     >>> [*_sentence_spans("Use v1.2. Go!", 800)]
     [(0, 10), (10, 13)]
@@ -174,31 +173,23 @@ def excerpt(messages: Sequence[Message], place: int) -> Excerpt | None:
 
     A short passage is shown with what follows, a question with what may be its answer.
     """
-    pieces, log = passages(messages)[place:], rendered(messages)
-    begins = [offset.text for offset in offsets(messages)]
-    span = placed(pieces[0], log, begins[pieces[0].message]) if pieces else None
-    if span is None:
-        return None
-    first, last, (begin, end) = pieces[0], pieces[0], span
-    for after in pieces[1:]:
-        follows = placed(after, log, begins[after.message])
-        if follows is None or follows[1] - begin > (2 * LONGEST if last.asks else _SHOWN):
+    log, begins = rendered(messages), [offset.text for offset in offsets(messages)]
+    begin, end = 0, 0
+    shown: list[Passage] = []
+    for piece in passages(messages)[place:]:
+        said = piece.text.strip()
+        at = log.find(said, begins[piece.message])
+        room = 2 * LONGEST if shown and shown[-1].asks else _SHOWN
+        if at < 0 or (shown and at + len(said) - begin > room):
             break
-        end, last = follows[1], after
+        begin, end = (begin if shown else at), at + len(said)
+        shown.append(piece)
+    if not shown:
+        return None
+    first, asks = shown[0], shown[-1].asks
     if first.begin:
-        return Excerpt(begin, end, speaker(messages[first.message]), asks=last.asks)
-    label = log.rfind("\n", 0, begins[first.message]) + 1
-    return Excerpt(label, end, asks=last.asks)
-
-
-def placed(passage: Passage, log: str, offset: int) -> tuple[int, int] | None:
-    """Return where a passage stands in its rendered turn; None if it stands otherwise there.
-
-    Its message begins at `offset` there.
-    """
-    said = passage.text.strip()
-    begin = log.find(said, offset)
-    return (begin, begin + len(said)) if begin >= 0 else None
+        return Excerpt(begin, end, speaker(messages[first.message]), asks)
+    return Excerpt(log.rfind("\n", 0, begins[first.message]) + 1, end, asks=asks)
 
 
 def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:
@@ -214,7 +205,6 @@ def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:
     whole = _sentence_spans(seen, _SHOWN)
     sentences = [(begin, end) for begin, end in whole if seen[begin:end].strip()] or [(0, 0)]
     hits = [[term for term in terms(seen[begin:end]) if term in wanted] for begin, end in sentences]
-
     ends = [end for _, end in sentences]
 
     def fitting(first: int) -> int:
