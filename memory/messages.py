@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 Message: TypeAlias = Mapping[str, Any]
 
-CALL_BLOCKS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
+_CALLS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
 """Content blocks in which providers repeat the calls of a message."""
 
 _LONE = re.compile("[\ud800-\udfff]")
@@ -31,10 +31,9 @@ def clean(value: Any) -> Any:
         return _LONE.sub("\ufffd", value)
     if isinstance(value, Mapping):
         return {clean(key): clean(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [clean(item) for item in value]
-    if isinstance(value, tuple):
-        return tuple(clean(item) for item in value)
+    if isinstance(value, list | tuple):
+        items = [clean(item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
     return value
 
 
@@ -48,11 +47,7 @@ def broken(value: Any) -> bool:
 
 
 def unserialisable(value: Any) -> dict[str, str]:
-    """Return the marker that stands for what JSON cannot hold.
-
-    >>> unserialisable(b"x")
-    {'ebbtide_unserialisable': 'builtins.bytes'}
-    """
+    """Return the marker, with the name of its class, that stands for what JSON cannot hold."""
     kind = type(value)
     return {"ebbtide_unserialisable": f"{kind.__module__}.{kind.__qualname__}"}
 
@@ -91,15 +86,14 @@ def reworded(content: Any, said: str) -> Any:
     without the words and calls that it knows by id, and those without them. Others stay, since
     Anthropic refuses calls of the running turn without them.
 
-    >>> reworded([{"type": "thinking", "thinking": "Well"}, "No, never."], "No…")
+    >>> thoughts = [{"type": "thinking", "thinking": "Well"}, {"type": "reasoning", "id": "rs_1"}]
+    >>> reworded([*thoughts, "No, never."], "[reasoning]No…")
     [{'type': 'thinking', 'thinking': 'Well'}, {'type': 'text', 'text': 'No…'}]
-    >>> reworded([{"type": "reasoning", "id": "rs_1"}, "No, never."], "[reasoning]No…")
-    [{'type': 'text', 'text': 'No…'}]
     """
     if not isinstance(content, list):
         return said
     blocks = [block for block in content if isinstance(block, Mapping)]
-    for kind in (_THOUGHTS | CALL_BLOCKS) & {block.get("type") for block in blocks}:
+    for kind in (_THOUGHTS | _CALLS) & {block.get("type") for block in blocks}:
         said = said.replace(f"[{kind}]", "")  # where `text` has one of them
     thoughts = [block for block in blocks if block.get("type") in _THOUGHTS and "id" not in block]
     return [*thoughts, {"type": "text", "text": said}] if said.strip() else thoughts
@@ -118,7 +112,7 @@ def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
 
 def is_call(block: Any) -> bool:
     """Tell whether a content block repeats a call of its message."""
-    return isinstance(block, Mapping) and block.get("type") in CALL_BLOCKS
+    return isinstance(block, Mapping) and block.get("type") in _CALLS
 
 
 def arguments(call: Mapping[str, Any]) -> str:
@@ -133,10 +127,7 @@ def compact(value: Any) -> str:
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
-    """Return the calls that have no result among the messages after them.
-
-    Results belong to the nearest assistant message before them, so ids may repeat between rounds.
-    """
+    """Return the calls without a result; ids may repeat after each message of the assistant."""
     waiting: list[Mapping[str, Any]] = []
     done: list[Mapping[str, Any]] = []
     for message in messages:
@@ -155,9 +146,7 @@ def answered(messages: Sequence[Message]) -> bool:
 
 
 def digest(messages: Sequence[Message], length: int = 16) -> str:
-    """Return the identity of a group: hex digits of SHA-256 over its canonical JSON.
-
-    Ids, usage and times do not count, since models and clients repeat or invent them.
+    """Return the fingerprint of a group, without what tells no message from another.
 
     >>> digest([{"type": "human", "data": {"content": "hi", "id": "1"}}])
     '25dbdbddb6bccc04'
@@ -201,7 +190,7 @@ _OPENING = re.compile(r'<(?P<tag>\w+)(?: [^<>\n]*)? key="(?P<key>[0-9a-f]{16})">
 def fenced(tag: str, content: str, **attributes: str) -> str:
     r"""Quote `content` between fences keyed with 16 hex digits of its SHA-256.
 
-    Whoever wrote the content could not know the key, so a forged closing fence does not match.
+    Who wrote the content could not know the key, so that no forged closing fence matches.
 
     >>> fenced("log", "hello", part="1 of 1")
     '<log part="1 of 1" key="2cf24dba5fb0a30e">\nhello\n</log 2cf24dba5fb0a30e>'

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from tiktoken import Encoding
 
 from .lately import Lately
-from .messages import CALL_BLOCKS, Message, arguments, calls, compact
+from .messages import Message, arguments, calls, compact, is_call
 
 _FUNCTION = 7
 """Tokens around the name and description of a function."""
@@ -303,7 +303,7 @@ def _count_block(block: Any, count: TokenCounter, *, called: bool) -> int:
         image = block if kind == "input_image" else block.get("image_url")
         low = isinstance(image, Mapping) and image.get("detail") == "low"
         return _LOW_DETAIL_TOKENS if low else _IMAGE_TOKENS
-    return 0 if called and kind in CALL_BLOCKS else count(compact(block))
+    return 0 if called and is_call(block) else count(compact(block))
 
 
 @cache

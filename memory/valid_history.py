@@ -6,17 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import render
-from .messages import (
-    Message,
-    calls,
-    fenced,
-    fingerprint,
-    is_call,
-    reworded,
-    saying,
-    speaks,
-    text,
-)
+from .messages import Message, calls, fenced, fingerprint, is_call, reworded, saying, speaks, text
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
@@ -29,10 +19,7 @@ _LONGEST_NAME = 64
 """Characters of a tool's name that OpenAI and Anthropic accept."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-"""OpenAI answers 400 to calls and results whose names are not `^[a-zA-Z0-9_-]{1,64}$`.
-
-Anthropic and Google take these and some more.
-"""
+"""OpenAI answers 400 to names with other characters; Anthropic and Google take some more."""
 
 
 def note(content: str) -> Message:
@@ -52,10 +39,7 @@ def note_within(message: Message, limit: int, count: TokenCounter) -> Message:
 def quote_within(
     quoted: Callable[[str], Message], said: str, limit: int, count: TokenCounter
 ) -> Message:
-    """Return the note that quotes a text within `limit` tokens, its fences closed.
-
-    What is too long is quoted as its head and an ellipsis.
-    """
+    """Return the note that quotes a text, or its head and an ellipsis, within `limit` tokens."""
     whole, free = quoted(said), limit - count_message(quoted("…"), count)
     while count_message(whole, count) > limit and free >= 0:
         whole = quoted(f"{said[: fit(said, free, count)]}…")
@@ -66,10 +50,10 @@ def quote_within(
 def valid_history(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages such that every call is followed by its result and no result is alone.
 
-    Missing results are filled in, orphan results become quotes, system messages become user text,
-    messages without any content are left out or say that they are empty. An answer without words
-    is left out too: providers refuse one that is empty, or nothing but thoughts. A model may call
-    a tool by any name; what is sent back has one that is taken (see `_sendable`).
+    Missing results are filled in, orphan results become quotes, system messages become user text.
+    The user's messages without content say that they are empty; answers without words are left
+    out: providers refuse one that is empty, or nothing but thoughts. Calls have names that are
+    taken (see `_sendable`), whatever a model made up.
     """
     rounds: list[list[Message]] = [[]]  # each begins at an assistant message but perhaps the first
     for message in map(_named, messages):
@@ -91,8 +75,8 @@ def _sendable(name: str | None) -> str:
 def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return messages in which each call has an id of its own, one that every provider takes.
 
-    Some models begin anew in each answer (`call_0`): Anthropic answers 400 "`tool_use` ids must be
-    unique" then, and OpenAI and Anthropic do so for ids that the other made.
+    Some models begin anew in each answer (`call_0`), to which Anthropic answers 400 "`tool_use` ids
+    must be unique"; OpenAI and Anthropic refuse some ids that the other made.
     """
     times: Counter[str] = Counter()
     ids: dict[str, str] = {}
@@ -203,17 +187,15 @@ def _with_valid_calls(message: Message) -> Message:
     data = dict(message["data"])
     if isinstance(data.get("content"), str) and not data["content"].strip():
         data["content"] = ""  # Anthropic: "text content blocks must contain non-whitespace text"
-        message = {**message, "data": data}
-    if not data.get("invalid_tool_calls"):
-        return message
-    mended = [
-        {"name": call["name"], "id": call["id"], "args": {"invalid": call.get("args") or ""}}
-        for call in data["invalid_tool_calls"]
-    ]
-    data["content"] = reworded(data.get("content") or "", text(message))
-    valid = {"tool_calls": [*data.get("tool_calls", ()), *mended]}
-    rest = {key: value for key, value in data.items() if key != "invalid_tool_calls"}
-    return {**message, "data": {**rest, **valid}}
+    if invalid := data.get("invalid_tool_calls"):
+        mended = [
+            {"name": call["name"], "id": call["id"], "args": {"invalid": call.get("args") or ""}}
+            for call in invalid
+        ]
+        data["content"] = reworded(data.get("content") or "", text({"data": data}))
+        data["tool_calls"] = [*data.get("tool_calls", ()), *mended]
+        del data["invalid_tool_calls"]
+    return {**message, "data": data}
 
 
 def _plain(message: Message) -> Iterator[Message]:
