@@ -42,21 +42,15 @@ def ranges(turns: Sequence[int]) -> str:
     >>> ranges([3, 4, 5, 8])
     '3-5,8'
     """
-    runs: list[list[int]] = []
+    runs: list[tuple[int, int]] = []
     for turn in turns:
-        if runs and turn == runs[-1][-1] + 1:
-            runs[-1][1:] = [turn]
-        else:
-            runs.append([turn])
-    return ",".join("-".join(str(end) for end in run) for run in runs)
+        first = runs.pop()[0] if runs and turn == runs[-1][1] + 1 else turn
+        runs.append((first, turn))
+    return ",".join(span(first, last) for first, last in runs)
 
 
 def turns_named(written: str) -> str:
-    """Return turn numbers, written as ranges, with the word before them.
-
-    >>> turns_named("4"), turns_named("4-6,8")
-    ('turn 4', 'turns 4-6,8')
-    """
+    """Return turn numbers, written as ranges, with the word before them: 'turns 4-6,8'."""
     return f"turn{'' if written.isdecimal() else 's'} {written}"
 
 
@@ -72,11 +66,7 @@ def ranges_between(turns: Sequence[int], last: int) -> str:
 
 
 def span(first: int, last: int) -> str:
-    """Write all numbers from one to another.
-
-    >>> span(2, 2), span(2, 9)
-    ('2', '2-9')
-    """
+    """Write all numbers from one to another: '2-9', or '2' for a single one."""
     return str(first) if first == last else f"{first}-{last}"
 
 
@@ -103,7 +93,7 @@ _EMPTY, _HASHED, _DIGITS = "%", "~", 32
 def slug(name: str) -> str:
     """Return the id of an effort: words of letters and digits of any script, joined by hyphens.
 
-    Raises `ToolError` for path syntax, for more than 64 characters, and if nothing is left.
+    Raises `ToolError` for path syntax, more than 64 characters, and if nothing is left.
 
     >>> slug("Fix the Auth Bug!")
     'fix-the-auth-bug'
@@ -158,8 +148,7 @@ def safe_name(text: str) -> str:
     pieces = [character if _plain(character) else _quote(character) for character in text]
     if not pieces:
         return _EMPTY
-    reserved = text.partition(".")[0] in _DEVICES
-    if reserved or text[0] == ".":
+    if text[0] == "." or text.partition(".")[0] in _DEVICES:
         pieces[0] = _quote(text[0])
     if text[-1] == ".":
         pieces[-1] = _quote(text[-1])
@@ -191,8 +180,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_PLAIN = re.compile(r"[\w.:-]")
-"""What a session's name has as it is: no space, no slash, and nothing that has a meaning there."""
+_ODD = re.compile(r"[^\w.:-]")
+"""What is quoted in a session's name: spaces, slashes, and all that has a meaning there."""
 
 _LONGEST = 80
 """Characters of a session's name in a qualified id; a longer one ends with its digest."""
@@ -205,9 +194,7 @@ _NAMESPACE, _EFFORT = "@", "/"
 
 
 def session_name(owner: Owner) -> str:
-    """Return the name of a session, another one for each session of a user.
-
-    What is too long keeps its beginning and ends in a hash.
+    """Return the name of a session of a user; one too long keeps its beginning and ends in a hash.
 
     >>> session_name(Owner("ann", "t1")), session_name(Owner("ann", "Büro 2/a", "sub"))
     ('t1', 'Büro%202%2Fa@sub')
@@ -235,11 +222,7 @@ def session_called(text: str) -> str:
 
 
 def qualified(owner: Owner, effort_id: str) -> str:
-    """Return the id by which other sessions know an effort.
-
-    >>> qualified(Owner("ann", "t1"), "auth-bug")
-    't1/auth-bug'
-    """
+    """Return the id by which other sessions know an effort, such as 't1/auth-bug'."""
     return f"{session_name(owner)}{_EFFORT}{effort_id}"
 
 
@@ -249,17 +232,10 @@ def is_qualified(effort_id: str) -> bool:
 
 
 def parted(effort_id: str) -> tuple[str, str]:
-    """Return the session's name and the effort of a qualified id.
-
-    >>> parted("t1/auth-bug")
-    ('t1', 'auth-bug')
-    """
+    """Return the session's name and the effort of a qualified id."""
     session, _, effort = effort_id.rpartition(_EFFORT)
     return session, effort
 
 
 def _quoted(text: str) -> str:
-    return "".join(
-        character if _PLAIN.match(character) else quote(character, safe="", errors="surrogatepass")
-        for character in text
-    )
+    return _ODD.sub(lambda odd: quote(odd[0], safe="", errors="surrogatepass"), text)

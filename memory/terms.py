@@ -12,15 +12,12 @@ CJK = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 )
-"""The characters of scripts that do not part their words, as a range of a pattern.
-
-Those of Thai, Lao, Burmese and Khmer too, with their marks.
-"""
+"""Scripts that do not part their words, Thai, Lao, Burmese and Khmer too: a range of a pattern."""
 
 _PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
 """A run of letters and digits, CJK apart from the rest."""
 
-# What begins a piece whose terms are pairs of characters: such scripts part no words.
+# What begins a piece whose terms are pairs of characters.
 _IDEOGRAPH = re.compile(f"[{CJK}]")
 _ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
 """What may be a mark or a format character: nothing that most texts are made of."""
@@ -31,10 +28,8 @@ _REMEMBERED = 50_000
 _SHORTEST = 3
 """Characters of a term that says what a text is about; CJK pairs aside."""
 
-_STOP_PHRASES = ("carry on", "go ahead", "go on", "keep going", "the thing")
+_STOP_PHRASES = re.compile(r"\b(carry on|go ahead|go on|keep going|the thing)\b")
 """What says only that the talk goes on; taken out of a query before its words are looked at."""
-
-_PHRASES = re.compile(rf"\b({'|'.join(_STOP_PHRASES)})\b")
 
 _STOP_WORDS = frozenset(
     """
@@ -124,22 +119,14 @@ def words(text: str) -> list[str]:
 def terms(text: str) -> list[str]:
     """Return the terms of a text in their order: stems of words that are not stop words.
 
-    CJK text gives its character pairs, since it does not part its words.
-
-    >>> terms("The refresh tokens weren't called, 401!")
-    ['refresh', 'token', 'call', '401']
-    >>> terms("修复登录")
-    ['修复', '复登', '登录']
+    >>> terms("The refresh tokens weren't called, 401! 修复登录")
+    ['refresh', 'token', 'call', '401', '修复', '复登', '登录']
     """
     return [term for word in words(text) if (term := _term(word))]
 
 
 def content(text: str) -> list[str]:
-    """Return the terms of a text that can be keywords.
-
-    >>> content("An API v2 for 数据库")
-    ['api', '数据', '据库']
-    """
+    """Return the terms of a text that can be keywords."""
     return long_enough(terms(text))
 
 
@@ -154,8 +141,8 @@ def asked(query: str) -> list[str]:
     >>> asked("What was the fix for the auth thing?"), asked("ok, carry on")
     (['fix', 'auth'], [])
     """
-    said = _PHRASES.sub(" ", _LEAD.sub("", folded(query)))
-    return list(dict.fromkeys(terms(said)))
+    query = _STOP_PHRASES.sub(" ", _LEAD.sub("", folded(query)))
+    return list(dict.fromkeys(terms(query)))
 
 
 def indexed(text: str) -> list[str]:
@@ -165,8 +152,7 @@ def indexed(text: str) -> list[str]:
     ['修复', 'axio', '修', '复']
     """
     said = terms(text)
-    characters = (character for term in said if is_pair(term) for character in term)
-    return list(dict.fromkeys([*said, *characters]))
+    return list(dict.fromkeys([*said, *"".join(filter(is_pair, said))]))
 
 
 @lru_cache(maxsize=_REMEMBERED)
