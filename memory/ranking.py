@@ -176,9 +176,7 @@ class Scores:
 
 
 def rarity(turns: int, having: int = 1) -> float:
-    """Weigh a term that `having` of `turns` say (inverse document frequency of BM25).
-
-    One that nobody says weighs as if one did.
+    """Weigh a term that `having` of `turns` say, one at least (BM25's inverse document frequency).
 
     >>> round(rarity(100, 1), 2), round(rarity(100, 90), 2)
     (4.21, 0.11)
@@ -221,27 +219,17 @@ def score(passages: Passages, topics: Topics, rare: Numbers, asked: int) -> Scor
     scores = local + near
     scores[of_effort] = local[of_effort] + whole[passages.topics[of_effort]]
     scores *= (local > 0) * passages.weights
+    few = 0 < asked <= SHORT[-1] and len(rare)
+    most = max(scores.max(initial=0.0), whole.max(initial=0.0)) if few else 0.0
+    scores += most * ((passages.says > 0).all(axis=1) & ~passages.asks)
     best = whole.copy()
     np.maximum.at(best, passages.topics[of_effort], scores[of_effort])
-    if not 0 < asked <= SHORT[-1] or not len(rare):
-        return Scores(scores, best)
-    most = max(scores.max(initial=0.0), best.max(initial=0.0))
-    scores += most * (_all_of(passages.says) & ~passages.asks)
-    np.maximum.at(best, passages.topics[of_effort], scores[of_effort])
-    return Scores(scores, best + 2 * most * _all_of(topics.headings))
+    return Scores(scores, best + 2 * most * (topics.headings > 0).all(axis=1))
 
 
 def ranked(scores: Mapping[Name, float]) -> list[Name]:
-    """Return what scored above 0, best first, ties in their order.
-
-    >>> ranked({"a": 1.0, "b": 2.0, "c": 0.0})
-    ['b', 'a']
-    """
+    """Return what scored above 0, best first, ties in their order."""
     return sorted((item for item, value in scores.items() if value > 0), key=lambda i: -scores[i])
-
-
-def _all_of(says: Says) -> Flags:
-    return np.asarray((says > 0).all(axis=1))
 
 
 _WEIGHT = 0.5

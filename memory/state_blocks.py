@@ -160,20 +160,12 @@ class Cutter:
 
 
 def blocks(content: Any) -> tuple[str, ...]:
-    r"""Return what stands in the blocks of a message's content, in order.
-
-    >>> blocks("Done.\n---STATE---\nGoal: x\n---END STATE---")
-    ('Goal: x\n',)
-    """
+    """Return what stands in the blocks of a message's content, in order."""
     return tuple(_divided(content)[1])
 
 
 def cut_content(content: Any) -> Any:
-    r"""Return the content of a message, a text or content blocks, without its state blocks.
-
-    >>> cut_content("Done.\n\n---STATE---\nGoal: x\n---END STATE---\n")
-    'Done.'
-    """
+    """Return the content of a message, a text or content blocks, without its state blocks."""
     shown, found = _divided(content)
     if not found:
         return content
