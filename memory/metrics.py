@@ -4,14 +4,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any, TypeAlias
+from typing import Any
 
 from .messages import Message, calls, is_call, speaks
 from .record import Event, Record
 from .tokens import TokenCounter, count_messages
-
-_Happening: TypeAlias = tuple[int, Event]
-"""A turn, and something that happened in it."""
 
 _SOON = 2
 """Turns after an automatic collapse in which an expansion says that it was wrong."""
@@ -184,7 +181,7 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def _expansions(events: Iterable[_Happening], last: int) -> Iterator[_Expansion]:
+def _expansions(events: Iterable[tuple[int, Event]], last: int) -> Iterator[_Expansion]:
     """Yield every expansion: those that ended in the order of their ends, then the others."""
     running: dict[str, _Expansion] = {}
     for turn, event in events:
@@ -197,7 +194,7 @@ def _expansions(events: Iterable[_Happening], last: int) -> Iterator[_Expansion]
     yield from running.values()
 
 
-def _turns(events: Iterable[_Happening]) -> Iterator[TurnTokens]:
+def _turns(events: Iterable[tuple[int, Event]]) -> Iterator[TurnTokens]:
     """Yield the turns that have a context; what faded in a turn was still in that context."""
     logs: dict[str, int] = {}
     shown: dict[str, int] = {}
@@ -225,7 +222,7 @@ def _turns(events: Iterable[_Happening]) -> Iterator[TurnTokens]:
             yield TurnTokens(turn, tiers, sum(tiers.values()) + more, full)
 
 
-def _searches(events: Sequence[_Happening]) -> Iterator[bool]:
+def _searches(events: Sequence[tuple[int, Event]]) -> Iterator[bool]:
     """Yield for each search whether an effort it found was expanded in that turn or the next."""
     for at, (turn, event) in enumerate(events):
         if event["type"] == "searched":

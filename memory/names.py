@@ -1,7 +1,4 @@
-"""Names of efforts, also of other sessions, and turn numbers as people write them.
-
-The session is its thread, quoted so that any text is one short word, and its namespace if any.
-"""
+"""Names of efforts, also of other sessions, and turn numbers as people write them."""
 
 import hashlib
 import re
@@ -194,7 +191,9 @@ _NAMESPACE, _EFFORT = "@", "/"
 
 
 def session_name(owner: Owner) -> str:
-    """Return the name of a session of a user; one too long keeps its beginning and ends in a hash.
+    """Return the name of a session: its thread, quoted so that it is one word, and its namespace.
+
+    What is too long keeps its beginning and ends in a hash.
 
     >>> session_name(Owner("ann", "t1")), session_name(Owner("ann", "Büro 2/a", "sub"))
     ('t1', 'Büro%202%2Fa@sub')

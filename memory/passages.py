@@ -157,10 +157,7 @@ _WORD = 40
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A range of characters of a rendered turn; who speaks there, if it does not say so itself.
-
-    `asks` tells that only a question is shown.
-    """
+    """A range of a rendered turn, who speaks there if it does not say so, whether it only asks."""
 
     begin: int
     end: int
@@ -195,8 +192,8 @@ def excerpt(messages: Sequence[Message], place: int) -> Excerpt | None:
 def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:
     """Return begin and end of the sentences, up to 400 characters, that say most wanted terms.
 
-    State blocks of the model are passed over. Of equals the one that begins latest, since what
-    follows a match says more than what precedes it; the beginning if nothing matches.
+    State blocks are passed over. Of equals the one that begins latest, since what follows a match
+    says more than what precedes it; the beginning if nothing matches.
 
     >>> best_piece("Hello there. The port is 8080. Bye.", {"port"})
     (13, 35)

@@ -36,16 +36,13 @@ _CHOICE = 3
 _NESTED = 1
 """Tokens around an alternative or the items of an array: a bar, or brackets."""
 
-Piece: TypeAlias = tuple[int, str]
-"""The tokens around a text, and the text."""
-
 # What holds schemas of its own, and all that is shown in a form of its own.
 _INSIDE = ("items", "anyOf", "oneOf", "allOf")
 _READ = frozenset({"type", "description", "enum", "properties", "required", *_INSIDE})
 
 
-def pieces(schema: Mapping[str, Any]) -> Iterator[Piece]:
-    """Yield the pieces of one tool, in OpenAI's form or as the bare function.
+def pieces(schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a tool, in OpenAI's form or the bare function, and the tokens around each.
 
     >>> size = {"type": "string", "description": "One of two.", "enum": ["S", "XL"]}
     >>> parameters = {"type": "object", "properties": {"size": size}}
@@ -57,7 +54,7 @@ def pieces(schema: Mapping[str, Any]) -> Iterator[Piece]:
     yield from _inside(function.get("parameters"))
 
 
-def _inside(schema: Any) -> Iterator[Piece]:
+def _inside(schema: Any) -> Iterator[tuple[int, str]]:
     """Yield what stands in a schema beside its own type and description."""
     if not isinstance(schema, Mapping):
         return
@@ -226,13 +223,14 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     data, called = message["data"], calls(message)
     content = data.get("content") or ()
     blocks = [content] if isinstance(content, str) else content
-    inside = sum(_count_block(block, count, called=bool(called)) for block in blocks)
-    inside += sum(count(str(call.get("name") or "")) + count(arguments(call)) for call in called)
+    tokens = MESSAGE_OVERHEAD
+    tokens += sum(_count_block(block, count, called=bool(called)) for block in blocks)
+    tokens += sum(count(str(call.get("name") or "")) + count(arguments(call)) for call in called)
     if message["type"] == "tool":
-        inside += _RESULT_OVERHEAD
+        tokens += _RESULT_OVERHEAD
     elif data.get("name"):
-        inside += _NAME_OVERHEAD + count(str(data["name"]))
-    return MESSAGE_OVERHEAD + inside
+        tokens += _NAME_OVERHEAD + count(str(data["name"]))
+    return tokens
 
 
 def count_messages(messages: Iterable[Message], count: TokenCounter = count) -> int:
@@ -247,8 +245,8 @@ def count_tools(schemas: Sequence[Mapping[str, Any]], count: TokenCounter = coun
     28
     """
     shown = (piece for schema in schemas for piece in pieces(schema))
-    inside = sum(around + count(text) for around, text in shown)
-    return _TOOLS_OVERHEAD + inside if schemas else 0
+    tokens = sum(around + count(text) for around, text in shown)
+    return _TOOLS_OVERHEAD + tokens if schemas else 0
 
 
 def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
@@ -273,7 +271,7 @@ def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
 
 
 def cut_marked(text: str, limit: int, count: TokenCounter) -> str:
-    """Return a text, or its beginning, which ends in an ellipsis then, so that the cut shows."""
+    """Return a text within `limit` tokens, or its beginning and an ellipsis."""
     if count(text) <= limit:
         return text
     cut = cut_at_sentence(text, limit, count)

@@ -133,8 +133,7 @@ def in_lines(messages: Sequence[Message], number: int, count: TokenCounter) -> S
 def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
     """Return a message that quotes the log with about `limit` tokens of recalled text.
 
-    Its parts shrink to one line each, the worst first; the best is cut to what is left, and says
-    where it goes on if it is the log of a turn.
+    Its parts shrink to one line each, the worst first; the best is cut to the tokens that remain.
     """
     quoted, short, name = quotations(message), message, _names(message)[1]
     for number in range(len(quoted)):
@@ -185,10 +184,7 @@ def _is_range(item: Any) -> bool:
 
 
 def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
-    """Return a result with other parts in place of those that quote; the same if there are none.
-
-    Where a part is cut now the result goes on from there.
-    """
+    """Return a result with other parts that quote; where one is cut the reading goes on."""
     if not quoting:
         return message
     body, (listed, name) = result_of(message), _names(message)
