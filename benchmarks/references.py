@@ -36,9 +36,16 @@ from report import write
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
-from ebbtide.memory.keywords import about, evidence, having, share, weights
 from ebbtide.memory.record import Event, Group, Owner, Tip
-from ebbtide.memory.references import KeywordCache, keywords_of, recent, referenced, statements
+from ebbtide.memory.references import (
+    KeywordCache,
+    about,
+    evidence,
+    keywords_of,
+    recent,
+    referenced,
+    statements,
+)
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.terms import content
 from ebbtide.memory.tokens import count
@@ -113,9 +120,8 @@ class Distinctive:
 
         def read(said: str) -> Heard:
             spoken = frozenset(content(said))
-            weighed = weights(having(spoken, known), len(known), turns)
-            sums = evidence(weighed, known)
-            scores = {name: share(weight, spoken) for name, weight in sums.items()}
+            weighed = evidence(spoken, known, known, turns)
+            scores = {name: share for name, (share, _) in weighed.items()}
             return Heard(scores, about(spoken, known, known, turns))
 
         return read

@@ -11,7 +11,7 @@ RULES = {
     "ANCHOR_TOKENS": ("memory.anchor", "nodes.turn.model_call", "graph.commands.change"),
     "BACKGROUND": ("memory.compression.extract",),
     "EMBEDDED_TURNS": ("nodes.persist",),
-    "KEYWORD_OVERLAP": ("memory.keywords",),
+    "KEYWORD_OVERLAP": ("memory.references",),
     "KEYWORD_TURNS": ("memory.references",),
     "LOG_TOKENS": ("memory.tools.summary", "memory.compression.extract"),
     "MOST_KEYWORDS": ("memory.tools.summary",),

@@ -7,14 +7,16 @@ from itertools import islice
 
 from .. import banners
 from ..efforts import Effort, EffortState, happened, within_limit
-from ..keywords import KEYWORD_OVERLAP
 from ..names import parted, session_name
 from ..settings import Settings
 from ..view import ArchiveView
 from .law import CAPACITY, Attention, Ranked, relevance
 
 RELATED = 0.5
-"""The share of a memory's keywords that what is related to it says, or `KEYWORD_OVERLAP`."""
+"""The share of a memory's keywords that what is related to it says, if not `_OVERLAP` of them."""
+
+_OVERLAP = 2
+"""Keywords of a memory that say that a text is about it: as many as make a reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Attended:
 
     def _is_about(self, effort: Effort, said: str) -> bool:
         share = relevance(effort.keywords, said)
-        return share >= RELATED or round(share * len(effort.keywords)) >= KEYWORD_OVERLAP
+        return share >= RELATED or round(share * len(effort.keywords)) >= _OVERLAP
 
     @property
     def _user(self) -> str:

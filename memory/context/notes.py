@@ -9,13 +9,12 @@ from typing import Any, TypeAlias
 from ...prompts.loader import render
 from ..archive.protocol import Pointing
 from ..efforts import one_line
-from ..keywords import about
 from ..messages import text
 from ..passages import best_piece, word_begin
 from ..record import Event, Record
-from ..references import KeywordCache, keywords_of, mentionable, mentions, own_words, statements
+from ..references import mentions, own_words, speaks_of
 from ..running_turn import RunningTurn
-from ..terms import asked, content, long_enough, telling
+from ..terms import asked, long_enough, telling
 from ..view import ArchiveView
 from .timeline import Timeline
 
@@ -84,14 +83,18 @@ def hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     Efforts named by their id come first, then what the message clearly is about. A message without
     content points at nothing.
     """
-    asking = (message for message in work.view.running.messages if message["type"] == "human")
-    words, limit = "\n".join(map(text, asking))[:_READ], work.settings.recall_hints
+    words, limit = _question(work)[:_READ], work.settings.recall_hints
     if not limit or not asked(words):
         return []
     names: dict[str | int, None] = dict.fromkeys(_named(work, words, line))
     if len(names) < limit and (best := _pointed_at(work, words, line)) is not None:
         names[best] = None
     return [_hint(work, name, words) for name in names][:limit]
+
+
+def _question(work: RunningTurn) -> str:
+    messages = (message for message in work.view.running.messages if message["type"] == "human")
+    return "\n".join(map(text, messages))
 
 
 def hint_lines(view: ArchiveView, given: Sequence[Hint]) -> list[str]:
@@ -116,9 +119,8 @@ def _about(view: ArchiveView, name: str, events: Sequence[Event]) -> str:
 
 def _named(work: RunningTurn, words: str, line: Timeline) -> Iterator[str]:
     """Yield the efforts outside the context whose id the message says."""
-    elsewhere, texts = mentions(work, [words])
-    named = frozenset[str]().union(elsewhere, *map(mentionable, texts))
-    stored = [name for name in sorted(named) if not _in_context(work, name, line)]
+    ids, elsewhere, _ = mentions(work, [words])
+    stored = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, line)]
     for effort in work.view.efforts_named(stored, work.state.events):
         if effort.id in elsewhere or asked(effort.id):
             yield effort.id
@@ -174,14 +176,12 @@ def nudge(work: RunningTurn) -> str:
     active = work.state.active
     if not work.settings.nudges or not active:
         return ""
-    message = statements(work.view.running.messages)[0]
+    message = _question(work)
     topic = telling(own_words(message[:_LONGEST])[:_READ_FOR_TOPIC])
     if not topic or not _left_alone(work, active):
         return ""
     (effort,) = work.known([active])
-    words = own_words(message)
-    keywords = {effort.id: keywords_of(work, effort, KeywordCache())}
-    if effort.id in mentionable(words) or about(content(words), keywords, [effort.id]):
+    if speaks_of(work, own_words(message), effort):
         return ""
     return render("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
 

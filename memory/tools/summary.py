@@ -10,10 +10,10 @@ from ...prompts.loader import render
 from ..anchor import shown
 from ..efforts import Effort
 from ..errors import AnswerError
-from ..keywords import MOST_KEYWORDS
 from ..messages import Message, compact, fenced
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
+from ..references import MOST_KEYWORDS
 from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages, cut_at_sentence, slices
 from ..transcript import Logged, countable, transcript

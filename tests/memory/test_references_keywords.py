@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.keywords import Keywords
-from ebbtide.memory.references import KeywordCache, counted, keywords, keywords_of
+from ebbtide.memory.references import KeywordCache, Keywords, counted, keywords, keywords_of
 from tests.memory.conversations import Conversation, conversation
 
 

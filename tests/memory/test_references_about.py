@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.keywords import about
+from ebbtide.memory.references import about
 from tests.constants import constants
 
 KNOWN = {
