@@ -34,7 +34,6 @@ from locomo import Conversation, Said, group, load, replayed
 from report import write
 
 from ebbtide import DiskArchive, Settings
-from ebbtide.memory.decay import decayed
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
 from ebbtide.memory.record import Event, Group, Owner, Tip
 from ebbtide.memory.references import (
@@ -202,9 +201,9 @@ def gone_through(
     for turn in groups:
         state = replace(state, turn=turn.turn, events=(), banners=())
         for event in turn.events:
-            state = happened(state, event, banner="")
+            state = happened(state, event, line="")
         state = rule.noted(_work(state, ArchiveView(archive, owner, tip, turn)))
-        state = decayed(state, Settings())
+        state = state.decayed(Settings())
         tip = archive.commit(owner, tip, replace(turn, events=state.events)).tip
         yield state
 

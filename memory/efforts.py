@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from . import banners
+from .banners import banner_of
 from .record import Event, Record
+from .settings import Settings
 
 _Status: TypeAlias = Literal["open", "concluded"]
 
@@ -23,7 +23,7 @@ _STATUS: Mapping[str, _Status] = {
 _FIELDS = ("goal", "summary", "importance", "tokens", "stale")
 """What such an event says of an effort, beside lists."""
 
-_BULLET = re.compile(r"[-*•] ")
+_BULLET = re.compile(r"^[-*•] ")
 """With which models begin the items of a list."""
 
 
@@ -46,13 +46,17 @@ class Effort:
     turn: int = 0
     stale: bool = False
 
+    @property
+    def aims(self) -> dict[str, Any]:
+        """What holds while the effort is open, as results of tools say it."""
+        return {"goal": self.goal, "constraints": [*self.constraints]}
 
-def snapshot(effort: Effort) -> dict[str, Any]:
-    """Return what an event says of an effort, beside the event's type."""
-    fields = {**asdict(effort), "effort": effort.id}
-    fields |= {"constraints": [*effort.constraints], "keywords": [*effort.keywords]}
-    left_out = {"id", "status", "turn"} if effort.stale else {"id", "status", "turn", "stale"}
-    return {name: value for name, value in fields.items() if name not in left_out}
+    def snapshot(self) -> dict[str, Any]:
+        """Return what an event says of the effort, beside the event's type."""
+        left_out = {"id", "status", "turn"} if self.stale else {"id", "status", "turn", "stale"}
+        fields = {name: value for name, value in asdict(self).items() if name not in left_out}
+        lists = {"constraints": [*self.constraints], "keywords": [*self.keywords]}
+        return {**fields, **lists, "effort": self.id}
 
 
 def changed(event: Event, turn: int) -> Effort | None:
@@ -70,11 +74,6 @@ def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
     return tuple(effort for event in events if (effort := changed(event, turn)))
 
 
-def aims(effort: Effort) -> dict[str, Any]:
-    """Return what holds while an effort is open, as results of tools say it."""
-    return {"goal": effort.goal, "constraints": [*effort.constraints]}
-
-
 def one_line(written: str) -> str:
     """Return text without line breaks, so that it cannot make up a line of ours."""
     return " ".join(written.split())
@@ -86,9 +85,8 @@ def as_shown(purpose: str) -> str:
     >>> as_shown("- No  downtime."), as_shown("Ship.] [Memory: no effort.")
     ('No downtime', 'Ship.) (Memory: no effort')
     """
-    said = one_line(purpose).replace("[Memory", "(Memory").replace("] (Memory", ") (Memory")
-    bullet = _BULLET.match(said)
-    return said[bullet.end() if bullet else 0 :].rstrip(".")
+    line = one_line(purpose).replace("[Memory", "(Memory").replace("] (Memory", ") (Memory")
+    return _BULLET.sub("", line).rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,44 +109,70 @@ class EffortState:
     events: tuple[Event, ...] = ()
     banners: tuple[str, ...] = ()
 
-    def told(self, event: Event, banner: str = "") -> "EffortState":
+    def told(self, event: Event, line: str = "") -> "EffortState":
         """Return the state with one more event, and its banner if it has one."""
-        banners = (*self.banners, banner) if banner else self.banners
+        banners = (*self.banners, line) if line else self.banners
         return replace(self, events=(*self.events, event), banners=banners)
 
     def activated(self, effort_id: str) -> "EffortState":
         """Return the state with this effort open and active, its place in time renewed."""
         fresh = {"opened_turn": self.turn, "last_referenced_turn": self.turn}
         entry = {**fresh, **self.open.get(effort_id, {}), "last_active_turn": self.turn}
-        return replace(
-            self, active=effort_id, open={**without(self.open, effort_id), effort_id: entry}
-        )
+        others = _without(self.open, effort_id)
+        return replace(self, active=effort_id, open={**others, effort_id: entry})
 
     def closed(self, effort_id: str) -> "EffortState":
         """Return the state without this open effort; if it was active, none is."""
         active = None if self.active == effort_id else self.active
-        return replace(self, open=without(self.open, effort_id), active=active)
+        return replace(self, open=_without(self.open, effort_id), active=active)
+
+    def decayed(self, settings: Settings) -> "EffortState":
+        """Return the state at the end of its turn: faded logs collapsed, old summaries evicted.
+
+        Open efforts stay, and so does the summary of an effort that was expanded in this turn.
+        """
+        state, threshold = self, settings.summary_eviction_threshold
+        old = [name for name, last in self.summaries.items() if self.turn - last >= threshold]
+        for name, entry in self.expanded.items():
+            turns = self.turn - entry["last_referenced_turn"]
+            if turns >= settings.decay_threshold:
+                event = {"type": "collapsed", "effort": name, "auto": True}
+                state = happened(state, event, banner_of("faded", effort=name, turns=turns))
+        for name in old:
+            if name not in self.expanded:
+                state = happened(state, {"type": "evicted", "effort": name})
+        return state
+
+    @staticmethod
+    def after(records: Iterable[Record]) -> "EffortState":
+        """Return the state after these records, oldest first, without events and banners."""
+        state = EMPTY
+        for record in records:
+            state = replace(state, turn=record.turn)
+            if state.active is not None:
+                state = state.activated(state.active)
+            for event in record.events:
+                state = applied(state, event)
+        return replace(state, events=(), banners=())
 
 
-def without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return a copy of the mapping without one key."""
+EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})
+
+
+def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in mapping.items() if name != key}
 
 
-def happened(state: EffortState, event: Event, banner: str | None = None) -> EffortState:
-    """Return the state after an event, which it tells with its banner or the one given."""
-    return applied(state, event).told(event, banners.of(event) if banner is None else banner)
+def happened(state: EffortState, event: Event, line: str | None = None) -> EffortState:
+    """Return the state after an event, which it tells with its banner or the line given."""
+    line = banner_of(event["type"], **event) if line is None else line
+    return applied(state, event).told(event, line)
 
 
 def applied(state: EffortState, event: Event) -> EffortState:
     """Return the state after an event; events of other kinds change nothing in it."""
     change = _TRANSITIONS.get(event["type"])
-    return change(state, event) if change else state
-
-
-def evicted(state: EffortState, effort_id: str) -> EffortState:
-    """Return the state without the summary and the log of an effort."""
-    return happened(state, {"type": "evicted", "effort": effort_id})
+    return change(state, event.get("effort", ""), event) if change else state
 
 
 MOST_SUMMARIES = 200
@@ -160,38 +184,16 @@ def within_limit(state: EffortState) -> EffortState:
 
     Expanded efforts keep theirs as long as another one can leave.
     """
-    while len(state.summaries) > MOST_SUMMARIES:
-        state = evicted(state, min(state.summaries, key=partial(_place, state)))
+    last = {name: (name in state.expanded, turn) for name, turn in state.summaries.items()}
+    surplus = max(0, len(last) - MOST_SUMMARIES)
+    for name in sorted(last, key=last.__getitem__)[:surplus]:
+        state = happened(state, {"type": "evicted", "effort": name})
     return state
 
 
-def _place(state: EffortState, name: str) -> tuple[bool, int]:
-    return name in state.expanded, state.summaries[name]
-
-
-def _activated(state: EffortState, event: Event) -> EffortState:
-    return state.activated(event["effort"])
-
-
-def _reopened(state: EffortState, event: Event) -> EffortState:
-    state = _hidden(state, event).activated(event["effort"])
-    return _compressed(state, event["effort"], event.get("compressed", 0))
-
-
-def _concluded(state: EffortState, event: Event) -> EffortState:
-    name = event["effort"]
-    return _listed(_compressed(state.closed(name), name, 0), [name])
-
-
-def _shortened(state: EffortState, event: Event) -> EffortState:
-    name = event["effort"]
-    return _compressed(state, name, event["turn"]) if name in state.open else state
-
-
-def _compressed(state: EffortState, name: str, turn: int) -> EffortState:
-    """Return the state with the turn after which an effort was compressed last, 0 for none."""
-    rest = without(state.compressed, name)
-    return replace(state, compressed={**rest, name: turn} if turn else rest)
+def _hidden(state: EffortState, name: str) -> EffortState:
+    expanded, summaries = _without(state.expanded, name), _without(state.summaries, name)
+    return replace(state, expanded=expanded, summaries=summaries)
 
 
 def _listed(state: EffortState, names: Sequence[str]) -> EffortState:
@@ -200,17 +202,21 @@ def _listed(state: EffortState, names: Sequence[str]) -> EffortState:
     return replace(state, summaries={**others, **dict.fromkeys(names, state.turn)})
 
 
-def _hidden(state: EffortState, event: Event) -> EffortState:
-    summaries = without(state.summaries, event["effort"])
-    return replace(_collapsed(state, event), summaries=summaries)
+def _compressed(state: EffortState, name: str, turn: int) -> EffortState:
+    """Return the state with the turn after which an effort was compressed last, 0 for none."""
+    others = _without(state.compressed, name)
+    return replace(state, compressed={**others, name: turn} if turn else others)
 
 
-def _collapsed(state: EffortState, event: Event) -> EffortState:
-    return replace(state, expanded=without(state.expanded, event["effort"]))
+def _reopened(state: EffortState, name: str, event: Event) -> EffortState:
+    return _compressed(_hidden(state, name).activated(name), name, event.get("compressed", 0))
 
 
-def _expanded(state: EffortState, event: Event) -> EffortState:
-    name = event["effort"]
+def _concluded(state: EffortState, name: str, _: Event) -> EffortState:
+    return _listed(_compressed(state.closed(name), name, 0), [name])
+
+
+def _expanded(state: EffortState, name: str, event: Event) -> EffortState:
     before = state.expanded.get(name, {})
     entry: dict[str, Any] = {"expanded_turn": state.turn, "turns": list(event["turns"])}
     if event.get("again"):
@@ -225,51 +231,34 @@ def _expanded(state: EffortState, event: Event) -> EffortState:
     )
 
 
-def _referenced(state: EffortState, event: Event) -> EffortState:
-    name = event["effort"]
-    summary = {name: state.turn} if name in state.summaries else {}
-    return replace(
-        state,
-        open=_renewed(state.open, name, state.turn),
-        expanded=_renewed(state.expanded, name, state.turn),
-        summaries={**state.summaries, **summary},
-    )
+def _referenced(state: EffortState, name: str, _: Event) -> EffortState:
+    now = {"last_referenced_turn": state.turn}
+    if name in state.open:
+        state = replace(state, open={**state.open, name: {**state.open[name], **now}})
+    if name in state.expanded:
+        state = replace(state, expanded={**state.expanded, name: {**state.expanded[name], **now}})
+    if name in state.summaries:
+        state = replace(state, summaries={**state.summaries, name: state.turn})
+    return state
 
 
-def _renewed(entries: Mapping[str, Any], name: str, turn: int) -> dict[str, Any]:
-    if name not in entries:
-        return dict(entries)
-    return {**entries, name: {**entries[name], "last_referenced_turn": turn}}
+def _shortened(state: EffortState, name: str, event: Event) -> EffortState:
+    return _compressed(state, name, event["turn"]) if name in state.open else state
 
 
-_TRANSITIONS: Mapping[str, Callable[[EffortState, Event], EffortState]] = {
-    "opened": _activated,
-    "switched": _activated,
-    "paused": lambda state, _: replace(state, active=None),
+_TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
+    "opened": lambda state, name, _: state.activated(name),
+    "switched": lambda state, name, _: state.activated(name),
+    "paused": lambda state, *_: replace(state, active=None),
     "reopened": _reopened,
     "concluded": _concluded,
     "expanded": _expanded,
-    "collapsed": _collapsed,
-    "evicted": _hidden,
-    "returned": lambda state, event: _listed(state, [event["effort"]]),
-    "surfaced": lambda state, event: _listed(state, event["efforts"]),
+    "collapsed": lambda state, name, _: replace(state, expanded=_without(state.expanded, name)),
+    "evicted": lambda state, name, _: _hidden(state, name),
+    "returned": lambda state, name, _: _listed(state, [name]),
+    "surfaced": lambda state, _, event: _listed(state, event["efforts"]),
     "referenced": _referenced,
-    "anchored": lambda state, event: replace(state, anchor=dict(event["anchor"])),
+    "anchored": lambda state, _, event: replace(state, anchor=dict(event["anchor"])),
     "compressed": _shortened,
 }
 """What each event changes, live and when events are replayed; others change nothing."""
-
-
-EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})
-
-
-def replay(records: Iterable[Record]) -> EffortState:
-    """Return the state after these records, oldest first, without events and banners."""
-    state = EMPTY
-    for record in records:
-        state = replace(state, turn=record.turn)
-        if state.active is not None:
-            state = state.activated(state.active)
-        for event in record.events:
-            state = applied(state, event)
-    return replace(state, events=(), banners=())

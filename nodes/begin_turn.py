@@ -6,13 +6,13 @@ from typing import Any, cast
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from ..memory import banners
+from ..memory.banners import banner_of
 from ..memory.clock import stamp
 from ..memory.context.budget import checked
 from ..memory.context.notes import hints, nudge
 from ..memory.context.rebuild import begun
 from ..memory.context.timeline import packed as packed_line
-from ..memory.efforts import EffortState
+from ..memory.efforts import EffortState, happened
 from ..memory.messages import text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
@@ -85,9 +85,10 @@ def _counted(state: TurnState) -> EffortState:
     efforts = replace(effort_state(state), turn=state["persisted"] + 1, banners=())
     adopted, unseen = state.get("adopted", 0), state.get("unseen")
     if adopted:
-        efforts = efforts.told({"type": "adopted", "turns": adopted}, banners.adopted(adopted))
+        efforts = happened(efforts, {"type": "adopted", "turns": adopted})
     elif unseen:
-        efforts = replace(efforts, banners=(banners.unseen(unseen.turn, unseen.branch),))
+        line = banner_of("unseen", turns=unseen.turn, branch=unseen.branch)
+        efforts = replace(efforts, banners=(line,))
     return efforts if efforts.active is None else efforts.activated(efforts.active)
 
 

@@ -14,7 +14,6 @@ from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
 from ..memory.compression.due import to_do
 from ..memory.context.assemble import fixed_parts
-from ..memory.decay import decayed
 from ..memory.embeddings import EMBEDDED_TURNS, Embedder
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.messages import Message
@@ -47,7 +46,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
-        efforts = decayed(referenced(work, parts.keywords), work.settings)
+        efforts = referenced(work, parts.keywords).decayed(work.settings)
         update = packed(efforts)
         record = _committed(cast("TurnState", {**state, **update}), work.view.owner, parts)
         for banner in banners_since(work.state, efforts):

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from .. import banners
 from ..efforts import Effort, EffortState, happened, within_limit
 from ..names import parted, session_name
 from ..settings import Settings
@@ -38,9 +37,7 @@ class Attended:
         chosen = tuple(effort.id for effort in islice(visible, self.settings.attention_limit))
         if not chosen:
             return state
-        event = {"type": "surfaced", "efforts": [*chosen]}
-        state = happened(state, event, banners.surfaced(chosen))
-        return within_limit(state)
+        return within_limit(happened(state, {"type": "surfaced", "efforts": [*chosen]}))
 
     def related(self, said: str) -> Sequence[str]:
         """Return the memories that a text is about, best first, at most `recall_hints`.

@@ -7,7 +7,7 @@ from typing import Any
 from ...prompts.loader import render
 from ..clock import day_of
 from ..context.turns import log_limit, log_quote
-from ..efforts import Effort, aims, happened, within_limit
+from ..efforts import Effort, happened, within_limit
 from ..errors import ToolError
 from ..messages import compact
 from ..names import is_qualified, numbers, parted, qualified, ranges, session_name, turns_named
@@ -159,7 +159,7 @@ def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
         "id": effort.id,
         "status": effort.status,
         "active": work.state.active == effort.id,
-        **(aims(effort) if effort.status == "open" else {}),
+        **(effort.aims if effort.status == "open" else {}),
         "expanded": _in_view(work, effort.id),
         "summary": render("summary_above") if is_qualified(effort.id) else effort.summary,
         "raw_tokens": work.count(transcript(log)) if log else effort.tokens,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel, ValidationError
 
 from ...prompts.loader import render
-from ..efforts import Effort, EffortState, aims, as_shown, happened, snapshot, within_limit
+from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
 from ..messages import Message, compact
 from ..names import is_qualified, slug
@@ -37,7 +37,7 @@ def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Text
         )
     _refuse_crowd(work)
     effort = Effort(name, "open", goal=goal, constraints=constraints)
-    event = {"type": "opened", **snapshot(effort), **_related(work, effort)}
+    event = {"type": "opened", **effort.snapshot(), **_related(work, effort)}
     return work.put(happened(work.state, event)), {"status": "opened", "effort_id": name}
 
 
@@ -72,7 +72,7 @@ def switch_effort(work: RunningTurn, effort_id: Text = "") -> Outcome:
     effort = work.find_open(effort_id)
     if state.active != effort.id:
         state = happened(state, {"type": "switched", "effort": effort.id})
-    return work.put(state), {"status": "switched", "effort_id": effort.id, **aims(effort)}
+    return work.put(state), {"status": "switched", "effort_id": effort.id, **effort.aims}
 
 
 def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome:
@@ -81,12 +81,12 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
     if effort.status == "open":
         raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
     _refuse_crowd(work)
-    event = {"type": "reopened", **snapshot(effort)}
+    event = {"type": "reopened", **effort.snapshot()}
     if compression := work.view.compression(effort.id):
         event["compressed"] = compression.turn
     aimed = _with_goal(effort, goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
-    result |= aims(aimed)
+    result |= aimed.aims
     if log := work.view.log(effort.id):  # its newest turns stand in the context again
         result |= brought_back(work, effort, log, fitting(work, log[::-1]))
     return work.put(_updated(happened(work.state, event), effort, aimed)), result
@@ -116,7 +116,7 @@ def update_goal(
     constraints = _constraints(effort, added, dropped)
     changed = replace(_with_goal(effort, goal), constraints=constraints)
     state = _updated(work.state, effort, changed, rationale)
-    return work.put(state), {"status": "updated", "effort_id": effort.id, **aims(changed)}
+    return work.put(state), {"status": "updated", "effort_id": effort.id, **changed.aims}
 
 
 def _with_goal(effort: Effort, goal: str) -> Effort:
@@ -142,7 +142,7 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
 
 def _updated(state: EffortState, before: Effort, after: Effort, why: str = "") -> EffortState:
     """Return the state with what changed between two states of an effort, if anything did."""
-    new = {**snapshot(after), "rationale": why}
+    new = {**after.snapshot(), "rationale": why}
     if after.goal != before.goal:
         state = happened(state, {"type": "goal_updated", **new})
     if after.constraints != before.constraints:
@@ -173,7 +173,7 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
         tokens=work.count(transcript(log)),
         stale=False,
     )
-    state = within_limit(happened(work.state, {"type": "concluded", **snapshot(concluded)}))
+    state = within_limit(happened(work.state, {"type": "concluded", **concluded.snapshot()}))
     result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
     return work.put(state), result | ({"active": state.active} if state.active else {})
 

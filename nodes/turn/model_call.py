@@ -16,8 +16,8 @@ from langgraph.constants import TAG_NOSTREAM
 from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
-from ...memory import banners
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
+from ...memory.banners import banner_of
 from ...memory.context.assemble import assemble, prefix_tokens, sent, shared
 from ...memory.context.budget import below_floor, safety_factor
 from ...memory.context.timeline import WorkingContext, unpacked, with_anchor
@@ -153,7 +153,7 @@ def _anchored(
     before = effort_state(state)
     efforts = _with_anchor(before, raw, parts)
     if not (speaks(shown) or answer.tool_calls or answer.invalid_tool_calls):
-        efforts = replace(efforts, banners=(*efforts.banners, banners.WORDLESS))
+        efforts = replace(efforts, banners=(*efforts.banners, banner_of("wordless")))
     for banner in banners_since(before, efforts):
         runtime.stream_writer({"banner": banner})
     answers = {**state.get("raw_answers", {}), str(answer.id): raw}
@@ -172,10 +172,11 @@ def _with_anchor(efforts: EffortState, raw: Any, parts: AgentParts) -> EffortSta
     anchor = limited(fields, ANCHOR_TOKENS, parts.count)
     if list(anchor.items()) == list(efforts.anchor.items()):
         return efforts
-    banner = None
+    line = None
     if anchor != fields:
-        banner = banners.anchor_cut(parts.count(rendered(fields)), ANCHOR_TOKENS)
-    return happened(efforts, {"type": "anchored", "anchor": anchor}, banner)
+        tokens = parts.count(rendered(fields))
+        line = banner_of("anchor_cut", tokens=tokens, limit=ANCHOR_TOKENS)
+    return happened(efforts, {"type": "anchored", "anchor": anchor}, line)
 
 
 def _showing(settings: Settings, config: RunnableConfig) -> RunnableConfig:

@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
-from ...memory.efforts import replay
+from ...memory.efforts import EffortState
 from ...memory.errors import TipNotFoundError
 from ...memory.messages import Message
 from ...memory.record import Owner, Record, Tip
@@ -254,7 +254,7 @@ def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     """Return the saved state of a turn; without one, replay the events up to it."""
     row = archive.saved(owner, tip)
     if row is None:
-        return packed(replay(every_turn(archive, owner, tip)))
+        return packed(EffortState.after(every_turn(archive, owner, tip)))
     state = unpacked({"memory": without_old_keys(row.state)})
     return {**state, **packed(effort_state(state))}
 

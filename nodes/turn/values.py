@@ -11,9 +11,9 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from ...memory import banners
 from ...memory.anchor import with_blocks
 from ...memory.archive.protocol import Archive
+from ...memory.banners import banner_of
 from ...memory.clock import stamp
 from ...memory.compression.due import adoptable
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
@@ -305,8 +305,9 @@ def compression_shown(
         **more,
     }
     first = next(iter(work.view.log_turns(compression.effort)), compression.through)
-    banner = banners.compressed(compression.effort, span(first, compression.through))
-    work = work.put(happened(work.state, event, banner))
+    turns = span(first, compression.through)
+    line = banner_of("shortened", effort=compression.effort, turns=turns)
+    work = work.put(happened(work.state, event, line))
     update = packed(work.state)
     view = packed_line(rebuilt(work, "compressed", work.line))
     return {key: update[key] for key in ("compressed", "events", "banners")} | {"view": view}

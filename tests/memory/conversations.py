@@ -11,12 +11,10 @@ import pytest
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.banners import surfaced
 from ebbtide.memory.context.assemble import assemble, fixed_parts
 from ebbtide.memory.context.notes import hints, nudge
 from ebbtide.memory.context.rebuild import after_turn, begun
 from ebbtide.memory.context.timeline import Timeline, WorkingContext
-from ebbtide.memory.decay import decayed
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError
@@ -190,7 +188,7 @@ class Conversation:
     def answer(self, content: str = "Done.") -> Record:
         """End the turn with an answer, note what it mentions, let decay what faded, commit it."""
         self.messages += (ai(content),)
-        self.state = decayed(referenced(self.work, self.keywords), self.settings)
+        self.state = referenced(self.work, self.keywords).decayed(self.settings)
         group = Group(
             turn=self.state.turn,
             messages=tuple(stored(message) for message in self.messages),
@@ -236,7 +234,7 @@ class Conversation:
     def surface(self, *ids: str) -> None:
         """Surface efforts of other sessions in the running turn."""
         event = {"type": "surfaced", "efforts": [*ids]}
-        self.state = happened(self.state, event, surfaced(ids))
+        self.state = happened(self.state, event)
 
 
 @contextmanager

@@ -1,10 +1,12 @@
 """The lines that tell the user what happened."""
 
+from typing import Any
+
 import pytest
 
-from ebbtide.memory import banners
+from ebbtide.memory.banners import banner_of
 
-EVENT = {"effort": "x", "tokens": 812, "summary": "It works: {}."}
+EVENT: dict[str, Any] = {"effort": "x", "tokens": 812, "summary": "It works: {}."}
 
 
 @pytest.mark.parametrize(
@@ -26,15 +28,39 @@ EVENT = {"effort": "x", "tokens": 812, "summary": "It works: {}."}
 )
 def test_the_banner_of_an_event_is_worded_as_specified(kind: str, expected: str) -> None:
     """Every banner reads as the specification has it, dashes included."""
-    assert banners.of({"type": kind, **EVENT}) == expected
+    assert banner_of(kind, **EVENT) == expected
 
 
-def test_what_no_event_says_is_worded_as_specified() -> None:
-    """Banners that say how long or how much are made of that."""
-    assert (
-        banners.auto_collapsed("x", 3) == "--- Auto-collapsed effort: x (inactive for 3 turns) ---"
-    )
-    assert banners.compressed("x", "2-9") == "--- Compressed effort: x (turns 2-9) ---"
-    cut = "--- Shortened state block: 500 tokens, of which 400 may be kept ---"
-    assert banners.anchor_cut(500, 400) == cut
-    assert banners.WORDLESS == "--- Answered without words: only the state block was written ---"
+@pytest.mark.parametrize(
+    ("kind", "fields", "expected"),
+    [
+        (
+            "faded",
+            {"effort": "x", "turns": 3},
+            "--- Auto-collapsed effort: x (inactive for 3 turns) ---",
+        ),
+        ("shortened", {"effort": "x", "turns": "2-9"}, "--- Compressed effort: x (turns 2-9) ---"),
+        (
+            "anchor_cut",
+            {"tokens": 500, "limit": 400},
+            "--- Shortened state block: 500 tokens, of which 400 may be kept ---",
+        ),
+        ("wordless", {}, "--- Answered without words: only the state block was written ---"),
+        ("adopted", {"turns": 1}, "--- Adopted 1 earlier turn ---"),
+        ("adopted", {"turns": 2}, "--- Adopted 2 earlier turns ---"),
+        (
+            "unseen",
+            {"turns": 2, "branch": "main"},
+            (
+                "--- Began anew: the archive has 2 turns, "
+                "restore(agent, config, branch='main') goes on there ---"
+            ),
+        ),
+        ("surfaced", {"efforts": ["t/a", "t/b"]}, "--- From earlier sessions: t/a, t/b ---"),
+    ],
+)
+def test_other_banners_are_made_of_how_long_or_how_much(
+    kind: str, fields: dict[str, Any], expected: str
+) -> None:
+    """Banners of what no event says alone read as the specification has it."""
+    assert banner_of(kind, **fields) == expected

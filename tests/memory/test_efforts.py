@@ -1,6 +1,6 @@
 """Efforts: what events say of them."""
 
-from ebbtide.memory.efforts import Effort, changed, changes, snapshot
+from ebbtide.memory.efforts import Effort, changed, changes
 from tests.memory.turns import concluded, opened
 
 
@@ -27,4 +27,4 @@ def test_snapshot_is_what_an_event_says() -> None:
     """An event made of a snapshot leaves the same effort."""
     effort = Effort("a", "concluded", "g", ("c",), "s", ("k",), 7, 8, 9)
 
-    assert changed({"type": "concluded", **snapshot(effort)}, 9) == effort
+    assert changed({"type": "concluded", **effort.snapshot()}, 9) == effort

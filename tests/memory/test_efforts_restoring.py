@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.efforts import EMPTY, EffortState, applied, replay
+from ebbtide.memory.efforts import EMPTY, EffortState, applied
 from ebbtide.memory.messages import Message
 from tests.draws import examples
 from tests.memory.conversations import OWNER, Conversation, call, conversation
@@ -48,7 +48,7 @@ def test_replaying_the_events_gives_what_the_tools_left(script: list[list[Messag
     """Whatever the tools did in whatever order, the archived events tell all of it."""
     with conversation(MOST_SUMMARIES=2, MOST_OPEN=2) as talk:
         talk.follow(script)
-        state = replay(talk.archive.turns(OWNER, talk.tip, range(1, len(script) + 1)))
+        state = EffortState.after(talk.archive.turns(OWNER, talk.tip, range(1, len(script) + 1)))
 
     assert ordered(state) == ordered(talk.state)
     assert (state.events, state.banners) == ((), ())
@@ -56,7 +56,7 @@ def test_replaying_the_events_gives_what_the_tools_left(script: list[list[Messag
 
 def test_no_records_give_an_empty_state() -> None:
     """A thread before its first turn has nothing."""
-    assert replay([]) == EMPTY
+    assert EffortState.after([]) == EMPTY
 
 
 def test_the_active_effort_stays_active_through_later_turns(talk: Conversation) -> None:
@@ -64,7 +64,7 @@ def test_the_active_effort_stays_active_through_later_turns(talk: Conversation) 
     talk.turn("one", call("open_effort", name="a"))
     talk.turn("two")
     talk.turn("three")
-    state = replay(talk.archive.turns(OWNER, talk.tip, [1, 2, 3]))
+    state = EffortState.after(talk.archive.turns(OWNER, talk.tip, [1, 2, 3]))
 
     assert state.open == {"a": {"opened_turn": 1, "last_active_turn": 3, "last_referenced_turn": 1}}
 

@@ -5,7 +5,7 @@ from functools import reduce
 
 import pytest
 
-from ebbtide.memory.efforts import EMPTY, EffortState, applied, evicted, within_limit, without
+from ebbtide.memory.efforts import EMPTY, EffortState, applied, happened, within_limit
 from tests.constants import constants
 
 BUSY = EffortState(
@@ -59,15 +59,6 @@ def test_events_and_banners_are_kept_in_order() -> None:
     assert state.banners == ("--- A ---", "C")
 
 
-def test_without_copies() -> None:
-    """Taking a key away leaves the original, and an unknown key changes nothing."""
-    mapping = {"a": 1, "b": 2}
-
-    assert without(mapping, "a") == {"b": 2}
-    assert without(mapping, "c") == mapping
-    assert mapping == {"a": 1, "b": 2}
-
-
 @pytest.mark.parametrize(
     ("limit", "left", "evicted"),
     [(3, ["x", "y", "z"], []), (2, ["x", "z"], ["y"]), (1, ["x"], ["y", "z"])],
@@ -86,7 +77,7 @@ def test_the_longest_unreferenced_summaries_leave(
 
 def test_an_evicted_effort_is_no_longer_expanded() -> None:
     """A log whose summary leaves the context leaves it too."""
-    state = evicted(BUSY, "x")
+    state = happened(BUSY, {"type": "evicted", "effort": "x"})
 
     assert state.expanded == {}
 
@@ -108,7 +99,7 @@ def test_a_reference_renews_the_counters_of_its_effort(name: str, tier: str) -> 
     entry = getattr(state, tier)[name]
 
     assert (entry if tier == "summaries" else entry["last_referenced_turn"]) == 9
-    assert without(getattr(state, tier), name) == without(getattr(BUSY, tier), name)
+    assert {**getattr(state, tier), name: 0} == {**getattr(BUSY, tier), name: 0}
     assert [*getattr(state, tier)] == [*getattr(BUSY, tier)]
 
 

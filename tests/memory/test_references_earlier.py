@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.banners import surfaced
+from ebbtide.memory.banners import banner_of
 from ebbtide.memory.references import own_words, qualified_words
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import conclude, earlier
@@ -143,12 +143,16 @@ def test_another_users_id_brings_nothing(here: Conversation) -> None:
 
 def test_the_banner_is_no_mention() -> None:
     """What the memory said of surfaced efforts is not what the user or the model says."""
-    assert own_words(f"Look:\n{surfaced([AUTH])}\nWhat now?") == "Look:\n\nWhat now?"
+    banner = banner_of("surfaced", efforts=[AUTH])
+
+    assert own_words(f"Look:\n{banner}\nWhat now?") == "Look:\n\nWhat now?"
 
 
 def test_the_banner_stays_short() -> None:
     """Ten ids are named, long ones cut, and the rest counted."""
-    banner = surfaced([f"{'x' * 90}/effort-{number}" for number in range(40)])
+    efforts = [f"{'x' * 90}/effort-{number}" for number in range(40)]
+
+    banner = banner_of("surfaced", efforts=efforts)
 
     assert banner.endswith("…, 30 more ---")
     assert len(banner) < 700

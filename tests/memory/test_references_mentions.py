@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory import banners
+from ebbtide.memory.banners import banner_of
 from ebbtide.memory.messages import fenced
 from ebbtide.memory.references import mentionable, own_words
 
@@ -47,12 +47,12 @@ def test_parts_of_words_mention_nothing(effort_id: str, text: str) -> None:
 @pytest.mark.parametrize(
     "quoted",
     [
-        banners.of({"type": "opened", "effort": "auth-bug"}),
-        banners.of({"type": "expanded", "effort": "auth-bug", "tokens": 12}),
-        banners.auto_collapsed("auth-bug", 3),
-        banners.of({"type": "goal_updated", "effort": "auth-bug"}),
-        banners.of({"type": "constraints_updated", "effort": "auth-bug"}),
-        banners.of({"type": "paused", "effort": "auth-bug"}),
+        banner_of("opened", effort="auth-bug"),
+        banner_of("expanded", effort="auth-bug", tokens=12),
+        banner_of("faded", effort="auth-bug", turns=3),
+        banner_of("goal_updated", effort="auth-bug"),
+        banner_of("constraints_updated", effort="auth-bug"),
+        banner_of("paused", effort="auth-bug"),
         fenced("effort", "[turn 1]\nuser: auth-bug", id="auth-bug", status="concluded"),
     ],
 )

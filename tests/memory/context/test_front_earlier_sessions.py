@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.context.front import summaries_within
-from ebbtide.memory.efforts import replay
+from ebbtide.memory.efforts import EffortState
 from ebbtide.memory.messages import text, unquoted
 from ebbtide.memory.metrics import report
 from ebbtide.memory.view import every_turn
@@ -210,7 +210,7 @@ def test_a_session_is_replayed_with_what_was_surfaced(here: Conversation) -> Non
     here.turn("Fine.", call("collapse_effort", effort_id=AUTH), answer=f"{CSS} was it.")
     records = every_turn(here.archive, OWNER, here.tip)
 
-    assert replay(records) == replace(here.state, events=(), banners=())
+    assert EffortState.after(records) == replace(here.state, events=(), banners=())
     assert here.state.summaries == {AUTH: 3, CSS: 3}
 
 
