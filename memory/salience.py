@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from .messages import fingerprint
 
-_DONE = re.compile(r"done (\d+)-(\d+)")
+DONE = re.compile(r"done (\d+)-(\d+)")
 """What `done_in` returns."""
 
 Method: TypeAlias = Literal["salience", "protected-core"]
@@ -78,13 +78,37 @@ class Compression:
         """The items that nothing superseded, in the order of their turns."""
         return tuple(item for item in self.items if not item.superseded_by)
 
+    def without_turn(self, turn: int) -> "Compression":
+        """Return what says nothing of a turn that was erased, to be made again.
+
+        What the turn had superseded, or may have shown to be done, holds again, unless something
+        newer superseded that in turn; the background may tell of it, so it goes.
+
+        >>> old = Item(Kind.FACT, "Port 80.", 1, superseded_by=Item(Kind.FACT, "Port 81.", 2).key)
+        >>> made = Compression("a", 9, 6, (old, Item(Kind.FACT, "Port 81.", 2)), "A port.")
+        >>> [item.quote for item in made.current], made.without_turn(2).items[0].superseded_by
+        (['Port 81.'], '')
+        """
+        heirs = {item.key: item.superseded_by for item in self.items if item.turn == turn}
+        for item in self.items:
+            turns = DONE.fullmatch(item.superseded_by)
+            if turns and int(turns[1]) <= turn <= int(turns[2]):
+                heirs[item.superseded_by] = ""
+        items = []
+        for item in self.items:
+            heir = item.superseded_by
+            for _ in heirs:  # along the chain of those that were erased, which may be a ring
+                heir = heirs.get(heir, heir)
+            if item.turn != turn:
+                items.append(replace(item, superseded_by=heir))
+        return replace(self, items=tuple(items), background="", stale=True)
+
 
 @dataclass(frozen=True, slots=True)
 class ExtractionEntry:
-    """What one pass found and did, for those who want to know why a context is as it is.
+    """What one pass after `turn` found and did, from the `turns` of an effort that were new.
 
-    It was made after `turn` of `branch`, from the `turns` of an effort that were new. `told` is
-    plain data: quotes with their verdicts, merges, tokens, seconds, models.
+    `told` is plain data: quotes with their verdicts, merges, tokens, seconds, models.
     """
 
     effort: str
@@ -95,30 +119,6 @@ class ExtractionEntry:
     told: Mapping[str, Any]
 
 
-def without_turn(made: Compression, turn: int) -> Compression:
-    """Return a compression that says nothing of a turn that was erased, to be made again.
-
-    What the turn had superseded, or may have shown to be done, holds again, unless something newer
-    superseded that in turn; the background may tell of it, so it goes.
-
-    >>> old = Item(Kind.FACT, "Port 80.", 1, superseded_by=Item(Kind.FACT, "Port 81.", 2).key)
-    >>> made = Compression("a", 9, 6, (old, Item(Kind.FACT, "Port 81.", 2)), "A port.")
-    >>> without_turn(made, 2).items, without_turn(made, 2).background
-    ((Item(kind=<Kind.FACT: 'fact'>, quote='Port 80.', turn=1, superseded_by='', speaker=''),), '')
-    """
-    heirs = {item.key: item.superseded_by for item in made.items if item.turn == turn}
-    for item in made.items:
-        turns = _DONE.fullmatch(item.superseded_by)
-        if turns and int(turns[1]) <= turn <= int(turns[2]):
-            heirs[item.superseded_by] = ""
-    items = tuple(
-        replace(item, superseded_by=_heir(item.superseded_by, heirs))
-        for item in made.items
-        if item.turn != turn
-    )
-    return replace(made, items=items, background="", stale=True)
-
-
 def done_in(first: int, last: int) -> str:
     """Return the `superseded_by` of an item that turns `first` to `last` showed to be done.
 
@@ -126,18 +126,6 @@ def done_in(first: int, last: int) -> str:
     'done 12-18'
     """
     return f"done {first}-{last}"
-
-
-def is_done(by: str) -> bool:
-    """Tell whether nothing but that it is done superseded an item."""
-    return _DONE.fullmatch(by) is not None
-
-
-def _heir(key: str, heirs: Mapping[str, str]) -> str:
-    """Return the newest item left in the chain of superseders, some of which were erased."""
-    for _ in heirs:
-        key = heirs.get(key, key)
-    return key
 
 
 def as_data(made: Compression) -> dict[str, Any]:
@@ -177,7 +165,14 @@ def capped(items: Sequence[Item], limit: int, count: Callable[[str], int]) -> tu
     >>> capped([rule, fact], 3, lambda text: len(text.split())) == (rule,)
     True
     """
-    order = sorted(range(len(items)), key=lambda at: (*_lasting(items[at]), at))
+
+    def lasting(at: int) -> tuple[bool, bool, bool, int, int, int]:
+        item, current = items[at], not items[at].superseded_by
+        demanded = current and item.speaker not in {"assistant", "tool"}
+        rule = demanded and item.kind is Kind.CONSTRAINT
+        return current, demanded, rule, item.turn, STRENGTH.index(item.kind), at
+
+    order = sorted(range(len(items)), key=lasting)
     old = [at for at in order if items[at].superseded_by]
     gone = set(old[: max(0, len(old) - SUPERSEDED)])
     sizes = [count(item.quote) for item in items]
@@ -189,11 +184,3 @@ def capped(items: Sequence[Item], limit: int, count: Callable[[str], int]) -> tu
             gone.add(at)
             total -= sizes[at]
     return tuple(item for at, item in enumerate(items) if at not in gone)
-
-
-def _lasting(item: Item) -> tuple[bool, bool, bool, int, int]:
-    """Return a key by which items sort that leave first to those that leave last."""
-    current = not item.superseded_by
-    demanded = current and item.speaker not in {"assistant", "tool"}
-    rule = demanded and item.kind is Kind.CONSTRAINT
-    return current, demanded, rule, item.turn, STRENGTH.index(item.kind)

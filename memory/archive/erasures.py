@@ -25,7 +25,7 @@ from ..messages import digest
 from ..names import qualified
 from ..passages import passages
 from ..record import Owner, Record, Tip
-from ..salience import as_data, from_data, without_turn
+from ..salience import as_data, from_data
 from . import index
 from .commit import Session, add_changes
 from .index import Postings
@@ -337,7 +337,7 @@ def _forget_made(scope: Scope, target: Target) -> None:
         if seen and made.through >= record.turn:
             key = (compressions.c.effort == row.effort, compressions.c.branch == row.branch)
             changed = update(compressions).where(where, *key, compressions.c.turn == row.turn)
-            left = zipped(packed(as_data(without_turn(made, record.turn))))
+            left = zipped(packed(as_data(made.without_turn(record.turn))))
             connection.execute(changed.values(made=left))
     rows = connection.execute(
         select(extractions).where(extractions.c.session == scope.session.id)

@@ -14,7 +14,7 @@ from rapidfuzz import fuzz, process
 from ..embeddings import Embedder, Vector
 from ..errors import EmbeddingError
 from ..lately import Lately
-from ..salience import STRENGTH, Item, Kind, is_done
+from ..salience import DONE, STRENGTH, Item, Kind
 from ..terms import CJK, folded, stem, words
 
 Matrix: TypeAlias = NDArray[np.float32]
@@ -156,7 +156,7 @@ def _superseded(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Itera
         item, heir, end = pool.get(key), pool.get(by), by
         while (later := pool.get(end)) and later.superseded_by:
             end = later.superseded_by
-        if item is None or item.superseded_by or not (heir or is_done(by)) or end == key:
+        if item is None or item.superseded_by or not (heir or DONE.fullmatch(by)) or end == key:
             continue
         if heir is None:
             leaves = item.kind is not Kind.CONSTRAINT or item.speaker != "user"

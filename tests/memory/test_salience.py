@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ebbtide.memory.compression.merge import lexical, merged
-from ebbtide.memory.salience import Compression, Item, Kind, done_in, without_turn
+from ebbtide.memory.salience import Compression, Item, Kind, done_in
 
 LIMITS = [
     Item(Kind.FACT, f"Max upload is now {n} MB.", turn) for turn, n in ((1, 10), (2, 25), (3, 50))
@@ -14,7 +14,7 @@ def current(items: tuple[Item, ...], *erased: int) -> list[str]:
     """Return the quotes that hold once turns were erased."""
     made = Compression("shop", 9, 6, items)
     for turn in erased:
-        made = without_turn(made, turn)
+        made = made.without_turn(turn)
     return [item.quote for item in made.current]
 
 

@@ -11,7 +11,7 @@ from ebbtide.memory.compression.merge import lexical
 from ebbtide.memory.compression.passes import Compressed, compress
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
-from ebbtide.memory.salience import Compression, Item, Kind, without_turn
+from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.asking import answered
 from tests.memory.conversations import Conversation, call
 
@@ -87,7 +87,7 @@ def test_what_is_replaced_or_done_leaves(shop: Conversation) -> None:
         (kept[0].key, "done"),
         (kept[1].key, "superseded"),
     ]
-    assert [item.quote for item in without_turn(done.made, 4).current] == [RULE, OLD]
+    assert [item.quote for item in done.made.without_turn(4).current] == [RULE, OLD]
 
 
 def test_a_part_of_a_kept_quote_may_stay(shop: Conversation) -> None:
@@ -190,7 +190,7 @@ def test_a_pass_goes_on_from_the_one_before(shop: Conversation) -> None:
 def test_a_stale_background_is_made_anew(shop: Conversation) -> None:
     """From all turns that are compressed, without looking for quotes; it is stale no longer."""
     made = Compression("shop", 4, 4, (Item(Kind.FACT, NEW, 4), Item(Kind.FACT, OLD, 3)), "Gone.")
-    (request,), done = passed(shop, ["They began."], without_turn(made, 3))
+    (request,), done = passed(shop, ["They began."], made.without_turn(3))
 
     assert request.what == "background"
     assert RULE in request.log.split("<log")[1]
