@@ -2,21 +2,17 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
 from .messages import Message, saying
-from .record import Record
 from .settings import Settings
 from .state_blocks import FIELDS, blocks, cut_content, without_blocks
 from .tokens import TokenCounter, cut_marked
 
 _Anchor: TypeAlias = Mapping[str, str]
 """Field -> text, in the order in which the model wrote them; "" is what stood before the first."""
-
-Written: TypeAlias = frozenset[tuple[str, str]]
-"""Fields of anchors, each with its text."""
 
 # Fields as models write them, with a list's or bold marks around, or in lower case.
 _KNOWN = {name.lower(): name for name in FIELDS}
@@ -28,7 +24,7 @@ ANCHOR_TOKENS = 400
 """Length of the state block: a fortieth of the default budget."""
 
 _CHARACTERS = 2.5
-"""By which the model is told how long a block may be: it counts characters better than tokens.
+"""Of a token, by which the model is told how long a block may be: it counts them better.
 
 A token of a block full of names and numbers has three; the rest is room for one that is longer.
 """
@@ -49,12 +45,10 @@ def parsed(block: str) -> dict[str, str]:
     fields: dict[str, list[str]] = {}
     name = ""
     for line in block.replace("\r\n", "\n").split("\n"):
-        said = line
         if field := _FIELD.fullmatch(line):
             # A field that was asked for needs no space after its colon.
             name = _KNOWN[field["own"].lower()] if field["own"] else field["name"]
-            said = field["text"]
-        fields.setdefault(name, []).append(said)
+        fields.setdefault(name, []).append(field["text"] if field else line)
     texts = {name: "\n".join(lines).strip() for name, lines in fields.items()}
     return {name: text for name, text in texts.items() if text}
 
@@ -87,10 +81,8 @@ def limited(anchor: _Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
     wanted = sorted(anchor, key=lambda name: name not in FIELDS)[:limit]
 
     def first(number: int, tokens: int) -> dict[str, str]:
-        names = frozenset(wanted[:number])
-        return {
-            name: cut_marked(said, tokens, count) for name, said in anchor.items() if name in names
-        }
+        fields = (name for name in anchor if name in wanted[:number])
+        return {name: cut_marked(anchor[name], tokens, count) for name in fields}
 
     def size(number: int, tokens: int) -> int:
         return count(rendered(first(number, tokens)))
@@ -118,27 +110,14 @@ def shown(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(map(without_blocks, messages))
 
 
-def with_blocks(messages: Sequence[Message], said: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return messages with their blocks again; `said` is what the model said, by message id.
+def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Return messages with their blocks again; `raw` is what the model said, by message id.
 
     A message that is not what was shown of it was edited: it stays as it is.
     """
-    return tuple(_raw(message, said) for message in messages)
-
-
-def written(records: Iterable[Record]) -> Written:
-    """Return the fields of the state blocks of these turns, and of the anchors made from them."""
-    anchors: list[_Anchor] = []
-    for record in records:
-        anchors += [event["anchor"] for event in record.events if "anchor" in event]
-        answers = (message for message in record.messages if message["type"] == "ai")
-        for answer in answers:
-            anchors += map(parsed, blocks(answer["data"].get("content")))
-    return frozenset(item for fields in anchors for item in fields.items())
-
-
-def _raw(message: Message, said: Mapping[str, Any]) -> Message:
-    content = said.get(message["data"].get("id") or "")
-    if not content or cut_content(content) != message["data"].get("content", ""):
-        return message
-    return saying(message, content)
+    whole = []
+    for message in messages:
+        content = raw.get(message["data"].get("id") or "")
+        edited = not content or cut_content(content) != message["data"].get("content", "")
+        whole.append(message if edited else saying(message, content))
+    return tuple(whole)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
-from .anchor import Written, shown
+from .anchor import shown
 from .efforts import Effort
 from .messages import Message, calls, compact, saying
 from .record import Event, Owner, Record
@@ -96,7 +96,7 @@ class Target:
     before: Callable[[str], Effort | None]
     sees: Callable[[str, int], bool]
     places: frozenset[TurnPlace]
-    wrote: Written = frozenset()
+    wrote: frozenset[tuple[str, str]] = frozenset()
     sought: _Sought = field(init=False)
     given: frozenset[tuple[str, ...]] = field(init=False)
 

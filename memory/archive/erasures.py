@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
-from ..anchor import Written, written
+from ..anchor import parsed
 from ..efforts import Effort
 from ..erasing import (
     Erased,
@@ -26,6 +26,7 @@ from ..names import qualified
 from ..passages import passages
 from ..record import Owner, Record, Tip
 from ..salience import as_data, from_data
+from ..state_blocks import blocks
 from . import index
 from .commit import Session, add_changes
 from .index import Postings
@@ -194,24 +195,32 @@ def _erased_again(scope: Scope, record: Record, erased: Erased) -> Erased:
     return replace(erased, quoted=_quoting(scope, target))
 
 
-def _come_back(scope: Scope, target: Target) -> Written:
+def _come_back(scope: Scope, target: Target) -> frozenset[tuple[str, str]]:
     """Return fields that anchors after a tombstone have although no turn had written them.
 
     A run whose checkpoint the erasure had not reached yet carried them on. One that wrote them
     again itself cannot be told from one that wrote them first.
     """
-    known: set[tuple[str, str]] = set()
-    carried: set[tuple[str, str]] = set()
+    known, carried = set[tuple[str, str]](), set[tuple[str, str]]()
     for row in scope.rows():
-        known |= written([record_of(row)])
+        known |= _anchored(record_of(row))
         if row.state and target.sees(row.branch, row.turn):
             carried |= json.loads(unzipped(row.state)).get("anchor", {}).items() - known
     return frozenset(carried)
 
 
+def _anchored(record: Record) -> frozenset[tuple[str, str]]:
+    """Return the fields of the state blocks of a turn, and of the anchors made from them."""
+    anchors = [event["anchor"] for event in record.events if "anchor" in event]
+    answers = (message["data"] for message in record.messages if message["type"] == "ai")
+    anchors += [parsed(block) for answer in answers for block in blocks(answer.get("content"))]
+    return frozenset(field for fields in anchors for field in fields.items())
+
+
 def _target(scope: Scope, record: Record, copies: Sequence[tuple[str, int]]) -> Target:
     past = scope.lineage(record.branch, record.turn - 1)
     before = (record_of(row) for row in scope.rows() if past.sees(row.branch, row.turn))
+    wrote = _anchored(record).difference(*map(_anchored, before))
     known = past.changes([event["effort"] for event in record.events if "effort" in event])
 
     def effort(name: str) -> Effort | None:
@@ -221,7 +230,7 @@ def _target(scope: Scope, record: Record, copies: Sequence[tuple[str, int]]) -> 
         seen = scope.lineage(branch, turn)
         return turn > record.turn and any(seen.sees(*place) for place in copies)
 
-    return Target(record, effort, sees, frozenset(copies), written([record]) - written(before))
+    return Target(record, effort, sees, frozenset(copies), wrote)
 
 
 def _rewritten(scope: Scope, target: Target) -> frozenset[Told]:

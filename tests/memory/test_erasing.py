@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ebbtide.memory.anchor import written
+from ebbtide.memory.archive.erasures import _anchored
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.erasing import Target, quoted, tombstone, without, without_copies
 from ebbtide.memory.record import Event, Group, Record, place
@@ -26,7 +26,7 @@ def target(
 ) -> Target:
     """Return a group as the turn that is to be erased, which every later turn sees."""
     one, known = record(group), before or {}
-    wrote = written([one]) - {*(anchor or {}).items()}
+    wrote = _anchored(one) - {*(anchor or {}).items()}
     places = frozenset({(one.branch, one.turn)})
     return Target(one, known.get, lambda _branch, number: number > one.turn, places, wrote)
 
