@@ -16,6 +16,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, or_, select, update
 from ..attention.law import (
     BOOST,
     CAPACITY,
+    CONTEXT_BOOST,
     DAY,
     DECAYING,
     LEAST_DECAY,
@@ -23,8 +24,6 @@ from ..attention.law import (
     Kept,
     Memory,
     Ranked,
-    explained,
-    in_context,
     ranked,
 )
 from ..efforts import Effort
@@ -140,7 +139,7 @@ class SqlAttention:
         if kept is None:
             return None
         inside = {one.id for one in self._inside(beside, now)}
-        return explained(kept, self.threshold, attended=memory_id in inside, now=now)
+        return kept.explained(self.threshold, attended=memory_id in inside, now=now)
 
     def _inside(self, kept: Sequence[Kept], now: datetime) -> tuple[Ranked, ...]:
         entered = (memory for memory in kept if memory.attended)
@@ -324,7 +323,8 @@ def _may_be_lifted(threshold: float, now: datetime) -> Any:
 
     Either a memory has not decayed for good, or its base and accesses are enough when it has.
     """
-    strength = memories.c.base * (BOOST * memories.c.accesses + 1.0) * in_context(LEAST_DECAY, 1)
+    least = LEAST_DECAY * (1.0 + CONTEXT_BOOST)
+    strength = memories.c.base * (BOOST * memories.c.accesses + 1.0) * least
     # By whole days and a bit below the threshold, however a database orders texts and rounds.
     decaying = now.astimezone(UTC) - (DECAYING + 1) * DAY
     return or_(memories.c.created > decaying.date().isoformat(), strength > threshold - 0.001)

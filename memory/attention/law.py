@@ -8,7 +8,7 @@ Computed whenever it is asked for, never stored and never by a scheduled job. A 
 attention, not from storage.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Protocol, TypeAlias
@@ -47,40 +47,15 @@ HIGH = 70.0
 DAY = timedelta(days=1)
 
 
-def decay(days: float) -> float:
-    """Return what time leaves of a base; days may be a fraction and are never negative.
-
-    >>> decay(20), decay(200), decay(-3)
-    (0.8, 0.3, 1.0)
-    """
-    return max(LEAST_DECAY, 1.0 - DAILY_DECAY * max(0.0, days))
-
-
-def boost(accesses: int) -> float:
-    """Return what accesses make of a base.
-
-    >>> boost(0), boost(10), boost(1000)
-    (1.0, 1.2, 1.5)
-    """
-    return min(MOST_BOOST, 1.0 + BOOST * accesses)
-
-
-def days_between(created: datetime, now: datetime) -> float:
-    """Return the days of 24 hours since a memory was created, 0 if the clock went back behind it.
-
-    Both moments have a time zone.
-    """
-    # Moments of one zone are subtracted as its clocks show them, which jump in spring and autumn.
-    return max(0.0, (now.astimezone(UTC) - created.astimezone(UTC)) / DAY)
-
-
 def effective(base: int, days: float, accesses: int) -> float:
-    """Return how much a memory holds of attention, 0-100.
+    """Return how much a memory holds of attention, 0-100; days may be a fraction.
 
-    >>> effective(50, 20, 0), effective(90, 0, 25)
-    (40.0, 100.0)
+    >>> effective(50, 20, 0), effective(90, 0, 25), effective(50, -3, 0)
+    (40.0, 100.0, 50.0)
     """
-    return min(CEILING, base * decay(days) * boost(accesses))
+    decay = max(LEAST_DECAY, 1.0 - DAILY_DECAY * max(0.0, days))
+    boost = min(MOST_BOOST, 1.0 + BOOST * accesses)
+    return min(CEILING, base * decay * boost)
 
 
 def in_context(held: float, related: float) -> float:
@@ -113,24 +88,14 @@ def fading_day(base: int, accesses: int, threshold: float) -> int | None:
     return next((day for day in days if effective(base, day, accesses) < threshold), None)
 
 
-def relevance(keywords: Sequence[str], message: str) -> float:
-    """Return the share of the keywords that are in a message, 0-1; each with all its words.
-
-    >>> relevance(["refresh token", "axios"], "Are the refresh tokens stored?")
-    0.5
-    """
-    return _share_of(keywords, frozenset(terms(message)))
-
-
-def _share_of(keywords: Sequence[str], said: Collection[str]) -> float:
+def relevance(keywords: Iterable[str], said: Collection[str]) -> float:
     """Return the share of the keywords all of whose terms were said, 0-1.
 
-    >>> _share_of(["refresh token", "axios"], {"refresh", "token", "store"})
+    >>> relevance(["refresh token", "axios"], {"refresh", "token", "store"})
     0.5
     """
-    wanted = [terms(keyword) for keyword in keywords]
-    counted = [one for one in wanted if one]
-    return sum(all(term in said for term in one) for one in counted) / max(1, len(counted))
+    asked = [wanted for keyword in keywords if (wanted := terms(keyword))]
+    return sum(all(term in said for term in wanted) for wanted in asked) / max(1, len(asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +109,11 @@ class Memory:
     base: int
     created: datetime
     keywords: tuple[str, ...] = ()
+
+    def days(self, now: datetime) -> float:
+        """Return the days of 24 hours since it was created, 0 if the clock went back behind it."""
+        # Moments of one zone are subtracted as its clocks show them, which jump twice a year.
+        return max(0.0, (now.astimezone(UTC) - self.created.astimezone(UTC)) / DAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +167,7 @@ class Kept:
 
     def holds(self, now: datetime) -> float:
         """Return how much it holds of attention, 0-100."""
-        memory = self.memory
-        return effective(memory.base, days_between(memory.created, now), self.accesses)
+        return effective(self.memory.base, self.memory.days(now), self.accesses)
 
     def enters(self, threshold: float, now: datetime) -> bool:
         """Tell whether it is in attention if there is room."""
@@ -207,6 +176,40 @@ class Kept:
     def is_liftable(self, threshold: float, now: datetime) -> bool:
         """Tell whether a message that has all its keywords could lift it to the threshold."""
         return in_context(self.holds(now), 1) >= threshold
+
+    def explained(self, threshold: float, *, attended: bool, now: datetime) -> Explanation:
+        """Return how it stands at a moment."""
+        memory = self.memory
+        fades = fading_day(memory.base, self.accesses, threshold)
+        return Explanation(
+            id=memory.id,
+            base=memory.base,
+            days=memory.days(now),
+            accesses=self.accesses,
+            effective=self.holds(now),
+            level=level(self.holds(now), threshold),
+            fades=None if fades is None else memory.created.astimezone(UTC) + fades * DAY,
+            suppressed=self.suppressed,
+            attended=attended,
+        )
+
+
+def ranked(
+    memories: Iterable[Kept], threshold: float, *, now: datetime, message: str = ""
+) -> tuple[Ranked, ...]:
+    """Return the memories that are in attention now, or would be beside a message, most first.
+
+    Ties are broken by the newest, then by id. Those that were taken out are left out.
+    """
+    said, inside = frozenset(terms(message)), list[tuple[float, float, Ranked]]()
+    for kept in memories:
+        memory = kept.memory
+        related = relevance(memory.keywords, said) if said else 0.0
+        held = in_context(kept.holds(now), related)
+        if kept.may_enter and held >= threshold:
+            inside.append((-held, -memory.created.timestamp(), Ranked(memory.id, held, related)))
+    inside.sort(key=lambda entry: (*entry[:2], entry[2].id))
+    return tuple(entry[-1] for entry in inside)
 
 
 class Attention(Protocol):
@@ -268,39 +271,3 @@ class Attention(Protocol):
 
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
         """Return how a memory stands, None if it is unknown."""
-
-
-def ranked(
-    memories: Iterable[Kept], threshold: float, *, now: datetime, message: str = ""
-) -> tuple[Ranked, ...]:
-    """Return the memories that are in attention now, or would be beside a message, most first.
-
-    Ties are broken by the newest, then by id. Those that were taken out are left out.
-    """
-    said = frozenset(terms(message))
-    held = ((kept.memory, _beside(kept, said, now)) for kept in memories if kept.may_enter)
-    inside = [(memory, strength) for memory, strength in held if strength.effective >= threshold]
-    inside.sort(key=lambda entry: (-entry[1].effective, -entry[0].created.timestamp(), entry[0].id))
-    return tuple(strength for _, strength in inside)
-
-
-def _beside(kept: Kept, said: Collection[str], now: datetime) -> Ranked:
-    related = _share_of(kept.memory.keywords, said) if said else 0.0
-    return Ranked(kept.memory.id, in_context(kept.holds(now), related), related)
-
-
-def explained(kept: Kept, threshold: float, *, attended: bool, now: datetime) -> Explanation:
-    """Return how a memory stands at a moment."""
-    memory = kept.memory
-    fades = fading_day(memory.base, kept.accesses, threshold)
-    return Explanation(
-        id=memory.id,
-        base=memory.base,
-        days=days_between(memory.created, now),
-        accesses=kept.accesses,
-        effective=kept.holds(now),
-        level=level(kept.holds(now), threshold),
-        fades=None if fades is None else memory.created.astimezone(UTC) + fades * DAY,
-        suppressed=kept.suppressed,
-        attended=attended,
-    )

@@ -1,166 +1,200 @@
-"""Membership and order for any sequence of operations, against all memories ranked at once."""
+"""The law by which memories fade, in its numbers and in what holds for all of them."""
 
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any, TypeAlias
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from zoneinfo import ZoneInfo
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.attention.law import Attention, Kept, Memory, Ranked, ranked
-from ebbtide.memory.redis_attention import RedisAttention
-from tests.draws import examples
-from tests.memory.attention.conftest import Place
-from tests.memory.remembering import USER, day, memory
-from tests.redis_server import RedisServer
-
-Step: TypeAlias = tuple[float, str, str, int, tuple[str, ...]]
-"""Days that pass before it, what is done, to which memory, and its base and keywords if added."""
-
-ACTS = ("add", "add", "touch", "touch", "suppress", "unsuppress", "withdraw", "forget", "prune")
-WORDS = ("axios", "redis", "refresh token", "token", "the")
-NAMES = ("t1/a", "t1/b", "t2/a", "t2/b", "t3/a")
-MESSAGE = "axios and a token"
-ENTERING = {"add", "touch", "unsuppress"}
-SLOW = [HealthCheck.too_slow]
-
-steps: st.SearchStrategy[list[Step]] = st.lists(
-    st.tuples(
-        st.sampled_from([0, 0, 0.5, 1, 7, 20, 40]),
-        st.sampled_from(ACTS),
-        st.sampled_from(NAMES),
-        st.integers(25, 100),
-        st.lists(st.sampled_from(WORDS), max_size=3).map(tuple),
-    ),
-    max_size=25,
+from ebbtide.memory.attention.law import (
+    Memory,
+    effective,
+    fading_day,
+    in_context,
+    level,
+    relevance,
 )
+from ebbtide.memory.terms import terms
+
+THRESHOLD = 40.0
+
+bases = st.integers(0, 100)
+days = st.floats(0, 5_000)
+accesses = st.integers(0, 1_000)
+shares = st.floats(0, 1)
 
 
-@dataclass
-class Known:
-    """All that was kept of each memory, in a plain dictionary."""
+@pytest.mark.parametrize(
+    ("base", "on", "times", "held"),
+    [
+        (50, 0, 0, 50.0),
+        (50, 20, 0, 40.0),
+        (50, 21, 0, 39.5),
+        (60, 33, 0, 40.2),
+        (60, 34, 0, 39.6),
+        (70, 42, 0, 40.6),
+        (70, 43, 0, 39.9),
+        (90, 55, 0, 40.5),
+        (90, 56, 0, 39.6),
+        (100, 60, 0, 40.0),
+        (50, 0, 10, 60.0),
+        (80, 25, 5, 66.0),
+        (0, 0, 25, 0.0),
+        (100, 70, 0, 30.0),
+        (100, 71, 0, 30.0),
+        (100, 5_000, 0, 30.0),
+        (100, 5_000, 25, 45.0),
+        (89, 5_000, 25, 40.05),
+        (88, 5_000, 25, 39.6),
+        (60, 0, 25, 90.0),
+        (60, 0, 26, 90.0),
+        (70, 0, 25, 100.0),
+        (100, 0, 25, 100.0),
+        (50, 0.5, 0, 49.75),
+        (50, -3, 0, 50.0),
+    ],
+)
+def test_what_a_memory_holds(base: int, on: float, times: int, held: float) -> None:
+    """Base, days and accesses give the numbers of the law, between its floor and its caps."""
+    found = effective(base, on, times)
 
-    kept: dict[str, Kept] = field(default_factory=dict)
-
-    def do(self, act: str, subject: Memory) -> None:
-        """Do to the dictionary what was done to attention."""
-        name, was = subject.id, self.kept.get(subject.id)
-        if act == "add":
-            known = was or Kept(subject)
-            self.kept[name] = replace(known, memory=subject, withdrawn=False)
-        elif act == "forget":
-            self.kept.pop(name, None)
-        elif was:
-            changes: dict[str, dict[str, Any]] = {
-                "touch": {"accesses": was.accesses + 1},
-                "suppress": {"suppressed": True},
-                "unsuppress": {"suppressed": False},
-                "withdraw": {"withdrawn": True},
-            }
-            self.kept[name] = replace(was, **changes.get(act, {}))
-
-    def ranked(self, now: float, message: str = "") -> tuple[Ranked, ...]:
-        """Rank all of them."""
-        return ranked(self.kept.values(), 40.0, now=day(now), message=message)
-
-
-def do(attention: Attention, act: str, subject: Memory, now: float) -> None:
-    """Do one thing to attention."""
-    if act == "add":
-        attention.add(USER, subject, now=day(now))
-    elif act == "prune":
-        attention.prune(USER, now=day(now))
-    else:
-        getattr(attention, act)(USER, subject.id, now=day(now))
-
-
-def differences(attention: Attention, drawn: list[Step]) -> list[Step]:
-    """Return the steps after which attention is not what ranking all memories gives."""
-    known, now, found = Known(), 0.0, []
-    for step in drawn:
-        passed, act, name, base, keywords = step
-        now += passed
-        subject = memory(name, base, now, keywords)
-        do(attention, act, subject, now)
-        known.do(act, subject)
-        beside = attention.refresh_for_context(USER, MESSAGE, 99, now=day(now))
-        stands = [attention.explain(USER, one, now=day(now)) for one in NAMES]
-        inside = {one.id for one in stands if one and one.attended}
-        top = attention.top(USER, 99, now=day(now))
-        all_of_them = known.ranked(now)
-        if (
-            top != all_of_them
-            or beside != known.ranked(now, MESSAGE)
-            or inside != {one.id for one in all_of_them}
-        ):
-            found.append(step)
-    return found
+    assert found == pytest.approx(held)
 
 
-@settings(suppress_health_check=SLOW, max_examples=examples(8))
-@given(steps)
-def test_it_is_the_ranking_of_all(place: Place, drawn: list[Step]) -> None:
-    """Below capacity attention is what ranking all memories gives, with a message or without."""
-    place.empty()
-    found = differences(place.attention(), drawn)
+@pytest.mark.parametrize(
+    ("base", "times", "fades"),
+    [
+        *((50, 0, 21), (60, 0, 34), (70, 0, 43), (80, 0, 51), (90, 0, 56), (100, 0, 61)),
+        *((40, 0, 1), (39, 0, 0), (0, 0, 0), (50, 1, 22), (50, 25, 47)),
+        *((88, 25, 70), (89, 24, 70), (89, 25, None), (89, 100, None), (100, 17, None)),
+        (100, 16, 70),
+    ],
+)
+def test_the_day_it_fades(base: int, times: int, fades: int | None) -> None:
+    """A memory is below the threshold from its day on, or never."""
+    found = fading_day(base, times, THRESHOLD)
 
-    assert found == []
-
-
-def lost(attention: Attention, drawn: list[Step], capacity: int) -> list[Step]:
-    """Return the steps that left attention other than the best of those that were in it.
-
-    In it were those before the step that had not faded, and the one it was about.
-    """
-    known, now, before, found = Known(), 0.0, set[str](), []
-    for step in drawn:
-        passed, act, name, base, keywords = step
-        now += passed
-        subject = memory(name, base, now, keywords)
-        do(attention, act, subject, now)
-        known.do(act, subject)
-        asked = {name} if act in ENTERING else set()
-        best = [one for one in known.ranked(now) if one.id in before | asked][:capacity]
-        top = attention.top(USER, 99, now=day(now))
-        if top != tuple(best):
-            found.append(step)
-        before = {one.id for one in top}
-    return found
+    assert found == fades
 
 
-@settings(suppress_health_check=SLOW, max_examples=examples(8))
-@given(steps, st.integers(1, 4))
-def test_nothing_above_the_cut_is_lost(place: Place, drawn: list[Step], capacity: int) -> None:
-    """At capacity those stay that hold most at the moment of the cut."""
-    place.empty()
-    found = lost(place.attention(capacity=capacity), drawn, capacity)
-
-    assert found == []
-
-
-class Uncached(RedisAttention):
-    """Attention whose cache is gone, half gone or full each time that it is read."""
-
-    gone: tuple[str, ...] = ()
-
-    def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
-        """Read after some keys were deleted."""
-        for name in self.gone:
-            self._client.delete(f"ebbtide:{USER}:{name}")
-        return super().within_reach(user_id, now=now)
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [(100, "high"), (70, "high"), (69.99, "medium"), (40, "medium"), (39.99, "low"), (0, "low")],
+)
+def test_levels(held: float, found: str) -> None:
+    """From 70 on a memory is high, from the threshold on medium, else it is not in attention."""
+    assert level(held, THRESHOLD) == found
 
 
-@settings(suppress_health_check=SLOW, max_examples=examples(8))
-@given(steps, st.lists(st.sampled_from(["attention", "memories", "changes"]), max_size=2))
-def test_it_is_the_ranking_of_all_whatever_is_evicted(
-    sqlite_archive: SqlArchive, running_redis: RedisServer, drawn: list[Step], gone: list[str]
-) -> None:
-    """The same holds if Redis has lost one key or another before each reading."""
-    with running_redis.client() as client:
-        Place(sqlite_archive, client).empty()
-        attention = Uncached(client, sqlite_archive.attention())
-        attention.gone = tuple(gone)
-        found = differences(attention, drawn)
+@pytest.mark.parametrize(
+    ("held", "related", "found"),
+    [(50, 0, 50), (50, 0.5, 55), (50, 1, 60), (35, 1, 42), (84, 1, 100), (100, 1, 100)],
+)
+def test_beside_a_message(held: float, related: float, found: float) -> None:
+    """A message lifts by up to a fifth, and to 100 at most."""
+    assert in_context(held, related) == pytest.approx(found)
 
-    assert found == []
+
+@given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 40))
+def test_whole_days_decide_as_fractions_would(base: int, on: int, times: int) -> None:
+    """On a whole day no rounding decides whether a memory is at the threshold."""
+    left = max(Fraction(3, 10), 1 - Fraction(on, 100))
+    exact = min(Fraction(100), base * left * min(Fraction(3, 2), 1 + Fraction(times, 50)))
+
+    assert (effective(base, on, times) >= THRESHOLD) == (exact >= 40)
+
+
+@given(bases, days, accesses)
+def test_it_stays_in_its_bounds(base: int, on: float, times: int) -> None:
+    """A memory holds 0 to 100, never less than the floor of its base nor more than its boost."""
+    held = effective(base, on, times)
+
+    assert 0 <= held <= 100
+    assert min(100, 0.3 * base) <= held <= 1.5 * base
+
+
+@given(bases, days, days, accesses)
+def test_time_only_takes(base: int, one: float, other: float, times: int) -> None:
+    """A memory never holds more on a later day."""
+    earlier, later = sorted([one, other])
+
+    assert effective(base, later, times) <= effective(base, earlier, times)
+
+
+@given(bases, days, accesses, accesses)
+def test_access_only_adds(base: int, on: float, one: int, other: int) -> None:
+    """A memory never holds less for more accesses."""
+    fewer, more = sorted([one, other])
+
+    assert effective(base, on, fewer) <= effective(base, on, more)
+
+
+@given(bases, bases, days, accesses)
+def test_importance_only_adds(one: int, other: int, on: float, times: int) -> None:
+    """A memory never holds less for a higher base."""
+    lower, higher = sorted([one, other])
+
+    assert effective(lower, on, times) <= effective(higher, on, times)
+
+
+@given(bases, accesses, st.integers(0, 200))
+def test_the_day_is_the_first(base: int, times: int, on: int) -> None:
+    """A memory is at the threshold on each day before it fades, and on none after."""
+    fades = fading_day(base, times, THRESHOLD)
+
+    assert (effective(base, on, times) < THRESHOLD) == (fades is not None and on >= fades)
+
+
+@given(st.floats(0, 100), shares, shares)
+def test_relevance_only_adds(held: float, one: float, other: float) -> None:
+    """A memory never holds less beside a message than without it, nor for more relevance."""
+    less, more = sorted([one, other])
+
+    assert held <= in_context(held, less) <= in_context(held, more) <= 100
+
+
+def test_days_are_never_negative() -> None:
+    """A memory from the future is as new as one can be."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    assert Memory("t1/a", 50, now + timedelta(days=3)).days(now) == 0
+    assert Memory("t1/a", 50, now - timedelta(hours=12)).days(now) == 0.5
+
+
+def test_a_day_has_24_hours_where_clocks_are_changed() -> None:
+    """The hour that a zone skips in spring is not counted."""
+    vienna = ZoneInfo("Europe/Vienna")
+    created, now = (datetime(2026, 3, day, 12, tzinfo=vienna) for day in (28, 29))
+
+    assert Memory("t1/a", 50, created).days(now) == pytest.approx(23 / 24)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message", "found"),
+    [
+        (["axios"], "Axios again", 1.0),
+        (["axios", "redis"], "Axios again", 0.5),
+        (["refresh token"], "a token", 0.0),
+        (["refresh token"], "Tokens that were refreshed", 1.0),
+        (["the", "axios"], "axios", 1.0),
+        (["the", ""], "the", 0.0),
+        ([], "anything", 0.0),
+        (["axios"], "", 0.0),
+        (["axios", "axios"], "axios", 1.0),
+        (["数据库"], "修复数据库", 1.0),
+        (["401"], "a 4012", 0.0),
+    ],
+)
+def test_relevance(keywords: list[str], message: str, found: float) -> None:
+    """The share counts keywords that say something, each with all its words."""
+    assert relevance(keywords, terms(message)) == found
+
+
+@given(st.lists(st.text(max_size=12), max_size=5), st.lists(st.text(max_size=12), max_size=5))
+def test_relevance_is_a_share(keywords: list[str], said: list[str]) -> None:
+    """It is 0 to 1, whatever is said of whatever keywords."""
+    found = relevance(keywords, terms(" ".join([*said, *keywords[:1]])))
+
+    assert 0 <= found <= 1

@@ -1,203 +1,95 @@
-"""The law by which memories fade, in its numbers and in what holds for all of them."""
+"""Fading: a read lets those leave that time took below the threshold."""
 
-from datetime import UTC, datetime, timedelta
-from fractions import Fraction
-from zoneinfo import ZoneInfo
+from datetime import timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ebbtide.memory.attention.law import (
-    boost,
-    days_between,
-    decay,
-    effective,
-    fading_day,
-    in_context,
-    level,
-    relevance,
-)
-
-THRESHOLD = 40.0
-
-bases = st.integers(0, 100)
-days = st.floats(0, 5_000)
-accesses = st.integers(0, 1_000)
-shares = st.floats(0, 1)
+from ebbtide.memory.attention.law import Attention, Memory, Ranked
+from tests.memory.attention.conftest import Make
+from tests.memory.remembering import START, USER, add_all, attended, day, memory
 
 
-@pytest.mark.parametrize(
-    ("base", "on", "times", "held"),
-    [
-        (50, 0, 0, 50.0),
-        (50, 20, 0, 40.0),
-        (50, 21, 0, 39.5),
-        (60, 33, 0, 40.2),
-        (60, 34, 0, 39.6),
-        (70, 42, 0, 40.6),
-        (70, 43, 0, 39.9),
-        (90, 55, 0, 40.5),
-        (90, 56, 0, 39.6),
-        (100, 60, 0, 40.0),
-        (50, 0, 10, 60.0),
-        (80, 25, 5, 66.0),
-        (0, 0, 25, 0.0),
-        (100, 70, 0, 30.0),
-        (100, 71, 0, 30.0),
-        (100, 5_000, 0, 30.0),
-        (100, 5_000, 25, 45.0),
-        (89, 5_000, 25, 40.05),
-        (88, 5_000, 25, 39.6),
-        (60, 0, 25, 90.0),
-        (60, 0, 26, 90.0),
-        (70, 0, 25, 100.0),
-        (100, 0, 25, 100.0),
-        (50, 0.5, 0, 49.75),
-        (50, -3, 0, 50.0),
-    ],
-)
-def test_what_a_memory_holds(base: int, on: float, times: int, held: float) -> None:
-    """Base, days and accesses give the numbers of the law, between its floor and its caps."""
-    found = effective(base, on, times)
+@pytest.mark.parametrize(("base", "fades"), [(50, 21), (60, 34), (70, 43), (90, 56)])
+def test_it_fades_on_its_day(attention: Attention, base: int, fades: int) -> None:
+    """Without access a memory is in attention on the day before, and not on its day."""
+    add_all(attention, memory("t1/a", base))
 
-    assert found == pytest.approx(held)
+    assert attended(attention, fades - 1) == ["t1/a"]
+    assert attended(attention, fades) == []
 
 
-@pytest.mark.parametrize(
-    ("base", "times", "fades"),
-    [
-        *((50, 0, 21), (60, 0, 34), (70, 0, 43), (80, 0, 51), (90, 0, 56), (100, 0, 61)),
-        *((40, 0, 1), (39, 0, 0), (0, 0, 0), (50, 1, 22), (50, 25, 47)),
-        *((88, 25, 70), (89, 24, 70), (89, 25, None), (89, 100, None), (100, 17, None)),
-        (100, 16, 70),
-    ],
-)
-def test_the_day_it_fades(base: int, times: int, fades: int | None) -> None:
-    """A memory is below the threshold from its day on, or never."""
-    found = fading_day(base, times, THRESHOLD)
+def test_days_are_fractions(attention: Attention) -> None:
+    """A base of 50 is at the threshold after 20 days to the minute, and below it a minute later."""
+    add_all(attention, memory("t1/a", 50))
+    minute = timedelta(minutes=1)
 
-    assert found == fades
+    assert attention.top(USER, 10, now=day(20)) == (Ranked("t1/a", 40.0),)
+    assert attention.top(USER, 10, now=day(20) + minute) == ()
 
 
-@pytest.mark.parametrize(
-    ("held", "found"),
-    [(100, "high"), (70, "high"), (69.99, "medium"), (40, "medium"), (39.99, "low"), (0, "low")],
-)
-def test_levels(held: float, found: str) -> None:
-    """From 70 on a memory is high, from the threshold on medium, else it is not in attention."""
-    assert level(held, THRESHOLD) == found
+def test_prune_counts_those_that_leave(attention: Attention) -> None:
+    """Pruning returns how many left, and nothing is left to prune after it."""
+    add_all(attention, memory("t1/a", 50), memory("t1/b", 60), memory("t1/c", 50))
+
+    assert attention.prune(USER, now=day(20)) == 0
+    assert attention.prune(USER, now=day(21)) == 2
+    assert attention.prune(USER, now=day(21)) == 0
+    assert attended(attention, 21) == ["t1/b"]
 
 
-@pytest.mark.parametrize(
-    ("held", "related", "found"),
-    [(50, 0, 50), (50, 0.5, 55), (50, 1, 60), (35, 1, 42), (84, 1, 100), (100, 1, 100)],
-)
-def test_beside_a_message(held: float, related: float, found: float) -> None:
-    """A message lifts by up to a fifth, and to 100 at most."""
-    assert in_context(held, related) == pytest.approx(found)
+def test_top_prunes_first(attention: Attention) -> None:
+    """What leaves because `top` read it is not left for `prune`."""
+    add_all(attention, memory("t1/a", 50), memory("t1/b", 60))
+
+    assert attended(attention, 21) == ["t1/b"]
+    assert attention.prune(USER, now=day(21)) == 0
 
 
-@given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 40))
-def test_whole_days_decide_as_fractions_would(base: int, on: int, times: int) -> None:
-    """On a whole day no rounding decides whether a memory is at the threshold."""
-    left = max(Fraction(3, 10), 1 - Fraction(on, 100))
-    exact = min(Fraction(100), base * left * min(Fraction(3, 2), 1 + Fraction(times, 50)))
+def test_top_prunes_beyond_its_limit(attention: Attention) -> None:
+    """Those leave as well that a small limit would not have shown."""
+    add_all(attention, memory("t1/a", 50), memory("t1/b", 60), memory("t1/c", 70))
 
-    assert (effective(base, on, times) >= THRESHOLD) == (exact >= 40)
-
-
-@given(bases, days, accesses)
-def test_it_stays_in_its_bounds(base: int, on: float, times: int) -> None:
-    """A memory holds 0 to 100, never less than the floor of its base nor more than its boost."""
-    held = effective(base, on, times)
-
-    assert 0 <= held <= 100
-    assert 0.3 <= decay(on) <= 1
-    assert 1 <= boost(times) <= 1.5
-    assert min(100, 0.3 * base) <= held <= 1.5 * base
+    attention.top(USER, 1, now=day(21))
+    assert attention.prune(USER, now=day(21)) == 0
 
 
-@given(bases, days, days, accesses)
-def test_time_only_takes(base: int, one: float, other: float, times: int) -> None:
-    """A memory never holds more on a later day."""
-    earlier, later = sorted([one, other])
+def test_what_faded_is_still_known(attention: Attention) -> None:
+    """A memory fades from attention, not from what is kept."""
+    add_all(attention, memory("t1/a", 50))
+    attention.prune(USER, now=day(90))
+    found = attention.explain(USER, "t1/a", now=day(90))
 
-    assert effective(base, later, times) <= effective(base, earlier, times)
-
-
-@given(bases, days, accesses, accesses)
-def test_access_only_adds(base: int, on: float, one: int, other: int) -> None:
-    """A memory never holds less for more accesses."""
-    fewer, more = sorted([one, other])
-
-    assert effective(base, on, fewer) <= effective(base, on, more)
+    assert found is not None
+    assert found.effective == 15.0
 
 
-@given(bases, bases, days, accesses)
-def test_importance_only_adds(one: int, other: int, on: float, times: int) -> None:
-    """A memory never holds less for a higher base."""
-    lower, higher = sorted([one, other])
+def test_a_memory_of_the_future_is_new(attention: Attention) -> None:
+    """If the clock was set back behind a memory, it holds all of its base."""
+    attention.add(USER, memory("t1/a", 60, created=10), now=day(0))
 
-    assert effective(lower, on, times) <= effective(higher, on, times)
-
-
-@given(bases, accesses, st.integers(0, 200))
-def test_the_day_is_the_first(base: int, times: int, on: int) -> None:
-    """A memory is at the threshold on each day before it fades, and on none after."""
-    fades = fading_day(base, times, THRESHOLD)
-
-    assert (effective(base, on, times) < THRESHOLD) == (fades is not None and on >= fades)
+    assert attention.top(USER, 10, now=day(0)) == (Ranked("t1/a", 60.0),)
 
 
-@given(st.floats(0, 100), shares, shares)
-def test_relevance_only_adds(held: float, one: float, other: float) -> None:
-    """A memory never holds less beside a message than without it, nor for more relevance."""
-    less, more = sorted([one, other])
+def test_an_earlier_moment_is_allowed(attention: Attention) -> None:
+    """A clock that went back a little between two calls makes memories younger."""
+    add_all(attention, memory("t1/a", 60))
+    attention.top(USER, 10, now=day(10))
 
-    assert held <= in_context(held, less) <= in_context(held, more) <= 100
-
-
-def test_days_are_never_negative() -> None:
-    """A memory from the future is as new as one can be."""
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    assert days_between(now + timedelta(days=3), now) == 0
-    assert days_between(now - timedelta(hours=12), now) == 0.5
+    assert attention.top(USER, 10, now=day(5)) == (Ranked("t1/a", 57.0),)
+    assert attention.prune(USER, now=day(0)) == 0
 
 
-def test_a_day_has_24_hours_where_clocks_are_changed() -> None:
-    """The hour that a zone skips in spring is not counted."""
-    vienna = ZoneInfo("Europe/Vienna")
-    created, now = (datetime(2026, 3, day, 12, tzinfo=vienna) for day in (28, 29))
+def test_time_zones_do_not_matter(attention: Attention) -> None:
+    """Moments are compared as moments, in whatever zone they are given."""
+    east, west = timezone(timedelta(hours=9)), timezone(timedelta(hours=-8))
+    attention.add(USER, Memory("t1/a", 50, START.astimezone(east)), now=START)
 
-    assert days_between(created, now) == pytest.approx(23 / 24)
-
-
-@pytest.mark.parametrize(
-    ("keywords", "message", "found"),
-    [
-        (["axios"], "Axios again", 1.0),
-        (["axios", "redis"], "Axios again", 0.5),
-        (["refresh token"], "a token", 0.0),
-        (["refresh token"], "Tokens that were refreshed", 1.0),
-        (["the", "axios"], "axios", 1.0),
-        (["the", ""], "the", 0.0),
-        ([], "anything", 0.0),
-        (["axios"], "", 0.0),
-        (["axios", "axios"], "axios", 1.0),
-        (["数据库"], "修复数据库", 1.0),
-        (["401"], "a 4012", 0.0),
-    ],
-)
-def test_relevance(keywords: list[str], message: str, found: float) -> None:
-    """The share counts keywords that say something, each with all its words."""
-    assert relevance(keywords, message) == found
+    assert attention.top(USER, 10, now=day(20).astimezone(west)) == (Ranked("t1/a", 40.0),)
 
 
-@given(st.lists(st.text(max_size=12), max_size=5), st.lists(st.text(max_size=12), max_size=5))
-def test_relevance_is_a_share(keywords: list[str], said: list[str]) -> None:
-    """It is 0 to 1, whatever is said of whatever keywords."""
-    found = relevance(keywords, " ".join([*said, *keywords[:1]]))
+def test_it_is_pruned_by_another_instance(make: Make) -> None:
+    """What one instance added another one sees, and prunes."""
+    add_all(make(), memory("t1/a", 50), memory("t1/b", 60))
 
-    assert 0 <= found <= 1
+    assert make().prune(USER, now=day(21)) == 1
+    assert attended(make(), 21) == ["t1/b"]

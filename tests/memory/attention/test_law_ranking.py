@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.attention.law import Kept, Memory, Ranked, explained, ranked
+from ebbtide.memory.attention.law import Kept, Memory, Ranked, ranked
 from tests.memory.remembering import day, ids, memory
 
 THRESHOLD = 40.0
@@ -81,7 +81,7 @@ def test_the_order_is_total(kept: list[Kept], on: int) -> None:
 @given(drawn, st.integers(0, 120), st.booleans())
 def test_an_explanation_agrees_with_itself(kept: Kept, on: int, attended: bool) -> None:  # noqa: FBT001 (drawn)
     """The level, the day of fading and what is held tell one story."""
-    found = explained(kept, THRESHOLD, attended=attended, now=day(on))
+    found = kept.explained(THRESHOLD, attended=attended, now=day(on))
     moment = max(day(on), kept.memory.created)
 
     assert found.effective == kept.holds(day(on))
@@ -97,7 +97,7 @@ def test_it_fades_whole_days_later_where_clocks_are_changed() -> None:
     """The moment of fading is the moment at which the memory is below, in summer time too."""
     vienna = ZoneInfo("Europe/Vienna")
     kept = Kept(Memory("t1/a", 50, datetime(2026, 3, 20, 12, tzinfo=vienna)))
-    found = explained(kept, THRESHOLD, attended=True, now=day(0))
+    found = kept.explained(THRESHOLD, attended=True, now=day(0))
 
     assert found.fades is not None
     assert kept.holds(found.fades) == pytest.approx(39.5)

@@ -1,0 +1,166 @@
+"""Membership and order for any sequence of operations, against all memories ranked at once."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.attention.law import Attention, Kept, Memory, Ranked, ranked
+from ebbtide.memory.redis_attention import RedisAttention
+from tests.draws import examples
+from tests.memory.attention.conftest import Place
+from tests.memory.remembering import USER, day, memory
+from tests.redis_server import RedisServer
+
+Step: TypeAlias = tuple[float, str, str, int, tuple[str, ...]]
+"""Days that pass before it, what is done, to which memory, and its base and keywords if added."""
+
+ACTS = ("add", "add", "touch", "touch", "suppress", "unsuppress", "withdraw", "forget", "prune")
+WORDS = ("axios", "redis", "refresh token", "token", "the")
+NAMES = ("t1/a", "t1/b", "t2/a", "t2/b", "t3/a")
+MESSAGE = "axios and a token"
+ENTERING = {"add", "touch", "unsuppress"}
+SLOW = [HealthCheck.too_slow]
+
+steps: st.SearchStrategy[list[Step]] = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 0.5, 1, 7, 20, 40]),
+        st.sampled_from(ACTS),
+        st.sampled_from(NAMES),
+        st.integers(25, 100),
+        st.lists(st.sampled_from(WORDS), max_size=3).map(tuple),
+    ),
+    max_size=25,
+)
+
+
+@dataclass
+class Known:
+    """All that was kept of each memory, in a plain dictionary."""
+
+    kept: dict[str, Kept] = field(default_factory=dict)
+
+    def do(self, act: str, subject: Memory) -> None:
+        """Do to the dictionary what was done to attention."""
+        name, was = subject.id, self.kept.get(subject.id)
+        if act == "add":
+            known = was or Kept(subject)
+            self.kept[name] = replace(known, memory=subject, withdrawn=False)
+        elif act == "forget":
+            self.kept.pop(name, None)
+        elif was:
+            changes: dict[str, dict[str, Any]] = {
+                "touch": {"accesses": was.accesses + 1},
+                "suppress": {"suppressed": True},
+                "unsuppress": {"suppressed": False},
+                "withdraw": {"withdrawn": True},
+            }
+            self.kept[name] = replace(was, **changes.get(act, {}))
+
+    def ranked(self, now: float, message: str = "") -> tuple[Ranked, ...]:
+        """Rank all of them."""
+        return ranked(self.kept.values(), 40.0, now=day(now), message=message)
+
+
+def do(attention: Attention, act: str, subject: Memory, now: float) -> None:
+    """Do one thing to attention."""
+    if act == "add":
+        attention.add(USER, subject, now=day(now))
+    elif act == "prune":
+        attention.prune(USER, now=day(now))
+    else:
+        getattr(attention, act)(USER, subject.id, now=day(now))
+
+
+def differences(attention: Attention, drawn: list[Step]) -> list[Step]:
+    """Return the steps after which attention is not what ranking all memories gives."""
+    known, now, found = Known(), 0.0, []
+    for step in drawn:
+        passed, act, name, base, keywords = step
+        now += passed
+        subject = memory(name, base, now, keywords)
+        do(attention, act, subject, now)
+        known.do(act, subject)
+        beside = attention.refresh_for_context(USER, MESSAGE, 99, now=day(now))
+        stands = [attention.explain(USER, one, now=day(now)) for one in NAMES]
+        inside = {one.id for one in stands if one and one.attended}
+        top = attention.top(USER, 99, now=day(now))
+        all_of_them = known.ranked(now)
+        if (
+            top != all_of_them
+            or beside != known.ranked(now, MESSAGE)
+            or inside != {one.id for one in all_of_them}
+        ):
+            found.append(step)
+    return found
+
+
+@settings(suppress_health_check=SLOW, max_examples=examples(8))
+@given(steps)
+def test_it_is_the_ranking_of_all(place: Place, drawn: list[Step]) -> None:
+    """Below capacity attention is what ranking all memories gives, with a message or without."""
+    place.empty()
+    found = differences(place.attention(), drawn)
+
+    assert found == []
+
+
+def lost(attention: Attention, drawn: list[Step], capacity: int) -> list[Step]:
+    """Return the steps that left attention other than the best of those that were in it.
+
+    In it were those before the step that had not faded, and the one it was about.
+    """
+    known, now, before, found = Known(), 0.0, set[str](), []
+    for step in drawn:
+        passed, act, name, base, keywords = step
+        now += passed
+        subject = memory(name, base, now, keywords)
+        do(attention, act, subject, now)
+        known.do(act, subject)
+        asked = {name} if act in ENTERING else set()
+        best = [one for one in known.ranked(now) if one.id in before | asked][:capacity]
+        top = attention.top(USER, 99, now=day(now))
+        if top != tuple(best):
+            found.append(step)
+        before = {one.id for one in top}
+    return found
+
+
+@settings(suppress_health_check=SLOW, max_examples=examples(8))
+@given(steps, st.integers(1, 4))
+def test_nothing_above_the_cut_is_lost(place: Place, drawn: list[Step], capacity: int) -> None:
+    """At capacity those stay that hold most at the moment of the cut."""
+    place.empty()
+    found = lost(place.attention(capacity=capacity), drawn, capacity)
+
+    assert found == []
+
+
+class Uncached(RedisAttention):
+    """Attention whose cache is gone, half gone or full each time that it is read."""
+
+    gone: tuple[str, ...] = ()
+
+    def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
+        """Read after some keys were deleted."""
+        for name in self.gone:
+            self._client.delete(f"ebbtide:{USER}:{name}")
+        return super().within_reach(user_id, now=now)
+
+
+@settings(suppress_health_check=SLOW, max_examples=examples(8))
+@given(steps, st.lists(st.sampled_from(["attention", "memories", "changes"]), max_size=2))
+def test_it_is_the_ranking_of_all_whatever_is_evicted(
+    sqlite_archive: SqlArchive, running_redis: RedisServer, drawn: list[Step], gone: list[str]
+) -> None:
+    """The same holds if Redis has lost one key or another before each reading."""
+    with running_redis.client() as client:
+        Place(sqlite_archive, client).empty()
+        attention = Uncached(client, sqlite_archive.attention())
+        attention.gone = tuple(gone)
+        found = differences(attention, drawn)
+
+    assert found == []
