@@ -139,16 +139,8 @@ class _Slots(Protocol):
         """Return the newest turn of a branch, or the newest before `below`; 0 if none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """The record at its place, and whether the archive holds it already."""
-
-    record: Record
-    stored: bool
-
-
-def placement(tip: Tip, group: Group, slots: _Slots) -> Placement:
-    """Return the record of `group` after `tip`, at the place where it is or is to be written.
+def placement(tip: Tip, group: Group, slots: _Slots) -> tuple[Record, bool]:
+    """Return the record of `group` at its place after `tip`, and whether it is stored there.
 
     Raises `TipNotFoundError` if the archive does not hold what the tip names: whoever has the state
     has another archive than the one that it was made with, and would go on without a memory.
@@ -156,25 +148,18 @@ def placement(tip: Tip, group: Group, slots: _Slots) -> Placement:
     before = slots.slot(tip.branch, tip.turn)
     if tip.turn and (before is None or before.digest != tip.digest):
         raise TipNotFoundError(tip.branch, tip.turn)
-    record = place(group, tip.branch, tip.digest, None)
-    if slots.head(tip.branch, group.turn) <= tip.turn:
-        slot = slots.slot(tip.branch, group.turn)
+    record, turn = place(group, tip.branch, tip.digest, None), group.turn
+    if slots.head(tip.branch, turn) <= tip.turn:
+        slot = slots.slot(tip.branch, turn)
         if slot is not None and (slot.digest, slot.parent) == (record.digest, record.parent):
-            return Placement(record, stored=True)
+            return record, True
         if slot is None and slots.head(tip.branch) <= tip.turn:
-            return Placement(record, stored=False)
+            return record, False
     # A branch never sees a turn twice, so it leaves its parent before its own first turn.
-    seen = min(tip.turn, group.turn - 1)
-    return _branched(replace(record, origin=(tip.branch, max(seen, 0))), slots)
-
-
-def _branched(record: Record, slots: _Slots) -> Placement:
-    wanted = Slot(record.digest, record.parent, record.origin)
+    origin, branch = (tip.branch, max(0, min(tip.turn, turn - 1))), tip.branch
+    wanted = Slot(record.digest, record.parent, origin)
     while True:
-        branch = branch_id(record.branch, record.turn, record.digest)
-        record = replace(record, branch=branch)
-        slot = slots.slot(branch, record.turn)
-        if slot == wanted:
-            return Placement(record, stored=True)
-        if slot is None and slots.head(branch) == 0:
-            return Placement(record, stored=False)
+        branch = branch_id(branch, turn, record.digest)
+        slot = slots.slot(branch, turn)
+        if slot == wanted or (slot is None and slots.head(branch) == 0):
+            return replace(record, branch=branch, origin=origin), slot is not None

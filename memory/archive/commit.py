@@ -126,10 +126,9 @@ def commit(
     group = storable(group)
     session = session_of(connection, owner)
     slots = _Slots(connection, session.id)
-    placed = placement(tip, group, slots)
-    if placed.stored:
-        return session, placed.record, None
-    record = placed.record
+    record, stored = placement(tip, group, slots)
+    if stored:
+        return session, record, None
     follows = (record.branch, record.turn) == (tip.branch, tip.turn + 1)
     row, kept = slots.branch(record.branch), {"known": known(session)} if follows else {}
     seen = before(connection, session, record, beginning(row), **kept) if row else None

@@ -28,23 +28,23 @@ class Held:
 
 def test_free_place_after_the_tip_is_taken() -> None:
     """A group goes to the branch of its tip if that goes no further."""
-    found = placement(TIP, turn(2), Held(ONE))
+    record, stored = placement(TIP, turn(2), Held(ONE))
 
-    assert (found.record.branch, found.stored) == ("main", False)
+    assert (record.branch, stored) == ("main", False)
 
 
 def test_same_group_is_stored_already() -> None:
     """The same digest after the same parent is the record itself."""
-    found = placement(TIP, turn(2), Held({**ONE, ("main", 2): Slot(DIGEST, "one", None)}))
+    record, stored = placement(TIP, turn(2), Held({**ONE, ("main", 2): Slot(DIGEST, "one", None)}))
 
-    assert (found.record.branch, found.stored) == ("main", True)
+    assert (record.branch, stored) == ("main", True)
 
 
 def test_same_group_after_another_parent_is_another() -> None:
     """The same digest after another parent begins a branch."""
-    found = placement(TIP, turn(2), Held({**ONE, ("main", 2): Slot(DIGEST, "else", None)}))
+    record, _ = placement(TIP, turn(2), Held({**ONE, ("main", 2): Slot(DIGEST, "else", None)}))
 
-    assert found.record.origin == ("main", 1)
+    assert record.origin == ("main", 1)
 
 
 def test_occupied_branch_leads_to_the_next() -> None:
@@ -52,14 +52,14 @@ def test_occupied_branch_leads_to_the_next() -> None:
     first = branch_id("main", 2, DIGEST)
     taken = {("main", 2): Slot("x", "one", None), (first, 2): Slot("y", "one", ("main", 1))}
 
-    found = placement(TIP, turn(2), Held({**ONE, **taken}))
+    record, stored = placement(TIP, turn(2), Held({**ONE, **taken}))
 
-    assert found.record.branch == branch_id(first, 2, DIGEST)
-    assert (found.record.origin, found.stored) == (("main", 1), False)
+    assert record.branch == branch_id(first, 2, DIGEST)
+    assert (record.origin, stored) == (("main", 1), False)
 
 
 def test_branch_leaves_its_parent_before_its_first_turn() -> None:
     """A turn that is committed after a later one does not see that one."""
-    found = placement(Tip("main", 1, "one"), turn(1), Held(ONE))
+    record, _ = placement(Tip("main", 1, "one"), turn(1), Held(ONE))
 
-    assert found.record.origin == ("main", 0)
+    assert record.origin == ("main", 0)
