@@ -1,7 +1,7 @@
 """What a user can choose, as one frozen model: the graph's context schema."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -79,14 +79,6 @@ class Settings(BaseModel):
     )
 
 
-def settings(**values: Any) -> Settings:
-    """Return `Settings(**values)`, with a `SettingsError` that quotes what is wrong."""
-    try:
-        return Settings(**values)
-    except ValidationError as error:
-        raise SettingsError(describe(error)) from error
-
-
 def user_named(given: object) -> str:
     """Return a user's id; raises `SettingsError` for what is none.
 
@@ -112,25 +104,23 @@ def resolve(context: object, defaults: Settings) -> Settings:
     """
     if context is None:
         return defaults
-    chosen = dict(_chosen(context))
+    names = context.model_fields_set if isinstance(context, Settings) else Settings.model_fields
+    if isinstance(context, Mapping):
+        chosen = {name: context[name] for name in names if name in context}
+    else:
+        found = {name: getattr(context, name, None) for name in names}
+        chosen = {
+            name: value
+            for name, value in found.items()
+            # A method cannot say whose memory it is, so that one is an error below.
+            if value is not None and (name == "user_id" or not callable(value))
+        }
     if chosen.get("user_id") not in (None, ""):
         chosen["user_id"] = user_named(chosen["user_id"])
-    return settings(**{**defaults.model_dump(), **chosen}) if chosen else defaults
-
-
-def _chosen(context: object) -> Iterator[tuple[str, Any]]:
-    """Yield the settings that a context sets; a field that is None or a method sets none.
-
-    A method cannot say whose memory it is, so that one is an error later.
-    """
-    if isinstance(context, Mapping):
-        yield from ((name, context[name]) for name in Settings.model_fields if name in context)
-        return
-    names = context.model_fields_set if isinstance(context, Settings) else Settings.model_fields
-    for name in Settings.model_fields.keys() & names:
-        value = getattr(context, name, None)
-        if value is not None and (name == "user_id" or not callable(value)):
-            yield name, value
+    try:
+        return Settings(**{**defaults.model_dump(), **chosen}) if chosen else defaults
+    except ValidationError as error:
+        raise SettingsError(describe(error)) from error
 
 
 def describe(error: ValidationError) -> str:

@@ -19,7 +19,7 @@ from ...memory.errors import (
 from ...memory.messages import fenced
 from ...memory.questions import Question
 from ...memory.record import Record, Tip
-from ...memory.settings import settings
+from ...memory.settings import Settings, resolve
 from ...memory.tokens import fit_end
 from ...memory.tools.summary import call_overhead, readable
 from ...memory.transcript import transcript
@@ -102,7 +102,9 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     goes back with time travel, and a thread that is rebuilt from the archive begins without it.
     Raises `SettingsError` if it is out of range, `TurnRunningError` if a turn is not finished.
     """
-    window = None if turns is None else settings(ambient_window=turns).ambient_window
+    window = (
+        None if turns is None else resolve({"ambient_window": turns}, Settings()).ambient_window
+    )
     _check_that_it_keeps(agent)
     thread = resting(agent, config)
     write(agent, config, thread.changed(window=window))
