@@ -13,7 +13,7 @@ table, and keeps that only if the number of changes is still the same. So nothin
 
 import json
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from threading import Lock
@@ -95,16 +95,21 @@ class RedisAttention(SqlAttention):
         pipeline = self._client.pipeline()
         pipeline.zrange(attention, 0, -1)
         pipeline.hgetall(memories)
+        found = []
         try:
-            names, fields = pipeline.execute()
-            inside = {*map(_plain, names)}
-            packed = {_plain(name): _plain(text) for name, text in fields.items()}
-            *numbers, at = json.loads(packed.pop(_BUILT, "[0]"))
-            if numbers != self._numbers(inside) or at > now.timestamp():
+            members, fields = pipeline.execute()
+            inside = {*map(_plain, members)}
+            packed = {_plain(name): json.loads(text) for name, text in fields.items()}
+            *numbers, at = packed.pop(_BUILT, [0])
+            if numbers != [self.threshold, self.capacity, len(inside)] or at > now.timestamp():
                 return None
-            return tuple(_unpacked(text, attended=name in inside) for name, text in packed.items())
+            for name, (memory_id, base, created, keywords, accesses) in packed.items():
+                moment = datetime.fromisoformat(created)
+                memory = Memory(memory_id, base, moment, tuple(keywords))
+                found.append(Kept(memory, accesses, attended=name in inside))
         except (TypeError, ValueError):  # nobody of us wrote that
             return None
+        return tuple(found)
 
     def _built(self, user_id: str, now: datetime) -> tuple[Kept, ...]:
         """Read the table, and cache what it says unless that changes meanwhile."""
@@ -112,12 +117,16 @@ class RedisAttention(SqlAttention):
         with self._client.pipeline() as pipeline:
             pipeline.watch(changes)  # type: ignore[no-untyped-call]
             kept = super().within_reach(user_id, now=now)
-            scores = {_quoted(k.memory.id): k.holds(now) for k in kept if k.attended}
-            fields: dict[Any, Any] = {_quoted(k.memory.id): _packed(k) for k in kept}
-            fields[_BUILT] = json.dumps([*self._numbers(scores), now.timestamp()])
+            fields: dict[Any, Any] = {}
+            for one in kept:
+                memory, created = one.memory, one.memory.created.isoformat()
+                packed = [memory.id, memory.base, created, memory.keywords, one.accesses]
+                fields[_quoted(memory.id)] = json.dumps(packed)
+            scores = {_quoted(one.memory.id): one.holds(now) for one in kept if one.attended}
+            numbers = [self.threshold, self.capacity, len(scores), now.timestamp()]
             pipeline.multi()
             pipeline.delete(attention, memories)
-            pipeline.hset(memories, mapping=fields)
+            pipeline.hset(memories, mapping={**fields, _BUILT: json.dumps(numbers)})
             pipeline.expire(memories, _DAY_SECONDS)
             if scores:
                 pipeline.zadd(attention, scores)
@@ -125,9 +134,6 @@ class RedisAttention(SqlAttention):
             with suppress(WatchError):
                 pipeline.execute()
         return kept
-
-    def _numbers(self, inside: Collection[str]) -> list[float]:
-        return [self.threshold, self.capacity, len(inside)]
 
     def _ask(self, ask: Callable[[], T]) -> T | None:
         """Ask Redis, after telling it of earlier changes; None if it cannot be reached."""
@@ -173,15 +179,3 @@ def _quoted(name: str) -> str:
 
 def _plain(answer: bytes | str) -> str:
     return answer.decode() if isinstance(answer, bytes) else answer
-
-
-def _packed(kept: Kept) -> str:
-    memory = kept.memory
-    created = memory.created.isoformat()
-    return json.dumps([memory.id, memory.base, created, memory.keywords, kept.accesses])
-
-
-def _unpacked(text: str, *, attended: bool) -> Kept:
-    name, base, created, keywords, accesses = json.loads(text)
-    memory = Memory(name, base, datetime.fromisoformat(created), tuple(keywords))
-    return Kept(memory, accesses, attended=attended)
