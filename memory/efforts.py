@@ -114,6 +114,10 @@ class EffortState:
         banners = (*self.banners, line) if line else self.banners
         return replace(self, events=(*self.events, event), banners=banners)
 
+    def banners_since(self, before: "EffortState") -> tuple[str, ...]:
+        """Return the banners that this state has and the one before has not."""
+        return self.banners[len(before.banners) :]
+
     def activated(self, effort_id: str) -> "EffortState":
         """Return the state with this effort open and active, its place in time renewed."""
         fresh = {"opened_turn": self.turn, "last_referenced_turn": self.turn}

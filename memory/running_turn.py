@@ -1,7 +1,7 @@
 """What a memory tool works on: the state of the efforts, the archive's view, the settings."""
 
 import difflib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -40,11 +40,10 @@ class RunningTurn:
 
     `room` is what the budget leaves beside instructions and tool schemas, `free` what it leaves for
     recalled text, `used` what the last call had of it, all in tokens; `line` is what the context
-    shows, None before it was first built.
-    With an `embedder` searches go by meaning too. `related` returns the qualified ids of what the
-    user's other sessions have on a subject, the most related first. `results` are those of
-    the calls before it in the same message. `laid_out` are committed turns as they were sent, and
-    as the context has them, with their records.
+    shows, None before it was first built. With an `embedder` searches go by meaning too. `related`
+    returns the qualified ids of what the user's other sessions have on a subject, best first.
+    `results` are those of the calls before it in the same message. `laid_out` are committed turns
+    as they were sent, and as the context has them, with their records.
     """
 
     state: EffortState
@@ -95,10 +94,22 @@ class RunningTurn:
 
         A qualified id names a concluded effort of another session of the user.
         """
-        name = self.view.known_as(_written(effort_id))
+        session, name = parted(effort_id)
+        is_path = is_qualified(session) and ".." in session
+        if is_qualified(effort_id) and not is_path:
+            name = self.view.known_as(f"{session_called(session)}/{slug(name)}")
+        else:
+            name = self.view.known_as(slug(effort_id))
         effort = self.view.effort(name, self.state.events) or self._lost(name)
         if effort is None:
-            raise ToolError(f"no effort {_short(name)!r}. {self._known(_short(name))}")
+            name = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+            known = [*self.state.open, *self.state.summaries]
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {close[0]!r}? " if close else ""
+            listed = ", ".join(known[-10:]) or "none"
+            raise ToolError(
+                f"no effort {name!r}. {hint}In the context: {listed}. effort_status lists them"
+            )
         return effort
 
     def find_own(self, effort_id: str) -> Effort:
@@ -142,34 +153,9 @@ class RunningTurn:
             return Effort(name, "open")
         return Effort(name, "concluded") if name in self.state.summaries else None
 
-    def _known(self, name: str) -> str:
-        known = [*self.state.open, *self.state.summaries]
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
-        listed = ", ".join(known[-10:]) or "none"
-        return f"{hint}In the context: {listed}. effort_status lists them"
-
 
 Outcome: TypeAlias = tuple[RunningTurn, Mapping[str, Any]]
 """What a tool leaves: the changed turn, and its result for the model."""
-
-
-def _written(effort_id: str) -> str:
-    """Return an id as efforts have it, however its name and its session are written."""
-    session, name = parted(effort_id)
-    path = is_qualified(session) and ".." in session
-    if path or not is_qualified(effort_id):
-        return slug(effort_id)
-    return f"{session_called(session)}/{slug(name)}"
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
-
-
-def banners_since(before: EffortState, after: EffortState) -> Iterator[str]:
-    """Yield the banners that a tool added."""
-    yield from after.banners[len(before.banners) :]
 
 
 def _may_be_held(record: Record) -> bool:
@@ -177,7 +163,8 @@ def _may_be_held(record: Record) -> bool:
 
     That of another session can, and of a turn that was yet to come.
     """
-    quoted = [one for message in record.messages for one in recalled(message)]
-    said = sum(len(str(message["data"])) for message in record.messages)
-    settled = all(not one.session and one.turn <= record.turn for one in quoted)
-    return settled and said + sum(one.end - one.offset for one in quoted) <= _LARGE
+    quotes = [quote for message in record.messages for quote in recalled(message)]
+    size = sum(len(str(message["data"])) for message in record.messages)
+    size += sum(quote.end - quote.offset for quote in quotes)
+    settled = all(not quote.session and quote.turn <= record.turn for quote in quotes)
+    return settled and size <= _LARGE

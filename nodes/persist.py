@@ -20,7 +20,7 @@ from ..memory.messages import Message
 from ..memory.metrics import cost, without_calls
 from ..memory.record import Event, Owner, Record
 from ..memory.references import referenced
-from ..memory.running_turn import RunningTurn, banners_since
+from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
@@ -49,7 +49,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         efforts = referenced(work, parts.keywords).decayed(work.settings)
         update = packed(efforts)
         record = _committed(cast("TurnState", {**state, **update}), work.view.owner, parts)
-        for banner in banners_since(work.state, efforts):
+        for banner in efforts.banners_since(work.state):
             runtime.stream_writer({"banner": banner})
         view = past(parts.archive, work.view.owner, record.tip)
         after = replace(work, state=replace(efforts, events=()), view=view)

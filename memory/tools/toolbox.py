@@ -14,7 +14,7 @@ from ..errors import AnswerError, ToolError
 from ..messages import Message, compact
 from ..names import is_qualified, slug
 from ..questions import Asks
-from ..running_turn import Outcome, RunningTurn, banners_since
+from ..running_turn import Outcome, RunningTurn
 from ..settings import describe
 from ..transcript import transcript
 from .arguments import Text, Texts, arguments_of
@@ -241,7 +241,7 @@ def run(
         except ToolError as error:
             results.append(result_message(call, {"error": str(error)}))
         ended(results[-1])
-        for banner in banners_since(before, work.state):
+        for banner in work.state.banners_since(before):
             tell(banner)
     return Done(work, tuple(results))
 

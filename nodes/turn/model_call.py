@@ -25,7 +25,6 @@ from ...memory.context.timeline import packed as packed_line
 from ...memory.efforts import EffortState, happened
 from ...memory.errors import SettingsError
 from ...memory.messages import speaks
-from ...memory.running_turn import banners_since
 from ...memory.settings import Settings, resolve
 from ...memory.state_blocks import Cutter, cut_content
 from .langchain_messages import accepted, cut_short, from_dicts, jsonable, rounds
@@ -154,7 +153,7 @@ def _anchored(
     efforts = _with_anchor(before, raw, parts)
     if not (speaks(shown) or answer.tool_calls or answer.invalid_tool_calls):
         efforts = replace(efforts, banners=(*efforts.banners, banner_of("wordless")))
-    for banner in banners_since(before, efforts):
+    for banner in efforts.banners_since(before):
         runtime.stream_writer({"banner": banner})
     answers = {**state.get("raw_answers", {}), str(answer.id): raw}
     update = {"raw_answers": answers, **packed(efforts)}

@@ -57,6 +57,8 @@ def test_events_and_banners_are_kept_in_order() -> None:
 
     assert [event["type"] for event in state.events] == ["a", "b", "c"]
     assert state.banners == ("--- A ---", "C")
+    assert state.banners_since(EMPTY.told({"type": "a"}, "--- A ---")) == ("C",)
+    assert state.banners_since(state) == ()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from itertools import count
 import pytest
 
 from ebbtide.memory.errors import ToolError
-from ebbtide.memory.running_turn import banners_since
 from tests.memory.conversations import Conversation, call
 
 
@@ -93,15 +92,6 @@ def test_an_effort_that_the_archive_lost_is_known_from_the_state(talk: Conversat
 
     assert (work.find("lost").status, work.find("old").status) == ("open", "concluded")
     assert talk.state.active is None
-
-
-def test_the_banners_that_a_tool_added_are_told_apart(talk: Conversation) -> None:
-    """Of two states, the later one's further banners are given in order."""
-    before = talk.state.told({"type": "a"}, "A")
-    after = before.told({"type": "b"}, "B").told({"type": "c"}, "C")
-
-    assert list(banners_since(before, after)) == ["B", "C"]
-    assert list(banners_since(before, before)) == []
 
 
 def test_what_is_made_of_turns_is_made_once(talk: Conversation) -> None:
