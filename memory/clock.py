@@ -15,12 +15,3 @@ def day_of(at: str) -> str:
     '2026-01-31'
     """
     return at.partition("T")[0]
-
-
-def seconds(since: str, until: str) -> float:
-    """Return the seconds between two times in that form.
-
-    >>> seconds("2026-01-31T09:30:00.000Z", "2026-01-31T09:31:00.500Z")
-    60.5
-    """
-    return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()

@@ -109,7 +109,7 @@ class EffortState:
     events: tuple[Event, ...] = ()
     banners: tuple[str, ...] = ()
 
-    def told(self, event: Event, line: str = "") -> "EffortState":
+    def with_event(self, event: Event, line: str = "") -> "EffortState":
         """Return the state with one more event, and its banner if it has one."""
         banners = (*self.banners, line) if line else self.banners
         return replace(self, events=(*self.events, event), banners=banners)
@@ -170,7 +170,7 @@ def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
 def happened(state: EffortState, event: Event, line: str | None = None) -> EffortState:
     """Return the state after an event, which it tells with its banner or the line given."""
     line = banner_of(event["type"], **event) if line is None else line
-    return applied(state, event).told(event, line)
+    return applied(state, event).with_event(event, line)
 
 
 def applied(state: EffortState, event: Event) -> EffortState:
@@ -212,14 +212,6 @@ def _compressed(state: EffortState, name: str, turn: int) -> EffortState:
     return replace(state, compressed={**others, name: turn} if turn else others)
 
 
-def _reopened(state: EffortState, name: str, event: Event) -> EffortState:
-    return _compressed(_hidden(state, name).activated(name), name, event.get("compressed", 0))
-
-
-def _concluded(state: EffortState, name: str, _: Event) -> EffortState:
-    return _listed(_compressed(state.closed(name), name, 0), [name])
-
-
 def _expanded(state: EffortState, name: str, event: Event) -> EffortState:
     before = state.expanded.get(name, {})
     entry: dict[str, Any] = {"expanded_turn": state.turn, "turns": list(event["turns"])}
@@ -246,16 +238,14 @@ def _referenced(state: EffortState, name: str, _: Event) -> EffortState:
     return state
 
 
-def _shortened(state: EffortState, name: str, event: Event) -> EffortState:
-    return _compressed(state, name, event["turn"]) if name in state.open else state
-
-
 _TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
     "opened": lambda state, name, _: state.activated(name),
     "switched": lambda state, name, _: state.activated(name),
     "paused": lambda state, *_: replace(state, active=None),
-    "reopened": _reopened,
-    "concluded": _concluded,
+    "reopened": lambda state, name, event: _compressed(
+        _hidden(state, name).activated(name), name, event.get("compressed", 0)
+    ),
+    "concluded": lambda state, name, _: _listed(_compressed(state.closed(name), name, 0), [name]),
     "expanded": _expanded,
     "collapsed": lambda state, name, _: replace(state, expanded=_without(state.expanded, name)),
     "evicted": lambda state, name, _: _hidden(state, name),
@@ -263,6 +253,8 @@ _TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
     "surfaced": lambda state, _, event: _listed(state, event["efforts"]),
     "referenced": _referenced,
     "anchored": lambda state, _, event: replace(state, anchor=dict(event["anchor"])),
-    "compressed": _shortened,
+    "compressed": lambda state, name, event: (
+        _compressed(state, name, event["turn"]) if name in state.open else state
+    ),
 }
 """What each event changes, live and when events are replayed; others change nothing."""

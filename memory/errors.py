@@ -31,10 +31,10 @@ class EbbtideError(RuntimeError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let a pool of processes hand over the message, whatever it was made of."""
-        return _told, (type(self), str(self))
+        return _remade, (type(self), str(self))
 
 
-def _told(kind: type[EbbtideError], message: str) -> EbbtideError:
+def _remade(kind: type[EbbtideError], message: str) -> EbbtideError:
     """Return an error with its message."""
     layout: Any = kind.__base__  # of two bases the one that allocates: an OSError is larger
     error: EbbtideError = layout.__new__(kind)
@@ -105,8 +105,8 @@ class TurnNotFoundError(ArchiveError, LookupError):
 
     def __init__(self, turn: int, newest: int) -> None:
         """Name the turns that there are."""
-        there = f"the turns are 1-{newest}" if newest else "there is none"
-        super().__init__(f"turn {turn} not found on this branch: {there}")
+        turns = f"the turns are 1-{newest}" if newest else "there is none"
+        super().__init__(f"turn {turn} not found on this branch: {turns}")
 
 
 class TipNotFoundError(ArchiveError, LookupError):
@@ -166,10 +166,12 @@ class ArchiveUnavailableError(ArchiveError, OSError):
     def __init__(self, database: str, why: str, *, lost: bool = False) -> None:
         """Name the database and what it said; `lost`: nobody heard whether a commit was done."""
         self.lost = lost
-        told = "what was being written may be there: do it again, a turn is stored once"
+        outcome = "nothing was changed"
+        if lost:
+            outcome = "what was being written may be there: do it again, a turn is stored once"
         super().__init__(
             f"the archive {database!r} cannot be used ({why}): check that it is there, may be "
-            f"written and has room, then go on; {told if lost else 'nothing was changed'}"
+            f"written and has room, then go on; {outcome}"
         )
 
 

@@ -4,9 +4,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TypeAlias
 
-from ..clock import seconds
 from ..efforts import changes
 from ..messages import fingerprint
 from ..names import is_qualified
@@ -74,7 +74,8 @@ def begun(work: RunningTurn, now: str) -> Timeline:
     if line.key != _settings_key(work):
         return rebuilt(work, "settings", line)
     newest = work.view.turns([work.view.tip.turn])
-    cold = any(seconds(record.at, now) > _KEPT for record in newest)
+    waits = (datetime.fromisoformat(now) - datetime.fromisoformat(one.at) for one in newest)
+    cold = any(wait.total_seconds() > _KEPT for wait in waits)
     return rebuilt(work, "cold-cache", line) if cold else line
 
 

@@ -53,11 +53,15 @@ def test_no_effort_takes_over(closed: list[str], active: str | None) -> None:
 
 def test_events_and_banners_are_kept_in_order() -> None:
     """Events without a banner leave the banners as they are."""
-    state = EMPTY.told({"type": "a"}, "--- A ---").told({"type": "b"}).told({"type": "c"}, "C")
+    state = (
+        EMPTY.with_event({"type": "a"}, "--- A ---")
+        .with_event({"type": "b"})
+        .with_event({"type": "c"}, "C")
+    )
 
     assert [event["type"] for event in state.events] == ["a", "b", "c"]
     assert state.banners == ("--- A ---", "C")
-    assert state.banners_since(EMPTY.told({"type": "a"}, "--- A ---")) == ("C",)
+    assert state.banners_since(EMPTY.with_event({"type": "a"}, "--- A ---")) == ("C",)
     assert state.banners_since(state) == ()
 
 

@@ -114,7 +114,9 @@ def test_a_commit_is_found_again_in_the_state() -> None:
 def test_efforts_come_back_as_they_were() -> None:
     """What is put into the state is what is read from it; the turn is counted elsewhere."""
     efforts = (
-        effort_state({"turn": 3}).activated("a").told({"type": "opened", "effort": "a"}, "banner")
+        effort_state({"turn": 3})
+        .activated("a")
+        .with_event({"type": "opened", "effort": "a"}, "banner")
     )
     state: Any = {"turn": 3, **packed(efforts)}
 
