@@ -85,17 +85,13 @@ def statements(messages: Sequence[Message]) -> list[str]:
     return [asked, *([spoken(messages[-1])] if answered(messages) else [])]
 
 
-_Mentions: TypeAlias = tuple[frozenset[str], frozenset[str], list[str]]
-"""Ids that texts would mention, efforts of other sessions that they name, and what else they say.
+def mentions(
+    work: RunningTurn, texts: Sequence[str]
+) -> tuple[frozenset[str], frozenset[str], list[str]]:
+    """Return the ids that texts would mention, the efforts of other sessions named, other words.
 
-It is without the qualified ids, which mention no effort of this session that has the same name.
-"""
-
-
-def mentions(work: RunningTurn, texts: Sequence[str]) -> _Mentions:
-    """Return what texts mention by ids.
-
-    Besides efforts in the context a bounded number is looked up, which may have left it.
+    A qualified id mentions no effort of this session that has the same name. Besides efforts in the
+    context a bounded number is looked up, which may have left it.
     """
     names = dict[str, str]()
     for word in chain.from_iterable(map(qualified_words, texts)):
@@ -103,7 +99,7 @@ def mentions(work: RunningTurn, texts: Sequence[str]) -> _Mentions:
         names[word] = f"{session}/{hyphenated(name)}"
     stored = {effort.id for effort in work.view.efforts_named([*{*names.values()}], ())}
     words = {word: name for word, name in names.items() if name in stored and is_qualified(name)}
-    words |= {name: name for name in _in_context_elsewhere(work)}
+    words |= {name: name for name in _known_elsewhere(work)}
     elsewhere, others = set[str](), [*texts]
     for word in sorted(words, key=len, reverse=True):
         whole = rf"(?<!{_WORD})(?<![@%~/-]){re.escape(word)}(?!{_WORD})"
@@ -114,7 +110,7 @@ def mentions(work: RunningTurn, texts: Sequence[str]) -> _Mentions:
     return frozenset[str]().union(*map(mentionable, others)), frozenset(elsewhere), others
 
 
-def _in_context_elsewhere(work: RunningTurn) -> tuple[str, ...]:
+def _known_elsewhere(work: RunningTurn) -> tuple[str, ...]:
     """Return the efforts of other sessions in the context, and those found in this turn."""
     searches = (event["efforts"] for event in work.state.events if event["type"] == "searched")
     names = [*work.state.summaries, *(name for listed in searches for name in listed)]
@@ -227,7 +223,7 @@ _HELD = 4_000
 class KeywordCache(Lately[Keywords]):
     """Keywords of efforts with a given log, and of turns, which never change; those used last.
 
-    `turns` are the terms of turns, since an open effort has another log after each.
+    `turns` are the terms of turns: an open effort has another log after each.
     """
 
     def __init__(self, limit: int = _HELD) -> None:
@@ -253,29 +249,29 @@ def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywo
 
 def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     session, name = parted(effort.id)
-    turns, log = work.view.log_turns(effort.id)[-KEYWORD_TURNS:], list[_Terms]()
+    turns, counts = work.view.log_turns(effort.id)[-KEYWORD_TURNS:], list[_Terms]()
     for record in work.view.turns_of(effort.id, turns):
         texts = (said[:_READ] for message in record.messages for said in countable(message))
         key = (work.view.owner, session, record.branch, record.turn)
-        log.append(cache.turns.once(key, partial(counted, texts)))
+        counts.append(cache.turns.once(key, partial(counted, texts)))
     heading = (name, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary: its log is what it is about.
     full = MOST_KEYWORDS if effort.status == "open" else _FULL
-    return keywords(heading, log, MOST_KEYWORDS, full)
+    return keywords(heading, counts, MOST_KEYWORDS, full)
 
 
 def keywords(
-    heading: Iterable[str], log: Iterable[_Terms], limit: int, full: int = _FULL
+    heading: Iterable[str], turns: Iterable[_Terms], limit: int, full: int = _FULL
 ) -> dict[str, float]:
     """Return up to `limit` keywords: those of the heading, then of the log the most repeated.
 
-    Those of the log, which are given turn by turn, count less than 1 if there are `full` others.
+    Those of the log, given turn by turn, count less than 1 if there are `full` others.
 
     >>> keywords(["auth-bug", "401"], [counted(["axios fails", "the axios code"])], 4)
     {'auth': 1.0, 'bug': 1.0, '401': 1.0, 'axio': 1.0}
     """
     logged = Counter[str]()
-    for turn in log:
+    for turn in turns:
         logged.update(turn)
     weights = dict.fromkeys((term for text in heading for term in content(text)), 1.0)
     for term, _ in logged.most_common():
@@ -311,8 +307,6 @@ def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     """Return the state after the references of the running turn, which is at its end.
 
     A mentioned effort whose summary was evicted returns. What is only listed is no reference.
-    Efforts of other sessions are mentioned by their qualified ids, or by their names if they are
-    in the context or were found in this turn, and no effort of this session has the name.
     """
     words = map(own_words, statements(work.view.running.messages))
     ids, elsewhere, texts = mentions(work, [*words])
@@ -330,11 +324,11 @@ def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
 
 
 def _named_elsewhere(work: RunningTurn, named: Collection[str]) -> frozenset[str]:
-    """Return the efforts of other sessions that are in the context, or were found, by their names.
+    """Return the efforts of other sessions in the context, or found in this turn, by their names.
 
-    `named` are the names that were mentioned; an effort of this session with that name is meant.
+    If an effort of this session has one of the mentioned names, it is meant.
     """
-    ids = {name: parted(name)[1] for name in _in_context_elsewhere(work)}
+    ids = {name: parted(name)[1] for name in _known_elsewhere(work)}
     ids = {name: bare for name, bare in ids.items() if bare in named}
     efforts = work.view.efforts_named(sorted({*ids.values()}), work.state.events)
     own = {effort.id for effort in efforts}
