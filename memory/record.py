@@ -15,8 +15,6 @@ Status: TypeAlias = Literal["done", "aborted", "erased"]
 Origin: TypeAlias = tuple[str, int] | None
 """Where a branch began: its parent, and the last turn of that which it sees."""
 
-_MAIN = "main"
-
 DEFAULT_USER = "default"
 """The user of sessions that name none; such sessions know nothing of one another."""
 
@@ -39,7 +37,7 @@ class Owner:
 class Tip:
     """The last turn that a state has committed: its branch, number (0 for none) and digest."""
 
-    branch: str = _MAIN
+    branch: str = "main"
     turn: int = 0
     digest: str = ""
 

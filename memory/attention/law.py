@@ -11,11 +11,10 @@ attention, not from storage.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, Protocol, TypeAlias
+from operator import itemgetter
+from typing import Literal, Protocol
 
 from ..terms import terms
-
-Level: TypeAlias = Literal["high", "medium", "low"]
 
 CAPACITY = 200
 """Memories in a user's attention; the weakest leave. A session is shown ten of them."""
@@ -65,17 +64,6 @@ def in_context(held: float, related: float) -> float:
     (60.0, 100.0)
     """
     return min(CEILING, held * (1.0 + CONTEXT_BOOST * related))
-
-
-def level(held: float, threshold: float) -> Level:
-    """Return whether a memory is high or medium in attention, or low: not in it.
-
-    >>> level(70, 40), level(40, 40), level(39.9, 40)
-    ('high', 'medium', 'low')
-    """
-    if held < threshold:
-        return "low"
-    return "high" if held >= HIGH else "medium"
 
 
 def fading_day(base: int, accesses: int, threshold: float) -> int | None:
@@ -141,7 +129,7 @@ class Explanation:
     days: float
     accesses: int
     effective: float
-    level: Level
+    level: Literal["high", "medium", "low"]
     fades: datetime | None
     suppressed: bool
     attended: bool
@@ -179,15 +167,15 @@ class Kept:
 
     def explained(self, threshold: float, *, attended: bool, now: datetime) -> Explanation:
         """Return how it stands at a moment."""
-        memory = self.memory
+        memory, held = self.memory, self.holds(now)
         fades = fading_day(memory.base, self.accesses, threshold)
         return Explanation(
             id=memory.id,
             base=memory.base,
             days=memory.days(now),
             accesses=self.accesses,
-            effective=self.holds(now),
-            level=level(self.holds(now), threshold),
+            effective=held,
+            level="low" if held < threshold else "medium" if held < HIGH else "high",
             fades=None if fades is None else memory.created.astimezone(UTC) + fades * DAY,
             suppressed=self.suppressed,
             attended=attended,
@@ -201,15 +189,15 @@ def ranked(
 
     Ties are broken by the newest, then by id. Those that were taken out are left out.
     """
-    said, inside = frozenset(terms(message)), list[tuple[float, float, Ranked]]()
+    said, inside = frozenset(terms(message)), []
     for kept in memories:
         memory = kept.memory
         related = relevance(memory.keywords, said) if said else 0.0
         held = in_context(kept.holds(now), related)
         if kept.may_enter and held >= threshold:
-            inside.append((-held, -memory.created.timestamp(), Ranked(memory.id, held, related)))
-    inside.sort(key=lambda entry: (*entry[:2], entry[2].id))
-    return tuple(entry[-1] for entry in inside)
+            order = (-held, -memory.created.timestamp(), memory.id)
+            inside.append((order, Ranked(memory.id, held, related)))
+    return tuple(memory for _, memory in sorted(inside, key=itemgetter(0)))
 
 
 class Attention(Protocol):

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.attention.law import (
+    Kept,
     Memory,
     effective,
     fading_day,
     in_context,
-    level,
     relevance,
 )
 from ebbtide.memory.terms import terms
@@ -80,12 +80,15 @@ def test_the_day_it_fades(base: int, times: int, fades: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "found"),
-    [(100, "high"), (70, "high"), (69.99, "medium"), (40, "medium"), (39.99, "low"), (0, "low")],
+    ("base", "found"),
+    [(100, "high"), (70, "high"), (69, "medium"), (40, "medium"), (39, "low"), (0, "low")],
 )
-def test_levels(held: float, found: str) -> None:
+def test_levels(base: int, found: str) -> None:
     """From 70 on a memory is high, from the threshold on medium, else it is not in attention."""
-    assert level(held, THRESHOLD) == found
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    kept = Kept(Memory("t1/a", base, now))
+
+    assert kept.explained(THRESHOLD, attended=True, now=now).level == found
 
 
 @pytest.mark.parametrize(
