@@ -24,7 +24,7 @@ ANCHOR_TOKENS = 400
 """Length of the state block: a fortieth of the default budget."""
 
 _CHARACTERS = 2.5
-"""Of a token, by which the model is told how long a block may be: it counts them better.
+"""Characters of a token by which the model is told how long a block may be: it counts them better.
 
 A token of a block full of names and numbers has three; the rest is room for one that is longer.
 """
