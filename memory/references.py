@@ -132,7 +132,7 @@ _ROUNDING = 1e-9
 
 
 def about(
-    said: Iterable[str],
+    terms: Iterable[str],
     vocabulary: Mapping[str, Keywords],
     efforts: Iterable[str],
     recent: Sequence[Collection[str]] = (),
@@ -145,7 +145,7 @@ def about(
     >>> sorted(about(["grid", "colour", "login"], known, ["css", "auth"]))
     ['css']
     """
-    found = evidence(said, vocabulary, efforts, recent)
+    found = evidence(terms, vocabulary, efforts, recent)
     return frozenset(
         name
         for name, (share, distinctive) in found.items()
@@ -154,7 +154,7 @@ def about(
 
 
 def evidence(
-    said: Iterable[str],
+    terms: Iterable[str],
     vocabulary: Mapping[str, Keywords],
     efforts: Iterable[str],
     recent: Sequence[Collection[str]] = (),
@@ -169,7 +169,7 @@ def evidence(
     >>> {name: round(share, 2) for name, (share, _) in evidence("abc", known, known).items()}
     {'x': 0.34, 'y': 0.01}
     """
-    spoken = frozenset(said)
+    spoken = frozenset(terms)
     among = Counter(term for known in vocabulary.values() for term in spoken if term in known)
     heard = Counter(term for turn in recent for term in among if term in turn)
     most = log(len(vocabulary) + len(recent) + 1)
@@ -251,7 +251,7 @@ def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keyw
     session, name = parted(effort.id)
     turns, counts = work.view.log_turns(effort.id)[-KEYWORD_TURNS:], list[_Terms]()
     for record in work.view.turns_of(effort.id, turns):
-        texts = (said[:_READ] for message in record.messages for said in countable(message))
+        texts = (part[:_READ] for message in record.messages for part in countable(message))
         key = (work.view.owner, session, record.branch, record.turn)
         counts.append(cache.turns.once(key, partial(counted, texts)))
     heading = (name, effort.goal, effort.summary, *effort.keywords)

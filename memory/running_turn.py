@@ -71,12 +71,12 @@ class RunningTurn:
         The records stand beside it, so that no others have their ids as long as they do.
         """
         key = (*form, *map(id, records))
-        found = self.laid_out.get(key)
-        if found is None:
-            found = records, make()
+        entry = self.laid_out.get(key)
+        if entry is None:
+            entry = records, make()
             if all(map(_may_be_held, records)):
-                self.laid_out.put(key, found)
-        made: T = found[1]
+                self.laid_out.put(key, entry)
+        made: T = entry[1]
         return made
 
     def put(self, state: EffortState) -> "RunningTurn":
