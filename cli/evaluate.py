@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -17,13 +16,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-from ..evaluation.harness import Plan, run, trials_left
+from ..evaluation.harness import Plan
 from ..evaluation.judge import Judge
-from ..evaluation.report import COSTS, PICTURE, SCORES, Metric, Row, present, rows, write
+from ..evaluation.report import PICTURE, Report
 from ..evaluation.results import REPLAYED, Setup, Store, TrialResult, hold_folder
 from ..evaluation.strategies import OURS, STRATEGIES, chosen
-from ..evaluation.tape import Tapes, begin_tapes, read_tapes
-from ..evaluation.template import read_all, shipped
+from ..evaluation.tape import Tapes
+from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
@@ -43,6 +42,9 @@ _BY_LETTERS = "their letters (rapidfuzz's ratio, no embeddings were given)"
 _BY_MEANING = "their meaning (cosine of {name})"
 
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+_VERDICTS = {None: ("", ""), True: (" met", "green"), False: (" missed", "red")}
+"""What stands behind a value by whether it meets its target, and its colour."""
+
 _FOLDER = Path("evaluation-results")
 
 _Strategies: TypeAlias = Annotated[
@@ -54,7 +56,7 @@ _Strategies: TypeAlias = Annotated[
 _Templates: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"Of {', '.join(shipped())}, or a file; may be repeated (default: all of these)."
+        help=f"Of {', '.join(SHIPPED)}, or a file; may be repeated (default: all of these)."
     ),
 ]
 _Answering: TypeAlias = Annotated[
@@ -98,13 +100,13 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     """
     if replay and (model or judge or record):
         raise typer.BadParameter("--replay names the model and the judge; leave out the others")
-    tapes = read_tapes(replay) if replay else None
-    strategies, templates, highest = tapes.jobs() if tapes else ([], [*shipped()], 1)
+    tapes = Tapes.read(replay) if replay else None
+    strategies, templates, highest = tapes.jobs() if tapes else ([], [*SHIPPED], 1)
     home = configured(None, None, config, model)
     setup = _setup(home, tapes, judge, embeddings, prices)
     plan = Plan(
         strategies=chosen(strategy or strategies),
-        templates=read_all(template or templates),
+        templates=read_templates(template or templates),
         setup=setup,
         model=_loaded(setup.model, replayed=tapes is not None),
         judge=_judge(setup, out / _JUDGED, tapes),
@@ -173,18 +175,28 @@ def _run(plan: Plan, out: Path) -> None:
     """Run the trials that are left under a progress bar on stderr, and show all results."""
     with hold_folder(out):
         if plan.record:
-            begin_tapes(plan.record, plan.setup.model, plan.setup.judge)
+            Tapes.begin(plan.record, plan.setup.model, plan.setup.judge)
         store = Store(out, plan.setup)
-        number = len(trials_left(plan, store))
+        number = len(plan.left(store))
         with Progress(*_BAR, console=Console(stderr=True)) as progress, warned_once():
             task = progress.add_task("trials", total=number)
 
             def done(trial: TrialResult) -> None:
                 progress.update(task, advance=1, description=in_line(trial.name))
 
-            asyncio.run(run(plan, store, done))
-        files = write(out, plan.setup, store.trials)
-    _show(plan.setup, store.trials, out, files)
+            asyncio.run(plan.run(store, done))
+        report = Report(plan.setup, store.trials)
+        files = report.write(out)
+    _show(report)
+    typer.echo(in_line(f"Quotes are compared by {plan.setup.likeness}."))
+    typer.echo(in_line(f"Wrote {', '.join(files)} to {out}."))
+    if PICTURE not in files:
+        typer.echo("For a plot, install matplotlib: pip install 'ebbtide[plots]'")
+    if report.errors:
+        many = f"{len(report.errors)} errors"
+        typer.echo(f"{many}; the same command repeats the trials that have some:")
+        typer.echo(printable("\n".join(report.errors)))
+        raise typer.Exit(1)
 
 
 @contextmanager
@@ -205,38 +217,18 @@ def warned_once() -> Iterator[None]:
         handler.removeFilter(is_new)
 
 
-def _show(setup: Setup, trials: Sequence[TrialResult], out: Path, files: Sequence[str]) -> None:
-    """Print the results, and end with exit code 1 if some are missing because of errors."""
+def _show(report: Report) -> None:
+    """Print a table for each template: a row for each metric, a column for each strategy."""
     console = Console(highlight=False)
-    for template, group in groupby(rows(trials), key=lambda row: row.template):
-        title = f"{template}{f' ({setup.note})' if setup.note else ''}"
-        console.print(fitted(_table(title, [*group]), console))
-    typer.echo(in_line(f"Quotes are compared by {setup.likeness}."))
-    typer.echo(in_line(f"Wrote {', '.join(files)} to {out}."))
-    if PICTURE not in files:
-        typer.echo("For a plot, install matplotlib: pip install 'ebbtide[plots]'")
-    errors = [f"{trial.name}: {error}" for trial in trials for error in trial.errors]
-    if errors:
-        typer.echo(f"{len(errors)} errors; the same command repeats the trials that have some:")
-        typer.echo(printable("\n".join(errors)))
-        raise typer.Exit(1)
-
-
-def _table(title: str, rows: Sequence[Row]) -> Table:
-    """Return the table of a template: a row for each metric, a column for each strategy."""
-    columns = [Column(in_line(row.strategy), justify="right") for row in rows]
-    table = Table("Metric", *columns, title=Text(in_line(title)))
-    for metric in present((*SCORES, *COSTS), rows):
-        target = metric.aim(rows[0].turns)
-        name = f"{metric.title} {target}" if target else metric.title
-        table.add_row(name, *(_cell(row, metric) for row in rows))
-    return table
-
-
-def _cell(row: Row, metric: Metric) -> Text:
-    """Return a value, and whether it meets its target."""
-    value = row.value(metric)
-    if metric.name not in row.targets:
-        return Text(value)
-    met = row.targets[metric.name]
-    return Text(f"{value} {'met' if met else 'missed'}", "green" if met else "red")
+    for template, rows, metrics in report.by_template():
+        title = f"{template}{f' ({report.setup.note})' if report.setup.note else ''}"
+        columns = [Column(in_line(row.strategy), justify="right") for row in rows]
+        table = Table("Metric", *columns, title=Text(in_line(title)))
+        for metric in metrics:
+            aimed = any(metric.name in row.targets for row in rows)
+            cells = []
+            for row in rows:
+                verdict, style = _VERDICTS[row.targets.get(metric.name)]
+                cells.append(Text(f"{row.value(metric)}{verdict}", style))
+            table.add_row(f"{metric.title} {metric.target}" if aimed else metric.title, *cells)
+        console.print(fitted(table, console))

@@ -13,11 +13,19 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ..memory.messages import fenced
 from ..prompts.loader import render
-from .failures import JudgeError, TapeError
 from .results import write_whole
-from .template import BehavioralTest
+from .tape import TapeError
+from .template import BehavioralTest, EvaluationError
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class JudgeError(EvaluationError):
+    """The judge's answer is no score."""
+
+    def __init__(self, wanted: str, answer: str) -> None:
+        """Quote the answer."""
+        super().__init__(f"the judge was asked for {wanted}, and answered {answer[:200]!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +33,8 @@ class Judge:
     """Scores answers; its own answers are kept in a folder, by the digest of name and prompt.
 
     `name` is the model's, so that another one judges anew. With recorded answers in place of a
-    model nothing is kept, and an answer that is not there is a `TapeError`. An answer that is no
-    score is a `JudgeError`, and is not kept either. `noted` are its answers, by digest.
+    model nothing is kept, and one that is missing is a `TapeError`; what is no score is a
+    `JudgeError`, and is not kept either. `noted` are its answers, by digest.
     """
 
     name: str
@@ -70,22 +78,23 @@ class Judge:
     def _ask(self, asked: str, parse: Callable[[str], float]) -> float:
         """Return what the answer says; the one that is kept, if this was asked before."""
         digest = hashlib.sha256(f"{self.name}\n{asked}".encode("utf-8", "replace")).hexdigest()
-        path = self.folder / f"{digest}.json"
-        cached = _cached(path) if isinstance(self.model, BaseChatModel) else self.model.get(digest)
-        if cached is not None:
-            verdict = cached
-        elif isinstance(self.model, BaseChatModel):
-            verdict = str(self.model.invoke(asked).text)
+        path, kept = self.folder / f"{digest}.json", None
+        if isinstance(self.model, BaseChatModel):
+            with suppress(FileNotFoundError, ValidationError):  # a damaged file counts as none
+                kept = _Kept.model_validate_json(path.read_bytes()).said
+            verdict = str(self.model.invoke(asked).text) if kept is None else kept
+        elif digest in self.model:
+            verdict = kept = self.model[digest]
         else:
             raise TapeError("there is no recorded answer of the judge: record this trial again")
         self.noted[digest] = verdict
         value = parse(verdict)
-        if cached is None:
+        if kept is None:
             write_whole(path, json.dumps({"said": verdict}))
         return value
 
 
-class _Cached(BaseModel):
+class _Kept(BaseModel):
     said: str
 
 
@@ -130,10 +139,3 @@ def _parsed(kind: type[Model], verdict: str, wanted: str) -> Model:
         return kind.model_validate_json(text.encode("utf-8", "replace"))
     except ValidationError as error:
         raise JudgeError(wanted, verdict) from error
-
-
-def _cached(path: Path) -> str | None:
-    """Return an answer that is kept; a file that is damaged counts as none."""
-    with suppress(FileNotFoundError, ValidationError):
-        return _Cached.model_validate_json(path.read_bytes()).said
-    return None

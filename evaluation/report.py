@@ -2,10 +2,11 @@
 
 import json
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -17,69 +18,61 @@ LONG_TURNS = 40
 """A template with so many turns is a long one."""
 
 _SIGNS = {">": operator.gt, "<": operator.lt, "=": operator.eq}
-"""How a target is written, as the specification's targets are."""
+"""How a target is written."""
 
 _ABSENT = "–"
 """Stands for a figure that there is none of: a zero would be one."""
 
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a metric should be with a current model; `long` says: on long templates only."""
-
-    sign: str
-    value: float
-    long: bool = False
-
-    def met(self, value: float) -> bool:
-        """Tell whether a value meets it.
-
-        >>> Target(">", 0.75).met(0.75)
-        False
-        """
-        return bool(_SIGNS[self.sign](value, self.value))
-
-    def __str__(self) -> str:
-        """Say it, such as "> 0.75"."""
-        return f"{self.sign} {self.value:.2f}"
+JSON, TABLE, PICTURE = "results.json", "results.md", "results.png"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A score of `PointScores`, its title, its digits, whether points add up, its target."""
+    """A score of `PointScores`, its title, its digits, whether points add up.
+
+    `target` is what it should be with a current model, `long` says: on long templates only.
+    """
 
     name: str
     title: str
     digits: int = 2
     summed: bool = False
-    target: Target | None = None
+    target: str = ""
+    long: bool = False
 
     def of(self, trial: TrialResult) -> float | None:
         """Return the value of a trial: the mean or the sum over the points that have one."""
         values = [getattr(point, self.name) for point in trial.points]
-        known = [value for value in values if value is not None]
-        if not known:
+        scored = [value for value in values if value is not None]
+        if not scored:
             return None
-        return float(sum(known)) if self.summed else fmean(known)
+        return float(sum(scored)) if self.summed else fmean(scored)
 
-    def aim(self, turns: int) -> Target | None:
-        """Return the target if it is one for a template of so many turns."""
-        return None if self.target and self.target.long and turns < LONG_TURNS else self.target
+    def met(self, value: float, turns: int) -> bool | None:
+        """Tell whether a value meets the target; None if there is none for so many turns.
+
+        >>> Metric("drift", "drift", target="> 0.75").met(0.75, 40)
+        False
+        """
+        if not self.target or (self.long and turns < LONG_TURNS):
+            return None
+        sign, bound = self.target.split()
+        return bool(_SIGNS[sign](value, float(bound)))
 
 
 SCORES = (
-    Metric("salience_precision", "salience precision", target=Target(">", 0.75)),
-    Metric("salience_recall", "salience recall", target=Target(">", 0.75)),
+    Metric("salience_precision", "salience precision", target="> 0.75"),
+    Metric("salience_recall", "salience recall", target="> 0.75"),
     Metric("salience_f1", "salience F1"),
-    Metric("goal_coherence", "goal coherence", target=Target(">", 0.90)),
+    Metric("goal_coherence", "goal coherence", target="> 0.90"),
     Metric("drift", "drift"),
-    Metric("constraint_recall", "constraint recall", target=Target(">", 0.95)),
+    Metric("constraint_recall", "constraint recall", target="> 0.95"),
     Metric("constraints_in_context", "constraints in the context"),
     Metric("behavioural_alignment", "behavioural alignment"),
-    Metric("verbatim_rate", "verbatim rate", target=Target("=", 1.0)),
+    Metric("verbatim_rate", "verbatim rate", target="= 1.00"),
     Metric("fabricated", "fabricated quotes", digits=1, summed=True),
     Metric("fallbacks", "fallbacks to rules", digits=1, summed=True),
-    Metric("compression_ratio", "compression ratio", target=Target("<", 0.5, long=True)),
+    Metric("compression_ratio", "compression ratio", target="< 0.50", long=True),
 )
 """What says how well the goal is kept, and how much shorter the context is."""
 
@@ -109,10 +102,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A strategy on a template; a metric that no trial has is not there.
-
-    `targets` says of each target that applies whether the mean meets it.
-    """
+    """A strategy on a template: its metrics that a trial has, and whether each target is met."""
 
     template: str
     strategy: str
@@ -127,93 +117,116 @@ class Row:
         spread = self.metrics.get(metric.name)
         if spread is None:
             return _ABSENT
-        mean = f"{spread.mean:,.{metric.digits}f}"
-        more = spread.deviation
-        return mean if more is None else f"{mean} ± {more:,.{metric.digits}f}"
+        mean, deviation = f"{spread.mean:,.{metric.digits}f}", spread.deviation
+        return mean if deviation is None else f"{mean} ± {deviation:,.{metric.digits}f}"
+
+    @classmethod
+    def of(cls, trials: Sequence[TrialResult]) -> "Row":
+        """Sum up the trials of one strategy on one template, one at least."""
+        first, metrics, targets = trials[0], dict[str, Spread](), dict[str, bool]()
+        for metric in (*SCORES, *COSTS):
+            values = [value for trial in trials if (value := metric.of(trial)) is not None]
+            if not values:
+                continue
+            mean, deviation = fmean(values), stdev(values) if len(values) > 1 else None
+            metrics[metric.name] = Spread(mean, deviation, min(values), max(values), len(values))
+            if (met := metric.met(mean, first.turns)) is not None:
+                targets[metric.name] = met
+        errors = sum(len(trial.errors) for trial in trials)
+        named = first.template, first.strategy, first.turns
+        return cls(*named, len(trials), errors, metrics, targets)
 
 
-def rows(trials: Iterable[TrialResult]) -> tuple[Row, ...]:
-    """Return a row for each template and strategy, sorted by them."""
-    groups = groupby(sorted(trials, key=_place), key=lambda trial: _place(trial)[:2])
-    return tuple(_row([*group]) for _, group in groups)
+class Report:
+    """The results of a setup: its trials, and a row for each template and strategy, sorted."""
+
+    def __init__(self, setup: Setup, trials: Iterable[TrialResult]) -> None:
+        """Sum the trials up."""
+        self.setup = setup
+        self.trials = sorted(trials, key=attrgetter("template", "strategy", "trial"))
+        groups = groupby(self.trials, key=attrgetter("template", "strategy"))
+        self.rows = tuple(Row.of([*group]) for _, group in groups)
+        self.errors = [f"{trial.name}: {error}" for trial in self.trials for error in trial.errors]
+
+    def by_template(self) -> Iterator[tuple[str, list[Row], list[Metric]]]:
+        """Yield each template with its rows and the metrics that they have."""
+        for template, group in groupby(self.rows, key=attrgetter("template")):
+            rows = [*group]
+            yield template, rows, _present((*SCORES, *COSTS), rows)
+
+    def write(self, folder: Path) -> tuple[str, ...]:
+        """Write the files anew; return their names, without matplotlib no picture."""
+        results = {
+            "note": self.setup.note,
+            "setup": self.setup.model_dump(),
+            "rows": [asdict(row) for row in self.rows],
+            "trials": [trial.model_dump() for trial in self.trials],
+        }
+        write_whole(folder / JSON, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        write_whole(folder / TABLE, self.page())
+        drawn = _plot(folder / PICTURE, self.setup, self.rows)
+        return (JSON, TABLE, PICTURE) if drawn else (JSON, TABLE)
+
+    def page(self) -> str:
+        """Return the page that is written beside the results: means, and deviations over trials."""
+        setup, names = self.setup, _strategies(self.rows)
+        judge = setup.judge or "none, so what a judge scores is absent"
+        notes = {name: STRATEGIES[name].note for name in names if name in STRATEGIES}
+        lines = [
+            f"Ebbtide {setup.version}. Model: {setup.model}. Judge: {judge}.",
+            f"Quotes are compared with the truth by {setup.likeness}, one to one.",
+            "Values are means over trials ± their standard deviation; a dash is a score that there",
+            "is no ground truth for. Tokens are those of what stands for the conversation, without",
+            "an agent's instructions and tool schemas.",
+        ]
+        if setup.note:
+            lines.append("The answers were recorded before: nothing on this page was measured.")
+        parts = [
+            f"# Evaluation{f' ({REPLAYED})' if setup.note else ''}",
+            "\n".join(lines),
+            "\n".join(f"- {name} {note}" for name, note in notes.items() if note),
+            "## Scores",
+            _values(self.rows, SCORES),
+            "## Targets",
+            _targets(self.rows),
+            "## Cost",
+            _values(self.rows, COSTS),
+            "## Errors" if self.errors else "",
+            "\n".join(f"- {error}" for error in self.errors),
+        ]
+        return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _place(trial: TrialResult) -> tuple[str, str, int]:
-    return trial.template, trial.strategy, trial.trial
-
-
-def _row(trials: Sequence[TrialResult]) -> Row:
-    first, metrics, targets = trials[0], dict[str, Spread](), dict[str, bool]()
-    for metric in (*SCORES, *COSTS):
-        values = [value for trial in trials if (value := metric.of(trial)) is not None]
-        if not values:
-            continue
-        mean, deviation = fmean(values), stdev(values) if len(values) > 1 else None
-        metrics[metric.name] = Spread(mean, deviation, min(values), max(values), len(values))
-        if target := metric.aim(first.turns):
-            targets[metric.name] = target.met(mean)
-    errors = sum(len(trial.errors) for trial in trials)
-    named = first.template, first.strategy, first.turns
-    return Row(*named, len(trials), errors, metrics, targets)
-
-
-def present(metrics: Sequence[Metric], rows: Sequence[Row]) -> list[Metric]:
+def _present(metrics: Sequence[Metric], rows: Sequence[Row]) -> list[Metric]:
     """Return the metrics that a row has."""
     return [metric for metric in metrics if any(metric.name in row.metrics for row in rows)]
 
 
-def page(setup: Setup, rows: Sequence[Row], trials: Sequence[TrialResult]) -> str:
-    """Return the page that is written beside the results: means, and deviations over trials."""
-    notes = {name: STRATEGIES[name].note for name in _strategies(rows) if name in STRATEGIES}
-    aimed = [metric for metric in SCORES if metric.target]
-    errors = [f"- {trial.name}: {error}" for trial in trials for error in trial.errors]
-    parts = [
-        f"# Evaluation{f' ({REPLAYED})' if setup.note else ''}",
-        _described(setup),
-        "\n".join(f"- {name} {note}" for name, note in notes.items() if note),
-        "## Scores",
-        _valued(rows, SCORES),
-        "## Targets",
-        _table(map(_aim, aimed), rows, lambda row: [_verdict(row, metric) for metric in aimed]),
-        "## Cost",
-        _valued(rows, COSTS),
-        "## Errors" if errors else "",
-        "\n".join(errors),
-    ]
-    return "\n\n".join(filter(None, parts)) + "\n"
+def _strategies(rows: Sequence[Row]) -> list[str]:
+    return sorted({row.strategy for row in rows})
 
 
-def _described(setup: Setup) -> str:
-    judge = setup.judge or "none, so what a judge scores is absent"
-    lines = [
-        f"Ebbtide {setup.version}. Model: {setup.model}. Judge: {judge}.",
-        f"Quotes are compared with the truth by {setup.likeness}, one to one.",
-        "Values are means over trials ± their standard deviation; a dash is a score that there is",
-        "no ground truth for. Tokens are those of what stands for the conversation, without an",
-        "agent's instructions and tool schemas.",
-    ]
-    if setup.note:
-        lines.append("The answers were recorded before: nothing on this page was measured.")
-    return "\n".join(lines)
-
-
-def _valued(rows: Sequence[Row], metrics: Sequence[Metric]) -> str:
-    shown = present(metrics, rows)
+def _values(rows: Sequence[Row], metrics: Sequence[Metric]) -> str:
+    shown = _present(metrics, rows)
     titles = ["trials", *(metric.title for metric in shown)]
     return _table(titles, rows, lambda row: [str(row.trials), *map(row.value, shown)])
 
 
-def _aim(metric: Metric) -> str:
-    target = metric.target
-    return f"{metric.title} {target}{' (long templates)' if target and target.long else ''}"
+def _targets(rows: Sequence[Row]) -> str:
+    """Return the table of the targets: met, or missed with the value."""
+    aimed = [metric for metric in SCORES if metric.target]
 
+    def verdict(row: Row, metric: Metric) -> str:
+        if metric.name not in row.targets:
+            return _ABSENT
+        missed = f"missed ({row.metrics[metric.name].mean:.2f})"
+        return "met" if row.targets[metric.name] else missed
 
-def _verdict(row: Row, metric: Metric) -> str:
-    """Return whether a row meets a target, with the value if it misses it."""
-    if metric.name not in row.targets:
-        return _ABSENT
-    met = row.targets[metric.name]
-    return "met" if met else f"missed ({row.metrics[metric.name].mean:.2f})"
+    titles = [
+        f"{metric.title} {metric.target}{' (long templates)' if metric.long else ''}"
+        for metric in aimed
+    ]
+    return _table(titles, rows, lambda row: [verdict(row, metric) for metric in aimed])
 
 
 def _table(
@@ -229,10 +242,6 @@ def _table(
     return "\n".join(f"| {line} |" for line in lines)
 
 
-def _strategies(rows: Sequence[Row]) -> list[str]:
-    return sorted({row.strategy for row in rows})
-
-
 _INCHES = (4.5, 2.6)
 """Width and height of a panel."""
 
@@ -245,7 +254,7 @@ _WIDTH = 0.8
 
 def _plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:
     """Draw the scores that there are; return False, and draw nothing, without matplotlib."""
-    shown = present([metric for metric in SCORES if not metric.summed], rows)
+    shown = _present([metric for metric in SCORES if not metric.summed], rows)
     try:
         charts = import_module("matplotlib.figure")  # slow to load
     except ImportError:
@@ -274,28 +283,9 @@ def _panel(axes: Any, metric: Metric, rows: Sequence[Row]) -> list[Any]:
         deviations = [row.metrics[metric.name].deviation or 0.0 for row in own]
         bars.append(axes.bar(places, means, width, yerr=deviations, color=f"C{at}"))
     if metric.target:
-        axes.axhline(metric.target.value, linestyle=":", color="grey")
+        axes.axhline(float(metric.target.split()[1]), linestyle=":", color="grey")
     axes.set_xticks([at + _WIDTH / 2 for at in range(len(templates))], templates, rotation=15)
     axes.tick_params(axis="x", labelsize="x-small")
     axes.set_title(metric.title, fontsize="medium")
     axes.set_ylim(min(0.0, axes.get_ylim()[0]), max(1.05, axes.get_ylim()[1]))
     return bars
-
-
-JSON, TABLE, PICTURE = "results.json", "results.md", "results.png"
-
-
-def write(folder: Path, setup: Setup, trials: Iterable[TrialResult]) -> tuple[str, ...]:
-    """Write the files of the results anew; return their names, without matplotlib no picture."""
-    ordered = sorted(trials, key=_place)
-    summed = rows(ordered)
-    results = {
-        "note": setup.note,
-        "setup": setup.model_dump(),
-        "rows": [asdict(row) for row in summed],
-        "trials": [trial.model_dump() for trial in ordered],
-    }
-    write_whole(folder / JSON, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    write_whole(folder / TABLE, page(setup, summed, ordered))
-    drawn = _plot(folder / PICTURE, setup, summed)
-    return (JSON, TABLE, PICTURE) if drawn else (JSON, TABLE)

@@ -13,18 +13,20 @@ from pydantic import Field, ValidationError
 
 from ..memory.questions import What
 from ..nodes.llm.calls import Call
-from .failures import ResultsError
-from .template import Strict
+from .template import EvaluationError, Strict
 
 REPLAYED = "replayed, not a measurement"
 """Stands in every file that was made from recorded answers."""
 
 
+class ResultsError(EvaluationError):
+    """The folder holds results of another setup, or another run is writing there."""
+
+
 class PointScores(Strict):
     """The scores at one compression point; None where there is no ground truth, or an error.
 
-    Tokens are those of what stands for the conversation, as it was said and as the strategy leaves
-    it; seconds, tokens of the model and cost (dollars) are those of the compression alone.
+    Seconds, tokens of the model and cost (dollars) are those of the compression alone.
     `goal_before` is the goal coherence with the context before plus what was said since, and
     `drift` by how much compressing lowers it. `calls` are those of Ebbtide's own passes.
     """
@@ -94,8 +96,8 @@ class TrialResult(Job):
 class Setup(Strict):
     """What must be the same for results to stand in one table.
 
-    `judge` is None if nobody judges; `likeness` says how quotes are compared with the truth;
-    `prices` are dollars per million tokens, read and written; `settings` those that were chosen.
+    `likeness` says how quotes are compared with the truth; `prices` are dollars per million tokens,
+    read and written; `settings` those that were chosen.
     """
 
     version: str
@@ -107,20 +109,15 @@ class Setup(Strict):
     note: str = ""
 
 
-_SETUP, _TRIALS, _LOCK = "setup.json", "trials.jsonl", ".lock"
-
-
 class Store:
     """The trials that a folder holds, all of one setup."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         """Read what is there; raises `ResultsError` if it is of another setup, or damaged."""
-        _check_setup(folder / _SETUP, setup)
-        self._path = folder / _TRIALS
+        _check_setup(folder / "setup.json", setup)
+        self._path = folder / "trials.jsonl"
         self._trials: dict[str, TrialResult] = {}
-        cut_torn_line(self._path)
-        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(read_lines(self._path), start=1):
             try:
                 trial = TrialResult.model_validate_json(line)
             except ValidationError as error:
@@ -161,7 +158,7 @@ def _check_setup(path: Path, setup: Setup) -> None:
 def hold_folder(folder: Path) -> Iterator[None]:
     """Hold a folder, made if it is not there; raises `ResultsError` if another run holds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / _LOCK
+    path = folder / ".lock"
     if not path.exists():
         path.touch()  # says what is wrong with the folder, which SQLite does not
     # A lock of SQLite ends with its process, however that ends, on every system.
@@ -182,12 +179,13 @@ def append(path: Path, line: str) -> None:
         os.fsync(file.fileno())
 
 
-def cut_torn_line(path: Path) -> None:
-    """Cut off a last line that a kill left without its end."""
+def read_lines(path: Path) -> list[bytes]:
+    """Return the lines of a file, if there is one; a last one that a kill left torn is cut off."""
     data = path.read_bytes() if path.exists() else b""
-    if data and not data.endswith(b"\n"):
-        with path.open("rb+") as file:
-            file.truncate(data.rfind(b"\n") + 1)
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        os.truncate(path, whole)
+    return data[:whole].splitlines()
 
 
 def write_whole(path: Path, text: str) -> None:

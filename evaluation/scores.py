@@ -1,15 +1,18 @@
 """The scores of a context that need no model: what it takes, and what its quotes are worth."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple, TypeAlias
 
+from langchain_core.messages import AnyMessage, message_to_dict
 from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
 from ..memory.embeddings import Embedder
-from .strategy_protocol import Context, as_messages, size, transcript
-from .template import Point, stands_in
+from ..memory.tokens import count_messages
+from .strategy_protocol import Context, as_messages, transcript
+from .template import Point
 
 THRESHOLD = 0.85
 """The likeness from which on a quote that is not the same may stand for a sentence."""
@@ -28,52 +31,46 @@ def lexical(ours: Sequence[str], truth: Sequence[str]) -> Table:
     return [[fuzz.ratio(quote, sentence) / 100 for sentence in truth] for quote in ours]
 
 
-def by_meaning(embedder: Embedder) -> Alike:
-    """Return what tells how alike texts are by what they mean to an embedding model."""
-
-    def alike(ours: Sequence[str], truth: Sequence[str]) -> Table:
-        products = embedder.documents(ours) @ embedder.documents(truth).T
-        table: Table = products.clip(0, 1).tolist()
-        return table
-
-    return alike
+def by_meaning(embedder: Embedder, ours: Sequence[str], truth: Sequence[str]) -> Table:
+    """Return how alike texts are by what they mean to an embedding model."""
+    products = embedder.documents(ours) @ embedder.documents(truth).T
+    table: Table = products.clip(0, 1).tolist()
+    return table
 
 
-def scores(point: Point, context: Context, alike: Alike) -> dict[str, Any]:
+def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[str, Any]:
     """Return the scores at a point by their names, those of quotes if the strategy chooses some.
 
-    The ratio is that of the conversation's tokens after and before. Constraints count that stand in
-    the context word for word; they are None if the template knows none that holds at the point.
+    Constraints count that stand in the context word for word. The verbatim rate is the share of
+    quotes that stand in a turn; `fabricated` are those that do not, and those that the strategy
+    dropped itself. What the template knows no truth for is None, or not there.
     """
-    before, left = size(as_messages(point.turns)), size(context.messages)
+    before, after = size(as_messages(point.turns)), size(context.messages)
     text, rules = one_line(transcript(context.messages)), point.constraints
-    return {
+    found: dict[str, Any] = {
         "tokens_before": before,
-        "tokens_after": left,
-        "compression_ratio": left / before,
+        "tokens_after": after,
+        "compression_ratio": after / before,
         "constraints_in_context": fmean(rule in text for rule in rules) if rules else None,
         "fallbacks": context.fallbacks,
-        **({} if context.quotes is None else _quoted(point, context, context.quotes, alike)),
     }
-
-
-def _quoted(point: Point, context: Context, quotes: Sequence[str], alike: Alike) -> dict[str, Any]:
-    """Return what quotes are worth.
-
-    The verbatim rate is the share of quotes that stand in a turn; `fabricated` are those that do
-    not, and those that the strategy dropped itself.
-    """
-    real = sum(stands_in(quote, point.turns) for quote in quotes)
-    rates = {
-        "quotes": len(quotes),
-        "verbatim_rate": real / len(quotes) if quotes else None,
-        "fabricated": len(quotes) - real + (context.fabricated or 0),
-    }
+    if (quotes := context.quotes) is None:
+        return found
+    verbatim = sum(map(point.says, quotes))
+    found["quotes"] = len(quotes)
+    found["verbatim_rate"] = verbatim / len(quotes) if quotes else None
+    found["fabricated"] = len(quotes) - verbatim + (context.fabricated or 0)
     true = point.salient(context.through)
-    if true is None:
-        return rates
-    salience = agreement(point.template.as_salient(quotes), true, alike, point.given)
-    return rates | {f"salience_{name}": value for name, value in salience._asdict().items()}
+    if true is not None:
+        alike = partial(by_meaning, embedder) if embedder else lexical
+        salience = agreement(point.template.as_salient(quotes), true, alike, point.given)
+        found |= {f"salience_{name}": value for name, value in salience._asdict().items()}
+    return found
+
+
+def size(messages: Sequence[AnyMessage]) -> int:
+    """Return the tokens of messages, as OpenAI bills them."""
+    return count_messages([message_to_dict(message) for message in messages])
 
 
 class Agreement(NamedTuple):
@@ -97,16 +94,17 @@ def matches(
     ((0, 0),)
     """
     unpaired = {at: one_line(sentence) for at, sentence in enumerate(truth)}
-    left: dict[int, str] = {}
+    others: dict[int, str] = {}
     same = []
     for at, quote in enumerate(map(one_line, quotes)):
         place = next((place for place, sentence in unpaired.items() if sentence == quote), None)
         if place is None:
-            left[at] = quote
+            others[at] = quote
         else:
             same.append((at, place))
             del unpaired[place]
-    return tuple(sorted([*same, *_alike(left, unpaired, alike)]))
+    owners = assigned(_choices(others, unpaired, alike))
+    return tuple(sorted([*same, *((at, place) for place, at in owners.items())]))
 
 
 def agreement(
@@ -134,24 +132,23 @@ def agreement(
     return Agreement(precision, recall, 2 * precision * recall / both if both else 0.0)
 
 
-def _alike(
+def _choices(
     quotes: Mapping[int, str], truth: Mapping[int, str], alike: Alike
-) -> Iterator[tuple[int, int]]:
-    """Yield pairs of quotes and sentences that are not the same, but alike enough."""
+) -> dict[int, list[int]]:
+    """Return for each quote the sentences it may stand for, by position, the likest first."""
     if not (quotes and truth):
-        return
+        return {}
     likeness = {}
     table = alike([*quotes.values()], [*truth.values()])
     for (at, quote), row in zip(quotes.items(), table, strict=True):
         for (place, sentence), value in zip(truth.items(), row, strict=True):
-            if value >= THRESHOLD or _within(quote, sentence):
+            short, long = sorted((quote, sentence), key=len)
+            if value >= THRESHOLD or (short in long and 2 * len(short) >= len(long)):
                 likeness[at, place] = value
-    pairs = sorted(likeness, key=lambda pair: -likeness[pair])
     choices: dict[int, list[int]] = {}
-    for at, place in pairs:
+    for at, place in sorted(likeness, key=lambda pair: -likeness[pair]):
         choices.setdefault(at, []).append(place)
-    for place, at in assigned(choices).items():
-        yield at, place
+    return choices
 
 
 def assigned(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
@@ -178,9 +175,3 @@ def assigned(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
     for quote in choices:
         placed(quote, set())
     return owners
-
-
-def _within(one: str, other: str) -> bool:
-    """Tell whether a text stands in another, and is half of it at least."""
-    short, long = sorted((one, other), key=len)
-    return short in long and 2 * len(short) >= len(long)

@@ -49,18 +49,11 @@ from ..memory.valid_history import note
 from ..nodes.llm.calls import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
-from .failures import StrategyError
-from .strategy_protocol import (
-    RECENT,
-    Context,
-    Strategy,
-    StrategyInputs,
-    after,
-    as_messages,
-    exchanges,
-    recent,
-)
-from .template import TemplateTurn
+from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages
+from .template import EvaluationError, TemplateTurn
+
+RECENT = 3
+"""Exchanges at the end that a strategy may keep as they are: a question, and all up to the next."""
 
 _LANGMEM_TOKENS = 2_000
 """The context that LangMem's node is told to stay within; it does not summarise below that."""
@@ -77,6 +70,33 @@ BUDGET = 4_000
 
 _NAME = "conversation"
 """The effort that the whole conversation is."""
+
+
+class StrategyError(EvaluationError):
+    """A strategy is unknown, or what it needs is not installed or not said."""
+
+
+def exchanges(turns: Sequence[TemplateTurn]) -> list[list[TemplateTurn]]:
+    """Return turns in parts, each of which begins where the user speaks."""
+    parts: list[list[TemplateTurn]] = []
+    for turn in turns:
+        if turn.role == "user" or not parts:
+            parts.append([])
+        parts[-1].append(turn)
+    return parts
+
+
+def recent(turns: Sequence[TemplateTurn], number: int = RECENT) -> tuple[TemplateTurn, ...]:
+    """Return the turns of the last exchanges."""
+    return tuple(turn for part in exchanges(turns)[-number:] for turn in part)
+
+
+def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
+    """Return turns as the memory has them: a group for each exchange, numbered as it begins."""
+    return tuple(
+        Group(part[0].turn_id, tuple(map(message_to_dict, as_messages(part))), "")
+        for part in exchanges(turns)
+    )
 
 
 class FullHistory(Strategy):
@@ -115,7 +135,7 @@ class ProtectedCore(Strategy):
         self._calls: list[Call] = []
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
-        """Begin with this goal and these constraints."""
+        """Begin with them."""
         self._goals = Goals(goal, goal, (), tuple(constraints))
 
     def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
@@ -149,7 +169,6 @@ class ProtectedCore(Strategy):
         )
 
     def _chosen(self, new: Sequence[Group]) -> Chosen:
-        """Return the items of new exchanges."""
         return Chosen(core(self._goals, new), "protected-core")
 
     def _written(self, _leaving: Sequence[Group], _new: Compression) -> str:
@@ -193,14 +212,6 @@ class SelectiveSalience(ProtectedCore):
         return drive(steps, self._models, self._calls.append)
 
 
-def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
-    """Return turns as the memory has them: a group for each exchange, numbered as it begins."""
-    return tuple(
-        Group(part[0].turn_id, tuple(map(message_to_dict, as_messages(part))), "")
-        for part in exchanges(turns)
-    )
-
-
 class _Reciter(GenericFakeChatModel):
     """Stands where an agent has its model: says the next of its lines, and keeps what it heard."""
 
@@ -222,15 +233,12 @@ _CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_li
 _NOT_SAID = {"system", "tools"}
 """The parts of what is sent that do not stand for the conversation."""
 
-_NO_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
-"""A tool's arguments: it answers by what the template says, whatever they are."""
-
 
 class EbbtideAgent(Strategy):
     """Runs each exchange as a turn of one effort of the agent, which compresses in its own time.
 
-    The seconds of a compression are those of all turns since the last one. What a pass dropped as
-    fabricated stands in the agent's own log, and is not counted here.
+    The seconds of a compression are those of all turns since the last one; what a pass dropped as
+    fabricated is not counted here.
     """
 
     name = "ebbtide"
@@ -296,9 +304,13 @@ class EbbtideAgent(Strategy):
     def _agent(self, turns: Sequence[TemplateTurn]) -> Agent:
         """Return the agent with the tools that were called so far; what it knows is stored."""
         model, embedder = self.inputs.model, self.inputs.embedder
-        tools = [
+        schema: dict[str, Any] = {"type": "object", "properties": {}}
+        tools = [  # they answer by what the template says, whatever their arguments are
             StructuredTool(
-                name=name, description=name, args_schema=_NO_SCHEMA, func=self._next_output
+                name=name,
+                description=name,
+                args_schema=schema,
+                func=lambda **_: self._outputs.popleft(),
             )
             for name in sorted({turn.tool_call.name for turn in turns if turn.tool_call})
         ]
@@ -313,9 +325,6 @@ class EbbtideAgent(Strategy):
             compression_model=model,
             embeddings=embedder.model if embedder else None,
         )
-
-    def _next_output(self, **_arguments: object) -> str:
-        return self._outputs.popleft()
 
     def _scripted(
         self, question: TemplateTurn, answers: Sequence[TemplateTurn]
@@ -347,7 +356,6 @@ class Middleware(Strategy):
         self._middleware = SummarizationMiddleware(inputs.model, trigger=_NOW, keep=_KEEP)
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return what the middleware leaves of the context before and the new turns."""
         messages = [*self.context.messages, *as_messages(after(turns, self.seen))]
         state: AgentState[Any] = {"messages": messages}
         update = self._middleware.before_model(state, Runtime())
@@ -370,7 +378,7 @@ class LangMem(Strategy):
         self._known: dict[str, Any] = {}
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return the node's messages for all turns; it knows which it has summarised."""
+        # The node knows which of all turns it has summarised.
         update = self._node.invoke({"messages": [*as_messages(turns)], "context": self._known})
         self._known = update.get("context", self._known)
         return Context(tuple(update["summarized_messages"]))
@@ -400,7 +408,6 @@ class DeepAgents(Strategy):
         self._answer: list[AnyMessage] = []
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return what the agent would send, its instructions aside."""
         gone = [RemoveMessage(id=message.id) for message in self._answer if message.id]
         messages = [*gone, *as_messages(after(turns, self.seen))]
         self._answer = self._agent.invoke({"messages": messages}, _CONFIG)["messages"][-1:]
@@ -409,14 +416,12 @@ class DeepAgents(Strategy):
 
 
 _OWN = (FullHistory, RollingWindow, ProtectedCore, SelectiveSalience, EbbtideAgent)
+_PEERS = (Middleware, LangMem, DeepAgents)
 
-OURS: Mapping[str, type[Strategy]] = {kind.name: kind for kind in _OWN}
+OURS: Sequence[str] = [kind.name for kind in _OWN]
 """What is measured if no strategy is named."""
 
-STRATEGIES: Mapping[str, type[Strategy]] = {
-    **OURS,
-    **{kind.name: kind for kind in (Middleware, LangMem, DeepAgents)},
-}
+STRATEGIES: Mapping[str, type[Strategy]] = {kind.name: kind for kind in (*_OWN, *_PEERS)}
 """What can be measured, the peers too."""
 
 

@@ -17,15 +17,18 @@ from langchain_core.outputs import ChatGeneration
 from pydantic import BaseModel
 from typing_extensions import override
 
-from .failures import TapeError
-from .results import append, cut_torn_line
+from .results import append, read_lines
+from .template import EvaluationError, Strict
 
-_COUNTED = ("input_tokens", "output_tokens")
 _MILLION = 1_000_000
 """Prices are for a million tokens."""
 
 Answers: TypeAlias = Sequence[Mapping[str, Any]]
 """The messages that answered the calls of one trial, in their order."""
+
+
+class TapeError(EvaluationError):
+    """A file of recorded answers is damaged, or has none for a call."""
 
 
 class AnswerTape(BaseCache):
@@ -65,31 +68,43 @@ class AnswerTape(BaseCache):
 
     @override
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
-        """Take note of what the model answered."""
+        """Take note of what the model answered, as plain JSON."""
+
+        def plain(value: object) -> Any:  # parsed structured output, or else what has a text
+            return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
+
         messages = [choice.message for choice in return_val if isinstance(choice, ChatGeneration)]
         self._open.discard((prompt, llm_string))
-        self.answers.append(json.loads(json.dumps(message_to_dict(messages[0]), default=_plain)))
+        self.answers.append(json.loads(json.dumps(message_to_dict(messages[0]), default=plain)))
 
     @override
     def clear(self, **kwargs: Any) -> None:
         """Keep everything: a tape is one trial."""
 
+    def spent(self, begin: int, prices: tuple[float, float] | None) -> dict[str, Any]:
+        """Return the tokens that the answers from `begin` on took, and their dollars if known.
 
-def spent(answers: Answers, prices: tuple[float, float] | None) -> dict[str, Any]:
-    """Return the tokens that answers took, and what they cost in dollars if there are prices.
+        Nothing is known of them if one of the answers does not say.
+        """
+        usages = [answer["data"].get("usage_metadata") for answer in self.answers[begin:]]
+        if not all(usages):
+            return {}
+        read = sum(used["input_tokens"] for used in usages)
+        written = sum(used["output_tokens"] for used in usages)
+        cost = (read * prices[0] + written * prices[1]) / _MILLION if prices else None
+        return {"model_read": read, "model_written": written, "cost": cost}
 
-    Nothing is known of them if one of the answers does not say.
+    def line(self, trial: str, judged: Mapping[str, str]) -> str:
+        """Return the line of this trial in a file of tapes."""
+        return json.dumps({"trial": trial, "answers": self.answers, "judged": dict(judged)}) + "\n"
 
-    >>> used = {"input_tokens": 2_000_000, "output_tokens": 500_000}
-    >>> spent([{"data": {"usage_metadata": used}}], (0.25, 2.0))["cost"]
-    1.5
-    """
-    usages = [answer["data"].get("usage_metadata") for answer in answers]
-    if not all(usages):
-        return {}
-    read, written = (sum(used[name] for used in usages) for name in _COUNTED)
-    cost = (read * prices[0] + written * prices[1]) / _MILLION if prices else None
-    return {"model_read": read, "model_written": written, "cost": cost}
+
+class _Head(Strict):
+    """The first line of a file: its version, and who spoke."""
+
+    tape: Literal[1]
+    model: str
+    judge: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +115,38 @@ class Tapes:
     judge: str | None
     trials: Mapping[str, Answers]
     judged: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> "Tapes":
+        """Read a file of tapes; of two of one trial the later one counts. Raises `TapeError`."""
+        try:
+            first, *entries = map(json.loads, path.read_bytes().splitlines())
+            head = _Head.model_validate(first)
+            for entry in entries:
+                messages_from_dict(entry["answers"])  # raises for what is no message
+            trials = {entry["trial"]: entry["answers"] for entry in entries}
+            judged = {at: str(text) for entry in entries for at, text in entry["judged"].items()}
+            tapes = cls(head.model, head.judge, trials, judged)
+            tapes.jobs()  # raises for what is no name of a trial
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise TapeError(f"{str(path)!r} holds no recorded answers ({why})") from error
+        return tapes
+
+    @staticmethod
+    def begin(path: Path, model: str, judge: str | None) -> None:
+        """Begin a file of tapes, or go on with one of the same model and judge."""
+        header = json.dumps({"tape": 1, "model": model, "judge": judge}) + "\n"
+        written = path.read_bytes() if path.exists() else b""
+        if written.startswith(header.encode()):
+            read_lines(path)  # cuts off what a kill left torn
+        elif not written:
+            append(path, header)
+        else:
+            raise TapeError(
+                f"{str(path)!r} does not hold answers of {model!r}, judged by {judge!r}: "
+                "choose another file"
+            )
 
     def jobs(self) -> tuple[list[str], list[str], int]:
         """Return the strategies and the templates on the tapes, and the highest trial.
@@ -114,53 +161,3 @@ class Tapes:
             strategies[strategy] = templates[template] = None  # a dict keeps their order
             highest = max(highest, int(trial))
         return [*strategies], [*templates], highest
-
-
-class _Head(BaseModel):
-    """The first line of a file: its version, and who spoke."""
-
-    tape: Literal[1]
-    model: str
-    judge: str | None
-
-
-def read_tapes(path: Path) -> Tapes:
-    """Read a file of tapes; of two of one trial the later one counts. Raises `TapeError`."""
-    try:
-        first, *lines = map(json.loads, path.read_bytes().splitlines())
-        head = _Head.model_validate(first)
-        for entry in lines:
-            messages_from_dict(entry["answers"])  # raises for what is no message
-        trials = {entry["trial"]: entry["answers"] for entry in lines}
-        judged = {at: str(text) for entry in lines for at, text in entry["judged"].items()}
-        tapes = Tapes(head.model, head.judge, trials, judged)
-        tapes.jobs()  # raises for what is no name of a trial
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise TapeError(f"{str(path)!r} holds no recorded answers ({why})") from error
-    return tapes
-
-
-def begin_tapes(path: Path, model: str, judge: str | None) -> None:
-    """Begin a file of tapes, or go on with one of the same model and judge."""
-    header = json.dumps(_Head(tape=1, model=model, judge=judge).model_dump()) + "\n"
-    written = path.read_bytes() if path.exists() else b""
-    if not written:
-        append(path, header)
-    elif written.startswith(header.encode()):
-        cut_torn_line(path)
-    else:
-        raise TapeError(
-            f"{str(path)!r} does not hold answers of {model!r}, judged by {judge!r}: "
-            "choose another file"
-        )
-
-
-def line(trial: str, answers: Answers, judged: Mapping[str, str]) -> str:
-    """Return the line of one trial."""
-    return json.dumps({"trial": trial, "answers": [*answers], "judged": dict(judged)}) + "\n"
-
-
-def _plain(value: object) -> Any:
-    """Return parsed structured output as JSON, anything else that is no JSON as text."""
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)

@@ -2,15 +2,25 @@
 
 In a template a turn is what one side says at once; tool calls belong to the assistant's turn that
 makes them. Its number is its own: numbers rise, and may begin anywhere and have gaps.
+
+The errors of an evaluation, each beside what raises it:
+
+EvaluationError
+├── TemplateFileError       a template cannot be read, or is not of the form
+├── StrategyError           no such strategy, or what it needs is not installed or not said
+├── JudgeError              the judge's answer is no score
+├── TapeError               a file of recorded answers is damaged, or has none for a call
+└── ResultsError            the folder holds results of another setup, or is in use
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -20,13 +30,24 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 
 from ..memory.efforts import one_line
-from .failures import TemplateFileError
+from ..memory.errors import EbbtideError
 
 Words: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 """A text that says something."""
+
+
+class EvaluationError(EbbtideError, ValueError):
+    """The root of the errors of an evaluation."""
+
+
+class TemplateFileError(EvaluationError):
+    """A template cannot be read, or is not of the form."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        """Name the file, and say what is wrong in which field."""
+        super().__init__(f"template {str(path)!r}: {problem}")
 
 
 class Strict(BaseModel):
@@ -74,6 +95,19 @@ class TemplateTurn(Strict):
             raise ValueError("tool_call: only a turn of the assistant can have one")
         return self
 
+    def messages(self) -> Iterator[AnyMessage]:
+        """Yield its messages; those of a tool call are the call, its result and the words."""
+        number = f"turn-{self.turn_id}"
+        if self.role == "user":
+            yield HumanMessage(self.content, id=number)
+            return
+        if used := self.tool_call:
+            name, call_id = used.name, f"call-{self.turn_id}"
+            call = {"name": name, "args": used.arguments, "id": call_id, "type": "tool_call"}
+            yield AIMessage("", tool_calls=[call], id=f"{number}-call")
+            yield ToolMessage(used.output, tool_call_id=call_id, name=name, id=f"{number}-result")
+        yield AIMessage(self.content, id=number)
+
 
 class InitialSetup(Strict):
     """What a strategy is told at the beginning."""
@@ -116,23 +150,19 @@ class BehavioralTest(Strict):
     drifted: Words
 
 
-def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str | dict) else value
+_Listed = BeforeValidator(lambda value: [value] if isinstance(value, str | dict) else value)
+"""One value needs no list."""
 
 
 class ProbingTasks(Strict):
-    """The questions that are asked on a compressed context.
+    """The questions that are asked on a compressed context."""
 
-    Goal probes take turns, one at a point, and begin again after the last; one alone needs no list,
-    and neither does a behavioural test.
-    """
-
-    goal_probe: Annotated[tuple[Words, ...], BeforeValidator(_listed)] = ()
+    goal_probe: Annotated[tuple[Words, ...], _Listed] = ()
     constraint_probe: Words | None = None
-    behavioral_test: Annotated[tuple[BehavioralTest, ...], BeforeValidator(_listed)] = ()
+    behavioral_test: Annotated[tuple[BehavioralTest, ...], _Listed] = ()
 
     def goal(self, point: int) -> str | None:
-        """Return the goal probe of a point, by its number from 1."""
+        """Return the goal probe of a point, numbered from 1: probes take turns."""
         return self.goal_probe[(point - 1) % len(self.goal_probe)] if self.goal_probe else None
 
 
@@ -161,20 +191,25 @@ class Template(Strict):
 
     @model_validator(mode="after")
     def _sentences_stand_in_the_turns(self) -> "Template":
-        points = {point.key: point for point in self.points}
-        for key, sentences in self.ground_truth_salience.items():
+        truth, points = self.ground_truth, {point.key: point for point in self.points}
+        tests = self.probing_tasks.behavioral_test
+        same = [(sentence, *others) for sentence, others in truth.same.items()]
+        checked: dict[str, Sequence[str]] = {
+            "ground_truth.constraints": truth.constraints or (),
+            "ground_truth.given": truth.given,
+            "ground_truth.same": [text for sentences in same for text in sentences],
+            "ground_truth.superseded": [text for pair in truth.superseded for _, text in pair],
+            "probing_tasks.behavioral_test.needs": [text for test in tests for text in test.needs],
+        }
+        places = [(field, texts, self.turns) for field, texts in checked.items()]
+        for key, salient in self.ground_truth_salience.items():
             if key not in points:
                 raise ValueError(f"ground_truth_salience.{key}: there is no such point")
-            _check(f"ground_truth_salience.{key}", sentences, points[key].turns)
-        truth, tests = self.ground_truth, self.probing_tasks.behavioral_test
-        same = [text for sentence, others in truth.same.items() for text in (sentence, *others)]
-        superseded = [text for pair in truth.superseded for text in (pair.old, pair.by)]
-        needs = [text for test in tests for text in test.needs]
-        _check("ground_truth.constraints", truth.constraints or (), self.turns)
-        _check("ground_truth.given", truth.given, self.turns)
-        _check("ground_truth.same", same, self.turns)
-        _check("ground_truth.superseded", superseded, self.turns)
-        _check("probing_tasks.behavioral_test.needs", needs, self.turns)
+            places.append((f"ground_truth_salience.{key}", salient, points[key].turns))
+        for field, texts, turns in places:
+            for sentence in texts:
+                if not stands_in(sentence, turns):
+                    raise ValueError(f"{field}: {sentence!r} stands in no turn up to there")
         return self
 
     @property
@@ -241,10 +276,9 @@ class Point:
         return tuple(test for test in tests if len(self._holding(test.needs)) == len(test.needs))
 
     def salient(self, through: int | None = None) -> tuple[str, ...] | None:
-        """Return the sentences that are salient, None if the template does not list the point.
+        """Return the sentences of this point and those before it that hold.
 
-        They are those of this point and of all before it that hold, as far as they were said in
-        turns up to `through`, by default all.
+        With `through` those that were said up to this turn; None if the point is not listed.
         """
         listed = self.template.ground_truth_salience
         if self.key not in listed:
@@ -252,6 +286,10 @@ class Point:
         keys = [point.key for point in self.template.points[: self.number]]
         sentences = (sentence for key in keys for sentence in listed.get(key, ()))
         return self._holding(sentences, through)
+
+    def says(self, quote: str) -> bool:
+        """Tell whether a quote stands word for word in one of the turns."""
+        return stands_in(quote, self.turns)
 
     def _holding(self, sentences: Iterable[str], through: int | None = None) -> tuple[str, ...]:
         """Return once each sentence that was said by then, and that no newer one supersedes."""
@@ -269,39 +307,37 @@ def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
     return any(one_line(quote) in one_line(text) for text in texts)
 
 
-def _check(field: str, sentences: Sequence[str], turns: Sequence[TemplateTurn]) -> None:
-    """Raise `ValueError` if a sentence stands in none of the turns."""
-    for sentence in sentences:
-        if not stands_in(sentence, turns):
-            raise ValueError(f"{field}: {sentence!r} stands in no turn up to there")
+SHIPPED: Mapping[str, Path] = {
+    path.stem: path for path in sorted(Path(__file__).parent.glob("templates/*.json"))
+}
+"""The files of the templates that are shipped, by name."""
 
-
-_FOLDER = Path(__file__).parent / "templates"
 _LONGEST = 160
 """Characters of a fault that an error shows."""
 
 
-def shipped() -> tuple[str, ...]:
-    """Return the names of the templates that are shipped, sorted."""
-    return tuple(sorted(path.stem for path in _FOLDER.glob("*.json")))
-
-
 def read_template(name: str) -> Template:
     """Return a template by its name or by the path of its file; raises `TemplateFileError`."""
-    path = _FOLDER / f"{name}.json" if name in shipped() else Path(name)
+    path = SHIPPED.get(name, Path(name))
     try:
         return Template.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
-        problem = f"no such file; shipped are {', '.join(shipped())}"
+        problem = f"no such file; shipped are {', '.join(SHIPPED)}"
         raise TemplateFileError(path, problem) from error
     except OSError as error:
         raise TemplateFileError(path, error.strerror or type(error).__name__) from error
     except ValidationError as error:
-        faults = "; ".join(map(_described, error.errors(include_url=False)))
-        raise TemplateFileError(path, faults) from error
+        faults = []
+        for fault in error.errors(include_url=False):
+            problem = fault["msg"].removeprefix("Value error, ")
+            if fault["type"] not in {"missing", "value_error"}:
+                value = repr(fault["input"])
+                problem += f" (got {value[:_LONGEST]}{'…' if len(value) > _LONGEST else ''})"
+            faults.append(": ".join(filter(None, [".".join(map(str, fault["loc"])), problem])))
+        raise TemplateFileError(path, "; ".join(faults)) from error
 
 
-def read_all(names: Sequence[str]) -> dict[str, Template]:
+def read_templates(names: Iterable[str]) -> dict[str, Template]:
     """Return templates by their ids; raises `TemplateFileError` if two have one id."""
     templates: dict[str, Template] = {}
     for name in names:
@@ -311,13 +347,3 @@ def read_all(names: Sequence[str]) -> dict[str, Template]:
             raise TemplateFileError(Path(name), problem)
         templates[template.template_id] = template
     return templates
-
-
-def _described(fault: ErrorDetails) -> str:
-    """Say in which field what is wrong; a long value is cut."""
-    field = ".".join(map(str, fault["loc"]))
-    problem = fault["msg"].removeprefix("Value error, ")
-    if fault["type"] not in {"missing", "value_error"}:
-        value = repr(fault["input"])
-        problem += f" (got {value[:_LONGEST]}{'…' if len(value) > _LONGEST else ''})"
-    return f"{field}: {problem}" if field else problem

@@ -13,7 +13,7 @@ from typer.testing import Result
 from ebbtide.evaluation.results import REPLAYED, TrialResult
 from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory
 from ebbtide.evaluation.strategy_protocol import Context, Strategy, StrategyInputs
-from ebbtide.evaluation.template import TemplateTurn, read_template, shipped
+from ebbtide.evaluation.template import SHIPPED, TemplateTurn, read_template
 from tests.evaluation.answering import answer, pointed_at, text
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
 from tests.evaluation.conversations import plain, written
@@ -22,7 +22,7 @@ from tests.openai_server import Fail, OpenAIServer, Say
 PEERS = {"langmem": "langmem", "deepagents": "deepagents"}
 HERE = [name for name in STRATEGIES if name not in PEERS or find_spec(PEERS[name])]
 ASKING = {"selective-salience", "ebbtide", "summarization-middleware", *PEERS}
-POINTS = {name: len(read_template(name).points) for name in shipped()}
+POINTS = {name: len(read_template(name).points) for name in SHIPPED}
 SHORT = ["test-simple", "test-edge-cases", "coding-session", "research-synthesis-001"]
 SIMPLE = ("--template", "test-simple", *MODEL)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what peers import

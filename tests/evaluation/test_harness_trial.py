@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide.evaluation.failures import TapeError
-from ebbtide.evaluation.harness import Plan, run_trial
+from ebbtide.evaluation.harness import Plan
 from ebbtide.evaluation.judge import Judge
 from ebbtide.evaluation.results import Job, TrialResult
 from ebbtide.evaluation.strategy_protocol import Context, Strategy, StrategyInputs, as_messages
-from ebbtide.evaluation.tape import Tapes
+from ebbtide.evaluation.tape import TapeError, Tapes
 from ebbtide.evaluation.template import Template, TemplateTurn
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import GOAL, LIMIT, plain, shed
@@ -75,7 +74,7 @@ def run(
         setup=SETUP,
         **{"model": ScriptedModel(), **parts},
     )
-    return run_trial(plan, JOB)[0]
+    return plan.run_trial(JOB)[0]
 
 
 def tried(

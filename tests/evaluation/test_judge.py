@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.failures import JudgeError, TapeError
-from ebbtide.evaluation.judge import Judge, known, score
+from ebbtide.evaluation.judge import Judge, JudgeError, known, score
+from ebbtide.evaluation.tape import TapeError
 from ebbtide.evaluation.template import BehavioralTest
 from tests.doubles import ScriptedModel
 

@@ -2,12 +2,13 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from ebbtide.evaluation.report import SCORES, Metric, Target, page, rows, write
-from ebbtide.evaluation.results import REPLAYED
+from ebbtide.evaluation.report import SCORES, Metric, Report, Row
+from ebbtide.evaluation.results import REPLAYED, TrialResult
 from ebbtide.nodes.llm.calls import Call
 from tests.evaluation.outcomes import SETUP, point, result
 
@@ -16,6 +17,11 @@ TRIALS = (
     result(point(1, goal_coherence=1.0, fabricated=0), point(2), trial=2),
     result(point(1, goal_coherence=0.95), trial=3),
 )
+
+
+def rows(trials: Iterable[TrialResult]) -> tuple[Row, ...]:
+    """Return the rows of these trials."""
+    return Report(SETUP, trials).rows
 
 
 def test_means_over_points_and_trials() -> None:
@@ -96,7 +102,7 @@ def test_the_page() -> None:
     """The page has the scores, the targets beside them, who spoke, and the errors."""
     failed = result(point(drift=0.5), trial=4, errors=("point 1, goal_coherence: no",))
     trials = (*TRIALS, failed)
-    text = page(SETUP, rows(trials), trials)
+    text = Report(SETUP, trials).page()
 
     assert "Model: m. Judge: j." in text
     assert "by their letters, one to one" in text
@@ -111,27 +117,27 @@ def test_a_missed_target_has_its_value() -> None:
     """Beside a target that is missed stands what was reached."""
     trials = (result(point(goal_coherence=0.5)),)
 
-    assert "missed (0.50)" in page(SETUP, rows(trials), trials)
+    assert "missed (0.50)" in Report(SETUP, trials).page()
 
 
 def test_without_a_judge_it_is_said() -> None:
     """A page without a judge says why its scores are absent."""
     setup = SETUP.model_copy(update={"judge": None})
 
-    assert "Judge: none, so what a judge scores is absent." in page(setup, (), ())
+    assert "Judge: none, so what a judge scores is absent." in Report(setup, ()).page()
 
 
 def test_a_name_does_not_break_the_table() -> None:
     """A template's id is its author's, and may hold what a table is made of."""
     trials = (result(point(), template="a|b\nc"),)
 
-    assert "| a/b c | window |" in page(SETUP, rows(trials), trials)
+    assert "| a/b c | window |" in Report(SETUP, trials).page()
 
 
 def test_every_file_says_that_it_was_replayed(tmp_path: Path) -> None:
     """JSON, table and picture made of recorded answers say so."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
-    names = write(tmp_path, SETUP.model_copy(update={"note": REPLAYED}), TRIALS)
+    names = Report(SETUP.model_copy(update={"note": REPLAYED}), TRIALS).write(tmp_path)
 
     assert names == ("results.json", "results.md", "results.png")
     assert all(REPLAYED.encode() in (tmp_path / name).read_bytes() for name in names)
@@ -143,7 +149,7 @@ def test_the_picture_has_the_spread(tmp_path: Path) -> None:
     pictures = []
     for scores in ((0.5, 0.7), (0.6, 0.6)):
         trials = [result(point(goal_coherence=one), trial=at) for at, one in enumerate(scores, 1)]
-        write(tmp_path, SETUP, trials)
+        Report(SETUP, trials).write(tmp_path)
         pictures.append((tmp_path / "results.png").read_bytes())
 
     assert pictures[0] != pictures[1]
@@ -151,7 +157,7 @@ def test_the_picture_has_the_spread(tmp_path: Path) -> None:
 
 def test_the_files_of_a_measurement(tmp_path: Path) -> None:
     """JSON has rows and trials, sorted; nothing else is left in the folder."""
-    names = write(tmp_path, SETUP, TRIALS[::-1])
+    names = Report(SETUP, TRIALS[::-1]).write(tmp_path)
     made = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
 
     assert [trial["trial"] for trial in made["trials"]] == [1, 2, 3]
@@ -165,7 +171,7 @@ def test_there_is_no_picture_without_matplotlib(
 ) -> None:
     """Without matplotlib there are the figures and the table."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    names = write(tmp_path, SETUP, TRIALS)
+    names = Report(SETUP, TRIALS).write(tmp_path)
 
     assert names == ("results.json", "results.md")
     assert sorted(path.name for path in tmp_path.iterdir()) == [*names]
@@ -173,13 +179,12 @@ def test_there_is_no_picture_without_matplotlib(
 
 def test_without_results_there_is_no_picture(tmp_path: Path) -> None:
     """If no trial has a score there is nothing to draw."""
-    assert write(tmp_path, SETUP, ()) == ("results.json", "results.md")
+    assert Report(SETUP, ()).write(tmp_path) == ("results.json", "results.md")
 
 
 def test_targets_are_written_with_their_sign() -> None:
-    """A target says itself, and the page where it is one."""
-    assert str(Target("<", 0.5, long=True)) == "< 0.50"
-    assert "| compression ratio < 0.50 (long templates) |" in page(SETUP, (), ())
+    """The page says what a target is, and where it is one."""
+    assert "| compression ratio < 0.50 (long templates) |" in Report(SETUP, ()).page()
     assert len({metric.name for metric in SCORES}) == len(SCORES)
 
 

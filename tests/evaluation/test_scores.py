@@ -3,8 +3,8 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ebbtide.evaluation.scores import lexical, scores
-from ebbtide.evaluation.strategy_protocol import Context, as_messages, size
+from ebbtide.evaluation.scores import scores, size
+from ebbtide.evaluation.strategy_protocol import Context, as_messages
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
 TEMPLATE = shed()
@@ -14,7 +14,7 @@ FIRST, SECOND = TEMPLATE.points
 def test_quotes_are_compared_with_all_truth_so_far() -> None:
     """At the second point two of three quotes are right and two of three truths are found."""
     quotes = (LIMIT, NEWER, "I looked it up.")
-    found = scores(SECOND, Context((), quotes), lexical)
+    found = scores(SECOND, Context((), quotes), None)
 
     assert found["salience_precision"] == pytest.approx(2 / 3)
     assert found["salience_recall"] == pytest.approx(2 / 3)
@@ -25,7 +25,7 @@ def test_quotes_are_compared_with_all_truth_so_far() -> None:
 def test_a_superseded_sentence_is_no_longer_right() -> None:
     """A quote that a newer sentence supersedes counts against precision."""
     quotes = (LIMIT, NEWER, CHANGE, GOAL)
-    found = scores(SECOND, Context((), quotes), lexical)
+    found = scores(SECOND, Context((), quotes), None)
 
     assert (found["salience_precision"], found["salience_recall"]) == (0.75, 1.0)
 
@@ -35,7 +35,7 @@ def test_quotes_of_what_was_given_are_left_out() -> None:
     template = shed(
         ground_truth={"given": [GOAL]}, ground_truth_salience={"compression_point_1": [PORT]}
     )
-    found = scores(template.points[0], Context((), (GOAL, PORT, "I looked it up.")), lexical)
+    found = scores(template.points[0], Context((), (GOAL, PORT, "I looked it up.")), None)
 
     assert (found["salience_precision"], found["salience_recall"]) == (0.5, 1.0)
 
@@ -43,22 +43,22 @@ def test_quotes_of_what_was_given_are_left_out() -> None:
 def test_fabricated_quotes_are_counted() -> None:
     """One of four quotes stands nowhere, two were dropped: 3 fabricated, 3/4 verbatim."""
     quotes = (GOAL, LIMIT, PORT, "Buy a third tin.")
-    found = scores(FIRST, Context((), quotes, fabricated=2), lexical)
+    found = scores(FIRST, Context((), quotes, fabricated=2), None)
 
     assert (found["verbatim_rate"], found["fabricated"]) == (0.75, 3)
 
 
 def test_a_quote_of_later_turns_is_fabricated() -> None:
     """What is said after a point cannot be quoted at it."""
-    found = scores(FIRST, Context((), (CHANGE,)), lexical)
+    found = scores(FIRST, Context((), (CHANGE,)), None)
 
     assert (found["verbatim_rate"], found["fabricated"]) == (0.0, 1)
 
 
 def test_without_quotes_there_are_no_such_scores() -> None:
     """A strategy that chooses no sentences has no salience; one that chose none has no rate."""
-    none = scores(FIRST, Context(()), lexical)
-    empty = scores(FIRST, Context((), ()), lexical)
+    none = scores(FIRST, Context(()), None)
+    empty = scores(FIRST, Context((), ()), None)
 
     assert {*none} & {"quotes", "verbatim_rate", "fabricated", "salience_precision"} == set()
     assert (empty["quotes"], empty["verbatim_rate"], empty["salience_precision"]) == (0, None, None)
@@ -67,12 +67,12 @@ def test_without_quotes_there_are_no_such_scores() -> None:
 
 def test_fallbacks_count_also_where_nothing_was_quoted() -> None:
     """A pass by rules of which nothing came is a fallback all the same."""
-    assert scores(FIRST, Context((), fallbacks=1), lexical)["fallbacks"] == 1
+    assert scores(FIRST, Context((), fallbacks=1), None)["fallbacks"] == 1
 
 
 def test_without_truth_salience_is_absent() -> None:
     """A template that lists no salient sentences has no precision and recall, not zero."""
-    found = scores(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), lexical)
+    found = scores(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), None)
 
     assert "salience_precision" not in found
     assert found["verbatim_rate"] == 1.0
@@ -85,7 +85,7 @@ def test_constraints_in_the_context() -> None:
 
     unknown, none = (shed(ground_truth=one) for one in ({}, {"constraints": [CHANGE]}))
     points = [*template.points, unknown.points[0], none.points[0]]
-    kept = [scores(point, context, lexical)["constraints_in_context"] for point in points]
+    kept = [scores(point, context, None)["constraints_in_context"] for point in points]
 
     assert kept == [1.0, 0.5, None, None]
 
@@ -94,7 +94,7 @@ def test_sizes() -> None:
     """The ratio is what is left of the conversation's tokens."""
     before = size(as_messages(FIRST.turns))
     context = Context(as_messages(FIRST.turns[:1]))
-    found = scores(FIRST, context, lexical)
+    found = scores(FIRST, context, None)
 
     assert found["tokens_before"] == before
     assert found["tokens_after"] == size(context.messages)

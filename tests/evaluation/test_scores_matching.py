@@ -1,5 +1,6 @@
 """Matching of quotes with the truth, one to one, against values computed by hand."""
 
+from functools import partial
 from itertools import permutations
 
 import pytest
@@ -89,7 +90,7 @@ def test_the_threshold_is_a_bound() -> None:
 
 def test_meaning_finds_other_words() -> None:
     """With embeddings two sentences of the same meaning are one, which letters do not show."""
-    meaning = by_meaning(Embedder(Concepts("car automobile", "buy purchase")))
+    meaning = partial(by_meaning, Embedder(Concepts("car automobile", "buy purchase")))
     ours, truth = ["we buy a car"], ["we purchase a automobile"]
 
     assert matches(ours, truth, meaning) == ((0, 0),)

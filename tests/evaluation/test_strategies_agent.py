@@ -8,14 +8,13 @@ from typing import Any, TypeAlias
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide.evaluation.failures import StrategyError
-from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent
+from ebbtide.evaluation.scores import size
+from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent, StrategyError
 from ebbtide.evaluation.strategy_protocol import (
     Context,
     StrategyInputs,
     after,
     as_messages,
-    size,
     transcript,
 )
 from ebbtide.evaluation.template import Template, TemplateTurn, read_template, stands_in

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.failures import StrategyError
-from ebbtide.evaluation.strategies import DeepAgents, LangMem, Middleware, chosen
-from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, size, transcript
+from ebbtide.evaluation.scores import size
+from ebbtide.evaluation.strategies import DeepAgents, LangMem, Middleware, StrategyError, chosen
+from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, transcript
 from ebbtide.evaluation.template import Template, read_template
 from tests.doubles import ScriptedModel
 

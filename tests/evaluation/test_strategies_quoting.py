@@ -5,21 +5,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.strategies import ProtectedCore, SelectiveSalience, groups
-from ebbtide.evaluation.strategy_protocol import (
-    Context,
-    StrategyInputs,
-    as_messages,
-    recent,
-    transcript,
-)
-from ebbtide.evaluation.template import (
-    Template,
-    TemplateTurn,
-    read_template,
-    shipped,
-    stands_in,
-)
+from ebbtide.evaluation.strategies import ProtectedCore, SelectiveSalience, groups, recent
+from ebbtide.evaluation.strategy_protocol import Context, StrategyInputs, as_messages, transcript
+from ebbtide.evaluation.template import SHIPPED, Template, TemplateTurn, read_template, stands_in
 from ebbtide.memory.efforts import one_line
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts, ScriptedModel
@@ -51,7 +39,7 @@ def contexts(strategy: ProtectedCore, template: Template) -> list[Context]:
     return [strategy.compress(template.until(point.turn_id)) for point in template.points]
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", SHIPPED)
 def test_the_core_quotes_without_a_model(name: str) -> None:
     """Every quote of the core stands in a turn, the end stays as it is, and no model is asked."""
     template, model = read_template(name), ScriptedModel()

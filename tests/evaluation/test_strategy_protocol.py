@@ -5,16 +5,17 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from ebbtide.evaluation.failures import StrategyError
-from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory, RollingWindow, chosen
-from ebbtide.evaluation.strategy_protocol import (
-    StrategyInputs,
-    after,
-    as_messages,
+from ebbtide.evaluation.strategies import (
+    OURS,
+    STRATEGIES,
+    FullHistory,
+    RollingWindow,
+    StrategyError,
+    chosen,
     recent,
-    transcript,
 )
-from ebbtide.evaluation.template import read_template, shipped
+from ebbtide.evaluation.strategy_protocol import StrategyInputs, after, as_messages, transcript
+from ebbtide.evaluation.template import SHIPPED, read_template
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import PORT, shed
@@ -44,7 +45,7 @@ def test_the_recent_turns_go_by_their_numbers() -> None:
     assert recent(TURNS, 3) == recent(TURNS, 9) == TURNS
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", SHIPPED)
 def test_the_recent_turns_are_right_at_every_point(name: str) -> None:
     """At every point the last exchanges end with the point's turn and begin with the user."""
     template = read_template(name)

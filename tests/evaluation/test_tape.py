@@ -10,17 +10,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 from pydantic import BaseModel
 
-from ebbtide.evaluation.failures import TapeError
 from ebbtide.evaluation.results import append
-from ebbtide.evaluation.tape import (
-    Answers,
-    AnswerTape,
-    Tapes,
-    begin_tapes,
-    line,
-    read_tapes,
-    spent,
-)
+from ebbtide.evaluation.tape import Answers, AnswerTape, TapeError, Tapes
 from tests.doubles import ScriptedModel, call
 from tests.openai_server import Structured, serving
 
@@ -36,9 +27,9 @@ def taped(tape: AnswerTape, *answers: Any) -> ScriptedModel:
 def recorded(tmp_path: Path, tape: AnswerTape) -> Answers:
     """Return a tape after a round trip through a file."""
     path = tmp_path / "tape.jsonl"
-    begin_tapes(path, "m", "j")
-    append(path, line("a/b/1", tape.answers, {"digest": "{}"}))
-    return read_tapes(path).trials["a/b/1"]
+    Tapes.begin(path, "m", "j")
+    append(path, tape.line("a/b/1", {"digest": "{}"}))
+    return Tapes.read(path).trials["a/b/1"]
 
 
 def test_answers_are_played_again(tmp_path: Path) -> None:
@@ -62,13 +53,17 @@ def test_costs() -> None:
     """Tokens add up and have a price if there are prices; a silent answer makes them unknown."""
     tape, prices = AnswerTape(), (100_000.0, 1_000_000.0)
     model = taped(tape, *(AIMessage("One.", usage_metadata=USED) for _ in range(2)), "Two.")
-    for _ in range(3):
-        model.invoke("a")
+    model.invoke("a")
+    without_prices = tape.spent(0, None)
+    model.invoke("a")
+    spent = tape.spent(0, prices)
+    model.invoke("a")
 
-    assert spent(tape.answers[:2], prices) == {"model_read": 20, "model_written": 4, "cost": 6.0}
-    assert spent(tape.answers[:1], None) == {"model_read": 10, "model_written": 2, "cost": None}
-    assert spent((), prices) == {"model_read": 0, "model_written": 0, "cost": 0.0}
-    assert spent(tape.answers, prices) == {}
+    assert spent == {"model_read": 20, "model_written": 4, "cost": 6.0}
+    assert without_prices == {"model_read": 10, "model_written": 2, "cost": None}
+    assert AnswerTape().spent(0, prices) == {"model_read": 0, "model_written": 0, "cost": 0.0}
+    assert tape.spent(0, prices) == {}
+    assert tape.spent(3, None) == {"model_read": 0, "model_written": 0, "cost": None}
 
 
 def test_a_call_that_is_repeated_is_one(tmp_path: Path) -> None:
@@ -137,9 +132,11 @@ def test_a_file_knows_who_spoke(tmp_path: Path) -> None:
     """A file of tapes has the model, the judge and its answers; the later of two trials counts."""
     path = tmp_path / "tape.jsonl"
     second: Answers = [{"type": "ai", "data": {"content": "Two."}}]
-    begin_tapes(path, "m", None)
-    append(path, line("a/b/1", (), {"d": "1"}) + line("a/b/1", second, {"d": "2"}))
-    found = read_tapes(path)
+    tape = AnswerTape(second)
+    tape.lookup("a", "m")
+    Tapes.begin(path, "m", None)
+    append(path, AnswerTape().line("a/b/1", {"d": "1"}) + tape.line("a/b/1", {"d": "2"}))
+    found = Tapes.read(path)
 
     assert (found.model, found.judge) == ("m", None)
     assert (dict(found.trials), dict(found.judged)) == ({"a/b/1": second}, {"d": "2"})
@@ -162,7 +159,7 @@ def test_what_is_on_the_tapes() -> None:
         '{"tape": 2}\n',
         '{"tape": 1}\n',
         HEADER + "{}\n",
-        HEADER + line("no-number", (), {}),
+        HEADER + AnswerTape().line("no-number", {}),
         HEADER + '{"trial": "a", "answers": 1, "judged": {}}\n',
         HEADER + '{"trial": "a", "answers": [{}], "judged": {}}\n',
         HEADER + '{"trial": "a", "answers": [], "judged": []}\n',
@@ -174,7 +171,7 @@ def test_a_damaged_file(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
     with pytest.raises(TapeError, match=r"tape\.jsonl"):
-        read_tapes(path)
+        Tapes.read(path)
 
 
 def test_a_tape_is_not_cleared() -> None:
@@ -183,4 +180,4 @@ def test_a_tape_is_not_cleared() -> None:
     taped(tape, AIMessage("One.", usage_metadata=USED)).invoke("a")
     tape.clear()
 
-    assert len(json.loads(line("a/b/1", tape.answers, {}))["answers"]) == 1
+    assert len(json.loads(tape.line("a/b/1", {}))["answers"]) == 1

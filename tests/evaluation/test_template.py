@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.failures import TemplateFileError
 from ebbtide.evaluation.template import (
+    SHIPPED,
     ProbingTasks,
     Template,
-    read_all,
+    TemplateFileError,
     read_template,
-    shipped,
+    read_templates,
     stands_in,
 )
 from tests.evaluation.conversations import plain, written
@@ -40,7 +40,7 @@ def sentences(template: Template) -> list[str]:
 
 def test_these_are_shipped() -> None:
     """The shipped templates have the turns and compression points that they are said to have."""
-    found = {name: read_template(name) for name in shipped()}
+    found = {name: read_template(name) for name in SHIPPED}
 
     assert {name: (len(one.turns), len(one.points)) for name, one in found.items()} == SIZES
     assert [one.template_id for one in found.values()] == [*found]
@@ -199,7 +199,7 @@ def test_two_templates_of_one_id(tmp_path: Path) -> None:
     path = written(tmp_path, plain(template_id="test-simple"))
 
     with pytest.raises(TemplateFileError, match="template_id: 'test-simple'"):
-        read_all(["test-simple", path])
+        read_templates(["test-simple", path])
 
 
 def test_turn_ids_are_no_positions() -> None:
