@@ -38,7 +38,7 @@ def verify(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Check every record from what is stored; exit code 1 if something is damaged or missing."""
-    home = configured(root, user, config).home
+    home = configured(root, user, config)
     damaged = False
     with home.archive() as archive:
         owners = _called(archive, home.user, session)
@@ -69,7 +69,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     config: ConfigFile = None,
 ) -> None:
     """Write a session as a folder that people can read, or its newest branch as Markdown."""
-    home = configured(root, user, config).home
+    home = configured(root, user, config)
     with home.archive() as archive:
         owner = _one_called(archive, home.user, session)
         if form is Form.FOLDER:
@@ -89,9 +89,9 @@ def take_over(
     config: ConfigFile = None,
 ) -> None:
     """Read exported sessions into the archive, or those of an archive kept in folders."""
-    setup = configured(root, None, config)
-    with setup.home.archive() as archive:
-        redis = setup.redis(archive)
+    home = configured(root, None, config)
+    with home.archive() as archive:
+        redis = home.redis(archive)
 
         def report(session: Moved) -> None:
             if redis is not None and session.fresh:  # what it read before lacks what is there now

@@ -1,10 +1,12 @@
 """`ebbtide chat`: a conversation at the terminal or through a pipe, kept from run to run."""
 
 import os
+import re
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, TextIO, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 from prompt_toolkit import PromptSession
@@ -13,21 +15,38 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory
 from rich.console import Console
 
-from ..memory.errors import SessionNotFoundError
-from .chat_commands import COMPLETED, in_commands, obeyed
+from ..memory.errors import CommandError, SessionNotFoundError
+from .chat_commands import COMMANDS, COMPLETED
 from .conversation import Conversation, conversation
 from .faults import one_line
 from .home import ConfigFile, Root, User, configured
 from .printable import in_line
 from .screen import Screen
 
-ReadLine: TypeAlias = Callable[[], str | None]
+_ReadLine: TypeAlias = Callable[[], str | None]
 """Returns the next line without white space at its end, None if there are no more."""
 
 _PROMPT = FormattedText([("ansicyan bold", "> ")])
 
 _SHOWN = 60
 """Characters of an unfinished turn that an offer to resume it quotes: they fit on its line."""
+
+
+_TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
+_OTHERS = {"effort_status": "/efforts", "search_efforts": "/search"}
+"""The tools that errors name, for the commands to stand in their place."""
+
+
+def in_commands(error: str) -> str:
+    """Return an error of a tool in the words of the commands.
+
+    >>> in_commands("use reopen_effort to go on; effort_status lists them")
+    'use /reopen to go on; /efforts lists them'
+    """
+    error = _TOOL.sub(r"/\1", error)
+    for tool, command in _OTHERS.items():
+        error = error.replace(tool, command)
+    return error
 
 
 def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -51,13 +70,16 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     Of lines that are piped in, each is a turn or a command; errors go to stderr, and exit code 1
     says that there were some.
     """
-    setup = configured(root, user, config, model)
-    screen = Screen(Console(highlight=False), setup.settings.context_budget)
-    with conversation(setup, thread, embeddings) as talk:
-        _greet(talk, screen, in_line(f"Thread {thread} in {setup.home.shown}"))
+    home = configured(root, user, config, model)
+    screen = Screen(Console(highlight=False), home.settings.context_budget)
+    with conversation(home, thread, embeddings) as talk:
+        if talk.restored:
+            screen.notice("There were no checkpoints: restored from the archive.", "yellow")
+        stands = f"turn {talk.turn} was the last" if talk.turn else "new"
+        where = in_line(f"Thread {thread} in {home.shown}")
+        screen.notice(f"{where} ({stands}). /help for help.")
         typing = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-        read = _typed(talk.history, COMPLETED) if typing else _piped(sys.stdin)
-        dialogue = _Chat(talk, screen, read)
+        dialogue = _Chat(talk, screen, _typed(talk.history) if typing else _piped)
         dialogue.talk()
     if dialogue.failed and not typing:
         raise typer.Exit(1)
@@ -66,7 +88,7 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
 class _Chat:
     """The dialogue: lines in, turns out; whatever fails, it goes on."""
 
-    def __init__(self, talk: Conversation, screen: Screen, read: ReadLine) -> None:
+    def __init__(self, talk: Conversation, screen: Screen, read: _ReadLine) -> None:
         self.failed = False
         self._talk = talk
         self._screen = screen
@@ -84,7 +106,7 @@ class _Chat:
     def _command(self, line: str) -> bool:
         """Do what a command says; return whether the chat goes on."""
         try:
-            obeyed(self._talk, self._screen, line, self._confirmed)
+            self._obey(line)
         except EOFError:
             return False
         except KeyboardInterrupt:
@@ -97,13 +119,30 @@ class _Chat:
             self._offer("A turn is not finished")
         return True
 
-    def _confirmed(self, warning: str) -> bool:
-        """Ask whether to go on with what cannot be taken back; only "yes" is one."""
-        self._screen.notice(f"{warning} Type yes to go on.", "yellow")
-        agreed = (self._read() or "").strip().lower() == "yes"
-        if not agreed:
-            self._screen.notice("Nothing was changed.")
-        return agreed
+    def _obey(self, line: str) -> None:
+        """Do it, once what cannot be taken back is confirmed; raises `CommandError`."""
+        name, *more = line.split(maxsplit=1)
+        rest = more[0].strip() if more else ""
+        entry = COMMANDS.get(name)
+        if entry is None:
+            close = get_close_matches(name, COMMANDS, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            raise CommandError(
+                f"{name} is no command here; {meant}/help lists them. "
+                "To send such a line as a message, begin it with a space"
+            )
+        if entry.needs_more and not rest:
+            raise CommandError(f"write {entry.usage}")
+        if entry.alone and rest:
+            raise CommandError(f"{name} takes nothing after it; {rest!r} was given")
+        if entry.question:
+            warning = entry.question(self._talk, rest)
+            self._screen.notice(f"{warning} Type yes to go on.", "yellow")
+            if (self._read() or "").strip().lower() != "yes":
+                self._screen.notice("Nothing was changed.")
+                return
+        for part in entry.act(self._talk, rest):
+            self._screen.page(part)
 
     def _turn(self, message: str | None) -> None:
         """Run a turn, or the rest of one."""
@@ -132,14 +171,6 @@ class _Chat:
             )
 
 
-def _greet(talk: Conversation, screen: Screen, where: str) -> None:
-    """Say which conversation this is and how far it has come."""
-    if talk.restored:
-        screen.notice("There were no checkpoints: restored from the archive.", "yellow")
-    stands = f"turn {talk.turn} was the last" if talk.turn else "new"
-    screen.notice(f"{where} ({stands}). /help for help.")
-
-
 class _OnFile(FileHistory):
     """What the file holds now: what was deleted there is not brought back from memory."""
 
@@ -149,11 +180,11 @@ class _OnFile(FileHistory):
             yield line
 
 
-def _typed(history: Path, commands: Sequence[str]) -> ReadLine:
+def _typed(history: Path) -> _ReadLine:
     """Read from a terminal; arrow up brings back what was typed, Tab completes a command."""
     session: PromptSession[str] = PromptSession(
         history=_OnFile(str(history)),
-        completer=WordCompleter([*commands], sentence=True),
+        completer=WordCompleter([*COMPLETED], sentence=True),
         complete_while_typing=False,
     )
 
@@ -168,11 +199,7 @@ def _typed(history: Path, commands: Sequence[str]) -> ReadLine:
     return read
 
 
-def _piped(stream: TextIO | None) -> ReadLine:
+def _piped() -> str | None:
     """Read from a file or a pipe; there is none in a process without standard input."""
-
-    def read() -> str | None:
-        line = stream.readline() if stream else ""
-        return line.rstrip() if line else None
-
-    return read
+    line = sys.stdin.readline() if sys.stdin else ""
+    return line.rstrip() if line else None

@@ -1,6 +1,5 @@
 """The slash commands of `ebbtide chat`: what each is called, takes and does, and what it shows."""
 
-import difflib
 import json
 import re
 import sqlite3
@@ -14,12 +13,11 @@ from rich.text import Text
 from ..graph import commands
 from ..graph.commands.look import PAGE
 from ..memory.errors import CommandError, TurnNotFoundError
-from ..memory.messages import Message, calls
-from .attention import attention_table, explanation_page
+from ..memory.messages import calls
 from .conversation import Conversation
 from .printable import in_line, printable
-from .reports import metrics, series
-from .screen import STYLES, Screen, banner
+from .reports import attention_table, explanation_page, stats_tables
+from .screen import STYLES, banner
 
 Shown: TypeAlias = Iterator[RenderableType]
 """What a command shows, part by part; a `str` is printed as it is."""
@@ -30,68 +28,27 @@ Action: TypeAlias = Callable[[Conversation, str], Shown]
 Question: TypeAlias = Callable[[Conversation, str], str]
 """Returns what must be confirmed, given the same."""
 
-_TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
-_OTHERS = {"effort_status": "/efforts", "search_efforts": "/search"}
-"""The tools that errors name, for the commands to stand in their place."""
-
 _TURNS = re.compile(r"\s+([0-9][0-9,\s–-]*)$")
 """The turns after the id of an effort."""
-
-_NEEDS = re.compile(r"/\w+ [A-Z]")
-"""The usage of a command that needs something after it."""
-
-_ALONE = frozenset({"/efforts", "/stats", "/undo"})
-"""Commands with nothing after them; /help and /quit do what they do whatever stands there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command: how it is written, what it does in a few words, how, and what is asked before."""
+    """A command: how it is written, what it does in a few words, how, and what is asked before.
+
+    One that stands `alone` refuses what is written after it; others that need nothing ignore it.
+    """
 
     usage: str
     does: str
     act: Action
     question: Question | None = None
+    alone: bool = False
 
-
-def obeyed(talk: Conversation, screen: Screen, line: str, confirm: Callable[[str], bool]) -> None:
-    """Do what a line that begins with a slash says; raises `CommandError` if there is no such.
-
-    `confirm` asks the user about what cannot be taken back.
-    """
-    words = line.split(maxsplit=1)
-    name, rest = words[0], words[1].strip() if len(words) > 1 else ""
-    if name not in COMMANDS:
-        raise CommandError(_unknown(name))
-    entry = COMMANDS[name]
-    if not rest and _NEEDS.match(entry.usage):
-        raise CommandError(f"write {entry.usage}")
-    if rest and name in _ALONE:
-        raise CommandError(f"{name} takes nothing after it; {rest!r} was given")
-    if entry.question is None or confirm(entry.question(talk, rest)):
-        for part in entry.act(talk, rest):
-            screen.page(part)
-
-
-def in_commands(error: str) -> str:
-    """Return an error of a tool in the words of the commands.
-
-    >>> in_commands("use reopen_effort to go on; effort_status lists them")
-    'use /reopen to go on; /efforts lists them'
-    """
-    error = _TOOL.sub(r"/\1", error)
-    for tool, command in _OTHERS.items():
-        error = error.replace(tool, command)
-    return error
-
-
-def _unknown(name: str) -> str:
-    close = difflib.get_close_matches(name, COMMANDS, n=1)
-    meant = f"did you mean {close[0]}? " if close else ""
-    return (
-        f"{name} is no command here; {meant}/help lists them. "
-        "To send such a line as a message, begin it with a space"
-    )
+    @property
+    def needs_more(self) -> bool:
+        """Whether something must stand after its name."""
+        return re.match(r"/\w+ [A-Z]", self.usage) is not None
 
 
 def _context(talk: Conversation, rest: str) -> Shown:
@@ -118,23 +75,17 @@ def _context_page(talk: Conversation, question: str | None) -> Shown:
     yield Text(total, style="bold")
     for part in context.parts:
         turn = "" if part.turn is None else f", turn {part.turn}"
-        head = f"== {part.name}{turn}: {part.tokens:,} tokens"
-        yield Text(head, style=f"bold {STYLES[part.name]}")
+        yield Text(f"== {part.name}{turn}: {part.tokens:,} tokens", f"bold {STYLES[part.name]}")
         if part.name == "tools":
             yield from map(_json, context.tools)
         for message in part.messages:
-            yield from _message_lines(message)
-
-
-def _message_lines(message: Message) -> Shown:
-    """Yield who speaks, what is said, and each call, as they are sent."""
-    data, kind = message["data"], str(message["type"])
-    names = [str(data[key]) for key in ("name", "tool_call_id") if data.get(key)]
-    yield _note(in_line(" ".join(["--", _ROLES.get(kind, kind), *names])))
-    if content := data.get("content"):
-        yield content if isinstance(content, str) else _json(content)
-    for call in calls(message):
-        yield in_line(f"{call['id']} {call['name']} {_json(call['args'])}")
+            data, kind = message["data"], str(message["type"])
+            names = [str(data[key]) for key in ("name", "tool_call_id") if data.get(key)]
+            yield _note(in_line(" ".join(["--", _ROLES.get(kind, kind), *names])))
+            if content := data.get("content"):
+                yield content if isinstance(content, str) else _json(content)
+            for call in calls(message):
+                yield in_line(f"{call['id']} {call['name']} {_json(call['args'])}")
 
 
 def _messages(talk: Conversation, rest: str) -> Shown:
@@ -233,9 +184,7 @@ def _attention(talk: Conversation, rest: str) -> Shown:
 
 
 def _stats(talk: Conversation, _rest: str) -> Shown:
-    report = talk.command(commands.astats)
-    yield metrics(talk.owner.thread, report)
-    yield series(report)
+    yield from stats_tables(talk.owner.thread, talk.command(commands.astats))
 
 
 def _undo(talk: Conversation, _rest: str) -> Shown:
@@ -265,7 +214,7 @@ def _name_and_goal(rest: str) -> Sequence[str]:
 
 
 def _effort_and_turns(rest: str) -> Sequence[str]:
-    turns = _TURNS.search(rest)
+    turns = re.search(r"\s+([0-9][0-9,\s–-]*)$", rest)
     return (rest[: turns.start()], turns[1]) if turns else (rest, "")
 
 
@@ -328,7 +277,7 @@ _ENTRIES = (
     ),
     Entry("/messages [PAGE]", "the turns so far, the newest first", _messages),
     Entry("/message remove TURN", "erase a turn for good; asks first", _remove, _removal),
-    Entry("/efforts", "the efforts and where they stand", _efforts),
+    Entry("/efforts", "the efforts and where they stand", _efforts, alone=True),
     Entry(
         "/open NAME[: GOAL]", "begin an effort", _on_effort(commands.aopen_effort, _name_and_goal)
     ),
@@ -355,8 +304,8 @@ _ENTRIES = (
         "what earlier sessions left in attention; why; take it out",
         _attention,
     ),
-    Entry("/stats", "what the memory did, and what the context cost", _stats),
-    Entry("/undo", "go back one turn; nothing is lost", _undo),
+    Entry("/stats", "what the memory did, and what the context cost", _stats, alone=True),
+    Entry("/undo", "go back one turn; nothing is lost", _undo, alone=True),
     Entry("/help", "show this", _help),
     Entry("/quit", "leave, as does Ctrl-D; the conversation goes on where it was", _quit),
 )

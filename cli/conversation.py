@@ -18,7 +18,7 @@ from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
 from ..memory.record import Owner
 from .faults import choosing
-from .home import Setup
+from .home import Home
 
 Show: TypeAlias = Callable[[str, Any], None]
 """Takes a stream mode and one event of it."""
@@ -88,22 +88,20 @@ class Conversation:
 
 
 @contextmanager
-def conversation(
-    setup: Setup, thread: str, embeddings: str | None = None
-) -> Iterator[Conversation]:
+def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iterator[Conversation]:
     """Open a thread on the checkpoints and the archive of a home, and close them at the end.
 
     If the checkpoints are lost and the archive is there, the thread is restored from it. Embeddings
     are named as `minilm` or as `openai:text-embedding-3-small`; raises `SettingsError`.
     """
-    model, owner = setup.chat_model(), Owner(setup.home.user, thread)
-    folder = setup.home.chat_folder()
+    model, owner = home.chat_model(), Owner(home.user, thread)
+    folder = home.chat_folder()
     embedder: Embeddings | str | None = embeddings
     if embeddings and ":" in embeddings:  # a provider's; other names are for the agent to know
         with choosing(f"embeddings {embeddings!r}"):
             embedder = init_embeddings(embeddings)
     with (
-        setup.home.archive() as archive,
+        home.archive() as archive,
         asyncio.Runner() as runner,
         _saver(runner, folder / "checkpoints.sqlite") as saver,
     ):
@@ -111,11 +109,11 @@ def conversation(
             model,
             checkpointer=saver,
             archive=archive,
-            settings=setup.settings,
-            attention=setup.redis(archive),
+            settings=home.settings,
+            attention=home.redis(archive),
             embeddings=embedder,
         )
-        budget = setup.settings.context_budget
+        budget = home.settings.context_budget
         talk = Conversation(runner, agent, owner, folder / "history", budget)
         talk.restored = talk.is_new() and archive.newest(owner) is not None
         if talk.restored:

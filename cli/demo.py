@@ -22,9 +22,8 @@ from ..memory.metrics import Report, TurnTokens
 from ..memory.record import Owner
 from ..memory.settings import Settings
 from .conversation import Conversation, conversation
-from .home import Home, Setup
+from .home import Home
 from .printable import in_line, printable
-from .reports import percent
 from .screen import STYLES, banner, by_part
 
 
@@ -41,14 +40,11 @@ class _Line:
     cut: bool = False
 
 
-def _read(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-_LISTS = [part.strip().split("\n\n")[1:] for part in _read("letters.md").split("\n## ")[1:]]
+_FILES = files(__package__)
+_TEXTS = _FILES.joinpath("letters.md").read_text(encoding="utf-8")
+_LISTS = [part.strip().split("\n\n")[1:] for part in _TEXTS.split("\n## ")[1:]]
 """Of what a letter is put together: who, what, what they tried, what they ask, how it ends."""
 
-_DAYS = ("monday", "tuesday", "wednesday", "thursday")
 _A_DAY = 18
 """Letters of a day: an effort of that many turns, four of which make a long talk."""
 
@@ -56,12 +52,12 @@ _A_DAY = 18
 def _letters() -> Iterator[str]:
     """Yield a week at the support desk: each day's letters are an effort of their own."""
     tickets = count(4101)
-    for day in _DAYS:
+    for day in ("monday", "tuesday", "wednesday", "thursday"):
         yield f"Let's work on the {day} letters: answer what came in."
         for ticket in islice(tickets, _A_DAY):
             who, what, tried, asked, how = (texts[ticket % len(texts)] for texts in _LISTS)
-            told = f"{what}. {tried} {asked} We decided to {how}."
-            yield f"Ticket {ticket} is from {who}: {told}"
+            letter = f"{what}. {tried} {asked} We decided to {how}."
+            yield f"Ticket {ticket} is from {who}: {letter}"
         yield "That's done."
 
 
@@ -71,7 +67,7 @@ def _script() -> list[_Line]:
     A paragraph below it is the note, a line across cuts the turn above, stars are the letters.
     """
     scene, turns = "", list[_Line]()
-    for block in _read("demo.md").strip().split("\n\n")[1:]:
+    for block in _FILES.joinpath("demo.md").read_text(encoding="utf-8").strip().split("\n\n")[1:]:
         if block.startswith("## "):
             scene = block.removeprefix("## ")
         elif block == "---":
@@ -89,7 +85,6 @@ def _script() -> list[_Line]:
 SCRIPT = _script()
 """The turns, in order; the offline model follows them by its rules."""
 
-
 _FORGOTTEN = 8
 """Turns without a mention that evict a summary here, so that a short day shows it."""
 
@@ -104,8 +99,6 @@ _REQUEST, _ANSWER, _FEW = 150, 400, 8
 
 _HISTORY = "grey35"
 _REMARK = "italic grey62"
-_STOPPED = "✂ Stopped: the model has called close_effort, and the tool has not run."
-_RESUMED = "↻ A new agent on the same files resumes the turn."
 
 
 class _CutError(Exception):
@@ -123,10 +116,10 @@ def demo(
     thread = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     settings = Settings(summary_eviction_threshold=_FORGOTTEN, rebuild="every-turn")
     with nullcontext(root) if root else TemporaryDirectory(prefix="ebbtide-demo-") as folder:
-        setup = Setup(Home(folder), settings, "offline")
+        home = Home(folder, settings=settings, model="offline")
         page.opening(str(folder))
-        stats = _play(setup, thread, page)
-        results = [*_results(setup, thread, stats), ("Time", f"{perf_counter() - began:.1f} s")]
+        stats = _play(home, thread, page)
+        results = [*_results(home, thread, stats), ("Time", f"{perf_counter() - began:.1f} s")]
     page.summary(results)
     if root is not None:
         go_on = f"--root {root}"
@@ -134,18 +127,24 @@ def demo(
         page.command(f"Go on with it: ebbtide chat --model offline {go_on} --thread {thread}")
 
 
-def _play(setup: Setup, thread: str, page: "_Page") -> Report:
+def _play(home: Home, thread: str, page: "_Page") -> Report:
     """Play the script, with a new agent after the cut; return what `ebbtide stats` says of it."""
     script = [*enumerate(SCRIPT, start=1)]
     cut = next(at for at, line in enumerate(SCRIPT) if line.cut)
-    with conversation(setup, thread) as talk:
+
+    def stop(mode: str, event: Any) -> None:  # when the model calls a tool
+        if mode == "values" and getattr(event["messages"][-1], "tool_calls", None):
+            raise _CutError
+
+    with conversation(home, thread) as talk:
         for number, line in script[:cut]:
             _take(talk, number, line, page)
         with suppress(_CutError):
-            talk.run(SCRIPT[cut].request, _stop)
+            talk.run(SCRIPT[cut].request, stop)
         page.asked(*script[cut], talk.command(astats).turns)
-        page.row(Text(_STOPPED, style="bold red"))
-    with conversation(setup, thread) as talk:
+        stopped = "✂ Stopped: the model has called close_effort, and the tool has not run."
+        page.row(Text(stopped, style="bold red"))
+    with conversation(home, thread) as talk:
         _take(talk, *script[cut], page, resumes=True)
         for number, line in script[cut + 1 :]:
             _take(talk, number, line, page)
@@ -166,33 +165,27 @@ def _take(
     if line.scene or line.note or values["memory"]["banners"]:
         turns = talk.command(astats).turns
         if resumes:
-            page.row(Text(_RESUMED, style="bold green"))
+            page.row(Text("↻ A new agent on the same files resumes the turn.", style="bold green"))
         else:
             page.asked(number, line, turns)
         page.answered(values, turns[-1], line.note)
 
 
-def _stop(mode: str, event: Any) -> None:
-    """Cut a turn when its model calls a tool."""
-    if mode == "values" and getattr(event["messages"][-1], "tool_calls", None):
-        raise _CutError
-
-
-def _results(setup: Setup, thread: str, stats: Report) -> list[tuple[str, str]]:
+def _results(home: Home, thread: str, stats: Report) -> list[tuple[str, str]]:
     """Return what came of it: the figures of `ebbtide stats`, and what the archive says."""
-    owner = Owner(setup.home.user, thread)
-    with setup.home.archive() as archive:
+    owner = Owner(home.user, thread)
+    with home.archive() as archive:
         (tip,) = archive.tips(owner)
         efforts = archive.efforts(owner, tip, len(SCRIPT)).efforts
         findings = archive.verify(owner)
     dearer = max(spent.turn for spent in stats.turns if spent.total >= spent.full_history)
-    last = stats.turns[-1]
+    last, saved = stats.turns[-1], 1 - stats.sent / stats.full_history
     states = " and ".join({effort.status for effort in efforts})
     intact = "verified: intact, every turn once"
     return [
         ("Sent", f"{stats.sent:,} tokens in {len(stats.turns)} turns"),
         ("Full history", f"{stats.full_history:,} tokens, had all been sent each time"),
-        ("Saved", f"{percent(stats.savings)}; {percent(last.savings)} in the last turn"),
+        ("Saved", f"{saved:.0%}; {last.savings:.0%} in the last turn"),
         ("Less is sent", f"from turn {dearer + 1} on; before it instructions and tools weigh more"),
         ("The last turn", f"sent {last.total:,} tokens, full history {last.full_history:,}"),
         ("Efforts", f"{len(efforts)}, all {states}"),
@@ -230,7 +223,7 @@ class _Page:
         self._console.print(grid)
 
     def asked(self, number: int, line: _Line, turns: Sequence[TurnTokens]) -> None:
-        """Print a question; before it as one row what the quiet turns since the last came to."""
+        """Print a question, and before it in one row what the quiet turns came to."""
         first, last = self._shown + 1, number - 1
         if first <= last:
             quiet = f"turns {first}-{last}" if first < last else f"turn {first}"

@@ -27,8 +27,7 @@ from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
 from .faults import choosing, installed_version
-from .home import ConfigFile, configured
-from .home import Setup as Configured
+from .home import ConfigFile, Home, configured
 from .printable import in_line, printable
 from .screen import fitted
 
@@ -121,7 +120,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
 
 
 def _setup(
-    home: Configured,
+    home: Home,
     tapes: Tapes | None,
     judge: str | None,
     embeddings: str | None,

@@ -1,17 +1,12 @@
 """How errors end at the terminal: one line on stderr, without secrets, and never a traceback."""
 
-import logging
 import os
 import re
-import sqlite3
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-import typer
-
-from ..memory.errors import EbbtideError, SettingsError
+from ..memory.errors import SettingsError
 from .printable import printable
 
 _SECRET = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
@@ -26,26 +21,6 @@ _SHORTEST = 6
 
 _LONGEST = 500
 """Characters of an error that are shown."""
-
-
-class Logged(logging.Formatter):
-    """Writes what is logged as the terminal may print it."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the lines of a record."""
-        return printable(super().format(record))
-
-
-@contextmanager
-def reported() -> Iterator[None]:
-    """End the command with one line on stderr and exit code 1 if Ebbtide or the disk fails."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except (EbbtideError, OSError, UnicodeError, sqlite3.Error) as error:
-        typer.echo(f"ebbtide: {one_line(error, os.environ)}", file=sys.stderr)
-        raise typer.Exit(1) from error
 
 
 @contextmanager

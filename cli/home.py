@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 from langchain_core.language_models import BaseChatModel
 
-from ..graph.commands.on_attention import nobody
+from ..graph.commands.on_attention import UserAttention, nobody
 from ..graph.config import ROOT, load, redis_attention
 from ..graph.models import choose_model
 from ..memory.archive.sql import SqlArchive
@@ -40,15 +40,21 @@ _FOLDER = ".ebbtide"
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The archive's folder or the URL of its database, and whose sessions are meant."""
+    """The archive's folder or the URL of its database, whose sessions, the settings, a model."""
 
     root: str | Path
     user: str = DEFAULT_USER
+    settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
+    model: str | None = None
+
+    @property
+    def _is_database(self) -> bool:
+        return "://" in str(self.root)
 
     @property
     def shown(self) -> str:
         """Where the archive is, from the root of the disk, without a password."""
-        return discreet(str(self.root if _is_url(self.root) else Path(self.root).absolute()))
+        return discreet(str(self.root if self._is_database else Path(self.root).absolute()))
 
     @property
     def none(self) -> str:
@@ -61,19 +67,10 @@ class Home:
 
     def chat_folder(self) -> Path:
         """Make a folder per user, so that two users' threads of one name stay apart."""
-        root = Path(ROOT).expanduser() if _is_url(self.root) else Path(self.root)
+        root = Path(ROOT).expanduser() if self._is_database else Path(self.root)
         folder = root / _FOLDER / safe_name(self.user)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a command works with: its home, the settings, the name of a model."""
-
-    home: Home
-    settings: Settings
-    model: str | None
 
     def chat_model(self) -> BaseChatModel:
         """Return the model; raises `SettingsError` if there is no such model, or no key for it."""
@@ -81,31 +78,24 @@ class Setup:
             return choose_model(self.model, os.environ)
 
     def redis(self, archive: SqlArchive) -> Attention | None:
-        """Return the archive's attention behind the Redis that the environment names, if it does.
-
-        Raises `SettingsError` if it cannot be.
-        """
+        """Return attention in the Redis that the environment names; `SettingsError` if it fails."""
         return redis_attention(archive, self.settings, os.environ)
 
-    def attention(self) -> Attention:
+    def attention(self) -> UserAttention:
         """Return attention as the chat keeps it; raises `CommandError` for who has no name."""
-        if self.home.user == DEFAULT_USER:
+        if self.user == DEFAULT_USER:
             raise nobody()
-        archive = self.home.archive()
-        return self.redis(archive) or archive.attention(self.settings.attention_threshold)
-
-
-def _is_url(root: str | Path) -> bool:
-    """Tell whether this names a database, not a folder."""
-    return "://" in str(root)
+        archive = self.archive()
+        kept = self.redis(archive) or archive.attention(self.settings.attention_threshold)
+        return UserAttention(kept, self.user)
 
 
 def configured(
     root: str | None, user: str | None, config: Path | None = None, model: str | None = None
-) -> Setup:
+) -> Home:
     """Read the configuration under the options of a command; one that is None was not given."""
     read = load({"root": root, "model": model}, environment=os.environ, path=config)
-    return Setup(Home(read.root, user or DEFAULT_USER), read.settings, read.model)
+    return Home(read.root, user or DEFAULT_USER, read.settings, read.model)
 
 
 def session_label(owner: Owner) -> str:

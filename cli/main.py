@@ -2,6 +2,8 @@
 
 import io
 import logging
+import os
+import sqlite3
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -11,22 +13,29 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from .faults import Logged, installed_version, reported
+from ..memory.errors import EbbtideError
+from .faults import installed_version, one_line
+from .printable import printable
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
     "sessions": ("reports:sessions", "List the sessions of a user."),
-    "settings": (
-        "settings_table:settings",
-        "Show the settings in force, and where each was given.",
-    ),
+    "settings": ("reports:settings", "Show the settings in force, and where each was given."),
     "stats": ("reports:stats", "Show what the memory did, and what its context cost."),
     "demo": ("demo:demo", "Watch a scripted conversation and its context, offline."),
     "eval": ("evaluate:evaluate", "Measure how well strategies keep a conversation's goal."),
     "archive": ("archive:app", "Check, export, import and copy what is stored."),
-    "attention": ("attention:app", "See what is in a user's attention, and why."),
+    "attention": ("reports:attention", "See what is in a user's attention, and why."),
 }
 """Each command: the module and the name of its function or of its own commands, and its help."""
+
+
+class Logged(logging.Formatter):
+    """Writes what is logged as the terminal may print it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        return printable(super().format(record))
 
 
 class _Lazy(TyperGroup):
@@ -44,9 +53,14 @@ class _Lazy(TyperGroup):
         return name, get_command(command), rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what fails ends in one line on stderr and exit code 1."""
-        with reported():
+        """Run the command; if Ebbtide or the disk fails it ends in one line, with exit code 1."""
+        try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except (EbbtideError, OSError, UnicodeError, sqlite3.Error) as error:
+            typer.echo(f"ebbtide: {one_line(error, os.environ)}", err=True)
+            raise typer.Exit(1) from error
 
 
 app = typer.Typer(
@@ -81,12 +95,8 @@ def ebbtide(
         logging.lastResort.setFormatter(Logged())
 
 
-def _named() -> None:
-    """Stand for a command until it is called."""
-
-
 for _name, (_, _help) in COMMANDS.items():
-    app.command(_name, help=_help)(_named)
+    app.command(_name, help=_help)(lambda: None)  # stands for the command until it is called
 
 
 if __name__ == "__main__":

@@ -1,16 +1,30 @@
-"""`ebbtide sessions` and `ebbtide stats`: what is stored, what it did, and what it cost."""
+"""`ebbtide sessions`, `stats`, `settings` and `attention`: what is stored and what is set."""
 
+import os
+from collections.abc import Callable, Iterable
+from textwrap import fill
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+
+import typer
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from ..graph.commands.on_attention import UserAttention
+from ..graph.config import NAMES, Keys, load
 from ..memory.archive.protocol import Archive
+from ..memory.attention.law import Explanation
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.metrics import Report, report
 from ..memory.record import Owner, Tip
+from ..memory.settings import Settings
 from ..memory.view import every_turn
+from .faults import discreet
 from .home import AnySession, ConfigFile, Root, User, configured, session_label
-from .printable import in_line
+from .printable import in_line, printable
 from .screen import fitted
 
 _ROWS = 20
@@ -19,64 +33,72 @@ _ROWS = 20
 _SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_history"})
 """The metrics that are shown in percent."""
 
+_SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
+"""The limits that a setting can have, as they are written."""
+
+_INDENT = "  "
+
 
 def sessions(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
     """List the sessions of a user."""
-    home = configured(root, user, config).home
-    listed = Table(Column("Thread"), *_figures("Turns", "Efforts"), Column("Last activity"))
+    home = configured(root, user, config)
+    table = Table(Column("Thread"), *_figures("Turns", "Efforts"), Column("Last activity"))
     with home.archive() as archive:
         for owner in archive.sessions(home.user):
-            listed.add_row(*(Text(in_line(cell)) for cell in _cells(archive, owner)))
+            cells = (session_label(owner), *_state(archive, owner))
+            table.add_row(*(Text(in_line(cell)) for cell in cells))
     console = Console(highlight=False)
-    shown = fitted(listed, console) if listed.row_count else Text(f"{home.none}.")
-    console.print(shown, soft_wrap=not listed.row_count)
+    shown = fitted(table, console) if table.row_count else Text(f"{home.none}.")
+    console.print(shown, soft_wrap=not table.row_count)
+
+
+def _state(archive: Archive, owner: Owner) -> tuple[str, str, str]:
+    """Return the turns, the efforts and the last activity of a session's newest branch."""
+    try:
+        tip = archive.newest(owner)
+    except ArchiveFormatError:
+        return "unknown", "unknown", "see ebbtide archive verify"
+    if tip is None:
+        return "0", "0", "never"
+    last = archive.turns(owner, tip, [tip.turn])
+    at = last[0].at[:16].replace("T", " ") + " UTC" if last else "unknown"
+    return f"{tip.turn:,}", f"{archive.efforts(owner, tip, 0).total:,}", at
 
 
 def stats(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Show what the memory of a session did, and what its context cost."""
-    home = configured(root, user, config).home
-    console = Console(highlight=False)
+    home, console = configured(root, user, config), Console(highlight=False)
     with home.archive() as archive:
         owners = [owner for owner in archive.sessions(home.user) if session in {None, owner.thread}]
         if session is not None and not owners:
             raise SessionNotFoundError(session)
         for owner in owners:
-            figures = report(every_turn(archive, owner, archive.newest(owner) or Tip()))
-            for table in (metrics(owner.thread, figures), series(figures)):
+            turns = every_turn(archive, owner, archive.newest(owner) or Tip())
+            for table in stats_tables(owner.thread, report(turns)):
                 console.print(fitted(table, console))
 
 
-def metrics(thread: str, figures: Report) -> Table:
-    """Return a row for each metric of a thread."""
-    table = Table(Column("Metric"), *_figures("Value"), title=Text(in_line(thread)))
+def stats_tables(thread: str, figures: Report) -> tuple[Table, Table]:
+    """Return a table of the metrics of a thread, and one of its newest turns that have figures."""
+    metrics = Table("Metric", *_figures("Value"), title=Text(in_line(thread)))
     for name in Report.__dataclass_fields__:
         if name != "turns":
             value = getattr(figures, name)
-            written = percent(value) if name in _SHARES else _written(value)
-            table.add_row(name.replace("_", " "), written)
-    return table
-
-
-def series(figures: Report) -> Table:
-    """Return a row for each of the newest turns that have one."""
-    table = Table(
+            written = _percent(value) if name in _SHARES else _written(value)
+            metrics.add_row(name.replace("_", " "), written)
+    turns = Table(
         *_figures("Turn", "Context", "Expanded", "Always\nexpanded", "Full\nhistory", "Saved")
     )
     for turn in figures.turns[-_ROWS:]:
-        sent, expanded = turn.total, turn.tiers.get("expanded", 0)
-        values = (sent, expanded, turn.always_expanded, turn.full_history)
-        table.add_row(str(turn.turn), *map(_written, values), percent(turn.savings))
-    return table
+        expanded = turn.tiers.get("expanded", 0)
+        values = (turn.total, expanded, turn.always_expanded, turn.full_history)
+        turns.add_row(str(turn.turn), *map(_written, values), _percent(turn.savings))
+    return metrics, turns
 
 
-def percent(share: float | None) -> str:
-    """Write a share in percent, and nothing as a dash.
-
-    >>> percent(0.333), percent(-24.5), percent(None)
-    ('33%', '-2,450%', '-')
-    """
+def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:,.0%}"
 
 
@@ -92,15 +114,135 @@ def _figures(*headers: str) -> list[Column]:
     return [Column(header, no_wrap=True) for header in headers]
 
 
-def _cells(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
-    """Return the cells of a session, as its newest branch shows it."""
-    name = session_label(owner)
-    try:
-        tip = archive.newest(owner)
-    except ArchiveFormatError:
-        return name, "unknown", "unknown", "see ebbtide archive verify"
-    if tip is None:
-        return name, "0", "0", "never"
-    last = archive.turns(owner, tip, [tip.turn])
-    at = last[0].at[:16].replace("T", " ") + " UTC" if last else "unknown"
-    return name, f"{tip.turn:,}", f"{archive.efforts(owner, tip, 0).total:,}", at
+def settings(
+    *,
+    config: ConfigFile = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the table of docs/settings.md instead.")
+    ] = False,
+) -> None:
+    """Show the settings that are in force, and where each was given."""
+    if markdown:
+        typer.echo(settings_table())
+        return
+    read, width = load({}, environment=os.environ, path=config), Console().width
+    values = {**dict(read.settings), "model": read.model, "root": discreet(read.root)}
+    for name in NAMES:
+        field, given = Keys.model_fields[name], read.given.get(name, "default")
+        meaning = f"{field.description}; {_range(field)}"
+        typer.echo(printable(f"{name}: {_value(values[name])} ({given})"))
+        typer.echo(fill(meaning, width, initial_indent=_INDENT, subsequent_indent=_INDENT))
+
+
+def settings_table() -> str:
+    """Return a Markdown table with a row for each setting."""
+    rows = (_row(name, field) for name, field in Settings.model_fields.items())
+    return "\n".join(
+        ("| setting | default | range | meaning |", "| --- | --- | --- | --- |", *rows)
+    )
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    default = "none" if field.default is None else f"`{_value(field.default)}`"
+    meaning = (field.description or "").replace("|", "\\|")
+    return f"| `{name}` | {default} | {_range(field)} | {meaning} |"
+
+
+def _value(value: object) -> str:
+    """Return a value with its digits grouped as in source text.
+
+    >>> _value(16000), _value(0.25), _value(None)
+    ('16_000', '0.25', 'none')
+    """
+    if value is None:
+        return "none"
+    return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _range(field: FieldInfo) -> str:
+    """Return what may be chosen, or within which limits a value lies."""
+    choices: Any = field.annotation
+    parts = [part for part in get_args(choices) if part is not NoneType]
+    if get_origin(choices) is not Literal and len(parts) == 1:  # a choice, or None
+        choices = parts[0]
+    if get_origin(choices) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(choices))
+    limits = [
+        f"{sign} {_value(getattr(limit, kind.__name__.lower()))}"
+        for kind, sign in _SIGNS.items()
+        for limit in field.metadata
+        if isinstance(limit, kind)
+    ]
+    return ", ".join(limits) or "any"
+
+
+attention = typer.Typer(
+    help="See what is in a user's attention, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+_MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <session>/<effort>.")]
+
+
+@attention.command("list")
+def attended(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
+    """List what is in attention, most first, then what is suppressed."""
+    console = Console(highlight=False)
+    memories = attention_table(configured(root, user, config).attention().listed())
+    shown = fitted(memories, console) if isinstance(memories, Table) else memories
+    # Ids are there to be copied: what does not fit is left to the terminal to break.
+    console.print(shown, soft_wrap=not isinstance(shown, Table))
+
+
+def _shown_after(function: Callable[[UserAttention, str], Explanation]) -> Callable[..., None]:
+    """Return the command that does this with a memory, and shows how the memory stands then."""
+
+    def command(
+        memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+    ) -> None:
+        memory = function(configured(root, user, config).attention(), memory_id)
+        typer.echo("\n".join(explanation_page(memory)))
+
+    return command
+
+
+_EXPLAIN = "Say why a memory is in attention or not, and when it will fade."
+_SUPPRESS = "Take a memory out of attention; search still finds it."
+
+attention.command("explain", help=_EXPLAIN)(_shown_after(UserAttention.explain))
+attention.command("suppress", help=_SUPPRESS)(_shown_after(UserAttention.suppress))
+attention.command("unsuppress", help="Undo a suppression.")(_shown_after(UserAttention.unsuppress))
+
+
+@attention.command()
+def forget(
+    memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+) -> None:
+    """Delete what attention keeps of a memory, such as one of a deleted session."""
+    typer.echo(f"forgot {in_line(configured(root, user, config).attention().forget(memory_id).id)}")
+
+
+def attention_table(memories: Iterable[Explanation]) -> Table | Text:
+    """Return a row for each memory, or a line that there is none."""
+    table = Table("Memory", *_figures("Holds", "Level", "Accesses", "Fades"))
+    for memory in memories:
+        holds, accesses = f"{memory.effective:.1f}", f"{memory.accesses:,}"
+        state = "suppressed" if memory.suppressed else memory.level
+        cells = (memory.id, holds, state, accesses, _fades(memory))
+        table.add_row(*(Text(in_line(cell)) for cell in cells))
+    return table if table.row_count else Text("nothing is in attention", style="dim")
+
+
+def explanation_page(memory: Explanation) -> Iterable[str]:
+    """Yield how a memory stands, line by line, with the law in figures."""
+    yield in_line(memory.id)
+    suppressed = ", suppressed" if memory.suppressed else ""
+    yield f"holds {memory.effective:.1f} of 100: {memory.level}{suppressed}"
+    yield f"base {memory.base}, {memory.days:.1f} days old, accessed {memory.accesses:,} times"
+    yield f"fades {_fades(memory)}" if memory.attended else "not in attention"
+
+
+def _fades(memory: Explanation) -> str:
+    return "never" if memory.fades is None else memory.fades.date().isoformat()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from ebbtide.cli.settings_table import settings_table
+from ebbtide.cli.reports import settings_table
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("memory", "nodes", "graph", "cli", "evaluation")

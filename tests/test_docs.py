@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from ebbtide import commands, create_memory_agent
 from ebbtide.cli.chat_commands import COMMANDS
 from ebbtide.cli.main import app
-from ebbtide.cli.settings_table import settings_table
+from ebbtide.cli.reports import settings_table
 from tests.examples.running import Run, once, run
 from tests.pages import (
     PAGES,

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from ebbtide.cli.faults import Logged, one_line
+from ebbtide.cli.faults import one_line
+from ebbtide.cli.main import Logged
 
 SECRETS = {"OPENAI_API_KEY": "sk-12345", "HF_TOKEN": "hf-67890", "HOME": "/home/ann", "X_KEY": "a"}
 

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 from pydantic.fields import FieldInfo
 
-from ebbtide.cli.settings_table import _row, settings_table
+from ebbtide.cli.reports import _row, settings_table
 from ebbtide.memory.settings import Settings
 
 
