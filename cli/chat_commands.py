@@ -28,8 +28,32 @@ Action: TypeAlias = Callable[[Conversation, str], Shown]
 Question: TypeAlias = Callable[[Conversation, str], str]
 """Returns what must be confirmed, given the same."""
 
-_TURNS = re.compile(r"\s+([0-9][0-9,\s–-]*)$")
-"""The turns after the id of an effort."""
+_ROLES = {"human": "user", "ai": "assistant"}
+"""What providers call those whom LangChain calls otherwise."""
+
+_IN_VIEW = "anchor rebuilt from the newest state block in view"
+
+_SOURCES: Mapping[tuple[str, bool], str] = {
+    ("block", False): _IN_VIEW,
+    ("block", True): f"no state block from the model: {_IN_VIEW}",
+    ("model", True): "anchor rebuilt by a call of the model",
+    ("none", False): "no state block in view: the anchor is as it was",
+    ("none", True): "no state block from the model and none in view: the anchor is as it was",
+}
+"""What is said of where an anchor is from, and whether the model was to be asked."""
+
+_KEYS = (
+    "Ctrl-C stops the running turn, Enter then resumes it. Tab completes a command.",
+    "A line that begins with a space is sent as it is, also if a slash follows.",
+)
+
+_ON_MEMORIES = {
+    "explain": commands.aexplain,
+    "suppress": commands.asuppress,
+    "unsuppress": commands.aunsuppress,
+    "forget": commands.aforget,
+}
+"""What /attention does to a memory, by how it is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +75,40 @@ class Entry:
         return re.match(r"/\w+ [A-Z]", self.usage) is not None
 
 
+COMMANDS: dict[str, Entry] = {}
+"""The commands by name, in the order in which /help lists them."""
+
+
+def _command(usage: str, does: str, **more: Any) -> Callable[[Action], Action]:
+    """List a function as the command that is written so."""
+
+    def listed(act: Action) -> Action:
+        COMMANDS[usage.split(maxsplit=1)[0]] = Entry(usage, does, act, **more)
+        return act
+
+    return listed
+
+
+def _on_effort(
+    usage: str,
+    does: str,
+    function: Callable[..., Coroutine[Any, Any, commands.CommandResult]],
+    arguments: Callable[[str], Sequence[str]] = lambda rest: [rest],
+) -> None:
+    """List the command that calls this tool with the arguments, and shows what it did."""
+
+    @_command(usage, does)
+    def act(talk: Conversation, rest: str) -> Shown:
+        done = talk.command(function, *arguments(rest))
+        yield from map(banner, done.banners)
+        if not done.banners:
+            yield _note(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
+
+
+@_command(
+    "/context show [MESSAGE] | window N | rebuild [--model]",
+    "what the next call would send; ambient turns to keep, 0 = all; the anchor anew",
+)
 def _context(talk: Conversation, rest: str) -> Shown:
     verb, _, more = rest.partition(" ")
     if verb == "show":
@@ -88,6 +146,7 @@ def _context_page(talk: Conversation, question: str | None) -> Shown:
                 yield in_line(f"{call['id']} {call['name']} {_json(call['args'])}")
 
 
+@_command("/messages [PAGE]", "the turns so far, the newest first")
 def _messages(talk: Conversation, rest: str) -> Shown:
     """Yield a line for each turn, the newest first, and which page it is."""
     page = talk.command(commands.amessages, _whole(rest, "/messages") if rest else 1)
@@ -123,6 +182,7 @@ def _removal(talk: Conversation, rest: str) -> str:
     )
 
 
+@_command("/message remove TURN", "erase a turn for good; asks first", question=_removal)
 def _remove(talk: Conversation, rest: str) -> Shown:
     """Yield what was erased, what says the same, and what could not be erased."""
     turn = _turn_to_remove(rest)
@@ -145,6 +205,7 @@ def _remove(talk: Conversation, rest: str) -> Shown:
     yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in outcomes.items() if names)
 
 
+@_command("/efforts", "the efforts and where they stand", alone=True)
 def _efforts(talk: Conversation, _rest: str) -> Shown:
     """Yield a line for each effort, and how many more there are."""
     page = talk.command(commands.aefforts)
@@ -160,6 +221,34 @@ def _efforts(talk: Conversation, _rest: str) -> Shown:
         yield _note(f"{more} more; /search WORDS finds them")
 
 
+def _name_and_goal(rest: str) -> Sequence[str]:
+    name, _, goal = rest.partition(":")
+    return name.strip(), goal.strip()
+
+
+def _effort_and_turns(rest: str) -> Sequence[str]:
+    turns = re.search(r"\s+([0-9][0-9,\s–-]*)$", rest)
+    return (rest[: turns.start()], turns[1]) if turns else (rest, "")
+
+
+_on_effort("/open NAME[: GOAL]", "begin an effort", commands.aopen_effort, _name_and_goal)
+_on_effort("/close [EFFORT]", "conclude one, by default the active one", commands.aclose_effort)
+_on_effort(
+    "/switch [EFFORT]",
+    "make another open one active; without a name, pause",
+    commands.aswitch_effort,
+)
+_on_effort("/reopen EFFORT", "go on with a concluded one", commands.areopen_effort)
+_on_effort(
+    "/expand EFFORT [TURNS]",
+    "put its log back into the context",
+    commands.aexpand_effort,
+    _effort_and_turns,
+)
+_on_effort("/collapse EFFORT", "take its log out again", commands.acollapse_effort)
+
+
+@_command("/search WORDS", "search efforts and turns")
 def _search(talk: Conversation, rest: str) -> Shown:
     """Yield two lines for each result of a search: where it is, and what it says."""
     page = talk.command(commands.asearch, rest)
@@ -173,6 +262,10 @@ def _search(talk: Conversation, rest: str) -> Shown:
         yield _note(page.get("why", "nothing found"))
 
 
+@_command(
+    "/attention [explain|suppress|unsuppress|forget MEMORY]",
+    "what earlier sessions left in attention; why; take it out",
+)
 def _attention(talk: Conversation, rest: str) -> Shown:
     verb, _, memory = rest.partition(" ")
     if not verb:
@@ -183,47 +276,26 @@ def _attention(talk: Conversation, rest: str) -> Shown:
         raise CommandError(f"write {COMMANDS['/attention'].usage}")
 
 
+@_command("/stats", "what the memory did, and what the context cost", alone=True)
 def _stats(talk: Conversation, _rest: str) -> Shown:
     yield from stats_tables(talk.owner.thread, talk.command(commands.astats))
 
 
+@_command("/undo", "go back one turn; nothing is lost", alone=True)
 def _undo(talk: Conversation, _rest: str) -> Shown:
     turn = talk.command(commands.aundo)
     back = f"back at turn {turn}" if turn else "back at the beginning"
     yield _note(f"{back}; what was undone stays in the archive, on a branch of its own")
 
 
-def _on_effort(
-    function: Callable[..., Coroutine[Any, Any, commands.CommandResult]],
-    arguments: Callable[[str], Sequence[str]] = lambda rest: [rest],
-) -> Action:
-    """Return the action that calls this tool with the arguments, and shows what it did."""
-
-    def act(talk: Conversation, rest: str) -> Shown:
-        done = talk.command(function, *arguments(rest))
-        yield from map(banner, done.banners)
-        if not done.banners:
-            yield _note(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
-
-    return act
-
-
-def _name_and_goal(rest: str) -> Sequence[str]:
-    name, _, goal = rest.partition(":")
-    return name.strip(), goal.strip()
-
-
-def _effort_and_turns(rest: str) -> Sequence[str]:
-    turns = re.search(r"\s+([0-9][0-9,\s–-]*)$", rest)
-    return (rest[: turns.start()], turns[1]) if turns else (rest, "")
-
-
+@_command("/help", "show this")
 def _help(_talk: Conversation, _rest: str) -> Shown:
     width = max(len(entry.usage) for entry in COMMANDS.values())
     listed = [f"{entry.usage:<{width}}  {entry.does}" for entry in COMMANDS.values()]
     yield _note("\n".join(["Say what you want; the memory manages itself.", *listed, *_KEYS]))
 
 
+@_command("/quit", "leave, as does Ctrl-D; the conversation goes on where it was")
 def _quit(_talk: Conversation, _rest: str) -> Shown:
     raise EOFError
 
@@ -242,82 +314,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_ROLES = {"human": "user", "ai": "assistant"}
-"""What providers call those whom LangChain calls otherwise."""
-
-_IN_VIEW = "anchor rebuilt from the newest state block in view"
-
-_SOURCES: Mapping[tuple[str, bool], str] = {
-    ("block", False): _IN_VIEW,
-    ("block", True): f"no state block from the model: {_IN_VIEW}",
-    ("model", True): "anchor rebuilt by a call of the model",
-    ("none", False): "no state block in view: the anchor is as it was",
-    ("none", True): "no state block from the model and none in view: the anchor is as it was",
-}
-"""What is said of where an anchor is from, and whether the model was to be asked."""
-
-_KEYS = (
-    "Ctrl-C stops the running turn, Enter then resumes it. Tab completes a command.",
-    "A line that begins with a space is sent as it is, also if a slash follows.",
-)
-
-_ON_MEMORIES = {
-    "explain": commands.aexplain,
-    "suppress": commands.asuppress,
-    "unsuppress": commands.aunsuppress,
-    "forget": commands.aforget,
-}
-"""What /attention does to a memory, by how it is called."""
-
-_ENTRIES = (
-    Entry(
-        "/context show [MESSAGE] | window N | rebuild [--model]",
-        "what the next call would send; ambient turns to keep, 0 = all; the anchor anew",
-        _context,
-    ),
-    Entry("/messages [PAGE]", "the turns so far, the newest first", _messages),
-    Entry("/message remove TURN", "erase a turn for good; asks first", _remove, _removal),
-    Entry("/efforts", "the efforts and where they stand", _efforts, alone=True),
-    Entry(
-        "/open NAME[: GOAL]", "begin an effort", _on_effort(commands.aopen_effort, _name_and_goal)
-    ),
-    Entry(
-        "/close [EFFORT]",
-        "conclude one, by default the active one",
-        _on_effort(commands.aclose_effort),
-    ),
-    Entry(
-        "/switch [EFFORT]",
-        "make another open one active; without a name, pause",
-        _on_effort(commands.aswitch_effort),
-    ),
-    Entry("/reopen EFFORT", "go on with a concluded one", _on_effort(commands.areopen_effort)),
-    Entry(
-        "/expand EFFORT [TURNS]",
-        "put its log back into the context",
-        _on_effort(commands.aexpand_effort, _effort_and_turns),
-    ),
-    Entry("/collapse EFFORT", "take its log out again", _on_effort(commands.acollapse_effort)),
-    Entry("/search WORDS", "search efforts and turns", _search),
-    Entry(
-        "/attention [explain|suppress|unsuppress|forget MEMORY]",
-        "what earlier sessions left in attention; why; take it out",
-        _attention,
-    ),
-    Entry("/stats", "what the memory did, and what the context cost", _stats, alone=True),
-    Entry("/undo", "go back one turn; nothing is lost", _undo, alone=True),
-    Entry("/help", "show this", _help),
-    Entry("/quit", "leave, as does Ctrl-D; the conversation goes on where it was", _quit),
-)
-
-COMMANDS: Mapping[str, Entry] = {entry.usage.split()[0]: entry for entry in _ENTRIES}
-"""The commands by name, in the order in which /help lists them."""
-
-_VERBS = ("/context show", "/context window", "/context rebuild", "/message remove")
-"""What Tab completes of the commands that take a second word: neither does anything alone."""
-
 COMPLETED: Sequence[str] = (
-    *_VERBS,
+    *("/context show", "/context window", "/context rebuild", "/message remove"),
     *(name for name in COMMANDS if name not in {"/context", "/message"}),
 )
-"""What Tab completes."""
+"""What Tab completes; a command that takes a second word does nothing without it."""

@@ -19,9 +19,8 @@ from rich.text import Text
 from ..evaluation.harness import Plan
 from ..evaluation.judge import Judge
 from ..evaluation.report import PICTURE, Report
-from ..evaluation.results import REPLAYED, Setup, Store, TrialResult, hold_folder
+from ..evaluation.results import REPLAYED, Setup, Store, Tapes, TrialResult, hold_folder
 from ..evaluation.strategies import OURS, STRATEGIES, chosen
-from ..evaluation.tape import Tapes
 from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name

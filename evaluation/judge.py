@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ..memory.messages import fenced
 from ..prompts.loader import render
-from .results import write_whole
-from .tape import TapeError
+from .results import TapeError, write_whole
 from .template import BehavioralTest, EvaluationError
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -11,9 +11,8 @@ from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.harness import Plan
 from ebbtide.evaluation.judge import Judge
-from ebbtide.evaluation.results import Job, TrialResult
+from ebbtide.evaluation.results import Job, TapeError, Tapes, TrialResult
 from ebbtide.evaluation.strategy_protocol import Context, Strategy, StrategyInputs, as_messages
-from ebbtide.evaluation.tape import TapeError, Tapes
 from ebbtide.evaluation.template import Template, TemplateTurn
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import GOAL, LIMIT, plain, shed

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.judge import Judge, JudgeError, known, score
-from ebbtide.evaluation.tape import TapeError
+from ebbtide.evaluation.results import TapeError
 from ebbtide.evaluation.template import BehavioralTest
 from tests.doubles import ScriptedModel
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide.evaluation.scores import size
+from ebbtide.evaluation.harness import size
 from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent, StrategyError
 from ebbtide.evaluation.strategy_protocol import (
     Context,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.scores import size
+from ebbtide.evaluation.harness import size
 from ebbtide.evaluation.strategies import DeepAgents, LangMem, Middleware, StrategyError, chosen
 from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, transcript
 from ebbtide.evaluation.template import Template, read_template

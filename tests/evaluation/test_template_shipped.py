@@ -8,8 +8,8 @@ from statistics import fmean
 import pytest
 from rapidfuzz import fuzz
 
+from ebbtide.evaluation.harness import agreement, lexical, scores, size
 from ebbtide.evaluation.report import LONG_TURNS
-from ebbtide.evaluation.scores import agreement, lexical, scores, size
 from ebbtide.evaluation.strategies import exchanges, recent
 from ebbtide.evaluation.strategy_protocol import Context, as_messages
 from ebbtide.evaluation.template import SHIPPED, Template, read_template, stands_in

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.evaluation.scores import THRESHOLD, agreement, assigned, by_meaning, lexical, matches
+from ebbtide.evaluation.harness import THRESHOLD, agreement, assigned, by_meaning, lexical, matches
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts
 

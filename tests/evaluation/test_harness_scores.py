@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ebbtide.evaluation.scores import scores, size
+from ebbtide.evaluation.harness import scores, size
 from ebbtide.evaluation.strategy_protocol import Context, as_messages
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.evaluation.scores import by_meaning, matches
+from ebbtide.evaluation.harness import by_meaning, matches
 from ebbtide.graph.agent import choose_embedder
 from tests.evaluation.commands import evaluated, rows
 

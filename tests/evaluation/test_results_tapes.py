@@ -10,8 +10,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 from pydantic import BaseModel
 
-from ebbtide.evaluation.results import append
-from ebbtide.evaluation.tape import Answers, AnswerTape, TapeError, Tapes
+from ebbtide.evaluation.results import Answers, AnswerTape, TapeError, Tapes, append
 from tests.doubles import ScriptedModel, call
 from tests.openai_server import Structured, serving
 
