@@ -38,8 +38,7 @@ def verify(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Check every record from what is stored; exit code 1 if something is damaged or missing."""
-    home = configured(root, user, config)
-    damaged = False
+    home, damaged = configured(root, user, config), False
     with home.archive() as archive:
         owners = _called(archive, home.user, session)
         for finding in archive.verify_file():  # once, however many sessions it has
@@ -50,8 +49,13 @@ def verify(
                 findings = archive.verify(owner)
             except ArchiveFormatError as error:  # the other sessions are checked all the same
                 findings = (Finding("archive", str(error)),)
-            damaged |= any(finding.fatal for finding in findings)
-            typer.echo("\n".join([_verdict(archive, owner, findings), *map(_line, findings)]))
+            if fatal := sum(finding.fatal for finding in findings):
+                damaged, state = True, f"damaged in {_many(fatal, 'place')}"
+            else:
+                tip = archive.newest(owner)
+                state = f"{_many(tip.turn if tip else 0, 'turn')}, intact"
+            head = f"{in_line(session_label(owner))}: {state}"
+            typer.echo("\n".join([head, *map(_line, findings)]))
     if not owners:
         typer.echo(home.none)
     raise typer.Exit(int(damaged or not owners))
@@ -71,7 +75,12 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     """Write a session as a folder that people can read, or its newest branch as Markdown."""
     home = configured(root, user, config)
     with home.archive() as archive:
-        owner = _one_called(archive, home.user, session)
+        owners = _called(archive, home.user, session)
+        owner, *others = [one for one in owners if session_label(one) == session] or owners
+        if others:
+            names = ", ".join(repr(session_label(one)) for one in (owner, *others))
+            why = f"{session!r} is the thread of several sessions: name one of {names}"
+            raise ArchiveError(why)
         if form is Form.FOLDER:
             export_folder(archive, owner, target)
         else:
@@ -110,13 +119,12 @@ def duplicate(
     with SqlArchive(source) as original, SqlArchive(target) as copied:
         if not original.users():
             raise ArchiveError(f"{discreet(source)!r} holds no session: use import for folders")
-        moved = copy(original, copied, _report)
-    _sum_up(moved)
+        _sum_up(copy(original, copied, _report))
 
 
 def _report(session: Moved) -> None:
-    """Print a line for a session as soon as it is there."""
-    state = _turns(session.turns) if session.fresh else "there already"
+    """Print a line for a session as soon as it is there, and what was found in it."""
+    state = _many(session.turns, "turn") if session.fresh else "there already"
     typer.echo(in_line(f"{session.owner.user}: {session_label(session.owner)}: {state}"))
     for finding in session.findings:
         typer.echo(_line(finding))
@@ -124,21 +132,13 @@ def _report(session: Moved) -> None:
 
 def _sum_up(moved: tuple[Moved, ...]) -> None:
     fresh = [session for session in moved if session.fresh]
-    turns = _turns(sum(session.turns for session in fresh))
-    sessions = f"{len(fresh)} session{'' if len(fresh) == 1 else 's'}"
+    turns = _many(sum(session.turns for session in fresh), "turn")
+    sessions = _many(len(fresh), "session")
     typer.echo(f"{sessions} with {turns} taken over, {len(moved) - len(fresh)} there already")
 
 
-def _verdict(archive: Archive, owner: Owner, findings: tuple[Finding, ...]) -> str:
-    name, fatal = in_line(session_label(owner)), sum(finding.fatal for finding in findings)
-    if fatal:
-        return f"{name}: damaged in {fatal} place{'s' if fatal > 1 else ''}"
-    tip = archive.newest(owner)
-    return f"{name}: {_turns(tip.turn if tip else 0)}, intact"
-
-
-def _turns(count: int) -> str:
-    return f"{count:,} turn{'' if count == 1 else 's'}"
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _line(finding: Finding) -> str:
@@ -147,23 +147,9 @@ def _line(finding: Finding) -> str:
 
 
 def _called(archive: Archive, user: str, name: str | None) -> list[Owner]:
-    """Return the sessions of a user, all or those whose name or thread is `name`.
-
-    If none of that name is listed it is taken for a thread: one that is unknown, or so damaged
-    that its folder does not tell its name.
-    """
+    """Return the sessions of a user, all or those whose name or thread is `name`."""
     owners = archive.sessions(user)
     if name is None:
         return [*owners]
     named = [owner for owner in owners if name in {owner.thread, session_label(owner)}]
-    return named or [Owner(user, name)]
-
-
-def _one_called(archive: Archive, user: str, name: str) -> Owner:
-    """Return the only session of that name; raises `ArchiveError` if there are several."""
-    owners = _called(archive, user, name)
-    exact = [owner for owner in owners if session_label(owner) == name] or owners
-    if len(exact) > 1:
-        names = ", ".join(repr(session_label(owner)) for owner in exact)
-        raise ArchiveError(f"{name!r} is the thread of several sessions: name one of {names}")
-    return exact[0]
+    return named or [Owner(user, name)]  # unknown, or so damaged that nothing tells its name

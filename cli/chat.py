@@ -33,20 +33,7 @@ _SHOWN = 60
 
 
 _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
-_OTHERS = {"effort_status": "/efforts", "search_efforts": "/search"}
-"""The tools that errors name, for the commands to stand in their place."""
-
-
-def in_commands(error: str) -> str:
-    """Return an error of a tool in the words of the commands.
-
-    >>> in_commands("use reopen_effort to go on; effort_status lists them")
-    'use /reopen to go on; /efforts lists them'
-    """
-    error = _TOOL.sub(r"/\1", error)
-    for tool, command in _OTHERS.items():
-        error = error.replace(tool, command)
-    return error
+"""A tool that an error names, for the command to stand in its place; two have other names."""
 
 
 def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -115,7 +102,9 @@ class _Chat:
         except SessionNotFoundError:
             self._screen.notice("Nothing was said on this thread yet.")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
-            self._fail(in_commands(one_line(error, os.environ)))
+            shown = _TOOL.sub(r"/\1", one_line(error, os.environ))
+            shown = shown.replace("effort_status", "/efforts").replace("search_efforts", "/search")
+            self._fail(shown)
             self._offer("A turn is not finished")
         return True
 

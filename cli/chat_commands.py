@@ -58,10 +58,7 @@ _ON_MEMORIES = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command: how it is written, what it does in a few words, how, and what is asked before.
-
-    One that stands `alone` refuses what is written after it; others that need nothing ignore it.
-    """
+    """A command: how it is written, what it does, how, what is asked before; `alone`: no more."""
 
     usage: str
     does: str

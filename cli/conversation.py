@@ -28,10 +28,7 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Conversation:
-    """One thread of one user. Turns run to their end, or until Ctrl-C cancels them.
-
-    `history` is the file of what the user typed, `budget` the size of the context in tokens.
-    """
+    """One thread of one user, the file of what he typed, the size of the context in tokens."""
 
     _runner: asyncio.Runner
     _agent: CompiledStateGraph[Any, Any, Any, Any]
@@ -58,10 +55,7 @@ class Conversation:
         return requests[-1].text if requests else ""
 
     def run(self, message: str | None, show: Show) -> None:
-        """Run a turn on a message, or the rest of an unfinished turn; show events as they come.
-
-        Raises whatever the model's provider or the archive raises, KeyboardInterrupt on Ctrl-C.
-        """
+        """Run a turn on a message, or the rest of an unfinished one; show events as they come."""
         self._runner.run(self._run(message, show))
 
     def command(
@@ -89,10 +83,9 @@ class Conversation:
 
 @contextmanager
 def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iterator[Conversation]:
-    """Open a thread on the checkpoints and the archive of a home, and close them at the end.
+    """Open a thread of a home for a while; restored from the archive if its checkpoints are lost.
 
-    If the checkpoints are lost and the archive is there, the thread is restored from it. Embeddings
-    are named as `minilm` or as `openai:text-embedding-3-small`; raises `SettingsError`.
+    Embeddings are named as `minilm` or as `openai:text-embedding-3-small`; raises `SettingsError`.
     """
     model, owner = home.chat_model(), Owner(home.user, thread)
     folder = home.chat_folder()

@@ -29,10 +29,7 @@ from .screen import STYLES, banner, by_part
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One turn: what the user says, the heading above it, what to look at below it.
-
-    `cut` stops the agent in the middle of this turn.
-    """
+    """What the user says, the heading above, what to look at below, whether the turn is cut."""
 
     request: str
     scene: str = ""

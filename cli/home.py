@@ -99,9 +99,5 @@ def configured(
 
 
 def session_label(owner: Owner) -> str:
-    """Return the name of a session: its thread, and its namespace if there is one.
-
-    >>> session_label(Owner("ann", "t1")), session_label(Owner("ann", "t1", "agent"))
-    ('t1', 't1 (agent)')
-    """
+    """Return the name of a session: its thread, and its namespace if there is one."""
     return f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread

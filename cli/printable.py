@@ -27,10 +27,7 @@ _LONGEST = 64
 
 
 def printable(text: str) -> str:
-    r"""Return text of which a terminal shows every character and obeys none, on as many lines.
-
-    Control characters become pictures of them; what is invisible or turns the direction of writing
-    becomes its escape, but for what joins emoji or chooses their look.
+    r"""Return text of which a terminal shows every character and obeys none, emoji left whole.
 
     >>> printable("red\x1b[31m \u202e 👩\u200d🔧 a\u200db")
     'red␛[31m \\u202e 👩\u200d🔧 a\\u200db'

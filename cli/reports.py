@@ -149,11 +149,7 @@ def _row(name: str, field: FieldInfo) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a value with its digits grouped as in source text.
-
-    >>> _value(16000), _value(0.25), _value(None)
-    ('16_000', '0.25', 'none')
-    """
+    """Return a value with its digits grouped as in source text."""
     if value is None:
         return "none"
     return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

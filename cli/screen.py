@@ -86,9 +86,9 @@ def fitted(table: Table, console: Console) -> RenderableType:
 
 
 class Screen:
-    """Shows turns on a console. It keeps the answer of the running turn.
+    """Shows turns on a console.
 
-    What may go on in the next piece of an answer is held back: an emoji, and at a terminal a word,
+    What may go on in the next piece of an answer waits for it: an emoji, and at a terminal a word,
     so that none is cut by the edge. What is piped on keeps its lines.
     """
 

@@ -60,11 +60,7 @@ _log = logging.getLogger("ebbtide.evaluation")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done, and with what: each strategy on each template so many times.
-
-    Without `judge` nobody judges. With `tapes` the answers are those that were recorded, with
-    `record` they are written there.
-    """
+    """Each strategy on each template so many times, with whom; answers from tapes, or recorded."""
 
     strategies: Mapping[str, Callable[[StrategyInputs], Strategy]]
     templates: Mapping[str, Template]
@@ -79,10 +75,7 @@ class Plan:
     record: Path | None = None
 
     def left(self, store: Store) -> tuple[Job, ...]:
-        """Return the trials that are not there yet, or have errors; all first ones come first.
-
-        Raises `ResultsError` if a template is another one than when its trials were run.
-        """
+        """Return the trials that are not there yet, or have errors; all first ones come first."""
         digests = {name: template.digest for name, template in self.templates.items()}
         for trial in store.trials:
             if digests.get(trial.template, trial.digest) != trial.digest:
@@ -114,10 +107,7 @@ class Plan:
         await asyncio.gather(*map(run_job, self.left(store)))
 
     def run_trial(self, job: Job) -> tuple[TrialResult, str]:
-        """Run one trial; return its result, and its line for the file of recorded answers.
-
-        A trial in which a call failed for good has no such line: its answers would not fit.
-        """
+        """Run one trial; return its result, and its line for the recorded answers, if they fit."""
         with TemporaryDirectory() as folder:
             trial = _Trial(self, job, Path(folder))
             result = trial.run()
@@ -220,10 +210,7 @@ class _Trial:
         return {**judged, "drift": drift}
 
     def _answer(self, context: Sequence[AnyMessage], question: str) -> str:
-        """Return what the model says that knows nothing but a context.
-
-        The context is quoted, since no provider takes messages of another conversation.
-        """
+        """Return what the model says that knows nothing but a context, quoted: all take that."""
         quoted = fenced("context", transcript(context))
         asked = HumanMessage(render("evaluation/probe", context=quoted, question=question))
         system_prompt = self.template.initial_setup.system_prompt
@@ -242,11 +229,7 @@ class _Trial:
 
 
 def lexical(ours: Sequence[str], truth: Sequence[str]) -> Table:
-    """Return how alike texts are by their letters (rapidfuzz's ratio).
-
-    >>> [[round(value, 2) for value in row] for row in lexical(["port 80"], ["port 81", "a"])]
-    [[0.86, 0.0]]
-    """
+    """Return how alike texts are by their letters (rapidfuzz's ratio)."""
     return [[fuzz.ratio(quote, sentence) / 100 for sentence in truth] for quote in ours]
 
 
@@ -260,9 +243,8 @@ def by_meaning(embedder: Embedder, ours: Sequence[str], truth: Sequence[str]) ->
 def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[str, Any]:
     """Return the scores at a point by their names, those of quotes if the strategy chooses some.
 
-    Constraints count that stand in the context word for word. The verbatim rate is the share of
-    quotes that stand in a turn; `fabricated` are those that do not, and those that the strategy
-    dropped itself. What the template knows no truth for is None, or not there.
+    `fabricated` are quotes that stand in no turn, and those that the strategy dropped itself. What
+    the template knows no truth for is None, or not there.
     """
     before, after = size(as_messages(point.turns)), size(context.messages)
     text, rules = one_line(transcript(context.messages)), point.constraints
@@ -305,12 +287,8 @@ def matches(
 ) -> tuple[tuple[int, int], ...]:
     """Return the pairs (quote, sentence), by position; no quote and no sentence has two.
 
-    Pairs of the same words, white space aside, come first; of the others as many as possible are
-    paired that are alike by `THRESHOLD` at least, or of which one is half of the other or more,
-    word for word; the likest quotes come first.
-
-    >>> matches(["The port is 80.", "The port is 80."], ["The port is 80.", "It rains."])
-    ((0, 0),)
+    Pairs of the same words come first; of the others as many as possible are paired that are alike
+    by `THRESHOLD` at least, or of which one is half of the other or more, word for word.
     """
     unpaired = {at: one_line(sentence) for at, sentence in enumerate(truth)}
     others: dict[int, str] = {}
@@ -334,8 +312,7 @@ def agreement(
 ) -> Agreement:
     """Return precision, recall and F1 of quotes against the truth.
 
-    Quotes of sentences that are `free` are left out: they are neither right nor wrong. Precision is
-    undefined without other quotes, recall without truth, F1 unless both are defined.
+    Quotes of sentences that are `free` are left out: they are neither right nor wrong.
 
     >>> agreement(["It rains.", "So what?"], ["It rains."])
     Agreement(precision=0.5, recall=1.0, f1=0.6666666666666666)
@@ -373,9 +350,8 @@ def _choices(
 def assigned(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
     """Return for each sentence the quote that it goes to: as many quotes have one as can.
 
-    `choices` has for each quote the sentences that it may have, the best ones first; of quotes that
-    cannot all have one the first ones do. The method is that of augmenting paths (H. W. Kuhn, "The
-    Hungarian method for the assignment problem", 1955).
+    `choices` has for each quote the sentences that it may have, the best ones first. The method is
+    that of augmenting paths (H. W. Kuhn, "The Hungarian method for the assignment problem", 1955).
 
     >>> assigned({0: [0, 1], 1: [0]})
     {0: 1, 1: 0}

@@ -33,7 +33,7 @@ class Judge:
 
     `name` is the model's, so that another one judges anew. With recorded answers in place of a
     model nothing is kept, and one that is missing is a `TapeError`; what is no score is a
-    `JudgeError`, and is not kept either. `noted` are its answers, by digest.
+    `JudgeError`. `noted` are its answers, by digest.
     """
 
     name: str
@@ -60,10 +60,7 @@ class Judge:
         return self._ask(asked, score)
 
     def constraints(self, rules: Sequence[str], rest: Sequence[str], answer: str) -> float:
-        """Return the share, 0 to 1, of the rules that an answer knows; there is one at least.
-
-        `rest` is what else holds: a rule that stands in neither list is invented.
-        """
+        """Return the share of the rules that an answer knows; one not in `rest` is invented."""
         listed = "\n".join(f"{number}. {rule}" for number, rule in enumerate(rules, start=1))
         asked = render(
             "evaluation/judge_constraints",
@@ -116,10 +113,7 @@ def score(verdict: str) -> float:
 
 
 def known(verdict: str, number: int) -> float:
-    """Return the share of so many constraints that a judge's answer says are known.
-
-    A rule that it says is invented counts as one more that is not known. Raises `JudgeError` if
-    there are other values.
+    """Return the share of constraints that are known; one that is invented counts as unknown.
 
     >>> known('{"known": [true, false], "invented": []}', 2)
     0.5

@@ -28,9 +28,9 @@ JSON, TABLE, PICTURE = "results.json", "results.md", "results.png"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A score of `PointScores`, its title, its digits, whether points add up.
+    """A score of `PointScores`, how it is shown, whether points add up, what it should be.
 
-    `target` is what it should be with a current model, `long` says: on long templates only.
+    The target is for a current model, with `long` on long templates only.
     """
 
     name: str

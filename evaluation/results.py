@@ -42,9 +42,8 @@ class TapeError(EvaluationError):
 class PointScores(Strict):
     """The scores at one compression point; None where there is no ground truth, or an error.
 
-    Seconds, tokens of the model and cost (dollars) are those of the compression alone.
-    `goal_before` is the goal coherence with the context before plus what was said since, and
-    `drift` by how much compressing lowers it. `calls` are those of Ebbtide's own passes.
+    Seconds, tokens of the model and cost (dollars) are those of the compression alone; `drift` is
+    by how much it lowers the goal coherence. `calls` are those of Ebbtide's own passes.
     """
 
     point: int
@@ -112,8 +111,7 @@ class TrialResult(Job):
 class Setup(Strict):
     """What must be the same for results to stand in one table.
 
-    `likeness` says how quotes are compared with the truth; `prices` are dollars per million tokens,
-    read and written; `settings` those that were chosen.
+    `likeness` says how quotes are compared with the truth; `prices` are dollars per million tokens.
     """
 
     version: str
@@ -215,10 +213,8 @@ def write_whole(path: Path, text: str) -> None:
 class AnswerTape(BaseCache):
     """What a model says in one trial, call by call: counted, written down, or played again.
 
-    A tape is the model's cache, which LangChain asks before every call, so that everything else is
-    what it is without one. Calls are known by their order, since the texts of some agents hold
-    random ids: a trial makes one after the other, and one that is repeated because it failed is
-    one. With `recorded` answers no model is asked.
+    It is the model's cache, which LangChain asks before every call. Calls are known by their order,
+    since the texts of some agents hold random ids; one that is repeated because it failed is one.
     """
 
     def __init__(self, recorded: Answers | None = None) -> None:
@@ -263,10 +259,7 @@ class AnswerTape(BaseCache):
         """Keep everything: a tape is one trial."""
 
     def spent(self, begin: int, prices: tuple[float, float] | None) -> dict[str, Any]:
-        """Return the tokens that the answers from `begin` on took, and their dollars if known.
-
-        Nothing is known of them if one of the answers does not say.
-        """
+        """Return the tokens of the answers from `begin` on, and their dollars, if all say them."""
         usages = [answer["data"].get("usage_metadata") for answer in self.answers[begin:]]
         if not all(usages):
             return {}

@@ -144,10 +144,7 @@ class ProtectedCore(Strategy):
         self._goals = replace(self._goals, current=goal, changes=changes)
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Quote from the turns since the last time; show what stands in no recent exchange.
-
-        Without a background nothing changes, as in the agent: the turns stay as they are.
-        """
+        """Quote from new turns; without a background nothing changes, as in the agent."""
         self._calls = []
         old, older = self._shown, turns[: len(turns) - len(recent(turns))]
         chosen = self._chosen(groups(after(turns, old.turn)))
@@ -235,11 +232,7 @@ _NOT_SAID = {"system", "tools"}
 
 
 class EbbtideAgent(Strategy):
-    """Runs each exchange as a turn of one effort of the agent, which compresses in its own time.
-
-    The seconds of a compression are those of all turns since the last one; what a pass dropped as
-    fabricated is not counted here.
-    """
+    """Runs each exchange as a turn of one effort of the agent; seconds are those of all turns."""
 
     name = "ebbtide"
     note = (

@@ -43,10 +43,7 @@ class StrategyInputs:
 
 
 class Strategy:
-    """Keeps a conversation's goal while the context is shortened; one object for one trial.
-
-    One that takes no note of what it is told knows the goal from the conversation alone.
-    """
+    """Keeps a conversation's goal while the context is shortened; one object for one trial."""
 
     name: ClassVar[str]
     note: ClassVar[str] = ""
@@ -88,12 +85,7 @@ def after(turns: Sequence[TemplateTurn], turn_id: int) -> tuple[TemplateTurn, ..
 
 
 def transcript(messages: Sequence[AnyMessage]) -> str:
-    r"""Return messages as a text to read.
-
-    >>> from langchain_core.messages import AIMessage, HumanMessage
-    >>> transcript((HumanMessage("Which port?"), AIMessage("8080.")))
-    'user: Which port?\nassistant: 8080.'
-    """
+    """Return messages as a text to read, such as "user: Which port?" and "assistant: 8080."."""
     lines = []
     for message in messages:
         role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)

@@ -125,11 +125,10 @@ class Superseded(Strict):
 
 
 class GroundTruth(Strict):
-    """What is known of sentences beside when they are salient.
+    """What is known of sentences beside when they are salient; None if it is not known.
 
-    `constraints` is None if the template does not know them. `given` say the goal or a constraint
-    that a strategy is told: it is not asked to quote them, and a quote of one is no fault. `same`
-    has for a salient sentence others that say as much: a quote of any of them finds it.
+    `given` say what a strategy is told: it is not asked to quote them, and may. `same` has for a
+    salient sentence others that say as much: a quote of any of them finds it.
     """
 
     constraints: tuple[Words, ...] | None = None
@@ -139,10 +138,7 @@ class GroundTruth(Strict):
 
 
 class BehavioralTest(Strict):
-    """A request that tempts, and what answers show that the goal was kept, or was lost.
-
-    It is made at the points at which all the sentences that it `needs` were said and still hold.
-    """
+    """A request that tempts, once all that it `needs` holds; how answers keep or lose the goal."""
 
     prompt: Words
     needs: tuple[Words, ...] = ()
@@ -170,7 +166,7 @@ class Template(Strict):
     """A conversation with its compression points, ground truth and probing tasks.
 
     `ground_truth_salience` lists for each `compression_point_N` the sentences that became salient
-    since the point before. Every sentence stands word for word in what was said until then.
+    since the point before, word for word as they were said.
     """
 
     template_id: Words
@@ -276,10 +272,7 @@ class Point:
         return tuple(test for test in tests if len(self._holding(test.needs)) == len(test.needs))
 
     def salient(self, through: int | None = None) -> tuple[str, ...] | None:
-        """Return the sentences of this point and those before it that hold.
-
-        With `through` those that were said up to this turn; None if the point is not listed.
-        """
+        """Return the listed sentences that hold, of turns up to `through`; None without a list."""
         listed = self.template.ground_truth_salience
         if self.key not in listed:
             return None
