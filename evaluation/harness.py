@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
@@ -41,9 +41,7 @@ from .results import (
     append,
 )
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
-from .template import Point, Template, TemplateTurn
-
-Result = TypeVar("Result")
+from .template import Point, Template
 
 _LONGEST = 300
 """Characters of an error that the results keep."""
@@ -137,18 +135,15 @@ class _Trial:
     def run(self) -> TrialResult:
         """Return the scores of the points, up to one at which the strategy fails."""
         points: list[PointScores] = []
-        strategy = self._tried("beginning", self._begun)
-        for point in self.template.points:
-            if strategy is None:
-                break
-            new = after(point.turns, strategy.seen)
-            before = (*strategy.context.messages, *as_messages(new))
-            measure = partial(self._measured, strategy, point, new)
-            measured = self._tried(f"point {point.number}, compress", measure)
-            if measured is None:
-                break
-            scored = measured | self._judged(point, before, strategy.context.messages)
-            points.append(PointScores(point=point.number, turn_id=point.turn_id, **scored))
+        setup, place = self.template.initial_setup, "beginning"
+        try:
+            strategy = self.plan.strategies[self.job.strategy](self.inputs)
+            strategy.initialize(setup.original_goal, setup.hard_constraints)
+            for point in self.template.points:
+                place = f"point {point.number}, compress"
+                points.append(self._scored(strategy, point))
+        except Exception as error:  # noqa: BLE001 (any strategy's, any provider's)
+            self._failed(place, error)
         if self.tape.missing and not self.errors:
             self.errors.append(f"{self.tape.missing} calls have no recorded answer")
         return TrialResult(
@@ -160,27 +155,24 @@ class _Trial:
             note=self.plan.setup.note,
         )
 
-    def _begun(self) -> Strategy:
-        strategy = self.plan.strategies[self.job.strategy](self.inputs)
-        setup = self.template.initial_setup
-        strategy.initialize(setup.original_goal, setup.hard_constraints)
-        return strategy
-
-    def _measured(
-        self, strategy: Strategy, point: Point, new: Sequence[TemplateTurn]
-    ) -> dict[str, Any]:
-        """Let the strategy compress with these new turns; return the scores that need no model."""
+    def _scored(self, strategy: Strategy, point: Point) -> PointScores:
+        """Let the strategy compress with the new turns, and measure what it makes of them."""
+        new = after(point.turns, strategy.seen)
+        before = (*strategy.context.messages, *as_messages(new))
         for turn in new:
             if change := turn.goal_change:
                 strategy.update_goal(change.goal, change.rationale, turn.turn_id)
         answered, began = len(self.tape.answers), time.perf_counter()
         context = strategy.compress(point.turns)
-        return {
-            "seconds": time.perf_counter() - began,
-            "calls": context.calls,
+        return PointScores(
+            point=point.number,
+            turn_id=point.turn_id,
+            seconds=time.perf_counter() - began,
+            calls=context.calls,
             **self.tape.spent(answered, self.plan.setup.prices),
             **scores(point, context, self.plan.embedder),
-        }
+            **self._judged(point, before, context.messages),
+        )
 
     def _judged(
         self, point: Point, before: Sequence[AnyMessage], now: Sequence[AnyMessage]
@@ -202,30 +194,27 @@ class _Trial:
             asks["behavioural_alignment"] = lambda: fmean(
                 judge.behaviour(test, self._answer(now, test.prompt)) for test in tests
             )
-        judged = {
-            name: self._tried(f"point {point.number}, {name}", ask) for name, ask in asks.items()
-        }
+        judged: dict[str, float | None] = {}
+        for name, ask in asks.items():
+            try:
+                judged[name] = ask()
+            except Exception as error:  # noqa: BLE001 (any provider's, or what is no score)
+                self._failed(f"point {point.number}, {name}", error)
         first, second = judged.get("goal_before"), judged.get("goal_coherence")
         drift = None if first is None or second is None else first - second
-        return {**judged, "drift": drift}
+        return judged | {"drift": drift}
 
     def _answer(self, context: Sequence[AnyMessage], question: str) -> str:
-        """Return what the model says that knows nothing but a context, quoted: all take that."""
+        """Ask the model with nothing but a context: a quote, as no provider takes other roles."""
         quoted = fenced("context", transcript(context))
         asked = HumanMessage(render("evaluation/probe", context=quoted, question=question))
         system_prompt = self.template.initial_setup.system_prompt
         messages: list[BaseMessage] = [SystemMessage(system_prompt)] if system_prompt else []
         return str(self.model.invoke([*messages, asked]).text)
 
-    def _tried(self, place: str, ask: Callable[[], Result]) -> Result | None:
-        """Return what this gives; None, and an error of the trial, if it fails."""
-        try:
-            return ask()
-        except Exception as error:  # noqa: BLE001 (any strategy's, any provider's)
-            message = one_line(str(error).encode(errors="replace").decode())
-            why = f"{type(error).__name__}: {message}"
-            self.errors.append(f"{place}: {why[:_LONGEST]}")
-            return None
+    def _failed(self, place: str, error: Exception) -> None:
+        message = one_line(str(error).encode(errors="replace").decode())
+        self.errors.append(f"{place}: {f'{type(error).__name__}: {message}'[:_LONGEST]}")
 
 
 def lexical(ours: Sequence[str], truth: Sequence[str]) -> Table:
