@@ -32,7 +32,7 @@ from ..graph.commands.look import show_context
 from ..graph.commands.threads import Agent, thread_at
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
-from ..memory.compression.core import Goals, core
+from ..memory.compression.core import core
 from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
 from ..memory.compression.extract import background as describe
 from ..memory.compression.merge import by_meaning, lexical, merged
@@ -130,18 +130,8 @@ class ProtectedCore(Strategy):
         self._models: Models = {"extraction": inputs.model, "background": inputs.model}
         self._sizes = Sizes(inputs.settings.context_budget)
         self._alike = by_meaning(inputs.embedder) if inputs.embedder else lexical
-        self._goals = Goals("", "")
         self._shown = Compression(_NAME, 0, 0)
         self._calls: list[Call] = []
-
-    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
-        """Begin with them."""
-        self._goals = Goals(goal, goal, (), tuple(constraints))
-
-    def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
-        """Go on with another goal."""
-        changes = (*self._goals.changes, (turn_id, goal, rationale))
-        self._goals = replace(self._goals, current=goal, changes=changes)
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         """Quote from new turns; without a background nothing changes, as in the agent."""
@@ -166,14 +156,14 @@ class ProtectedCore(Strategy):
         )
 
     def _chosen(self, new: Sequence[Group]) -> Chosen:
-        return Chosen(core(self._goals, new), "protected-core")
+        return Chosen(core(self.goals, new), "protected-core")
 
     def _written(self, _leaving: Sequence[Group], _new: Compression) -> str:
         """Return the background, once these exchanges have left; by rules there is none."""
         return ""
 
     def _effort(self) -> Effort:
-        return Effort(_NAME, "open", goal=self._goals.current, constraints=self._goals.constraints)
+        return Effort(_NAME, "open", goal=self.goals.current, constraints=self.goals.constraints)
 
     def _messages(self, turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
         """Return the marker of the effort, the quotes of the older turns, and the others."""
@@ -249,23 +239,16 @@ class EbbtideAgent(Strategy):
         self._saver = InMemorySaver()
         self._lines: deque[AIMessage] = deque()
         self._outputs: deque[str] = deque()
-        self._changes: dict[int, AIMessage] = {}
         self._turns: dict[int, int] = {}
         self._passes = 0
-
-    def initialize(self, goal: str, constraints: Sequence[str]) -> None:
-        """Open an effort with this goal and these constraints, in the first turn."""
-        effort = {"name": _NAME, "goal": goal, "constraints": [*constraints]}
-        self._lines.append(_call("open_effort", effort))
-
-    def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
-        """Change the effort's goal, in the agent's turn that holds this one."""
-        change = {"goal": goal, "rationale": rationale}
-        self._changes[turn_id] = _call("update_goal", change, turn_id)
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         """Run the turns since the last time; return what the next call would send."""
         agent = self._agent(turns)
+        if not self.seen:
+            goal, constraints = self.goals.original, [*self.goals.constraints]
+            effort = {"name": _NAME, "goal": goal, "constraints": constraints}
+            self._lines.append(_call("open_effort", effort))
         for question, *answers in exchanges(after(turns, self.seen)):
             if question.role != "user" or not answers:
                 raise StrategyError(
@@ -324,8 +307,9 @@ class EbbtideAgent(Strategy):
     ) -> Iterator[AIMessage]:
         """Yield what the model says in one turn: its calls one after the other, then its words."""
         for turn in (question, *answers):
-            if turn.turn_id in self._changes:
-                yield self._changes[turn.turn_id]
+            for turn_id, goal, why in self.goals.changes:
+                if turn_id == turn.turn_id:
+                    yield _call("update_goal", {"goal": goal, "rationale": why}, turn_id)
             if turn.tool_call:
                 self._outputs.append(turn.tool_call.output)
                 yield _call(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)

@@ -1,13 +1,14 @@
 """What a strategy is: it is told the goal, is given the turns, and returns a context."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 
+from ..memory.compression.core import Goals
 from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
 from ..nodes.llm.calls import Call
@@ -54,14 +55,17 @@ class Strategy:
 
     def __init__(self, inputs: StrategyInputs) -> None:
         """Begin with an empty context; `seen` is the last turn that it stands for."""
-        self.inputs = inputs
+        self.inputs, self.goals = inputs, Goals("", "")
         self.context, self.seen = Context(), 0
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Begin a conversation with this goal and these constraints."""
+        self.goals = Goals(goal, goal, (), tuple(constraints))
 
     def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
-        """Take note of another goal from this turn on, one of those that are compressed next."""
+        """Go on with another goal from this turn on, one of those that are compressed next."""
+        changes = (*self.goals.changes, (turn_id, goal, rationale))
+        self.goals = replace(self.goals, current=goal, changes=changes)
 
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return the context that stands for all turns so far; without turns it is the last one."""
