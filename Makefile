@@ -27,7 +27,7 @@ WORKERS ?= --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscop
 
 # A strict editable install links every file, so a new one needs the install once more.
 FOLDERS := $(wildcard benchmarks cli evaluation graph memory nodes prompts)
-FILES := $(sort $(shell find $(FOLDERS) -name '*.py' -o -name '*.pyi' -o -name '*.md' -o -name '*.json' -o -name '*.tiktoken'))
+FILES := $(sort $(shell find $(FOLDERS) -name '*.py' -o -name '*.pyi' -o -name '*.md' -o -name '*.yaml' -o -name '*.json' -o -name '*.tiktoken'))
 LINKED := s|^build/__editable__[^/]*/ebbtide/||
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
   --config-settings editable_mode=strict --editable

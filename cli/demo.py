@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import count, islice
@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Annotated, Any
 
 import typer
+import yaml
 from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
@@ -37,10 +38,7 @@ class _Line:
     cut: bool = False
 
 
-_FILES = files(__package__)
-_TEXTS = _FILES.joinpath("letters.md").read_text(encoding="utf-8")
-_LISTS = [part.strip().split("\n\n")[1:] for part in _TEXTS.split("\n## ")[1:]]
-"""Of what a letter is put together: who, what, what they tried, what they ask, how it ends."""
+_DEMO = yaml.safe_load(files(__package__).joinpath("demo.yaml").read_text(encoding="utf-8"))
 
 _A_DAY = 18
 """Letters of a day: an effort of that many turns, four of which make a long talk."""
@@ -48,38 +46,28 @@ _A_DAY = 18
 
 def _letters() -> Iterator[str]:
     """Yield a week at the support desk: each day's letters are an effort of their own."""
-    tickets = count(4101)
+    tickets, lists = count(4101), _DEMO["letters"].values()
     for day in ("monday", "tuesday", "wednesday", "thursday"):
         yield f"Let's work on the {day} letters: answer what came in."
         for ticket in islice(tickets, _A_DAY):
-            who, what, tried, asked, how = (texts[ticket % len(texts)] for texts in _LISTS)
+            who, what, tried, asked, how = (texts[ticket % len(texts)] for texts in lists)
             letter = f"{what}. {tried} {asked} We decided to {how}."
             yield f"Ticket {ticket} is from {who}: {letter}"
         yield "That's done."
 
 
-def _script() -> list[_Line]:
-    """Return the turns of `demo.md`: a heading begins a scene, a quote is a request.
-
-    A paragraph below it is the note, a line across cuts the turn above, stars are the letters.
-    """
-    scene, turns = "", list[_Line]()
-    for block in _FILES.joinpath("demo.md").read_text(encoding="utf-8").strip().split("\n\n")[1:]:
-        if block.startswith("## "):
-            scene = block.removeprefix("## ")
-        elif block == "---":
-            turns[-1] = replace(turns[-1], cut=True)
-        elif block.startswith(">") or block == "***":
-            quote = "\n".join(line[2:] for line in block.splitlines())
-            first, *others = _letters() if block == "***" else [quote]
-            turns += [_Line(first, scene), *map(_Line, others)]
-            scene = ""
+def _script() -> Iterator[_Line]:
+    """Yield the turns; those of all letters stand in one."""
+    for turn in _DEMO["turns"]:
+        if "request" in turn:
+            yield _Line(**turn)
         else:
-            turns[-1] = replace(turns[-1], note=block)
-    return turns
+            first, *others = _letters()
+            yield _Line(first, turn["scene"])
+            yield from map(_Line, others)
 
 
-SCRIPT = _script()
+SCRIPT = (*_script(),)
 """The turns, in order; the offline model follows them by its rules."""
 
 _FORGOTTEN = 8

@@ -15,7 +15,7 @@ from ebbtide import commands, create_memory_agent
 from ebbtide.cli.chat_commands import COMMANDS
 from ebbtide.cli.main import app
 from ebbtide.cli.reports import settings_table
-from tests.examples.running import Run, once, run
+from tests.examples.running import DEMO, Run, once, run
 from tests.pages import (
     PAGES,
     README,
@@ -62,12 +62,14 @@ def printed(command: str, folder: Path, shared: Path) -> str:
     Of a benchmark, which takes long, it is the table that it wrote when it was last run.
     """
     program, *rest = command.split()
+    if command == "ebbtide demo":
+        return once(*DEMO, shared).printed
     if program == "ebbtide":
         return run(["-m", "ebbtide.cli.main", *rest], folder).printed
     if rest[0].startswith("benchmarks/"):
         kept = RESULTS_FOLDER.glob(f"{Path(rest[0]).stem}*.md")
         return "\n".join(path.read_text(encoding="utf-8") for path in kept)
-    return once(ROOT / rest[0], shared).printed
+    return once(Path(rest[0]).stem, [str(ROOT / rest[0])], shared).printed
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page}-{block.number}")

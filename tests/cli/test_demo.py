@@ -8,22 +8,26 @@ from typer.testing import CliRunner
 
 from ebbtide.cli import demo
 from ebbtide.cli.main import app
+from tests.examples.running import DEMO, Run, once
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder that the demonstration is run in."""
-    return tmp_path_factory.mktemp("demo")
+def ran(shared: Path) -> Run:
+    """Return the demonstration as it ran for all tests."""
+    return once(*DEMO, shared)
 
 
 @pytest.fixture(scope="module")
-def page(folder: Path) -> str:
+def folder(ran: Run) -> Path:
+    """Return the folder that the demonstration was run in."""
+    return ran.folder
+
+
+@pytest.fixture(scope="module")
+def page(ran: Run) -> str:
     """Return all that the demonstration prints."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        result = CliRunner().invoke(app, ["demo", "--root", "kept"])
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    assert ran.code == 0
+    return ran.printed
 
 
 def number(text: str, pattern: str) -> int:

@@ -11,4 +11,5 @@ from tests.processes import ROOT
 @pytest.fixture(scope="module")
 def ran(request: pytest.FixtureRequest, shared: Path) -> Run:
     """Run the example in an empty folder."""
-    return once(ROOT / "examples" / request.path.name.removeprefix("test_"), shared)
+    example = ROOT / "examples" / request.path.name.removeprefix("test_")
+    return once(example.stem, [str(example)], shared)

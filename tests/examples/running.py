@@ -10,6 +10,9 @@ from pathlib import Path
 from tests.conftest import SECRETS
 from tests.processes import ended
 
+DEMO = ("demo", ["-m", "ebbtide.cli.main", "demo", "--root", "kept"])
+"""The demonstration, whose page the documents quote."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -29,14 +32,14 @@ def run(arguments: list[str], folder: Path) -> Run:
     return Run(done.printed, folder, done.code)
 
 
-def once(example: Path, shared: Path) -> Run:
-    """Run an example in a folder of its own, once for all tests that look at what it printed."""
-    folder, kept = shared / example.stem, shared / f"{example.stem}.json"
-    with (shared / f"{example.stem}.lock").open("w") as lock:
+def once(name: str, arguments: list[str], shared: Path) -> Run:
+    """Run Python in a folder of that name, once for all tests that look at what it printed."""
+    folder, kept = shared / name, shared / f"{name}.json"
+    with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
             folder.mkdir()
-            ran = run([str(example)], folder)
+            ran = run(arguments, folder)
             kept.write_text(json.dumps([ran.printed, ran.code]), encoding="utf-8")
     printed, code = json.loads(kept.read_text(encoding="utf-8"))
     return Run(printed, folder, code)
