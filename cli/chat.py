@@ -31,21 +31,19 @@ _PROMPT = FormattedText([("ansicyan bold", "> ")])
 _SHOWN = 60
 """Characters of an unfinished turn that an offer to resume it quotes: they fit on its line."""
 
-
 _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
 """A tool that an error names, for the command to stand in its place; two have other names."""
 
 
 def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
-    thread: Annotated[str, typer.Option("--thread", help="Name of the conversation.")] = "default",
+    thread: Annotated[str, typer.Option(help="Name of the conversation.")] = "default",
     root: Root = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="Such as openai:gpt-5-mini, or offline.")
+        str | None, typer.Option(help="Such as openai:gpt-5-mini, or offline.")
     ] = None,
     embeddings: Annotated[
         str | None,
         typer.Option(
-            "--embeddings",
             help="Searches by meaning too: minilm, or such as openai:text-embedding-3-small.",
         ),
     ] = None,
@@ -76,10 +74,8 @@ class _Chat:
     """The dialogue: lines in, turns out; whatever fails, it goes on."""
 
     def __init__(self, talk: Conversation, screen: Screen, read: _ReadLine) -> None:
+        self._talk, self._screen, self._read = talk, screen, read
         self.failed = False
-        self._talk = talk
-        self._screen = screen
-        self._read = read
 
     def talk(self) -> None:
         self._offer("The last turn was left unfinished")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
@@ -93,11 +93,10 @@ def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iter
     if embeddings and ":" in embeddings:  # a provider's; other names are for the agent to know
         with choosing(f"embeddings {embeddings!r}"):
             embedder = init_embeddings(embeddings)
-    with (
-        home.archive() as archive,
-        asyncio.Runner() as runner,
-        _saver(runner, folder / "checkpoints.sqlite") as saver,
-    ):
+    opened = AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite"))
+    with home.archive() as archive, asyncio.Runner() as runner, ExitStack() as stack:
+        saver = runner.run(opened.__aenter__())
+        stack.callback(lambda: runner.run(opened.__aexit__(None, None, None)))
         agent = create_memory_agent(
             model,
             checkpointer=saver,
@@ -112,13 +111,3 @@ def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iter
         if talk.restored:
             talk.command(arestore)
         yield talk
-
-
-@contextmanager
-def _saver(runner: asyncio.Runner, path: Path) -> Iterator[AsyncSqliteSaver]:
-    opened = AsyncSqliteSaver.from_conn_string(str(path))
-    saver = runner.run(opened.__aenter__())
-    try:
-        yield saver
-    finally:
-        runner.run(opened.__aexit__(None, None, None))

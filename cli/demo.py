@@ -92,8 +92,7 @@ class _CutError(Exception):
 
 def demo(
     root: Annotated[
-        Path | None,
-        typer.Option("--root", help="Keep the files here (default: a temporary folder)."),
+        Path | None, typer.Option(help="Keep the files here (default: a temporary folder).")
     ] = None,
 ) -> None:
     """Watch a scripted conversation and what becomes of its context, offline."""

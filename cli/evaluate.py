@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 from langchain.chat_models import init_chat_model
@@ -30,49 +30,40 @@ from .home import ConfigFile, Home, configured
 from .printable import in_line, printable
 from .screen import fitted
 
-_OFF = "off"
-"""The name of no judge."""
-
-_JUDGED = "judged"
-"""The folder, in that of the results, of the judge's answers."""
-
-_BY_LETTERS = "their letters (rapidfuzz's ratio, no embeddings were given)"
-_BY_MEANING = "their meaning (cosine of {name})"
-
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 _VERDICTS = {None: ("", ""), True: (" met", "green"), False: (" missed", "red")}
 """What stands behind a value by whether it meets its target, and its colour."""
 
 _FOLDER = Path("evaluation-results")
 
-_Strategies: TypeAlias = Annotated[
+_Strategies = Annotated[
     list[str] | None,
     typer.Option(
         help=f"Of {', '.join(STRATEGIES)}; may be repeated (default: the first {len(OURS)})."
     ),
 ]
-_Templates: TypeAlias = Annotated[
+_Templates = Annotated[
     list[str] | None,
     typer.Option(
         help=f"Of {', '.join(SHIPPED)}, or a file; may be repeated (default: all of these)."
     ),
 ]
-_Answering: TypeAlias = Annotated[
+_Answering = Annotated[
     str | None, typer.Option(help="Compresses and answers; such as openai:gpt-5-mini, or offline.")
 ]
-_Judging: TypeAlias = Annotated[
+_Judging = Annotated[
     str | None, typer.Option(help="Scores the answers (default: the model), or off.")
 ]
-_Trials: TypeAlias = Annotated[
+_Trials = Annotated[
     int | None, typer.Option(min=1, max=1_000, help="How many of each (default: 1).")
 ]
-_Embedding: TypeAlias = Annotated[
+_Embedding = Annotated[
     str | None, typer.Option(help="Compares quotes by meaning: minilm (default: by letters).")
 ]
-_Prices: TypeAlias = Annotated[
+_Prices = Annotated[
     str | None, typer.Option(help="Dollars per million tokens read and written: 0.25,2.00.")
 ]
-_Replay: TypeAlias = Annotated[
+_Replay = Annotated[
     Path | None, typer.Option(help="Take all answers from this file: no measurement.")
 ]
 
@@ -107,7 +98,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
         templates=read_templates(template or templates),
         setup=setup,
         model=_loaded(setup.model, replayed=tapes is not None),
-        judge=_judge(setup, out / _JUDGED, tapes),
+        judge=_judge(setup.judge, tapes, out / "judged"),
         embedder=choose_embedder(embeddings),
         settings=home.settings,
         trials=trials or highest,
@@ -119,20 +110,17 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
 
 
 def _setup(
-    home: Home,
-    tapes: Tapes | None,
-    judge: str | None,
-    embeddings: str | None,
-    prices: str | None,
+    home: Home, tapes: Tapes | None, judge: str | None, embeddings: str | None, prices: str | None
 ) -> Setup:
     """Return who answers, who judges, and how; the offline model can judge nothing."""
     name = tapes.model if tapes else model_name(home.model, os.environ)
     judging = tapes.judge if tapes else judge or name
+    by_letters = "their letters (rapidfuzz's ratio, no embeddings were given)"
     return Setup(
         version=installed_version(),
         model=name,
-        judge=None if judging in {_OFF, OFFLINE} else judging,
-        likeness=_BY_MEANING.format(name=embeddings) if embeddings else _BY_LETTERS,
+        judge=None if judging in {"off", OFFLINE} else judging,
+        likeness=f"their meaning (cosine of {embeddings})" if embeddings else by_letters,
         prices=_prices(prices),
         settings=home.settings.model_dump(mode="json", exclude_unset=True),
         note=REPLAYED if tapes else "",
@@ -145,18 +133,15 @@ def _prices(written: str | None) -> tuple[float, float] | None:
     try:
         read, wrote = map(float, written.split(","))
     except ValueError as error:
-        raise typer.BadParameter(
-            f"--prices needs two numbers: 0.25,2.00, not {written!r}"
-        ) from error
+        why = f"--prices needs two numbers: 0.25,2.00, not {written!r}"
+        raise typer.BadParameter(why) from error
     if not (0 <= read < float("inf") and 0 <= wrote < float("inf")):
         raise typer.BadParameter(f"--prices: {written!r} is no price")
     return read, wrote
 
 
-def _judge(setup: Setup, folder: Path, tapes: Tapes | None) -> Judge | None:
-    if setup.judge is None:
-        return None
-    return Judge(setup.judge, tapes.judged if tapes else _loaded(setup.judge), folder)
+def _judge(name: str | None, tapes: Tapes | None, folder: Path) -> Judge | None:
+    return Judge(name, tapes.judged if tapes else _loaded(name), folder) if name else None
 
 
 def _loaded(name: str, *, replayed: bool = False) -> BaseChatModel:

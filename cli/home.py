@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 from langchain_core.language_models import BaseChatModel
@@ -19,18 +19,11 @@ from ..memory.settings import Settings
 from .faults import choosing, discreet
 from .printable import in_line
 
-Root: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--root", help=f"Folder of the archive, or URL (default: {ROOT})."),
-]
-User: TypeAlias = Annotated[
-    str | None, typer.Option("--user", help="Whose sessions (default: default).")
-]
-ConfigFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--config", help="Settings file (default: ebbtide.yaml).")
-]
-Session: TypeAlias = Annotated[str, typer.Argument(help="Name of the session, or of its thread.")]
-AnySession: TypeAlias = Annotated[
+Root = Annotated[str | None, typer.Option(help=f"Folder of the archive, or URL (default: {ROOT}).")]
+User = Annotated[str | None, typer.Option(help="Whose sessions (default: default).")]
+ConfigFile = Annotated[Path | None, typer.Option(help="Settings file (default: ebbtide.yaml).")]
+Session = Annotated[str, typer.Argument(help="Name of the session, or of its thread.")]
+AnySession = Annotated[
     str | None, typer.Argument(help="Name of a session or a thread; without it, all of them.")
 ]
 

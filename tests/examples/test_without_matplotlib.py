@@ -22,7 +22,11 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 def test_the_table_is_printed_without_a_plot(example: Path, shared: Path, tmp_path: Path) -> None:
     """Without matplotlib there is the table, a line that says how to get the plot, and no file."""
     is_there = find_spec("matplotlib") is not None
-    ran: Run = run(["-c", HIDDEN, str(example)], tmp_path) if is_there else once(example, shared)
+    ran: Run = (
+        run(["-c", HIDDEN, str(example)], tmp_path)
+        if is_there
+        else once(example.stem, [str(example)], shared)
+    )
 
     assert ran.code == 0
     assert ("┃" in ran.printed, "For a plot, install matplotlib." in ran.printed) == (True, True)
