@@ -28,9 +28,6 @@ Action: TypeAlias = Callable[[Conversation, str], Shown]
 Question: TypeAlias = Callable[[Conversation, str], str]
 """Returns what must be confirmed, given the same."""
 
-_ROLES = {"human": "user", "ai": "assistant"}
-"""What providers call those whom LangChain calls otherwise."""
-
 _IN_VIEW = "anchor rebuilt from the newest state block in view"
 
 _SOURCES: Mapping[tuple[str, bool], str] = {
@@ -41,11 +38,6 @@ _SOURCES: Mapping[tuple[str, bool], str] = {
     ("none", True): "no state block from the model and none in view: the anchor is as it was",
 }
 """What is said of where an anchor is from, and whether the model was to be asked."""
-
-_KEYS = (
-    "Ctrl-C stops the running turn, Enter then resumes it. Tab completes a command.",
-    "A line that begins with a space is sent as it is, also if a slash follows.",
-)
 
 _ON_MEMORIES = {
     "explain": commands.aexplain,
@@ -135,8 +127,9 @@ def _context_page(talk: Conversation, question: str | None) -> Shown:
             yield from map(_json, context.tools)
         for message in part.messages:
             data, kind = message["data"], str(message["type"])
+            role = {"human": "user", "ai": "assistant"}.get(kind, kind)
             names = [str(data[key]) for key in ("name", "tool_call_id") if data.get(key)]
-            yield _note(in_line(" ".join(["--", _ROLES.get(kind, kind), *names])))
+            yield _note(in_line(" ".join(["--", role, *names])))
             if content := data.get("content"):
                 yield content if isinstance(content, str) else _json(content)
             for call in calls(message):
@@ -288,8 +281,13 @@ def _undo(talk: Conversation, _rest: str) -> Shown:
 @_command("/help", "show this")
 def _help(_talk: Conversation, _rest: str) -> Shown:
     width = max(len(entry.usage) for entry in COMMANDS.values())
-    listed = [f"{entry.usage:<{width}}  {entry.does}" for entry in COMMANDS.values()]
-    yield _note("\n".join(["Say what you want; the memory manages itself.", *listed, *_KEYS]))
+    lines = [
+        "Say what you want; the memory manages itself.",
+        *(f"{entry.usage:<{width}}  {entry.does}" for entry in COMMANDS.values()),
+        "Ctrl-C stops the running turn, Enter then resumes it. Tab completes a command.",
+        "A line that begins with a space is sent as it is, also if a slash follows.",
+    ]
+    yield _note("\n".join(lines))
 
 
 @_command("/quit", "leave, as does Ctrl-D; the conversation goes on where it was")

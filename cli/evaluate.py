@@ -34,8 +34,6 @@ _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Tim
 _VERDICTS = {None: ("", ""), True: (" met", "green"), False: (" missed", "red")}
 """What stands behind a value by whether it meets its target, and its colour."""
 
-_FOLDER = Path("evaluation-results")
-
 _Strategies = Annotated[
     list[str] | None,
     typer.Option(
@@ -75,7 +73,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     model: _Answering = None,
     judge: _Judging = None,
     trials: _Trials = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = _FOLDER,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("evaluation-results"),
     embeddings: _Embedding = None,
     prices: _Prices = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Trials that run at once.")] = 4,

@@ -128,7 +128,19 @@ class Store:
 
     def __init__(self, folder: Path, setup: Setup) -> None:
         """Read what is there; raises `ResultsError` if it is of another setup, or damaged."""
-        _check_setup(folder / "setup.json", setup)
+        path = folder / "setup.json"
+        if not path.exists():
+            write_whole(path, setup.model_dump_json(indent=1) + "\n")
+        try:
+            stored = Setup.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise ResultsError(f"{str(path)!r} is no setup: choose another folder") from error
+        for (name, old), (_, new) in zip(stored, setup, strict=True):
+            if old != new:
+                raise ResultsError(
+                    f"{str(folder)!r} holds results with {name} {old!r}, this run has {new!r}: "
+                    "choose another folder"
+                )
         self._path = folder / "trials.jsonl"
         self._trials: dict[str, TrialResult] = {}
         for number, line in enumerate(read_lines(self._path), start=1):
@@ -149,23 +161,6 @@ class Store:
         append(self._path, trial.model_dump_json() + "\n")
         self._trials.pop(trial.name, None)  # the newest comes last
         self._trials[trial.name] = trial
-
-
-def _check_setup(path: Path, setup: Setup) -> None:
-    """Write the setup of a new folder; raises `ResultsError` if the folder has another one."""
-    if not path.exists():
-        write_whole(path, setup.model_dump_json(indent=1) + "\n")
-        return
-    try:
-        stored = Setup.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise ResultsError(f"{str(path)!r} is no setup: choose another folder") from error
-    for (name, old), (_, new) in zip(stored, setup, strict=True):
-        if old != new:
-            raise ResultsError(
-                f"{str(path.parent)!r} holds results with {name} {old!r}, this run has {new!r}: "
-                "choose another folder"
-            )
 
 
 @contextmanager

@@ -49,7 +49,7 @@ from ..memory.valid_history import note
 from ..nodes.llm.calls import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
-from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages
+from .strategy_protocol import Context, Strategy, after, as_messages
 from .template import EvaluationError, TemplateTurn
 
 RECENT = 3
@@ -124,12 +124,10 @@ class ProtectedCore(Strategy):
     name = "protected-core"
     note = f"quotes by rules, beside the last {RECENT} exchanges; asks no model."
 
-    def __init__(self, inputs: StrategyInputs) -> None:
-        """Have no items yet."""
-        super().__init__(inputs)
-        self._models: Models = {"extraction": inputs.model, "background": inputs.model}
-        self._sizes = Sizes(inputs.settings.context_budget)
-        self._alike = by_meaning(inputs.embedder) if inputs.embedder else lexical
+    def _set_up(self) -> None:
+        self._models: Models = {"extraction": self.inputs.model, "background": self.inputs.model}
+        self._sizes = Sizes(self.inputs.settings.context_budget)
+        self._alike = by_meaning(self.inputs.embedder) if self.inputs.embedder else lexical
         self._shown = Compression(_NAME, 0, 0)
         self._calls: list[Call] = []
 
@@ -230,12 +228,10 @@ class EbbtideAgent(Strategy):
         "compared with what was said in the turns that it has compressed."
     )
 
-    def __init__(self, inputs: StrategyInputs) -> None:
-        """Keep the archive in the folder of the trial."""
-        super().__init__(inputs)
-        chosen = inputs.settings.model_dump(exclude_unset=True)
+    def _set_up(self) -> None:
+        chosen = self.inputs.settings.model_dump(exclude_unset=True)
         self._settings = Settings(**{"context_budget": BUDGET, **chosen})
-        self._archive = DiskArchive(inputs.folder, durable=False)
+        self._archive = DiskArchive(self.inputs.folder, durable=False)
         self._saver = InMemorySaver()
         self._lines: deque[AIMessage] = deque()
         self._outputs: deque[str] = deque()
@@ -327,10 +323,8 @@ class Middleware(Strategy):
     name = "summarization-middleware"
     note = f"is made to summarise at every point, and keeps {_KEPT} messages."
 
-    def __init__(self, inputs: StrategyInputs) -> None:
-        """Make the middleware, so that it summarises at every call."""
-        super().__init__(inputs)
-        self._middleware = SummarizationMiddleware(inputs.model, trigger=_NOW, keep=_KEEP)
+    def _set_up(self) -> None:
+        self._middleware = SummarizationMiddleware(self.inputs.model, trigger=_NOW, keep=_KEEP)
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
         messages = [*self.context.messages, *as_messages(after(turns, self.seen))]
@@ -347,11 +341,9 @@ class LangMem(Strategy):
     note = f"is told to stay within {_LANGMEM_TOKENS:,} tokens, and leaves what has less."
     package = "langmem"
 
-    def __init__(self, inputs: StrategyInputs) -> None:
-        """Make the node."""
-        super().__init__(inputs)
+    def _set_up(self) -> None:
         node = import_module("langmem.short_term").SummarizationNode
-        self._node = node(model=inputs.model, max_tokens=_LANGMEM_TOKENS)
+        self._node = node(model=self.inputs.model, max_tokens=_LANGMEM_TOKENS)
         self._known: dict[str, Any] = {}
 
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
@@ -368,12 +360,10 @@ class DeepAgents(Strategy):
     note = Middleware.note
     package = "deepagents"
 
-    def __init__(self, inputs: StrategyInputs) -> None:
-        """Make the agent, so that it summarises at every call."""
-        super().__init__(inputs)
+    def _set_up(self) -> None:
         summarising = import_module("deepagents.middleware.summarization")
         middleware = summarising.SummarizationMiddleware(
-            inputs.model,
+            self.inputs.model,
             backend=import_module("deepagents.backends").StateBackend(),
             trigger=_NOW,
             keep=_KEEP,

@@ -57,6 +57,10 @@ class Strategy:
         """Begin with an empty context; `seen` is the last turn that it stands for."""
         self.inputs, self.goals = inputs, Goals("", "")
         self.context, self.seen = Context(), 0
+        self._set_up()
+
+    def _set_up(self) -> None:
+        pass
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Begin a conversation with this goal and these constraints."""
