@@ -1,7 +1,7 @@
 """`ebbtide demo`: a scripted conversation and its context, offline."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -22,7 +22,7 @@ from ..graph.commands.look import astats
 from ..memory.metrics import Report, TurnTokens
 from ..memory.record import Owner
 from ..memory.settings import Settings
-from .conversation import Conversation, conversation
+from .conversation import conversation
 from .home import Home
 from .printable import in_line, printable
 from .screen import STYLES, banner, by_part
@@ -84,6 +84,8 @@ _REQUEST, _ANSWER, _FEW = 150, 400, 8
 
 _HISTORY = "grey35"
 _REMARK = "italic grey62"
+_STOPPED = "✂ Stopped: the model has called close_effort, and the tool has not run."
+_RESUMED = "↻ A new agent on the same files resumes the turn."
 
 
 class _CutError(Exception):
@@ -113,46 +115,35 @@ def demo(
 
 def _play(home: Home, thread: str, page: "_Page") -> Report:
     """Play the script, with a new agent after the cut; return what `ebbtide stats` says of it."""
-    script = [*enumerate(SCRIPT, start=1)]
-    cut = next(at for at, line in enumerate(SCRIPT) if line.cut)
-
-    def stop(mode: str, event: Any) -> None:  # when the model calls a tool
-        if mode == "values" and getattr(event["messages"][-1], "tool_calls", None):
-            raise _CutError
-
-    with conversation(home, thread) as talk:
-        for number, line in script[:cut]:
-            _take(talk, number, line, page)
-        with suppress(_CutError):
-            talk.run(SCRIPT[cut].request, stop)
-        page.asked(*script[cut], talk.command(astats).turns)
-        stopped = "✂ Stopped: the model has called close_effort, and the tool has not run."
-        page.row(Text(stopped, style="bold red"))
-    with conversation(home, thread) as talk:
-        _take(talk, *script[cut], page, resumes=True)
-        for number, line in script[cut + 1 :]:
-            _take(talk, number, line, page)
-        return talk.command(astats)
-
-
-def _take(
-    talk: Conversation, number: int, line: _Line, page: "_Page", *, resumes: bool = False
-) -> None:
-    """Take one turn, or the rest of it; print it if there is something to see."""
     values: dict[str, Any] = {}
 
     def keep(mode: str, event: Any) -> None:
         if mode == "values":
             values.update(event)
 
-    talk.run(None if resumes else line.request, keep)
-    if line.scene or line.note or values["memory"]["banners"]:
-        turns = talk.command(astats).turns
-        if resumes:
-            page.row(Text("↻ A new agent on the same files resumes the turn.", style="bold green"))
-        else:
-            page.asked(number, line, turns)
-        page.answered(values, turns[-1], line.note)
+    def stop(mode: str, event: Any) -> None:  # when the model calls a tool
+        if mode == "values" and getattr(event["messages"][-1], "tool_calls", None):
+            raise _CutError
+
+    with ExitStack() as stack:
+        talk = stack.enter_context(conversation(home, thread))
+        for number, line in enumerate(SCRIPT, start=1):
+            if line.cut:
+                with suppress(_CutError):
+                    talk.run(line.request, stop)
+                page.asked(number, line, talk.command(astats).turns)
+                page.row(Text(_STOPPED, style="bold red"))
+                stack.close()
+                talk = stack.enter_context(conversation(home, thread))
+            talk.run(None if line.cut else line.request, keep)
+            if line.scene or line.note or values["memory"]["banners"]:
+                turns = talk.command(astats).turns
+                if line.cut:
+                    page.row(Text(_RESUMED, style="bold green"))
+                else:
+                    page.asked(number, line, turns)
+                page.answered(values, turns[-1], line.note)
+        return talk.command(astats)
 
 
 def _results(home: Home, thread: str, stats: Report) -> list[tuple[str, str]]:
