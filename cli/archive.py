@@ -14,9 +14,8 @@ from ..memory.archive.sql import SqlArchive
 from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.record import Owner
-from .faults import discreet
 from .home import AnySession, ConfigFile, Root, Session, User, configured, session_label
-from .printable import in_line
+from .printable import discreet, in_line
 
 app = typer.Typer(
     help="Check, export, import and copy what is stored.",

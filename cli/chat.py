@@ -18,9 +18,8 @@ from rich.console import Console
 from ..memory.errors import CommandError, SessionNotFoundError
 from .chat_commands import COMMANDS, COMPLETED
 from .conversation import Conversation, conversation
-from .faults import one_line
 from .home import ConfigFile, Root, User, configured
-from .printable import in_line
+from .printable import in_line, one_line
 from .screen import Screen
 
 _ReadLine: TypeAlias = Callable[[], str | None]

@@ -17,8 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
 from ..memory.record import Owner
-from .faults import choosing
-from .home import Home
+from .home import Home, choosing
 
 Show: TypeAlias = Callable[[str, Any], None]
 """Takes a stream mode and one event of it."""

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,8 +26,7 @@ from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
-from .faults import choosing, installed_version
-from .home import ConfigFile, Home, configured
+from .home import ConfigFile, Home, choosing, configured
 from .printable import in_line, printable
 from .screen import fitted
 
@@ -115,7 +115,7 @@ def _setup(
     judging = tapes.judge if tapes else judge or name
     by_letters = "their letters (rapidfuzz's ratio, no embeddings were given)"
     return Setup(
-        version=installed_version(),
+        version=version("ebbtide"),
         model=name,
         judge=None if judging in {"off", OFFLINE} else judging,
         likeness=f"their meaning (cosine of {embeddings})" if embeddings else by_letters,

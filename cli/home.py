@@ -1,6 +1,8 @@
 """What commands share: their options, where things are kept, and sessions by their names."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +15,11 @@ from ..graph.config import ROOT, load, redis_attention
 from ..graph.models import choose_model
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
+from ..memory.errors import SettingsError
 from ..memory.names import safe_name
 from ..memory.record import DEFAULT_USER, Owner
 from ..memory.settings import Settings
-from .faults import choosing, discreet
-from .printable import in_line
+from .printable import discreet, in_line, one_line
 
 Root = Annotated[str | None, typer.Option(help=f"Folder of the archive, or URL (default: {ROOT}).")]
 User = Annotated[str | None, typer.Option(help="Whose sessions (default: default).")]
@@ -29,6 +31,15 @@ AnySession = Annotated[
 
 _FOLDER = ".ebbtide"
 """What only the chat needs, in the folder of the archive, or in the usual one beside a database."""
+
+
+@contextmanager
+def choosing(what: str) -> Iterator[None]:
+    """Raise `SettingsError` if what was chosen fails: each provider's package raises its own."""
+    try:
+        yield
+    except Exception as error:
+        raise SettingsError(f"{what} cannot be used: {one_line(error, os.environ)}") from error
 
 
 @dataclass(frozen=True, slots=True)

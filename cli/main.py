@@ -6,7 +6,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Mapping
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import Annotated, Any
 
 import typer
@@ -14,8 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from ..memory.errors import EbbtideError
-from .faults import installed_version, one_line
-from .printable import printable
+from .printable import one_line, printable
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
@@ -74,7 +73,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:  # noqa: FBT001 (as typer calls it)
     if asked:
-        typer.echo(f"ebbtide {installed_version()}")
+        typer.echo(f"ebbtide {metadata.version('ebbtide')}")
         raise typer.Exit
 
 

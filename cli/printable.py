@@ -1,7 +1,8 @@
-"""Text of others at the terminal: printed, never obeyed, and nothing of it hidden."""
+"""Text of others at the terminal: printed, never obeyed, nothing hidden but secrets."""
 
 import re
 import unicodedata
+from collections.abc import Mapping
 
 _PICTURES = {chr(code): chr(0x2400 + code) for code in range(32)} | {"\x7f": "\u2421"}
 _HIDDEN = frozenset(
@@ -24,6 +25,19 @@ _OPEN = re.compile(f"(?:{_SYMBOL}\u200d)*(?:{_SYMBOL}|{_KEY}?)?\\Z")
 
 _LONGEST = 64
 """Characters of an emoji that is waited for; families have 11."""
+
+_SECRET = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
+"""How the names of variables end that hold secrets."""
+
+_IN_URL = re.compile(r"(?<=://)([^\s:/@]*):\S*@")
+_IN_QUERY = re.compile(r"(?i)(password=)[^\s&'\"]*")
+"""The two places of a password in a database's URL; what stands before it is kept."""
+
+_SHORTEST = 6
+"""Characters of a secret that is hidden in errors: shorter ones stand in other words."""
+
+_LONGEST_ERROR = 500
+"""Characters of an error that are shown."""
 
 
 def printable(text: str) -> str:
@@ -65,3 +79,26 @@ def _character(character: str) -> str:
     if character in "\n\t" or (visible and character not in _HIDDEN):
         return character
     return _PICTURES.get(character) or character.encode("unicode_escape").decode()
+
+
+def one_line(error: BaseException, environment: Mapping[str, str]) -> str:
+    r"""Return what an error says in one line; values of secret variables become "***".
+
+    >>> one_line(ValueError("key sk-12345 was\nrefused"), {"OPENAI_API_KEY": "sk-12345"})
+    'key *** was refused'
+    """
+    text = discreet(" ".join(str(error).split()) or type(error).__name__)
+    for name, value in environment.items():
+        if name.upper().endswith(_SECRET) and len(value) >= _SHORTEST:
+            text = text.replace(value, "***")
+    text = printable(text)
+    return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…"
+
+
+def discreet(text: str) -> str:
+    """Return text with "***" for the passwords in its URLs.
+
+    >>> discreet("postgresql://ann:secret@host/db?sslpassword=more")
+    'postgresql://ann:***@host/db?sslpassword=***'
+    """
+    return _IN_QUERY.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))

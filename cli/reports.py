@@ -22,9 +22,8 @@ from ..memory.metrics import Report, report
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings
 from ..memory.view import every_turn
-from .faults import discreet
 from .home import AnySession, ConfigFile, Root, User, configured, session_label
-from .printable import in_line, printable
+from .printable import discreet, in_line, printable
 from .screen import fitted
 
 _ROWS = 20

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from ebbtide.cli.faults import one_line
 from ebbtide.cli.main import Logged
+from ebbtide.cli.printable import one_line
 
 SECRETS = {"OPENAI_API_KEY": "sk-12345", "HF_TOKEN": "hf-67890", "HOME": "/home/ann", "X_KEY": "a"}
 
