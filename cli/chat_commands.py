@@ -82,13 +82,14 @@ def _on_effort(
     usage: str,
     does: str,
     function: Callable[..., Coroutine[Any, Any, commands.CommandResult]],
-    arguments: Callable[[str], Sequence[str]] = lambda rest: [rest],
+    arguments: str = "(.*)",
 ) -> None:
-    """List the command that calls this tool with the arguments, and shows what it did."""
+    """List the command that calls this tool with the groups of a pattern, and shows what it did."""
 
     @_command(usage, does)
     def act(talk: Conversation, rest: str) -> Shown:
-        done = talk.command(function, *arguments(rest))
+        found = re.fullmatch(arguments, rest, re.DOTALL)
+        done = talk.command(function, *map(str.strip, found.groups("") if found else [rest]))
         yield from map(banner, done.banners)
         if not done.banners:
             yield _note(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
@@ -211,17 +212,7 @@ def _efforts(talk: Conversation, _rest: str) -> Shown:
         yield _note(f"{more} more; /search WORDS finds them")
 
 
-def _name_and_goal(rest: str) -> Sequence[str]:
-    name, _, goal = rest.partition(":")
-    return name.strip(), goal.strip()
-
-
-def _effort_and_turns(rest: str) -> Sequence[str]:
-    turns = re.search(r"\s+([0-9][0-9,\s–-]*)$", rest)
-    return (rest[: turns.start()], turns[1]) if turns else (rest, "")
-
-
-_on_effort("/open NAME[: GOAL]", "begin an effort", commands.aopen_effort, _name_and_goal)
+_on_effort("/open NAME[: GOAL]", "begin an effort", commands.aopen_effort, "([^:]*):?(.*)")
 _on_effort("/close [EFFORT]", "conclude one, by default the active one", commands.aclose_effort)
 _on_effort(
     "/switch [EFFORT]",
@@ -233,7 +224,7 @@ _on_effort(
     "/expand EFFORT [TURNS]",
     "put its log back into the context",
     commands.aexpand_effort,
-    _effort_and_turns,
+    r"(.*?)(?:\s+([0-9][0-9,\s–-]*))?",
 )
 _on_effort("/collapse EFFORT", "take its log out again", commands.acollapse_effort)
 

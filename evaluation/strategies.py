@@ -1,7 +1,7 @@
 """The strategies by name: ours, and those of other packages."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -243,14 +243,20 @@ class EbbtideAgent(Strategy):
         agent = self._agent(turns)
         if not self.seen:
             goal, constraints = self.goals.original, [*self.goals.constraints]
-            effort = {"name": _NAME, "goal": goal, "constraints": constraints}
-            self._lines.append(_call("open_effort", effort))
+            self._say("open_effort", {"name": _NAME, "goal": goal, "constraints": constraints})
         for question, *answers in exchanges(after(turns, self.seen)):
             if question.role != "user" or not answers:
                 raise StrategyError(
                     f"turn {question.turn_id}: the agent needs a user's turn, then answers"
                 )
-            self._lines.extend(self._scripted(question, answers))
+            for turn in (question, *answers):  # calls one after the other, then the words
+                for turn_id, goal, why in self.goals.changes:
+                    if turn_id == turn.turn_id:
+                        self._say("update_goal", {"goal": goal, "rationale": why}, turn_id)
+                if turn.tool_call:
+                    self._outputs.append(turn.tool_call.output)
+                    self._say(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)
+            self._lines.append(AIMessage("\n\n".join(turn.content for turn in answers)))
             state = agent.invoke({"messages": question.content}, _CONFIG)
             self._turns[state["memory"]["turn"]] = answers[-1].turn_id
             self._lines.clear()  # the lines after an early end of the turn would shift the next one
@@ -298,23 +304,9 @@ class EbbtideAgent(Strategy):
             embeddings=embedder.model if embedder else None,
         )
 
-    def _scripted(
-        self, question: TemplateTurn, answers: Sequence[TemplateTurn]
-    ) -> Iterator[AIMessage]:
-        """Yield what the model says in one turn: its calls one after the other, then its words."""
-        for turn in (question, *answers):
-            for turn_id, goal, why in self.goals.changes:
-                if turn_id == turn.turn_id:
-                    yield _call("update_goal", {"goal": goal, "rationale": why}, turn_id)
-            if turn.tool_call:
-                self._outputs.append(turn.tool_call.output)
-                yield _call(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)
-        yield AIMessage("\n\n".join(turn.content for turn in answers))
-
-
-def _call(name: str, arguments: dict[str, Any], number: int = 0) -> AIMessage:
-    call = {"name": name, "args": arguments, "id": f"{name}-{number}", "type": "tool_call"}
-    return AIMessage("", tool_calls=[call])
+    def _say(self, name: str, arguments: dict[str, Any], number: int = 0) -> None:
+        call = {"name": name, "args": arguments, "id": f"{name}-{number}", "type": "tool_call"}
+        self._lines.append(AIMessage("", tool_calls=[call]))
 
 
 class Middleware(Strategy):

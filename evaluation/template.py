@@ -177,16 +177,12 @@ class Template(Strict):
     ground_truth_salience: dict[str, tuple[Words, ...]] = {}
 
     @model_validator(mode="after")
-    def _numbers_rise(self) -> "Template":
+    def _numbers_rise_and_sentences_stand_in_the_turns(self) -> "Template":
         for before, turn in pairwise(self.turns):
             if turn.turn_id <= before.turn_id:
                 raise ValueError(f"turns: turn_id {turn.turn_id} follows {before.turn_id}")
         if not self.points:
             raise ValueError("turns: no turn has is_compression_point")
-        return self
-
-    @model_validator(mode="after")
-    def _sentences_stand_in_the_turns(self) -> "Template":
         truth, points = self.ground_truth, {point.key: point for point in self.points}
         tests = self.probing_tasks.behavioral_test
         same = [(sentence, *others) for sentence, others in truth.same.items()]
