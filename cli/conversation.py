@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from langchain.embeddings import init_embeddings
 from langchain_core.embeddings import Embeddings
@@ -18,9 +18,6 @@ from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
 from ..memory.record import Owner
 from .home import Home, choosing
-
-Show: TypeAlias = Callable[[str, Any], None]
-"""Takes a stream mode and one event of it."""
 
 Result = TypeVar("Result")
 
@@ -53,9 +50,21 @@ class Conversation:
         requests = [m for m in state.values.get("messages", []) if isinstance(m, HumanMessage)]
         return requests[-1].text if requests else ""
 
-    def run(self, message: str | None, show: Show) -> None:
-        """Run a turn on a message, or the rest of an unfinished one; show events as they come."""
-        self._runner.run(self._run(message, show))
+    def run(self, message: str | None, show: Callable[[str, Any], None]) -> None:
+        """Run a turn on a message, or the rest of an unfinished one; show its events."""
+
+        async def turn() -> None:
+            stream = self._agent.astream(
+                None if message is None else {"messages": [HumanMessage(message)]},
+                self._config,
+                stream_mode=["messages", "custom", "values"],
+                durability="sync",
+            )
+            async with aclosing(cast("AsyncGenerator[Any, None]", stream)) as events:
+                async for mode, event in events:
+                    show(mode, event)
+
+        self._runner.run(turn())
 
     def command(
         self, function: Callable[..., Coroutine[Any, Any, Result]], *args: object, **named: object
@@ -66,15 +75,6 @@ class Conversation:
     def is_new(self) -> bool:
         """Tell whether the thread has no checkpoints."""
         return self._state().created_at is None
-
-    async def _run(self, message: str | None, show: Show) -> None:
-        update = None if message is None else {"messages": [HumanMessage(message)]}
-        stream = self._agent.astream(
-            update, self._config, stream_mode=["messages", "custom", "values"], durability="sync"
-        )
-        async with aclosing(cast("AsyncGenerator[Any, None]", stream)) as events:
-            async for mode, event in events:
-                show(mode, event)
 
     def _state(self) -> Any:
         return self._runner.run(self._agent.aget_state(self._config))

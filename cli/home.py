@@ -29,9 +29,6 @@ AnySession = Annotated[
     str | None, typer.Argument(help="Name of a session or a thread; without it, all of them.")
 ]
 
-_FOLDER = ".ebbtide"
-"""What only the chat needs, in the folder of the archive, or in the usual one beside a database."""
-
 
 @contextmanager
 def choosing(what: str) -> Iterator[None]:
@@ -70,9 +67,12 @@ class Home:
         return SqlArchive(self.root)
 
     def chat_folder(self) -> Path:
-        """Make a folder per user, so that two users' threads of one name stay apart."""
+        """Make a folder per user, so that two users' threads of one name stay apart.
+
+        It is in the folder of the archive, or in the usual one beside a database.
+        """
         root = Path(ROOT).expanduser() if self._is_database else Path(self.root)
-        folder = root / _FOLDER / safe_name(self.user)
+        folder = root / ".ebbtide" / safe_name(self.user)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 

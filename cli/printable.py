@@ -82,11 +82,7 @@ def _character(character: str) -> str:
 
 
 def one_line(error: BaseException, environment: Mapping[str, str]) -> str:
-    r"""Return what an error says in one line; values of secret variables become "***".
-
-    >>> one_line(ValueError("key sk-12345 was\nrefused"), {"OPENAI_API_KEY": "sk-12345"})
-    'key *** was refused'
-    """
+    """Return what an error says in one line; values of secret variables become "***"."""
     text = discreet(" ".join(str(error).split()) or type(error).__name__)
     for name, value in environment.items():
         if name.upper().endswith(_SECRET) and len(value) >= _SHORTEST:

@@ -35,8 +35,6 @@ _SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_
 _SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
 """The limits that a setting can have, as they are written."""
 
-_INDENT = "  "
-
 
 def sessions(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
     """List the sessions of a user."""
@@ -130,7 +128,7 @@ def settings(
         field, given = Keys.model_fields[name], read.given.get(name, "default")
         meaning = f"{field.description}; {_range(field)}"
         typer.echo(printable(f"{name}: {_value(values[name])} ({given})"))
-        typer.echo(fill(meaning, width, initial_indent=_INDENT, subsequent_indent=_INDENT))
+        typer.echo(fill(meaning, width, initial_indent="  ", subsequent_indent="  "))
 
 
 def settings_table() -> str:

@@ -53,11 +53,7 @@ def banner(text: str) -> Text:
 
 
 def _wrapped(text: str, width: int, column: int = 0) -> tuple[str, int]:
-    r"""Return text with a line end where a word would be cut by the edge, and the column after it.
-
-    >>> _wrapped("what it costs", width=10)
-    ('what it \ncosts', 5)
-    """
+    """Return text with a line end where the edge would cut a word, and the column after it."""
     done: list[str] = []
     for piece in _PIECE.findall(text):
         cells = 0 if piece == "\n" else cell_len(piece.expandtabs())

@@ -49,11 +49,7 @@ class Metric:
         return float(sum(scored)) if self.summed else fmean(scored)
 
     def met(self, value: float, turns: int) -> bool | None:
-        """Tell whether a value meets the target; None if there is none for so many turns.
-
-        >>> Metric("drift", "drift", target="> 0.75").met(0.75, 40)
-        False
-        """
+        """Tell whether a value meets the target; None if there is none for so many turns."""
         if not self.target or (self.long and turns < LONG_TURNS):
             return None
         sign, bound = self.target.split()

@@ -316,11 +316,7 @@ class Tapes:
             )
 
     def jobs(self) -> tuple[list[str], list[str], int]:
-        """Return the strategies and the templates on the tapes, and the highest trial.
-
-        >>> Tapes("m", None, {"a/b/1": (), "a/b/2": ()}, {}).jobs()
-        (['a'], ['b'], 2)
-        """
+        """Return the strategies and the templates on the tapes, and the highest trial."""
         strategies, templates, highest = dict[str, None](), dict[str, None](), 0
         for name in self.trials:
             strategy, template_and_trial = name.split("/", 1)

@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import repeat
-from typing import Any, Literal
+from typing import Any
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import SummarizationMiddleware
@@ -60,10 +60,6 @@ _LANGMEM_TOKENS = 2_000
 
 _KEPT = 2 * RECENT
 """The messages that the others keep: as many as the recent exchanges have without tools."""
-
-_KEEP: tuple[Literal["messages"], int] = ("messages", _KEPT)
-_NOW: tuple[Literal["messages"], int] = ("messages", 1)
-"""When the others summarise: from one message on, which is at every point."""
 
 BUDGET = 4_000
 """The agent's whole context in tokens, if none was set; instructions and tools are about 1,150."""
@@ -315,13 +311,13 @@ class Middleware(Strategy):
     name = "summarization-middleware"
     note = f"is made to summarise at every point, and keeps {_KEPT} messages."
 
-    def _set_up(self) -> None:
-        self._middleware = SummarizationMiddleware(self.inputs.model, trigger=_NOW, keep=_KEEP)
-
     def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+        middleware = SummarizationMiddleware(
+            self.inputs.model, trigger=("messages", 1), keep=("messages", _KEPT)
+        )
         messages = [*self.context.messages, *as_messages(after(turns, self.seen))]
         state: AgentState[Any] = {"messages": messages}
-        update = self._middleware.before_model(state, Runtime())
+        update = middleware.before_model(state, Runtime())
         left = update["messages"] if update else messages
         return Context(tuple(message for message in left if not isinstance(message, RemoveMessage)))
 
@@ -357,8 +353,8 @@ class DeepAgents(Strategy):
         middleware = summarising.SummarizationMiddleware(
             self.inputs.model,
             backend=import_module("deepagents.backends").StateBackend(),
-            trigger=_NOW,
-            keep=_KEEP,
+            trigger=("messages", 1),
+            keep=("messages", _KEPT),
         )
         self._reciter = _Reciter(messages=repeat("Noted."))
         self._agent = import_module("deepagents").create_deep_agent(
