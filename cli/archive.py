@@ -1,8 +1,7 @@
 """`ebbtide archive`: check the stored sessions, write them for people to read, take them over."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,13 +22,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-
-
-class Form(StrEnum):
-    """What an export is written as."""
-
-    FOLDER = "folder"
-    MARKDOWN = "markdown"
 
 
 @app.command()
@@ -65,8 +57,9 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     session: Session,
     target: Annotated[Path, typer.Argument(help="New folder, or new file for Markdown.")],
     form: Annotated[
-        Form, typer.Option("--format", help="A folder that can be imported, or one page.")
-    ] = Form.FOLDER,
+        Literal["folder", "markdown"],
+        typer.Option("--format", help="A folder that can be imported, or one page."),
+    ] = "folder",
     root: Root = None,
     user: User = None,
     config: ConfigFile = None,
@@ -80,7 +73,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
             names = ", ".join(repr(session_label(one)) for one in (owner, *others))
             why = f"{session!r} is the thread of several sessions: name one of {names}"
             raise ArchiveError(why)
-        if form is Form.FOLDER:
+        if form == "folder":
             export_folder(archive, owner, target)
         else:
             tip = archive.newest(owner)

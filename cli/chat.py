@@ -25,8 +25,6 @@ from .screen import Screen
 _ReadLine: TypeAlias = Callable[[], str | None]
 """Returns the next line without white space at its end, None if there are no more."""
 
-_PROMPT = FormattedText([("ansicyan bold", "> ")])
-
 _SHOWN = 60
 """Characters of an unfinished turn that an offer to resume it quotes: they fit on its line."""
 
@@ -111,11 +109,9 @@ class _Chat:
         if entry is None:
             close = get_close_matches(name, COMMANDS, n=1)
             meant = f"did you mean {close[0]}? " if close else ""
-            raise CommandError(
-                f"{name} is no command here; {meant}/help lists them. "
-                "To send such a line as a message, begin it with a space"
-            )
-        if entry.needs_more and not rest:
+            how = "To send such a line as a message, begin it with a space"
+            raise CommandError(f"{name} is no command here; {meant}/help lists them. {how}")
+        if not rest and re.match(r"/\w+ [A-Z]", entry.usage):
             raise CommandError(f"write {entry.usage}")
         if entry.alone and rest:
             raise CommandError(f"{name} takes nothing after it; {rest!r} was given")
@@ -150,9 +146,8 @@ class _Chat:
         request = self._talk.unfinished()
         if request is not None:
             short = in_line(request if len(request) <= _SHOWN else f"{request[:_SHOWN]}…")
-            self._screen.notice(
-                f'{why}: "{short}". Enter resumes it, a new message takes its place.', "yellow"
-            )
+            how = "Enter resumes it, a new message takes its place."
+            self._screen.notice(f'{why}: "{short}". {how}', "yellow")
 
 
 class _OnFile(FileHistory):
@@ -174,7 +169,7 @@ def _typed(history: Path) -> _ReadLine:
 
     def read() -> str | None:
         try:
-            return session.prompt(_PROMPT).rstrip()
+            return session.prompt(FormattedText([("ansicyan bold", "> ")])).rstrip()
         except KeyboardInterrupt:
             return ""
         except EOFError:

@@ -58,11 +58,6 @@ class Entry:
     question: Question | None = None
     alone: bool = False
 
-    @property
-    def needs_more(self) -> bool:
-        """Whether something must stand after its name."""
-        return re.match(r"/\w+ [A-Z]", self.usage) is not None
-
 
 COMMANDS: dict[str, Entry] = {}
 """The commands by name, in the order in which /help lists them."""

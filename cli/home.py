@@ -67,10 +67,7 @@ class Home:
         return SqlArchive(self.root)
 
     def chat_folder(self) -> Path:
-        """Make a folder per user, so that two users' threads of one name stay apart.
-
-        It is in the folder of the archive, or in the usual one beside a database.
-        """
+        """Make the chat's folder: one per user, so that threads of one name stay apart."""
         root = Path(ROOT).expanduser() if self._is_database else Path(self.root)
         folder = root / ".ebbtide" / safe_name(self.user)
         folder.mkdir(parents=True, exist_ok=True)

@@ -42,24 +42,24 @@ def sessions(root: Root = None, user: User = None, config: ConfigFile = None) ->
     table = Table(Column("Thread"), *_figures("Turns", "Efforts"), Column("Last activity"))
     with home.archive() as archive:
         for owner in archive.sessions(home.user):
-            cells = (session_label(owner), *_state(archive, owner))
-            table.add_row(*(Text(in_line(cell)) for cell in cells))
+            table.add_row(*(Text(in_line(cell)) for cell in _cells(archive, owner)))
     console = Console(highlight=False)
     shown = fitted(table, console) if table.row_count else Text(f"{home.none}.")
     console.print(shown, soft_wrap=not table.row_count)
 
 
-def _state(archive: Archive, owner: Owner) -> tuple[str, str, str]:
-    """Return the turns, the efforts and the last activity of a session's newest branch."""
+def _cells(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
+    """Return the cells of a session, as its newest branch shows it."""
+    name = session_label(owner)
     try:
         tip = archive.newest(owner)
     except ArchiveFormatError:
-        return "unknown", "unknown", "see ebbtide archive verify"
+        return name, "unknown", "unknown", "see ebbtide archive verify"
     if tip is None:
-        return "0", "0", "never"
+        return name, "0", "0", "never"
     last = archive.turns(owner, tip, [tip.turn])
     at = last[0].at[:16].replace("T", " ") + " UTC" if last else "unknown"
-    return f"{tip.turn:,}", f"{archive.efforts(owner, tip, 0).total:,}", at
+    return name, f"{tip.turn:,}", f"{archive.efforts(owner, tip, 0).total:,}", at
 
 
 def stats(

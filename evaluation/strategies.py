@@ -197,7 +197,6 @@ class _Reciter(GenericFakeChatModel):
     """Stands where an agent has its model: says the next of its lines, and keeps what it heard."""
 
     heard: list[BaseMessage] = Field(default_factory=list)
-    """The messages of the last request."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Runnable[LanguageModelInput, AIMessage]:  # noqa: ARG002
         """Return the model as it is: the lines say which tools are called."""
@@ -210,9 +209,6 @@ class _Reciter(GenericFakeChatModel):
 
 _CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_limit": 100}
 """One thread, since each trial has its own archive, and steps for 48 calls of tools in a turn."""
-
-_NOT_SAID = {"system", "tools"}
-"""The parts of what is sent that do not stand for the conversation."""
 
 
 class EbbtideAgent(Strategy):
@@ -242,9 +238,8 @@ class EbbtideAgent(Strategy):
             self._say("open_effort", {"name": _NAME, "goal": goal, "constraints": constraints})
         for question, *answers in exchanges(after(turns, self.seen)):
             if question.role != "user" or not answers:
-                raise StrategyError(
-                    f"turn {question.turn_id}: the agent needs a user's turn, then answers"
-                )
+                why = "the agent needs a user's turn, then answers"
+                raise StrategyError(f"turn {question.turn_id}: {why}")
             for turn in (question, *answers):  # calls one after the other, then the words
                 for turn_id, goal, why in self.goals.changes:
                     if turn_id == turn.turn_id:
@@ -261,8 +256,9 @@ class EbbtideAgent(Strategy):
 
     def _context(self, agent: Agent) -> Context:
         """Return what the next call would send, and what the passes since the last time did."""
-        parts = [part for part in show_context(agent, _CONFIG).parts if part.name not in _NOT_SAID]
-        messages: Any = from_dicts([message for part in parts for message in part.messages])
+        sent = show_context(agent, _CONFIG).parts  # instructions and tools were not said
+        parts = [part.messages for part in sent if part.name not in {"system", "tools"}]
+        messages: Any = from_dicts([message for some in parts for message in some])
         thread = thread_at(agent, _CONFIG)
         logged = [entry["told"] for entry in read(self._archive, thread.owner).extractions]
         passes, self._passes = logged[self._passes :], len(logged)
