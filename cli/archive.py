@@ -68,9 +68,9 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     home = configured(root, user, config)
     with home.archive() as archive:
         owners = _called(archive, home.user, session)
-        owner, *others = [one for one in owners if session_label(one) == session] or owners
+        owner, *others = [owner for owner in owners if session_label(owner) == session] or owners
         if others:
-            names = ", ".join(repr(session_label(one)) for one in (owner, *others))
+            names = ", ".join(repr(session_label(each)) for each in (owner, *others))
             why = f"{session!r} is the thread of several sessions: name one of {names}"
             raise ArchiveError(why)
         if form == "folder":

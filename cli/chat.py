@@ -104,28 +104,28 @@ class _Chat:
     def _obey(self, line: str) -> None:
         """Do it, once what cannot be taken back is confirmed; raises `CommandError`."""
         name, *more = line.split(maxsplit=1)
-        rest = more[0].strip() if more else ""
+        words = more[0].strip() if more else ""
         entry = COMMANDS.get(name)
         if entry is None:
             close = get_close_matches(name, COMMANDS, n=1)
             meant = f"did you mean {close[0]}? " if close else ""
             how = "To send such a line as a message, begin it with a space"
             raise CommandError(f"{name} is no command here; {meant}/help lists them. {how}")
-        if not rest and re.match(r"/\w+ [A-Z]", entry.usage):
+        if not words and re.match(r"/\w+ [A-Z]", entry.usage):
             raise CommandError(f"write {entry.usage}")
-        if entry.alone and rest:
-            raise CommandError(f"{name} takes nothing after it; {rest!r} was given")
+        if entry.alone and words:
+            raise CommandError(f"{name} takes nothing after it; {words!r} was given")
         if entry.question:
-            warning = entry.question(self._talk, rest)
+            warning = entry.question(self._talk, words)
             self._screen.notice(f"{warning} Type yes to go on.", "yellow")
             if (self._read() or "").strip().lower() != "yes":
                 self._screen.notice("Nothing was changed.")
                 return
-        for part in entry.act(self._talk, rest):
+        for part in entry.act(self._talk, words):
             self._screen.page(part)
 
     def _turn(self, message: str | None) -> None:
-        """Run a turn, or the rest of one."""
+        """Run a turn, or the words of one."""
         try:
             try:
                 self._talk.run(message, self._screen.show)

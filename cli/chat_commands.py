@@ -82,9 +82,9 @@ def _on_effort(
     """List the command that calls this tool with the groups of a pattern, and shows what it did."""
 
     @_command(usage, does)
-    def act(talk: Conversation, rest: str) -> Shown:
-        found = re.fullmatch(arguments, rest, re.DOTALL)
-        done = talk.command(function, *map(str.strip, found.groups("") if found else [rest]))
+    def act(talk: Conversation, words: str) -> Shown:
+        match = re.fullmatch(arguments, words, re.DOTALL)
+        done = talk.command(function, *map(str.strip, match.groups("") if match else [words]))
         yield from map(banner, done.banners)
         if not done.banners:
             yield _note(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
@@ -94,17 +94,17 @@ def _on_effort(
     "/context show [MESSAGE] | window N | rebuild [--model]",
     "what the next call would send; ambient turns to keep, 0 = all; the anchor anew",
 )
-def _context(talk: Conversation, rest: str) -> Shown:
-    verb, _, more = rest.partition(" ")
+def _context(talk: Conversation, words: str) -> Shown:
+    verb, _, more = words.partition(" ")
     if verb == "show":
         yield from _context_page(talk, more.strip() or None)
     elif verb == "window":
         window = _whole(more, "/context window")
         talk.command(commands.aset_window, window)
         yield _note(f"ambient window: {window or 'all'} turns, on this thread")
-    elif rest in {"rebuild", "rebuild --model"}:
-        done = talk.command(commands.arebuild_anchor, model=rest != "rebuild")
-        yield _note(_SOURCES[done.source, rest != "rebuild"])
+    elif words in {"rebuild", "rebuild --model"}:
+        done = talk.command(commands.arebuild_anchor, model=words != "rebuild")
+        yield _note(_SOURCES[done.source, words != "rebuild"])
         yield from (f"{name}: {text}" if name else text for name, text in done.anchor.items())
     else:
         raise CommandError(f"write {COMMANDS['/context'].usage}")
@@ -133,9 +133,9 @@ def _context_page(talk: Conversation, question: str | None) -> Shown:
 
 
 @_command("/messages [PAGE]", "the turns so far, the newest first")
-def _messages(talk: Conversation, rest: str) -> Shown:
+def _messages(talk: Conversation, words: str) -> Shown:
     """Yield a line for each turn, the newest first, and which page it is."""
-    page = talk.command(commands.amessages, _whole(rest, "/messages") if rest else 1)
+    page = talk.command(commands.amessages, _whole(words, "/messages") if words else 1)
     for line in page.lines:
         efforts = ", ".join(line.efforts) or "-"
         aborted = "" if line.status == "done" else f" ({line.status})"
@@ -144,15 +144,15 @@ def _messages(talk: Conversation, rest: str) -> Shown:
     yield _note(f"page {page.page} of {page.pages}")
 
 
-def _turn_to_remove(rest: str) -> int:
-    verb, _, turn = rest.partition(" ")
+def _turn_to_remove(words: str) -> int:
+    verb, _, turn = words.partition(" ")
     if verb != "remove":
         raise CommandError(f"write {COMMANDS['/message'].usage}")
     return _whole(turn, "/message remove")
 
 
-def _removal(talk: Conversation, rest: str) -> str:
-    turn = _turn_to_remove(rest)
+def _removal(talk: Conversation, words: str) -> str:
+    turn = _turn_to_remove(words)
     newest = talk.command(commands.amessages).lines
     last = newest[0].turn if newest else 0
     if not 1 <= turn <= last:
@@ -169,9 +169,9 @@ def _removal(talk: Conversation, rest: str) -> str:
 
 
 @_command("/message remove TURN", "erase a turn for good; asks first", question=_removal)
-def _remove(talk: Conversation, rest: str) -> Shown:
+def _remove(talk: Conversation, words: str) -> Shown:
     """Yield what was erased, what says the same, and what could not be erased."""
-    turn = _turn_to_remove(rest)
+    turn = _turn_to_remove(words)
     try:
         report = talk.command(commands.aerase, turn)
     except (KeyboardInterrupt, OSError, sqlite3.Error):
@@ -192,7 +192,7 @@ def _remove(talk: Conversation, rest: str) -> Shown:
 
 
 @_command("/efforts", "the efforts and where they stand", alone=True)
-def _efforts(talk: Conversation, _rest: str) -> Shown:
+def _efforts(talk: Conversation, _words: str) -> Shown:
     """Yield a line for each effort, and how many more there are."""
     page = talk.command(commands.aefforts)
     for effort in page["efforts"]:
@@ -225,9 +225,9 @@ _on_effort("/collapse EFFORT", "take its log out again", commands.acollapse_effo
 
 
 @_command("/search WORDS", "search efforts and turns")
-def _search(talk: Conversation, rest: str) -> Shown:
+def _search(talk: Conversation, words: str) -> Shown:
     """Yield two lines for each result of a search: where it is, and what it says."""
-    page = talk.command(commands.asearch, rest)
+    page = talk.command(commands.asearch, words)
     for entry in page["results"]:
         where = entry.get("id") or entry.get("session") or "outside of efforts"
         yield Text(in_line(f"turn {entry['turn']}, {entry['at']}, {where}"), style="cyan")
@@ -242,8 +242,8 @@ def _search(talk: Conversation, rest: str) -> Shown:
     "/attention [explain|suppress|unsuppress|forget MEMORY]",
     "what earlier sessions left in attention; why; take it out",
 )
-def _attention(talk: Conversation, rest: str) -> Shown:
-    verb, _, memory = rest.partition(" ")
+def _attention(talk: Conversation, words: str) -> Shown:
+    verb, _, memory = words.partition(" ")
     if not verb:
         yield attention_table(talk.command(commands.aattention))
     elif verb in _ON_MEMORIES and memory.strip():
@@ -253,19 +253,19 @@ def _attention(talk: Conversation, rest: str) -> Shown:
 
 
 @_command("/stats", "what the memory did, and what the context cost", alone=True)
-def _stats(talk: Conversation, _rest: str) -> Shown:
+def _stats(talk: Conversation, _words: str) -> Shown:
     yield from stats_tables(talk.owner.thread, talk.command(commands.astats))
 
 
 @_command("/undo", "go back one turn; nothing is lost", alone=True)
-def _undo(talk: Conversation, _rest: str) -> Shown:
+def _undo(talk: Conversation, _words: str) -> Shown:
     turn = talk.command(commands.aundo)
     back = f"back at turn {turn}" if turn else "back at the beginning"
     yield _note(f"{back}; what was undone stays in the archive, on a branch of its own")
 
 
 @_command("/help", "show this")
-def _help(_talk: Conversation, _rest: str) -> Shown:
+def _help(_talk: Conversation, _words: str) -> Shown:
     width = max(len(entry.usage) for entry in COMMANDS.values())
     lines = [
         "Say what you want; the memory manages itself.",
@@ -277,7 +277,7 @@ def _help(_talk: Conversation, _rest: str) -> Shown:
 
 
 @_command("/quit", "leave, as does Ctrl-D; the conversation goes on where it was")
-def _quit(_talk: Conversation, _rest: str) -> Shown:
+def _quit(_talk: Conversation, _words: str) -> Shown:
     raise EOFError
 
 

@@ -248,7 +248,7 @@ def _short(text: str, limit: int) -> Text:
     """Return the beginning of a text in one paragraph, and how many words are left out."""
     words = printable(text).split()
     shown = len(" ".join(words)[:limit].split())
-    left = len(words) - shown
-    if left <= _FEW:
+    more = len(words) - shown
+    if more <= _FEW:
         return Text(" ".join(words))
-    return Text.assemble(" ".join(words[:shown]), (f" … ({left} more words)", "dim"))
+    return Text.assemble(" ".join(words[:shown]), (f" … ({more} more words)", "dim"))

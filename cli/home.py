@@ -87,8 +87,8 @@ class Home:
         if self.user == DEFAULT_USER:
             raise nobody()
         archive = self.archive()
-        kept = self.redis(archive) or archive.attention(self.settings.attention_threshold)
-        return UserAttention(kept, self.user)
+        attention = self.redis(archive) or archive.attention(self.settings.attention_threshold)
+        return UserAttention(attention, self.user)
 
 
 def configured(

@@ -64,8 +64,7 @@ def unfinished(text: str) -> int:
     >>> unfinished("ok 👩\u200d"), unfinished("ok")
     (3, 2)
     """
-    begin = max(0, len(text) - _LONGEST)
-    begun = _OPEN.search(text, begin)
+    begun = _OPEN.search(text, max(0, len(text) - _LONGEST))
     return begun.start() if begun else len(text)
 
 

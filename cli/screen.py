@@ -47,9 +47,9 @@ def by_part(tokens: Mapping[str, int]) -> Text:
 
 def banner(text: str) -> Text:
     """Return a banner for the terminal, its first line set off from what stands below."""
-    head, _, rest = printable(text).partition("\n")
+    head, _, below = printable(text).partition("\n")
     shown = Text(head, style="yellow")
-    return shown.append(f"\n{rest}", style="dim") if rest else shown
+    return shown.append(f"\n{below}", style="dim") if below else shown
 
 
 def _wrapped(text: str, width: int, column: int = 0) -> tuple[str, int]:

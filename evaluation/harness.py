@@ -235,7 +235,7 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     """
     before, after = size(as_messages(point.turns)), size(context.messages)
     text, rules = one_line(transcript(context.messages)), point.constraints
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "tokens_before": before,
         "tokens_after": after,
         "compression_ratio": after / before,
@@ -243,17 +243,17 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
         "fallbacks": context.fallbacks,
     }
     if (quotes := context.quotes) is None:
-        return found
+        return measured
     verbatim = sum(map(point.says, quotes))
-    found["quotes"] = len(quotes)
-    found["verbatim_rate"] = verbatim / len(quotes) if quotes else None
-    found["fabricated"] = len(quotes) - verbatim + (context.fabricated or 0)
+    measured["quotes"] = len(quotes)
+    measured["verbatim_rate"] = verbatim / len(quotes) if quotes else None
+    measured["fabricated"] = len(quotes) - verbatim + (context.fabricated or 0)
     true = point.salient(context.through)
     if true is not None:
         alike = partial(by_meaning, embedder) if embedder else lexical
         salience = agreement(point.template.as_salient(quotes), true, alike, point.given)
-        found |= {f"salience_{name}": value for name, value in salience._asdict().items()}
-    return found
+        measured |= {f"salience_{name}": value for name, value in salience._asdict().items()}
+    return measured
 
 
 def size(messages: Sequence[AnyMessage]) -> int:

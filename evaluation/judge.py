@@ -59,14 +59,14 @@ class Judge:
         )
         return self._ask(asked, score)
 
-    def constraints(self, rules: Sequence[str], rest: Sequence[str], answer: str) -> float:
-        """Return the share of the rules that an answer knows; one not in `rest` is invented."""
+    def constraints(self, rules: Sequence[str], others: Sequence[str], answer: str) -> float:
+        """Return the share of the rules that an answer knows; one in neither list is invented."""
         listed = "\n".join(f"{number}. {rule}" for number, rule in enumerate(rules, start=1))
         asked = render(
             "evaluation/judge_constraints",
             number=len(rules),
             constraints=fenced("constraints", listed),
-            said=fenced("said", "\n".join(rest)),
+            said=fenced("said", "\n".join(others)),
             answer=fenced("answer", answer),
         )
         return self._ask(asked, lambda verdict: known(verdict, len(rules)))
@@ -74,18 +74,18 @@ class Judge:
     def _ask(self, asked: str, parse: Callable[[str], float]) -> float:
         """Return what the answer says; the one that is kept, if this was asked before."""
         digest = hashlib.sha256(f"{self.name}\n{asked}".encode("utf-8", "replace")).hexdigest()
-        path, kept = self.folder / f"{digest}.json", None
+        path, cached = self.folder / f"{digest}.json", None
         if isinstance(self.model, BaseChatModel):
             with suppress(FileNotFoundError, ValidationError):  # a damaged file counts as none
-                kept = _Kept.model_validate_json(path.read_bytes()).said
-            verdict = str(self.model.invoke(asked).text) if kept is None else kept
+                cached = _Kept.model_validate_json(path.read_bytes()).said
+            verdict = str(self.model.invoke(asked).text) if cached is None else cached
         elif digest in self.model:
-            verdict = kept = self.model[digest]
+            verdict = cached = self.model[digest]
         else:
             raise TapeError("there is no recorded answer of the judge: record this trial again")
         self.noted[digest] = verdict
         value = parse(verdict)
-        if kept is None:
+        if cached is None:
             write_whole(path, json.dumps({"said": verdict}))
         return value
 

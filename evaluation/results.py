@@ -111,7 +111,7 @@ class TrialResult(Job):
 class Setup(Strict):
     """What must be the same for results to stand in one table.
 
-    `likeness` says how quotes are compared with the truth; `prices` are dollars per million tokens.
+    `likeness` says how quotes are compared; `prices` are dollars per million tokens.
     """
 
     version: str

@@ -314,8 +314,8 @@ class Middleware(Strategy):
         messages = [*self.context.messages, *as_messages(after(turns, self.seen))]
         state: AgentState[Any] = {"messages": messages}
         update = middleware.before_model(state, Runtime())
-        left = update["messages"] if update else messages
-        return Context(tuple(message for message in left if not isinstance(message, RemoveMessage)))
+        kept = update["messages"] if update else messages
+        return Context(tuple(message for message in kept if not isinstance(message, RemoveMessage)))
 
 
 class LangMem(Strategy):

@@ -60,7 +60,7 @@ class Strategy:
         self._set_up()
 
     def _set_up(self) -> None:
-        pass
+        """Make what the strategy works with."""
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Begin a conversation with this goal and these constraints."""

@@ -253,8 +253,8 @@ class Point:
     @property
     def constraints(self) -> tuple[str, ...] | None:
         """The constraints that hold, None if the template does not know."""
-        known = self.template.ground_truth.constraints
-        return None if known is None else self._holding(known)
+        constraints = self.template.ground_truth.constraints
+        return None if constraints is None else self._holding(constraints)
 
     @property
     def given(self) -> tuple[str, ...]:
