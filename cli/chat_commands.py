@@ -50,7 +50,7 @@ _ON_MEMORIES = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command: how it is written, what it does, how, what is asked before; `alone`: no more."""
+    """A command: its usage and help, its action, what is asked before; `alone` takes no words."""
 
     usage: str
     does: str

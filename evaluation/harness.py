@@ -58,7 +58,7 @@ _log = logging.getLogger("ebbtide.evaluation")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Each strategy on each template so many times, with whom; answers from tapes, or recorded."""
+    """Each strategy on each template, `trials` times; answers are from `tapes`, or recorded."""
 
     strategies: Mapping[str, Callable[[StrategyInputs], Strategy]]
     templates: Mapping[str, Template]
@@ -203,7 +203,7 @@ class _Trial:
         return judged | {"drift": drift}
 
     def _answer(self, context: Sequence[AnyMessage], question: str) -> str:
-        """Ask the model with nothing but a context: a quote, as no provider takes other roles."""
+        """Ask the model with nothing but a context, quoted: no provider takes it as messages."""
         quoted = fenced("context", transcript(context))
         asked = HumanMessage(render("evaluation/probe", context=quoted, question=question))
         system_prompt = self.template.initial_setup.system_prompt
