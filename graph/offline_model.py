@@ -20,6 +20,7 @@ from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
     BaseMessage,
+    SystemMessage,
     ToolMessage,
     message_to_dict,
 )
@@ -30,22 +31,16 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from ..memory.anchor import parsed, rendered
+from ..memory.compression.core import kind_of
 from ..memory.efforts import one_line
 from ..memory.messages import fingerprint
 from ..memory.names import is_qualified
+from ..memory.salience import Kind
+from ..memory.state_blocks import END, FIELDS, START
 from ..memory.terms import is_pair, is_question, telling, terms, words
 from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
-from .offline.prompt import (
-    Sentence,
-    efforts,
-    is_memory,
-    memory_result,
-    sentences,
-    split,
-    turn_start,
-)
-from .offline.requests import Call, request, requested
-from .offline.writing import background, clipped, extracted, signals, summarised, with_block
+from .offline_prompt import Call, Prompt, split
 
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
 """An answer in the pieces in which it is streamed."""
@@ -65,6 +60,9 @@ _PREFERENCE = 0.1
 _LISTED = 3
 """Results of a search that are told."""
 
+_LONGEST = 400
+"""Characters of a text that is quoted: a sentence or two."""
+
 _GREETING = re.compile(
     r"(?:hello|hi|hey|good (?:morning|evening|day))\b[^.?!,]{0,20}[.!]*", re.IGNORECASE
 )
@@ -83,6 +81,52 @@ _OUTCOMES = {
     "collapsed": "Collapsed {effort_id}.",
 }
 """What is told of a memory tool's result, by its status."""
+
+_DECISION = re.compile(
+    r"\b(?:decid\w+|decision|chose|choose|agreed?|found|fix(?:ed|es)?|because|solved|caused?|"
+    r"turned out|concluded?|must|never|always|result(?:ed)?|changed|instead)\b",
+    re.IGNORECASE,
+)
+"""Words of decisions, causes and rules."""
+
+_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+"""A number, date, time or version."""
+
+_CONSTANT = re.compile(
+    r"\bport \d{2,5}\b|\bversion \d+(?:\.\d+)*\b|\bhttps?://[^\s<>\"')]*[^\s<>\"').,;:!?]|"
+    r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{2,5})?\b",
+    re.IGNORECASE,
+)
+"""Ports, versions, addresses."""
+
+_STATE = re.compile(r'<state key="(?P<key>\w+)">\n(?P<anchor>.*)\n</state (?P=key)>', re.DOTALL)
+"""The state block that the memory shows."""
+
+_BACKGROUND = re.compile(
+    r'^<background key="(?P<key>\w+)">\n(?P<old>.*?)\n</background (?P=key)>$',
+    re.DOTALL | re.MULTILINE,
+)
+"""The old background in a request for a new one."""
+
+_QUOTES = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
+"""The quotes that a request for others lists."""
+
+_PICKED = 40
+"""Quotes that are picked from a log; `MOST_QUOTED` tokens hold about as many."""
+
+_OUTPUTS = 10
+"""Lines of tools' outputs among the sentences that are picked, the newest."""
+
+_SALIENT = 4
+"""Sentences of a summary."""
+
+_KEYWORDS = 8
+"""Keywords of a summary."""
+
+_IMPORTANCE = 50
+"""That of a log without numbers and decisions; a memory of that fades after 20 days."""
+
+_SILENCE = "Nothing was said."
 
 
 class OfflineModel(BaseChatModel):
@@ -135,19 +179,20 @@ def _answer(
     messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], choice: str | None
 ) -> AIMessage:
     schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
-    answer = background(messages) or _reply(messages, () if choice == "none" else schemas)
+    prompt = Prompt(messages)
+    answer = _background(prompt) or _reply(prompt, () if choice == "none" else schemas)
     if choice == "any" and isinstance(answer, str):  # a structured answer: fill the last schema
         name = [*schemas][-1]
-        values = summarised(messages) | extracted(messages)
+        values = _summary(prompt) | _salient(prompt)
         wanted = schemas[name].get("properties", ())
         answer = [Call(name, {field: values[field] for field in wanted if field in values})]
     if isinstance(answer, str):
-        message = AIMessage(with_block(answer, messages))
+        message = AIMessage(_with_block(answer, prompt))
     else:
-        prompt = [[message.type, message.content] for message in messages]
+        # The ids follow from the prompt, so that the same prompt gives the same answer.
+        contents = [[message.type, message.content] for message in messages]
         calls = [
-            # The ids follow from the prompt, so that the same prompt gives the same answer.
-            tool_call(name=tool, args={**args}, id=f"call_{fingerprint([prompt, number, tool])}")
+            tool_call(name=tool, args={**args}, id=f"call_{fingerprint([contents, number, tool])}")
             for number, (tool, args) in enumerate(answer)
         ]
         message = AIMessage("", tool_calls=calls)
@@ -161,92 +206,82 @@ def _answer(
     return message
 
 
-def _reply(messages: Sequence[BaseMessage], tools: Collection[str]) -> Sequence[Call] | str:
+def _reply(prompt: Prompt, tools: Collection[str]) -> Sequence[Call] | str:
     """Return what a prompt is answered with: calls of `tools`, or a text."""
-    start = turn_start(messages)
-    before, turn = messages[:start], messages[start:]
-    text = str(turn[0].text).strip() if turn else ""
-    results = [message for message in turn if isinstance(message, ToolMessage)]
-    known = efforts(before)
-    requests = requested(text, known, tools)
+    requests = prompt.requests(tools)
     asked = [call for call in requests.values() if call]
     calls = [call for at, call in enumerate(asked) if call not in asked[:at]]  # said twice
-    if calls and not results:
+    if calls and not prompt.results:
         return calls
     questions = [part for part, call in requests.items() if call is None and is_question(part)]
-    view = sentences([*before, *results, *filter(is_memory, turn)]) if questions else ()
-    answers = {question: _quotation(question, view) for question in questions}
+    answers = _quotations(questions, prompt) if questions else {}
     unanswered = [question for question in questions if not answers[question]]
-    rounds = [message for message in turn if isinstance(message, AIMessage)]
-    called = {call["name"] for message in rounds for call in message.tool_calls}
-    lookups = _lookups(unanswered[0], known, results) if unanswered else []
-    lookup = [call for call in lookups if call.tool in tools and call.tool not in called][:1]
-    return lookup or _text(text, results, answers, beside=bool(calls))
+    lookups = _lookups(unanswered[0], prompt) if unanswered else []
+    lookup = [call for call in lookups if call.tool in {*tools} - prompt.called][:1]
+    return lookup or _text(prompt, answers, beside=bool(calls))
 
 
-def _lookups(
-    question: str, known: Mapping[str, bool], results: Sequence[ToolMessage]
-) -> list[Call]:
+def _lookups(question: str, prompt: Prompt) -> list[Call]:
     """Return what may answer a question, best first: the log that it names, or a search.
 
     A log of another session is not shown by a search that found it, so it is expanded then.
     """
     asked = {*words(question)}
-    logs = [name for name, hidden in known.items() if hidden and {*words(name)} <= asked][-1:]
-    ids = (str(e.get("id")) for r in results for e in memory_result(r).get("results", ()))
-    logs += filter(is_qualified, ids)
+    hidden = [effort for effort, is_hidden in prompt.efforts.items() if is_hidden]
+    logs = [effort for effort in hidden if {*words(effort)} <= asked][-1:]
+    found = (str(e.get("id")) for _, body in prompt.results for e in body.get("results", ()))
+    logs += filter(is_qualified, found)
     lookups = [Call("expand_effort", {"effort_id": name, "query": question}) for name in logs[:1]]
     # Small talk has no words to search for.
     return lookups + [Call("search_efforts", {"query": question})] * bool(telling(question))
 
 
-def _quotation(question: str, view: Sequence[Sentence]) -> str | None:
-    """Quote the sentence with the best overlap, rare words weighing more; the newest of equals.
+def _quotations(questions: Sequence[str], prompt: Prompt) -> dict[str, str | None]:
+    """Quote for each question the sentence with the best overlap, rare words weighing more.
 
-    The name of the effort that a sentence belongs to counts like its own words. Questions, requests
-    and answers that repeat other text say nothing themselves. None if no sentence shares enough.
+    Of equals it is the newest; None if no sentence shares enough. The name of the effort that a
+    sentence belongs to counts like its own words.
     """
-    wanted = {*terms(question)} - _ASKING
-    quotable = [s for s in view if not (s.own or is_question(s.text) or request(s.text))]
-    word_sets = [{*terms(f"{sentence.effort} {sentence.text}")} for sentence in quotable]
-    seen = Counter(term for own in word_sets for term in own)
-    weights = {term: math.log(1 + (1 + len(word_sets)) / (1 + seen[term])) for term in wanted}
-    least = (_ENOUGH_CJK if any(map(is_pair, wanted)) else _ENOUGH) * sum(weights.values())
-    best, highest = None, 0.0
-    for sentence, own in zip(quotable, word_sets, strict=True):
-        score = sum(weights[term] for term in wanted & own)
-        preferred = score + _PREFERENCE * (sentence.speaker == "memory")
-        if score and score >= least and preferred >= highest:
-            best, highest = sentence, preferred
-    return f'{best.where}: "{clipped(best.text)}"' if best else None
+    quotable = [(s, {*terms(f"{s.effort} {s.text}")}) for s in prompt.quotable]
+    seen = Counter(term for _, own in quotable for term in own)
+    quotations: dict[str, str | None] = {}
+    for question in questions:
+        wanted = {*terms(question)} - _ASKING
+        weights = {term: math.log(1 + (1 + len(quotable)) / (1 + seen[term])) for term in wanted}
+        least = (_ENOUGH_CJK if any(map(is_pair, wanted)) else _ENOUGH) * sum(weights.values())
+        quotations[question], highest = None, 0.0
+        for sentence, own in quotable:
+            score = sum(weights[term] for term in wanted & own)
+            preferred = score + _PREFERENCE * (sentence.speaker == "memory")
+            if score and score >= least and preferred >= highest:
+                quotations[question] = f'{sentence.where}: "{_clipped(sentence.text)}"'
+                highest = preferred
+    return quotations
 
 
-def _text(
-    text: str, results: Sequence[ToolMessage], answers: Mapping[str, str | None], *, beside: bool
-) -> str:
+def _text(prompt: Prompt, answers: Mapping[str, str | None], *, beside: bool) -> str:
     """Return what is said of results and questions, `beside` requests or alone."""
-    if not text:
+    if not prompt.text:
         return "I read only text, and there is no request in what I was given."
     # What was looked up for questions is not told where it answers all of them.
     looked_up = answers and all(answers.values()) and not beside
-    parts = [] if looked_up else [_outcome(result) for result in results]
-    bodies = [memory_result(result) for result in results]
-    told_of = {body.get("query") for body in bodies if body.get("results")}
+    parts = [] if looked_up else [_outcome(*result) for result in prompt.results]
+    told_of = {body.get("query") for _, body in prompt.results if body.get("results")}
     for question, answer in answers.items():
         if answer or question not in told_of:
-            missing = f'I do not find an answer to "{clipped(question)}" in my context.'
+            missing = f'I do not find an answer to "{_clipped(question)}" in my context.'
             parts.append(answer or missing)
     if parts:
         return " ".join(parts)
-    most = max(split(text), key=signals)
-    return _INTRODUCTION if _GREETING.fullmatch(text) else f"Noted: {clipped(most)}"
+    most = max(prompt.parts, key=_signals)
+    return _INTRODUCTION if _GREETING.fullmatch(prompt.text) else f"Noted: {_clipped(most)}"
 
 
-def _outcome(result: ToolMessage) -> str:
+def _outcome(result: ToolMessage, body: Mapping[str, Any]) -> str:
     """Tell in one sentence what a tool did."""
-    text, name, body = str(result.text), result.name or "The tool", memory_result(result)
+    text, name = str(result.text), result.name or "The tool"
     if "error" in body or result.status == "error":
-        return f"{name} did not work: {clipped(str(body.get('error', text)))}"
+        return f"{name} did not work: {_clipped(str(body.get('error', text)))}"
     if body.get("status") in _OUTCOMES:
         return _OUTCOMES[body["status"]].format_map(body)
     if "efforts" in body:
@@ -257,10 +292,105 @@ def _outcome(result: ToolMessage) -> str:
         many = "" if len(states) == 1 else "s"
         return f"{len(states)} effort{many}: {', '.join(states) or 'none'}."
     if "results" not in body:
-        return f"{name} answered: {clipped(text)}"
+        return f"{name} answered: {_clipped(text)}"
     lines = [
         f"{entry.get('id') or 'turn ' + str(entry.get('turn'))}: "
-        + clipped(one_line(str(entry.get("summary") or entry.get("excerpt"))))
+        + _clipped(one_line(str(entry.get("summary") or entry.get("excerpt"))))
         for entry in body["results"][:_LISTED]
     ]
     return f"Found {'; '.join(lines)}" if lines else "The search found nothing."
+
+
+def _signals(text: str) -> int:
+    """Count what makes a sentence worth keeping: decisions twice, numbers once.
+
+    >>> _signals("We decided on 3600 seconds because 60 was too short.")
+    6
+    """
+    return 2 * len(_DECISION.findall(text)) + len(_NUMBER.findall(text))
+
+
+def _clipped(text: str) -> str:
+    """Return the text, cut after a word and ended by "…" if it is too long for a quotation."""
+    if len(text) <= _LONGEST:
+        return text
+    return (text[:_LONGEST].rpartition(" ")[0] or text[:_LONGEST]) + "…"
+
+
+def _summary(prompt: Prompt) -> dict[str, Any]:
+    """Summarise a log by quotes: the first request, telling sentences, the last answer."""
+    everything = prompt.sentences
+    log = [sentence for sentence in everything if sentence.source == "the log"] or everything
+    # What tools and the offline model itself say repeats other text.
+    log = [sentence for sentence in log if not sentence.repeats and sentence.speaker != "tool"]
+    texts = list(dict.fromkeys(sentence.text for sentence in log))
+    requests = [sentence.text for sentence in log if sentence.speaker == "user"]
+    answers = [sentence.text for sentence in log if sentence.speaker == "assistant"]
+    ends = {*requests[:1], *answers[-1:]} or {*texts[:1], *texts[-1:]}
+    statements = dict.fromkeys(s.text for s in log if s.states and s.text not in ends)
+    best = sorted(filter(_signals, statements), key=_signals, reverse=True)[:_SALIENT]
+    chosen = [_clipped(text) for text in texts if text in {*ends, *best}]
+    counted = Counter(word for sentence in log for word in words(sentence.text) if terms(word))
+    ranked = sorted(counted, key=lambda word: (-counted[word], -len(word), word))
+    return {
+        "summary": " ".join(t if t[-1] in ".!?…。" else f"{t}." for t in chosen) or _SILENCE,
+        "keywords": [word for word in ranked if len(word) > 1][:_KEYWORDS],
+        "importance": min(100, _IMPORTANCE + 5 * sum(map(_signals, chosen))) if chosen else 0,
+    }
+
+
+def _salient(prompt: Prompt) -> dict[str, Any]:
+    """Pick the sentences of a log that tell a goal, a constraint, a decision or a number."""
+    quoted = {*_QUOTES.findall(prompt.messages[-1].text.partition("<log")[0])}
+    items: dict[str, dict[str, Any]] = {}
+    for sentence in prompt.sentences:
+        text = sentence.text
+        if not sentence.turn or text in quoted or not sentence.states:
+            continue
+        kind = Kind.OUTPUT if sentence.speaker == "tool" else kind_of(text) or Kind.FACT
+        if _signals(text) or kind not in {Kind.OUTPUT, Kind.FACT}:
+            items[text] = {"quote": text, "kind": str(kind), "turn": int(sentence.turn)}
+    outputs = [quote for quote, item in items.items() if item["kind"] == Kind.OUTPUT]
+    others = [quote for quote in items if quote not in outputs[:-_OUTPUTS]]
+    best = sorted(others, key=_signals, reverse=True)[:_PICKED]
+    return {"new": [items[quote] for quote in others if quote in best], "done": []}
+
+
+def _background(prompt: Prompt) -> str | None:
+    """Write a background of three sentences at most, None if the prompt asks for none.
+
+    They are the first of the old one, and what users said first and last.
+    """
+    asked = _BACKGROUND.search(prompt.messages[-1].text) if prompt.messages else None
+    if asked is None:
+        return None
+    old = [] if asked["old"] == "nothing" else split(asked["old"])[:1]
+    first: dict[str, str] = {}
+    for sentence in prompt.sentences:
+        if sentence.turn and sentence.speaker == "user":
+            first.setdefault(sentence.turn, sentence.text)
+    requests = [*first.values()]
+    chosen = dict.fromkeys([*old, *requests[:1], *requests[-1:]])
+    return " ".join(map(_clipped, chosen)) or _SILENCE
+
+
+def _with_block(text: str, prompt: Prompt) -> str:
+    """Return an answer with a state block at its end, if the user has stated a new constant.
+
+    Only a model that was told of the block writes one. Other fields stay as they were.
+    """
+    if not any(isinstance(m, SystemMessage) and START in m.text for m in prompt.messages):
+        return text
+    shown = (_STATE.search(note.text) for note in prompt.notes)
+    anchor = next((parsed(state["anchor"]) for state in shown if state), {})
+    field = FIELDS[-1]
+    known = anchor.get(field, "").splitlines()
+    constants = [*known]
+    stated = "\n".join(part for part in prompt.parts if not is_question(part))
+    for constant in _CONSTANT.findall(stated):
+        if constant.casefold() not in map(str.casefold, constants):
+            constants.append(constant)
+    if constants == known:
+        return text
+    block = rendered({**anchor, field: "\n".join(constants)})
+    return f"{text}\n\n{START}\n{block}\n{END}"

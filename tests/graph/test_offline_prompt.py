@@ -1,10 +1,12 @@
 """Plain requests, and what only looks like one."""
 
 import pytest
+from langchain_core.messages import HumanMessage
 
-from ebbtide.graph.offline.requests import Call, requested
+from ebbtide.graph.offline_prompt import Call, Prompt
 
 TOOLS = {"open_effort", "close_effort", "switch_effort", "expand_effort"}
+NOTE = HumanMessage('[Memory: the open effort "auth-bug".]', name="ebbtide")
 
 
 @pytest.mark.parametrize(
@@ -25,13 +27,13 @@ TOOLS = {"open_effort", "close_effort", "switch_effort", "expand_effort"}
 )
 def test_what_a_sentence_asks_for(sentence: str, call: Call | None) -> None:
     """An effort is called by its id; what names none, and is no word of its own, closes none."""
-    found = requested(sentence, ["auth-bug"], TOOLS)
+    prompt = Prompt([NOTE, HumanMessage(sentence)])
 
-    assert [*found.values()] == [call]
+    assert [*prompt.requests(TOOLS).values()] == [call]
 
 
 def test_tool_that_is_not_there() -> None:
     """It is not called."""
-    found = requested("That's done.", ["auth-bug"], {"open_effort"})
+    prompt = Prompt([NOTE, HumanMessage("That's done.")])
 
-    assert [*found.values()] == [None]
+    assert [*prompt.requests({"open_effort"}).values()] == [None]

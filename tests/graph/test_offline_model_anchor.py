@@ -7,7 +7,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.graph.offline.writing import with_block
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.anchor import keeping, rendered
 from ebbtide.memory.messages import fenced
@@ -30,22 +29,23 @@ def asked(words: str) -> list[BaseMessage]:
     ("words", "kept"),
     [
         ("The gateway is at 10.0.0.7:5432.", "10.0.0.7:5432"),
-        ("Port 8443, then port 8443 and port 9000.", "port 8443\nport 9000"),
+        ("Port 8443, then port 8443 and port 9000.", "Port 8443\nport 9000"),
         ("We run version 3.9.", "version 3.9"),
         ("See https://db.example/a?b=1.", "https://db.example/a?b=1"),
     ],
 )
 def test_constants_are_kept(words: str, kept: str) -> None:
     """Ports, versions and addresses that the user states go into the block."""
-    said = with_block("Noted.", asked(words))
+    answer = OfflineModel().invoke(asked(words))
 
-    assert said == f"Noted.\n\n---STATE---\nTechnical Anchors: {kept}\n---END STATE---"
+    assert answer.text.startswith("Noted: ")
+    assert answer.text.endswith(f"\n\n---STATE---\nTechnical Anchors: {kept}\n---END STATE---")
 
 
 @pytest.mark.parametrize("words", ["Is it port 8443?", "Hello.", "Support 12 users."])
 def test_without_a_constant_there_is_no_block(words: str) -> None:
     """Questions state nothing."""
-    assert with_block("Well.", asked(words)) == "Well."
+    assert "---STATE---" not in OfflineModel().invoke(asked(words)).text
 
 
 def test_what_is_known_is_not_said_again() -> None:
@@ -53,17 +53,17 @@ def test_what_is_known_is_not_said_again() -> None:
     note = HumanMessage(**NOTE)
 
     same, more = (
-        with_block("Noted.", [TOLD, note, HumanMessage(f"It has {said}.")])
-        for said in ("port 8443", "version 2")
+        OfflineModel().invoke([TOLD, note, HumanMessage(f"It has {stated}.")]).text
+        for stated in ("port 8443", "version 2")
     )
 
-    assert same == "Noted."
+    assert same == "Noted: It has port 8443."
     assert "\nGoal: ship\nTechnical Anchors: port 8443\nversion 2\n" in more
 
 
 def test_a_model_that_was_not_told_writes_none() -> None:
     """Without the instructions, as with anchor="off", the answer is all there is."""
-    assert with_block("Noted.", [HumanMessage("It has port 8443.")]) == "Noted."
+    assert OfflineModel().invoke("It has port 8443.").text == "Noted: It has port 8443."
 
 
 def test_it_answers_from_the_anchor(tmp_path: Path) -> None:

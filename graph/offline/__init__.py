@@ -1,1 +1,0 @@
-"""What the offline model is made of: prompts, requests it understands, what it writes of logs."""
