@@ -302,14 +302,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return cast("TurnState", {**known, **update}), update
 
 
-def middleware_of(agent: CompiledStateGraph[Any, Any, Any, Any]) -> EbbtideMiddleware | None:
-    """Return the middleware of an agent that `create_agent` made, None if it has none of ours."""
-    nodes: Mapping[str, Any] = getattr(agent.builder, "nodes", {})
-    hooks = (getattr(node.runnable, "func", None) for node in nodes.values())
-    owners = (getattr(hook, "__self__", None) for hook in hooks)
-    return next((owner for owner in owners if isinstance(owner, EbbtideMiddleware)), None)
-
-
 def _same(shown: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
     """Tell whether two requests show the same objects; prompts may be equal copies."""
     return len(shown) == len(before) and all(

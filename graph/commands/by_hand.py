@@ -17,34 +17,22 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Overwrite
 
 from ...memory.errors import CommandError
-from ...memory.settings import Settings
 from ...nodes.begin_turn import begin_turn
 from ...nodes.persist import BY_HAND, persist
 from ...nodes.run_tools import run_tools
 from ...nodes.turn.langchain_messages import cleaned
-from ...nodes.turn.parts import AgentParts
-from ...nodes.turn.state import AgentState, unpacked
+from ...nodes.turn.state import unpacked
 from ...nodes.turn.values import running
 from ...prompts.loader import render
 from ..build import Node
-from ..middleware import middleware_of
-from .threads import (
-    Agent,
-    handed_over,
-    holder,
-    newest_config,
-    node_of,
-    on_a_thread,
-    resting,
-    write,
-)
+from ..middleware import EbbtideMiddleware
+from .threads import Agent, Thread, newest_config, on_a_thread, resting
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,88 +58,52 @@ def _order(
     run meanwhile.
     """
     thread = resting(agent, config, context)
-    turn = _TurnByHand(agent, config, thread.parts, context)
     asked = HumanMessage(command, id=str(uuid4()))
-    call = _call(command.split(maxsplit=1)[0].removeprefix("/") + "_effort", arguments)
-    ran = turn.run(
+    tool = command.split(maxsplit=1)[0].removeprefix("/") + "_effort"
+    call = {"name": tool, "args": arguments, "id": f"call_{uuid4().hex}"}
+    calling = AIMessage("", tool_calls=[call], response_metadata=BY_HAND, id=str(uuid4()))
+    ran = thread.rehearse(
         {**thread.values, "messages": [*thread.values.get("messages", []), asked]},
         begin_turn=Node(thread.parts, begin_turn),
-        call_model=lambda _: {"messages": [call]},
+        call_model=lambda _: {"messages": [cleaned(calling)]},
         run_tools=Node(thread.parts, run_tools),
     )
-    result = _result(ran)
-    memory = turn.end(ran, _answer(result))["memory"]
+    result: dict[str, Any] = json.loads(ran["messages"][-1].text)
+    if "error" in result:
+        raise CommandError(result["error"])
+    text = render("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
+    answer = AIMessage(text, response_metadata=BY_HAND, id=str(uuid4()))
+    end = _end_inside if thread.place.node else _end
+    memory = end(thread, {**ran, "messages": [*ran["messages"], answer]})["memory"]
     return CommandResult(memory["turn"], result, tuple(memory["banners"]))
 
 
-def _call(tool: str, arguments: Mapping[str, Any]) -> AIMessage:
-    """Return the call of a tool, as a model would make it."""
-    call = {"name": tool, "args": arguments, "id": f"call_{uuid4().hex}"}
-    return cleaned(AIMessage("", tool_calls=[call], response_metadata=BY_HAND, id=str(uuid4())))
+def _end(thread: Thread, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a turn with its answer, let the agent end it, and return the state after it."""
+    agent = thread.place.given
+    jump = {"jump_to": "end"} if isinstance(thread.place.memory, EbbtideMiddleware) else {}
+    # Not an `Overwrite`, whose messages would stay plain data on their way over a server's API.
+    replacing = [RemoveMessage(REMOVE_ALL_MESSAGES), *whole["messages"]]
+    update = {"memory": whole["memory"], **jump, "messages": replacing}
+    hooks = (name for name in agent.builder.nodes if name.endswith(".after_model"))
+    last = next(hooks, "call_model")  # the node after which a turn with an answer ends
+    agent.update_state(thread.config, update, last)
+    config = newest_config(thread.config)
+    return dict(agent.invoke(None, config, context=thread.context, durability="sync"))
 
 
-def _result(ran: dict[str, Any]) -> dict[str, Any]:
-    """Return what the tool answered; its error is raised."""
-    message = ran["messages"][-1]
-    if not isinstance(message, ToolMessage):
-        raise TypeError(f"a tool answers with its result, not {type(message).__name__}")
-    result: dict[str, Any] = json.loads(message.text)
-    if "error" in result:
-        raise CommandError(result["error"])
-    return result
-
-
-def _answer(result: dict[str, Any]) -> AIMessage:
-    """Return the answer that ends the turn: what was done to which effort."""
-    text = render("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
-    return AIMessage(text, response_metadata=BY_HAND, id=str(uuid4()))
-
-
-@dataclass(frozen=True, slots=True)
-class _TurnByHand:
-    """A thread of an agent, or of the graph around it, in which a turn is made by hand."""
-
-    agent: Agent
-    config: RunnableConfig
-    parts: AgentParts
-    context: Any
-
-    def run(self, values: Mapping[str, Any], **nodes: Any) -> dict[str, Any]:
-        """Run nodes one after the other on a copy of the state, where the agent stands."""
-        graph: Any = StateGraph(AgentState, context_schema=Settings)
-        graph.add_sequence([*nodes.items()]).add_edge(START, next(iter(nodes)))
-        path, _ = holder(self.agent)
-        for name in reversed(path.split("|") if path else ()):
-            inner, graph = graph, StateGraph(AgentState, context_schema=Settings)
-            graph.add_node(name, inner.compile()).add_edge(START, name)
-        whole = graph.compile(checkpointer=False, store=self.agent.store)
-        return dict(whole.invoke(values, newest_config(self.config), context=self.context))
-
-    def end(self, ran: Mapping[str, Any], answer: AIMessage) -> dict[str, Any]:
-        """Write the turn with its answer, let it end, and return the state after it."""
-        agent, config = self.agent, self.config
-        whole = {**ran, "messages": [*ran["messages"], answer]}
-        memory = {"memory": ran["memory"]} if "memory" in agent.channels else {}
-        if not node_of(agent):
-            jump = {"jump_to": "end"} if middleware_of(agent) else {}
-            # Not an `Overwrite`, whose messages would stay plain data on their way over a server's
-            # API.
-            replacing = [RemoveMessage(REMOVE_ALL_MESSAGES), *whole["messages"]]
-            hooks = (name for name in agent.builder.nodes if name.endswith(".after_model"))
-            last = next(hooks, "call_model")  # the node after which a turn with an answer ends
-            agent.update_state(config, {**memory, **jump, "messages": replacing}, last)
-            ended: dict[str, Any] = agent.invoke(
-                None, newest_config(config), context=self.context, durability="sync"
-            )
-            return ended
-        known = {message.id for message in agent.get_state(config).values.get("messages", ())}
-        new = [message for message in running(unpacked(whole)) if message.id not in known]
-        if handed_over(agent):  # killed in between, the next message ends the turn
-            config = write(agent, config, {**memory, "messages": new})
-        ended = self.run(whole, persist=Node(self.parts, persist))
-        memory = {key: Overwrite(ended[key]) for key in memory}
-        write(agent, config, {**memory, "messages": new})
-        return ended
+def _end_inside(thread: Thread, whole: Mapping[str, Any]) -> dict[str, Any]:
+    """End a turn of an agent in a larger graph, of which no other node may run."""
+    place, config, has_memory = thread.place, thread.config, "memory" in thread.place.given.channels
+    messages = place.given.get_state(config).values.get("messages", ())
+    ids = {message.id for message in messages}
+    new = [message for message in running(unpacked(whole)) if message.id not in ids]
+    if place.has_memory:  # killed in between, the next message ends the turn
+        config = place.write(config, {"memory": whole["memory"], "messages": new})
+    ended = thread.rehearse(whole, persist=Node(thread.parts, persist))
+    memory = {"memory": Overwrite(ended["memory"])} if has_memory else {}
+    place.write(config, {**memory, "messages": new})
+    return ended
 
 
 def open_effort(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import StateSnapshot
 
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest
 from ...memory.errors import (
@@ -30,21 +29,16 @@ from ...nodes.turn.settling import settle
 from ...nodes.turn.state import TurnState
 from ...nodes.turn.values import sealed, tip_of
 from ...prompts.loader import render
-from .look import rehearsed
+from .look import next_context
 from .threads import (
     Agent,
     Thread,
-    handed_over,
-    named,
     newest_config,
     on_a_thread,
-    owner_in,
-    parts_of,
+    place_of,
     resting,
-    seed,
     thread_at,
     tip_named,
-    write,
 )
 
 _log = logging.getLogger("ebbtide.anchor")
@@ -59,40 +53,34 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     `SessionNotFoundError` if the archive holds no such session, `SettingsError` if the graph is not
     one of Ebbtide's, or if there is no such branch.
     """
-    parts = parts_of(agent)
+    place, asked = place_of(agent), newest_config(config)
+    parts, archive = place.parts, place.parts.archive
     try:
-        owner = owner_in(agent, config)
-        _keep_if_newest(thread_at(agent, newest_config(config)))
+        owner = place.owner(config)
+        thread = thread_at(agent, asked)
+        # Elsewhere it would become the newest branch, in the place of what is to be restored.
+        if thread.unfinished and tip_of(thread.state) == (archive.newest(thread.owner) or Tip()):
+            _keep(thread)
     except (StateError, TipNotFoundError):  # what restoring mends
-        owner = named(agent, config)
-    tip = parts.archive.newest(owner)
+        owner = place.named(config)
+    tip = archive.newest(owner)
     if tip is None:
         raise SessionNotFoundError(owner.thread)
     if branch is not None:
-        tip = tip_named(parts.archive, owner, branch)
-    state = state_at(parts.archive, owner, tip, parts.settings.messages_window + 1)
-    asked = newest_config(config)
-    written = seed(agent, asked, sealed(state, {}, parts.archive))
+        tip = tip_named(archive, owner, branch)
+    state = state_at(archive, owner, tip, parts.settings.messages_window + 1)
+    written = place.seed(asked, sealed(state, {}, archive))
     return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
 
 
-def _keep_if_newest(thread: Thread) -> None:
-    """Archive a turn that was cut short if it follows the newest of the archive.
-
-    Elsewhere it would become the newest branch, in the place of what is to be restored.
-    """
-    newest = thread.parts.archive.newest(thread.owner) or Tip()
-    if thread.unfinished and tip_of(thread.state) == newest:
-        _keep(thread)
-
-
-def _check_that_it_keeps(agent: Agent) -> None:
-    """Raise `SettingsError` if the graph around an agent keeps nothing of the memory."""
-    if not handed_over(agent):
+def _changeable(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
+    """Return a thread at rest; raises `SettingsError` if nothing of its memory is kept."""
+    if not place_of(agent).has_memory:
         raise SettingsError(
             "the graph around the agent keeps messages alone: mix MemoryState into its state, with "
             "an agent of create_memory_agent in it"
         )
+    return resting(agent, config, context)
 
 
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
@@ -105,9 +93,7 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     window = (
         None if turns is None else resolve({"ambient_window": turns}, Settings()).ambient_window
     )
-    _check_that_it_keeps(agent)
-    thread = resting(agent, config)
-    write(agent, config, thread.changed(window=window))
+    _changeable(agent, config).change(window=window)
 
 
 def undo(agent: Agent, config: RunnableConfig) -> int:
@@ -120,35 +106,25 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     thread, older = thread_at(agent, config), agent.get_state(config)
     if not thread.turn:
         raise CommandError("there is no turn to undo")
-    while not _precedes(older, before := _at(agent, config, older), thread):
-        older = _older(agent, older, thread)
+    while True:
+        place = {**config.get("configurable", {}), **older.config["configurable"]}
+        before = thread_at(agent, {**config, "configurable": place})
+        if older.next or before.unfinished:  # the thread's first state is before any turn
+            precedes = older.parent_config is None and not older.values.get("messages")
+        else:
+            precedes = before.turn < thread.turn
+        if precedes:
+            break
+        newer = older.parent_config
+        # A checkpoint that was deleted is named by the one after it, but empty.
+        if not newer or (older := agent.get_state(newer)).created_at is None:
+            raise CommandError(
+                f"turn {thread.turn} cannot be undone: the thread has no checkpoint from before "
+                "it, since it was rebuilt from the archive, something was erased, or none was kept"
+            )
     _keep(thread)
-    write(agent, older.config, {})
+    thread.place.write(older.config, {})
     return before.state.get("turn", 0)
-
-
-def _at(agent: Agent, config: RunnableConfig, snapshot: StateSnapshot) -> Thread:
-    """Return the thread as a checkpoint has it."""
-    place = {**config.get("configurable", {}), **snapshot.config["configurable"]}
-    return thread_at(agent, {**config, "configurable": place})
-
-
-def _precedes(older: StateSnapshot, before: Thread, thread: Thread) -> bool:
-    """Tell whether a checkpoint is from before the last turn: at rest, or the thread's first."""
-    if older.next or before.unfinished:
-        return older.parent_config is None and not older.values.get("messages")
-    return before.turn < thread.turn
-
-
-def _older(agent: Agent, newer: StateSnapshot, thread: Thread) -> StateSnapshot:
-    """Return the checkpoint before another; one that was deleted is named there, but empty."""
-    older = agent.get_state(newer.parent_config) if newer.parent_config else None
-    if older is None or older.created_at is None:
-        raise CommandError(
-            f"turn {thread.turn} cannot be undone: the thread has no checkpoint from before it, "
-            "since it was rebuilt from the archive, something was erased, or none was kept"
-        )
-    return older
 
 
 def _keep(thread: Thread) -> None:
@@ -182,11 +158,10 @@ def rebuild_anchor(
     time travel; a thread that is rebuilt from the archive has the last one that a turn wrote.
     Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not finished.
     """
-    _check_that_it_keeps(agent)
-    thread = resting(agent, config, context)
+    thread = _changeable(agent, config, context)
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
-    shown = rehearsed(thread, config, None, context).parts
+    shown = next_context(thread).parts
     turns = {part.turn for part in shown if part.name == "turns" and part.turn is not None}
     records = thread.view.turns(sorted(turns))
     answer = ""
@@ -196,12 +171,15 @@ def rebuild_anchor(
         except Exception as error:  # noqa: BLE001 (any provider's: the old anchor must stay)
             _log.warning("the model gave no anchor: %s", error)
     written = newest(answer)
-    fields = written or _newest_block(records)
+    answers = (
+        m for turn in reversed(records) for m in reversed(turn.messages) if m["type"] == "ai"
+    )
+    blocks = (newest(message["data"].get("content", "")) for message in answers)
+    fields = written or next(filter(None, blocks), None)
     if fields is None:
         return Rebuilt(thread.state.get("anchor", {}), "none")
     anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
-    if update := thread.changed(anchor=anchor, view=None):
-        write(agent, config, update)
+    thread.change(anchor=anchor, view=None)
     return Rebuilt(anchor, "model" if written else "block")
 
 
@@ -212,13 +190,6 @@ def _question(thread: Thread, records: Sequence[Record]) -> Question:
     log = transcript(records)
     log = log[fit_end(log, readable(thread.settings, overhead), count) :]
     return Question("anchor", instructions, fenced("conversation", log))
-
-
-def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
-    """Return the newest complete state block that the model said in these turns, else None."""
-    said = (m for turn in reversed(records) for m in reversed(turn.messages) if m["type"] == "ai")
-    blocks = (newest(message["data"].get("content", "")) for message in said)
-    return next(filter(None, blocks), None)
 
 
 arestore = on_a_thread(restore)

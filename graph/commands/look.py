@@ -5,13 +5,12 @@ Each takes an agent, one with the middleware, or the graph around either.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from math import ceil
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START
 from langgraph.runtime import Runtime
 
 from ...memory.anchor import shown as shown_messages
@@ -32,12 +31,11 @@ from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import from_dicts, to_dicts
 from ...nodes.turn.model_call import working_context
-from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import effort_state
 from ...prompts.loader import render
 from ..build import Node
-from .threads import Agent, Thread, newest_config, on_a_thread, thread_at
+from .threads import Agent, Thread, on_a_thread, thread_at
 
 PAGE = 20
 """Turns on one page."""
@@ -195,12 +193,10 @@ def show_context(
     message while a turn is not finished, or if that turn was killed before its message was in the
     state, and what beginning a turn raises.
     """
-    return rehearsed(thread_at(agent, config, context), config, message, context)
+    return next_context(thread_at(agent, config, context), message)
 
 
-def rehearsed(
-    thread: Thread, config: RunnableConfig, message: str | BaseMessage | None, context: object
-) -> ShownContext:
+def next_context(thread: Thread, message: str | BaseMessage | None = None) -> ShownContext:
     """Run the first nodes of a turn on a copy of the state, so that nothing is saved."""
     resumed = thread.unfinished
     if message is not None or thread.following == (START,):
@@ -210,19 +206,16 @@ def rehearsed(
     if not resumed:
         asked = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
         values["messages"] = [*values.get("messages", []), asked]
-    graph: Any = StateGraph(_Looking, context_schema=Settings)
-    first = [("begin_turn", Node(thread.parts, begin_turn))] if begins else []
-    graph.add_sequence([*first, ("look", partial(_look, parts=thread.parts))])
-    graph.add_edge(START, "begin_turn" if begins else "look")
-    after = graph.compile(checkpointer=False).invoke(values, newest_config(config), context=context)
+    first = {"begin_turn": Node(thread.parts, begin_turn)} if begins else {}
+
+    def look(state: _Looking, runtime: Runtime[Settings]) -> dict[str, Any]:
+        return {"parts": working_context(unpacked(state), runtime, thread.parts).parts}
+
+    after = thread.rehearse(values, _Looking, **first, look=look)
     parts = after["parts"]
     if message is None and not resumed:
         parts = tuple(part for part in parts if part.name != "turn")
     return ShownContext(after["memory"]["turn"], parts, thread.parts.schemas, resumed)
-
-
-def _look(state: _Looking, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
-    return {"parts": working_context(unpacked(state), runtime, parts).parts}
 
 
 amessages = on_a_thread(messages)

@@ -11,7 +11,7 @@ from ...memory.errors import CommandError
 from ...memory.record import DEFAULT_USER, Owner
 from ...nodes.turn.user_attention import attention_of
 from ...nodes.turn.values import user_of
-from .threads import Agent, on_a_thread, parts_of
+from .threads import Agent, on_a_thread, place_of
 
 _MOST = 10_000
 """More than any capacity."""
@@ -109,7 +109,7 @@ def nobody() -> CommandError:
 
 
 def _of(agent: Agent, config: RunnableConfig) -> UserAttention:
-    parts = parts_of(agent)
+    parts = place_of(agent).parts
     owner = Owner(user_of(parts.settings, config.get("configurable", {})), "")
     stored = attention_of(owner, parts, parts.settings)
     if stored is None:

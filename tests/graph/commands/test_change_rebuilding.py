@@ -7,7 +7,7 @@ import pytest
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ebbtide import CommandError, Settings, TurnRunningError, commands
-from ebbtide.graph.commands.threads import last_node
+from ebbtide.graph.commands.threads import place_of
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
@@ -36,7 +36,7 @@ def lived(root: Path, *answers: Any, later: Any = (), **options: Any) -> Talk:
         here.say(f"number {turn}")
     before = unpacked(here.agent.get_state(THREAD).values)
     update = sealed({"anchor": OLD}, before, here.archive)
-    here.agent.update_state(THREAD, update, as_node=last_node(here.agent))
+    here.agent.update_state(THREAD, update, as_node=place_of(here.agent).last_node)
     return here
 
 

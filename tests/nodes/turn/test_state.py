@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from langgraph.types import Overwrite
 
 from ebbtide import EbbtideError, StateError, TipNotFoundError, commands, restore
-from ebbtide.graph.commands.threads import last_node
+from ebbtide.graph.commands.threads import place_of
 from ebbtide.nodes.turn.state import merged, repacked, unpacked
 from tests.agents import THREAD, lasting, talk
 
@@ -87,7 +87,7 @@ def test_an_edit_of_one_key_is_refused_and_restored(tmp_path: Path) -> None:
     here = talk(tmp_path, ["yes", "yes"])
     before = here.say("one")
     edit = {"memory": {"anchor": {"Goal": "tea"}}}
-    here.agent.update_state(THREAD, edit, as_node=last_node(here.agent))
+    here.agent.update_state(THREAD, edit, as_node=place_of(here.agent).last_node)
 
     with pytest.raises(TipNotFoundError, match="`restore`"):
         here.say("two")
