@@ -24,8 +24,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas
 from ..nodes.turn.parts import AgentParts, sizes
-from .build import MemoryGraph, build
-from .compiled import MemoryAgent
+from .build import MemoryAgent, MemoryGraph
 
 _MINILM = "minilm"
 """The name of the one embedding model that is known by a name."""
@@ -157,7 +156,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         attention=attention,
     )
     checked(parts.settings, *sizes(parts, parts.settings))
-    return build(parts)
+    return MemoryGraph(parts)
 
 
 def _meaning(embeddings: Embeddings | str | None) -> dict[str, Any]:

@@ -1,16 +1,23 @@
-"""The graph: nodes, edges and router, uncompiled."""
+"""The graph: nodes, edges and routers, and what a client may give it compiled and is shown."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
+from itertools import chain
 from typing import Any, Literal, TypeAlias, cast
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import ensure_config, merge_configs
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import Send
+from pydantic import TypeAdapter
 
-from ..memory.settings import Settings
+from ..memory.settings import Settings, resolve
+from ..memory.tools.toolbox import NAMES
 from ..nodes.application_tools import application_tools
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import acall_model, call_model
@@ -18,64 +25,20 @@ from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.parts import AgentParts
-from ..nodes.turn.state import AgentState, MemoryState
-from ..nodes.turn.values import sealed, trusted
-from .compiled import MemoryAgent
-
-_Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
-
-
-def _route_calls(application: Collection[str]) -> Callable[[AgentState], _Routed]:
-    """Return the router after `call_model`; `application` names the application's tools.
-
-    Each call of an application's tool is a task of its own, so that resuming after an interrupt in
-    one does not run its neighbours again.
-    """
-
-    def route(state: AgentState) -> _Routed:
-        answer = next(reversed(state["messages"]), None)
-        if not isinstance(answer, AIMessage) or not (
-            answer.tool_calls or answer.invalid_tool_calls
-        ):
-            return ["persist"]
-        theirs = [call for call in answer.tool_calls if call["name"] in application]
-        ours = len(answer.tool_calls) + len(answer.invalid_tool_calls) - len(theirs)
-        sends: _Routed = [Send("application_tools", [call]) for call in theirs]
-        return ["run_tools", *sends] if ours else sends
-
-    return route
-
-
-def _route_results(
-    direct: Collection[str],
-) -> Callable[[AgentState], Literal["call_model", "persist"]]:
-    """Return the router after `application_tools`; `direct` names tools whose result is the answer.
-
-    A turn ends with their results if all its last calls are of such tools, as in `create_agent`.
-    """
-
-    def route(state: AgentState) -> Literal["call_model", "persist"]:
-        answer = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
-        calls = [*answer.tool_calls, *answer.invalid_tool_calls]
-        return "persist" if all(call["name"] in direct for call in calls) else "call_model"
-
-    return route
-
-
-def route_pass(state: AgentState) -> Literal["compress", "__end__"]:
-    """Return the step after `persist`: `compress` if an effort is due, else the end."""
-    return "compress" if state["memory"]["position"].get("due") else "__end__"
-
+from ..nodes.turn.state import AgentState, InputState, MemoryState, given, unpacked
+from ..nodes.turn.values import claimed, sealed, trusted, user_of
 
 _HIDDEN = frozenset({"raw_answers"})
 """What no stream and no snapshot of the state shows: users see answers without state blocks."""
 
+_Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
+
 
 class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
-    """The uncompiled graph; it knows its parts, for `restore` and for the commands."""
+    """The uncompiled graph of one turn; it knows its parts, for the commands."""
 
     def __init__(self, parts: AgentParts) -> None:
-        """Take the state and context schemas; nodes and edges come with `build`."""
+        """Add the nodes and edges."""
         super().__init__(
             AgentState,
             context_schema=Settings,
@@ -83,43 +46,66 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
             output_schema=MemoryState,
         )
         self.parts = parts
+        self.add_node("begin_turn", Node(parts, begin_turn))
+        self.add_node("call_model", Node(parts, call_model, acall_model))
+        self.add_node("run_tools", Node(parts, run_tools, arun_tools))
+        self.add_node("persist", Node(parts, persist))
+        self.add_node("compress", Node(parts, compress, acompress))
 
-    def compile(self, *args: Any, **kwargs: Any) -> MemoryAgent:
+        self.add_edge(START, "begin_turn")
+        self.add_edge("begin_turn", "call_model")
+        targets = ["run_tools", "persist"]
+        if parts.tools:
+            self.add_node("application_tools", application_tools([*parts.tools.values()]))
+            if any(tool.return_direct for tool in parts.tools.values()):
+                after = ["call_model", "persist"]
+                self.add_conditional_edges("application_tools", self.route_results, after)
+            else:
+                self.add_edge("application_tools", "call_model")
+            targets.append("application_tools")
+        self.add_conditional_edges("call_model", self.route_calls, targets)
+        self.add_edge("run_tools", "call_model")
+        self.add_conditional_edges("persist", self.route_pass, ["compress", END])
+        self.add_edge("compress", END)
+
+    def route_calls(self, state: AgentState) -> _Routed:
+        """Return the steps after `call_model`.
+
+        Each call of an application's tool is a task of its own, so that resuming after an interrupt
+        in one does not run its neighbours again.
+        """
+        answer = next(reversed(state["messages"]), None)
+        if not isinstance(answer, AIMessage) or not (
+            answer.tool_calls or answer.invalid_tool_calls
+        ):
+            return ["persist"]
+        theirs = [call for call in answer.tool_calls if call["name"] in self.parts.tools]
+        ours = len(answer.tool_calls) + len(answer.invalid_tool_calls) - len(theirs)
+        sends: _Routed = [Send("application_tools", [call]) for call in theirs]
+        return ["run_tools", *sends] if ours else sends
+
+    def route_results(self, state: AgentState) -> Literal["call_model", "persist"]:
+        """Return the step after `application_tools`.
+
+        A turn ends with their results if all its last calls are of tools whose result is the
+        answer, as in `create_agent`.
+        """
+        direct = {name for name, tool in self.parts.tools.items() if tool.return_direct}
+        answer = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
+        calls = [*answer.tool_calls, *answer.invalid_tool_calls]
+        return "persist" if all(call["name"] in direct for call in calls) else "call_model"
+
+    def route_pass(self, state: AgentState) -> Literal["compress", "__end__"]:
+        """Return the step after `persist`: `compress` if an effort is due, else the end."""
+        return "compress" if state["memory"]["position"].get("due") else "__end__"
+
+    def compile(self, *args: Any, **kwargs: Any) -> "MemoryAgent":
         """Compile as LangGraph does; it has no place for a class of our own."""
         agent = super().compile(*args, **kwargs)
         agent.__class__ = MemoryAgent
         agent.context_schema = None  # so that LangGraph leaves the application's context as it is
         agent.stream_channels = [name for name in agent.stream_channels_list if name not in _HIDDEN]
         return cast("MemoryAgent", agent)
-
-
-def build(parts: AgentParts) -> MemoryGraph:
-    """Return the graph of one turn."""
-    graph = MemoryGraph(parts)
-    tools = parts.tools
-    graph.add_node("begin_turn", Node(parts, begin_turn))
-    graph.add_node("call_model", Node(parts, call_model, acall_model))
-    graph.add_node("run_tools", Node(parts, run_tools, arun_tools))
-    graph.add_node("persist", Node(parts, persist))
-    graph.add_node("compress", Node(parts, compress, acompress))
-
-    graph.add_edge(START, "begin_turn")
-    graph.add_edge("begin_turn", "call_model")
-    targets = ["run_tools", "persist"]
-    if tools:
-        graph.add_node("application_tools", application_tools([*tools.values()]))
-        direct = [name for name, tool in tools.items() if tool.return_direct]
-        if direct:
-            after = ["call_model", "persist"]
-            graph.add_conditional_edges("application_tools", _route_results(direct), after)
-        else:
-            graph.add_edge("application_tools", "call_model")
-        targets.append("application_tools")
-    graph.add_conditional_edges("call_model", _route_calls(tools), targets)
-    graph.add_edge("run_tools", "call_model")
-    graph.add_conditional_edges("persist", route_pass, ["compress", END])
-    graph.add_edge("compress", END)
-    return graph
 
 
 class Node(Runnable[Any, Any]):
@@ -146,3 +132,144 @@ class Node(Runnable[Any, Any]):
         known = await asyncio.to_thread(trusted, input, self._parts.archive)
         update = await self._async(known, get_runtime(Settings), parts=self._parts)
         return await asyncio.to_thread(sealed, update, known, self._parts.archive)
+
+
+class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
+    """A compiled graph that takes messages, and whose streams show the state.
+
+    A parent graph hands over `memory` as well, which no client may: it names a session. The
+    context of a run stays what the application gave, for its tools; the nodes find our settings in
+    it. The assembled prompt is in the `updates` of a stream, and not in its `values`, although
+    LangGraph takes one list of keys for both.
+    """
+
+    def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Return the schema of what a client gives."""
+        del config
+        return TypeAdapter(InputState).json_schema()
+
+    def get_context_jsonschema(self) -> dict[str, Any]:
+        """Return the schema of the settings."""
+        return Settings.model_json_schema()
+
+    def stream(
+        self,
+        input: Any,  # noqa: A002 (LangGraph's name)
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        """Stream as LangGraph does; `output_keys` decides when it is given.
+
+        Raises `SessionNotFoundError` for whom the thread is not, before anything is written.
+        """
+        if _inside():
+            yield from super().stream(input, config, **self._keys(kwargs, inside=True))
+            return
+        thread, taken = self._thread(config), given(input)
+        if thread is not None:
+            saver = cast("BaseCheckpointSaver[Any]", self.checkpointer)
+            checkpoint = self._admitted(saver.get_tuple(thread), thread, kwargs)
+            taken = _with_results(taken, checkpoint, config)
+        for chunk in super().stream(taken, config, **self._keys(kwargs, inside=False)):
+            yield _without_prompt(chunk, kwargs)
+
+    async def astream(
+        self,
+        input: Any,  # noqa: A002 (as above)
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        """Stream as LangGraph does, and as `stream` does."""
+        taken, inside = input, _inside()
+        if not inside:
+            thread, taken = self._thread(config), given(input)
+            if thread is not None:
+                saver = cast("BaseCheckpointSaver[Any]", self.checkpointer)
+                checkpoint = self._admitted(await saver.aget_tuple(thread), thread, kwargs)
+                taken = _with_results(taken, checkpoint, config)
+        run = super().astream(taken, config, **self._keys(kwargs, inside=inside))
+        async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
+            async for chunk in chunks:
+                yield chunk if inside else _without_prompt(chunk, kwargs)
+
+    def _thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
+        """Return the config of the newest checkpoint of the thread of a run, None without one."""
+        chosen = ensure_config(merge_configs(self.config, config))["configurable"]
+        if "thread_id" not in chosen or not isinstance(self.checkpointer, BaseCheckpointSaver):
+            return None
+        newest = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
+        newest |= {"thread_id": str(chosen["thread_id"]), "checkpoint_ns": ""}
+        return {"configurable": newest}
+
+    def _admitted(
+        self,
+        checkpoint: CheckpointTuple | None,
+        thread: RunnableConfig,
+        kwargs: Mapping[str, Any],
+    ) -> CheckpointTuple | None:
+        """Return the checkpoint; raises `SessionNotFoundError` if it is not the user's."""
+        settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
+        state = unpacked(checkpoint.checkpoint["channel_values"]) if checkpoint else {}
+        claimed(state, user_of(settings, thread["configurable"]))
+        return checkpoint
+
+    def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
+        """Return the arguments of a run, whose `updates` show the prompt if nothing is around it.
+
+        A server passes the default `output_keys`, which count as none.
+        """
+        modes = kwargs.get("stream_mode") or self.stream_mode
+        if kwargs.get("output_keys") is None and "values" in modes:
+            kwargs = {**kwargs, "output_keys": self.output_channels}
+        keys = kwargs.get("output_keys")
+        if keys == self.output_channels and _both(kwargs) and not inside:
+            return {**kwargs, "output_keys": [*keys, "context"]}
+        return kwargs
+
+
+def _both(kwargs: Mapping[str, Any]) -> bool:
+    """Tell whether a stream has a list of modes with `updates` in it."""
+    modes = kwargs.get("stream_mode")
+    return isinstance(modes, list | tuple) and "updates" in modes
+
+
+def _without_prompt(chunk: Any, kwargs: Mapping[str, Any]) -> Any:
+    """Return a piece of a stream, without the prompt if it is one of this graph's `values`."""
+    if not _both(kwargs):
+        return chunk
+    is_v2 = kwargs.get("version") == "v2"
+    *where, mode, values = (chunk["ns"], chunk["type"], chunk["data"]) if is_v2 else chunk
+    if mode != "values" or any(where):
+        return chunk
+    values = {key: value for key, value in values.items() if key != "context"}
+    return {**chunk, "data": values} if is_v2 else (*where, mode, values)
+
+
+def _with_results(
+    taken: Any, checkpoint: CheckpointTuple | None, config: RunnableConfig | None
+) -> Any:
+    """Return the input of a run with what tools answered that ran beside one that was interrupted.
+
+    LangGraph keeps that for who resumes, and drops it when a new message comes. Results of memory
+    tools stay away, as what they changed in the memory does.
+    """
+    older = "checkpoint_id" in ensure_config(config)["configurable"]
+    if checkpoint is None or older or not isinstance(taken, Mapping) or "messages" not in taken:
+        return taken
+    writes = [value for _, key, value in checkpoint.pending_writes or () if key == "messages"]
+    *written, new = (v if isinstance(v, list) else [v] for v in (*writes, taken["messages"]))
+    results = [
+        message
+        for message in chain(*written)
+        if isinstance(message, ToolMessage) and message.name not in NAMES
+    ]
+    return {**taken, "messages": [*results, *new]} if results else taken
+
+
+def _inside() -> bool:
+    """Tell whether a node of another graph runs this one."""
+    try:
+        runtime: Any = get_runtime()
+    except RuntimeError:
+        return False
+    return getattr(runtime, "execution_info", None) is not None

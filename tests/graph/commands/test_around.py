@@ -9,7 +9,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from ebbtide import CommandError, MemoryState, TurnRunningError, commands
-from ebbtide.graph.compiled import MemoryAgent
+from ebbtide.graph.build import MemoryAgent
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, inside, talk
 from tests.faults.disks import FullDisk
