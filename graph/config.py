@@ -7,8 +7,8 @@ Redis is in the environment alone.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -86,15 +86,8 @@ class Config:
     given: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A value and where it was given, as errors say it: `ebbtide.yaml:3`, `EBBTIDE_MODEL`."""
-
-    value: object
-    where: str
-
-
-_Layer: TypeAlias = Mapping[str, _Given]
+_Layer: TypeAlias = dict[str, tuple[Any, str]]
+"""Values by name, each with where it was given: `ebbtide.yaml:3`, `EBBTIDE_MODEL`."""
 
 _NEAR = 0.8
 """How alike two names must be for one to be a slip of the other. All begin with EBBTIDE_, which
@@ -116,45 +109,40 @@ def load(
     Reads `path`, or `ebbtide.yaml` in `directory` if it is there. Raises `SettingsError` that says
     file and line, variable or argument of each unknown name and bad value, overridden or not.
     """
-    layers = (
+    layers: tuple[_Layer, ...] = (
         _from_file(path or directory / FILE, required=path is not None),
         _from_environment(environment),
-        {name: _Given(value, f"argument {name}") for name, value in arguments.items()},
+        {name: (value, f"argument {name}") for name, value in arguments.items()},
     )
     chosen: dict[str, Any] = {}
     given: dict[str, str] = {}
     for layer in layers:
         checked = _checked(layer)
         chosen |= checked
-        given |= {name: layer[name].where for name in checked}
+        given |= {name: layer[name][1] for name in checked}
     model, root = chosen.pop("model", None), _folder(chosen.pop("root", ROOT))
     return Config(Settings.model_validate(chosen), model, root, given)
 
 
 def _checked(layer: _Layer) -> dict[str, Any]:
-    for name, given in layer.items():
-        if name not in NAMES:
-            raise SettingsError(f"{given.where}: {_unknown(name)}")
-    values = {name: given.value for name, given in layer.items() if given.value is not None}
+    for name in (name for name in layer if name not in NAMES):
+        problem = f"unknown key {name!r}: use one of {', '.join(NAMES)}"
+        if near := get_close_matches(name, NAMES, n=1):
+            problem = f"unknown key {name!r}: did you mean {near[0]!r}?"
+        if name == "user_id":
+            problem = "'user_id' may only be set by a run: remove it"
+        raise SettingsError(f"{layer[name][1]}: {problem}")
+    values = {name: value for name, (value, _) in layer.items() if value is not None}
     try:
         keys = Keys.model_validate(values)
     except ValidationError as error:
         problems = (
-            f"{layer[str(item['loc'][0])].where}: {item['loc'][0]}: {item['msg']} "
+            f"{layer[str(item['loc'][0])][1]}: {item['loc'][0]}: {item['msg']} "
             f"(got {item['input']!r})"
             for item in error.errors()
         )
         raise SettingsError("; ".join(problems)) from error
     return {name: getattr(keys, name) for name in values}
-
-
-def _unknown(name: str) -> str:
-    if name == "user_id":
-        return "'user_id' may only be set by a run: remove it"
-    near = get_close_matches(name, NAMES, n=1)
-    return f"unknown key {name!r}: " + (
-        f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(NAMES)}"
-    )
 
 
 def _from_environment(environment: Mapping[str, str]) -> _Layer:
@@ -166,7 +154,7 @@ def _from_environment(environment: Mapping[str, str]) -> _Layer:
             raise SettingsError(f"{other}: unknown variable: did you mean {near[0]}?")
         _log.warning("%s is no setting of Ebbtide and is ignored", other)
     return {
-        name: _Given(environment[variable], variable)
+        name: (environment[variable], variable)
         for name, variable in variables.items()
         if environment.get(variable)
     }
@@ -176,15 +164,15 @@ def _from_file(path: Path, *, required: bool) -> _Layer:
     if not required and not path.exists():
         return {}
     try:
-        layer = dict(_entries(yaml.SafeLoader(path.read_text(encoding="utf-8")), path))
+        layer = _entries(yaml.SafeLoader(path.read_text(encoding="utf-8")), path)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingsError(f"{path}:{line}: not valid YAML: {error.problem}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
-    root = layer.get("root")
-    if root is not None and root.value:  # a folder is meant as seen from where the file is
-        layer["root"] = replace(root, value=_folder(root.value, path.parent))
+    root, where = layer.get("root", (None, ""))
+    if root:  # a folder is meant as seen from where the file is
+        layer["root"] = _folder(root, path.parent), where
     return layer
 
 
@@ -193,19 +181,19 @@ def _folder(root: Any, beside: Path = Path()) -> str:
     return root if "://" in str(root) else str(beside / Path(str(root)).expanduser())
 
 
-def _entries(loader: yaml.SafeLoader, path: Path) -> Iterator[tuple[str, _Given]]:
-    """Yield each key once, with its scalar as it is written, so that `off` is not False."""
+def _entries(loader: yaml.SafeLoader, path: Path) -> _Layer:
+    """Return each key with its scalar as it is written, so that `off` is not False."""
     root = loader.get_single_node()
     if root is None:
-        return
+        return {}
     if not isinstance(root, yaml.MappingNode):
         raise SettingsError(f"{path}:{root.start_mark.line + 1}: expected lines `name: value`")
-    seen: set[str] = set()
+    layer: _Layer = {}
     for key, node in root.value:
         where = f"{path}:{key.start_mark.line + 1}"
-        if not isinstance(key, yaml.ScalarNode) or key.value in seen:
+        if not isinstance(key, yaml.ScalarNode) or key.value in layer:
             raise SettingsError(f"{where}: expected a name, each once, got {key.value!r}")
-        seen.add(key.value)
         value = loader.construct_object(node, deep=True)
         written = isinstance(node, yaml.ScalarNode) and value is not None
-        yield key.value, _Given(node.value if written else value, where)
+        layer[key.value] = (node.value if written else value, where)
+    return layer

@@ -36,19 +36,10 @@ from ..memory.errors import (
 )
 from ..memory.settings import Settings
 from ..nodes.turn.values import user_of
-from .commands.by_hand import (
-    close_effort,
-    collapse_effort,
-    expand_effort,
-    open_effort,
-    reopen_effort,
-    switch_effort,
-)
-from .commands.change import rebuild_anchor, restore, set_window, undo
-from .commands.look import efforts, messages, search, show_context, stats, transcript
-from .commands.on_attention import attention, explain, forget, suppress, unsuppress
+from . import commands
+from .commands.change import restore
 from .commands.threads import Agent, thread_at
-from .erase.erase import delete_session, delete_user, erase
+from .erase.erase import delete_session, delete_user
 from .studio import make_graph
 
 Make: TypeAlias = Callable[[RunnableConfig], Awaitable[Agent]]
@@ -84,20 +75,6 @@ class _Asked:
     config: RunnableConfig
     context: Mapping[str, Any]
 
-    @property
-    def user(self) -> str:
-        """The user who asks; raises `SettingsError` if he is not known."""
-        chosen = self.config["configurable"]
-        if not chosen:
-            raise SettingsError("no user is named: pass user_id")
-        return user_of(Settings(), chosen)
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """The user whom the client names, as the context of a run has it."""
-        chosen = self.config["configurable"]
-        return {"user_id": chosen["user_id"]} if "user_id" in chosen else {}
-
     def run(self, command: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Run a command for the thread."""
         return command(self.agent, self.config, *args, **options)
@@ -125,7 +102,7 @@ class _Served:
     """An agent whose threads a server keeps, in the form that commands take; used on a thread."""
 
     def __init__(self, agent: Agent, client: LangGraphClient, metadata: Mapping[str, Any]) -> None:
-        self._agent, self._client, self._metadata = agent, client, metadata
+        self._agent, self.client, self._metadata = agent, client, metadata
         self._loop = asyncio.get_running_loop()
         self._remote = RemoteGraph(str(metadata.get("graph_id", "")), client=client)
         self.checkpointer = _ServerCheckpoints(self)
@@ -137,7 +114,7 @@ class _Served:
         """Return a state as the server has it; an empty one if nothing was said on the thread."""
         nothing = StateSnapshot({}, (), config, None, None, None, (), ())
         try:
-            thread = self._client.threads.get(config["configurable"]["thread_id"])
+            thread = self.client.threads.get(config["configurable"]["thread_id"])
             if not self.wait(thread)["values"]:
                 return nothing  # of which a RemoteGraph can make no state
             snapshot = self.wait(self._remote.aget_state(config, subgraphs=subgraphs))
@@ -152,7 +129,7 @@ class _Served:
         self, config: RunnableConfig, values: dict[str, Any], as_node: str
     ) -> RunnableConfig:
         """Write a state on the server, where the thread may have been deleted just now."""
-        thread, threads = str(config["configurable"]["thread_id"]), self._client.threads
+        thread, threads = str(config["configurable"]["thread_id"]), self.client.threads
         metadata = dict(self._metadata)
         self.wait(threads.create(thread_id=thread, metadata=metadata, if_exists="do_nothing"))
         return cast(
@@ -164,7 +141,7 @@ class _Served:
     ) -> dict[str, Any]:
         """Let the server end a turn, and return the state."""
         assistant = self._metadata.get("assistant_id") or self._metadata.get("graph_id", "")
-        ended = self._client.runs.wait(
+        ended = self.client.runs.wait(
             config["configurable"]["thread_id"],
             str(assistant),
             input=given,
@@ -172,10 +149,6 @@ class _Served:
             durability=durability,
         )
         return cast("dict[str, Any]", self.wait(ended))
-
-    def delete(self, thread: str) -> None:
-        """Delete a thread with its checkpoints and its runs, which hold what was said as well."""
-        self.wait(self._client.threads.delete(thread))
 
     def wait(self, call: Coroutine[Any, Any, Any]) -> Any:
         """Run a call on the server's event loop, and return what it answers."""
@@ -196,33 +169,35 @@ class _ServerCheckpoints(BaseCheckpointSaver[str]):
         return None
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread."""
-        self._served.delete(thread_id)
+        """Delete a thread with its checkpoints and its runs, which hold what was said as well."""
+        self._served.wait(self._served.client.threads.delete(thread_id))
 
 
 def routes(make: Make) -> list[Route]:
     """Return the routes of the commands for an agent, for an application's own `http.app`."""
     thread = "/ebbtide/threads/{thread_id}"
-    commands: dict[tuple[str, str], Callable[[_Asked], Any]] = {
+    answers: dict[tuple[str, str], Callable[[_Asked], Any]] = {
         ("GET", f"{thread}/context"): _context,
-        ("GET", f"{thread}/messages"): lambda it: it.run(messages, it.number("page", "1")),
+        ("GET", f"{thread}/messages"): lambda it: it.run(commands.messages, it.number("page", "1")),
         ("GET", f"{thread}/transcript"): _transcript,
-        ("GET", f"{thread}/efforts"): lambda it: it.run(efforts),
-        ("GET", f"{thread}/search"): lambda it: it.run(search, it.query("query")),
-        ("GET", f"{thread}/stats"): lambda it: it.run(stats),
+        ("GET", f"{thread}/efforts"): lambda it: it.run(commands.efforts),
+        ("GET", f"{thread}/search"): lambda it: it.run(commands.search, it.query("query")),
+        ("GET", f"{thread}/stats"): lambda it: it.run(commands.stats),
         ("POST", f"{thread}/undo"): _undo,
         ("POST", f"{thread}/restore"): _restore,
         ("POST", f"{thread}/window"): _window,
         ("POST", f"{thread}/anchor"): _anchor,
         ("POST", f"{thread}/efforts/{{verb}}"): _by_hand,
-        ("DELETE", f"{thread}/turns/{{turn}}"): lambda it: it.run(erase, it.number("turn")),
+        ("DELETE", f"{thread}/turns/{{turn}}"): lambda it: it.run(
+            commands.erase, it.number("turn")
+        ),
         ("DELETE", thread): lambda it: it.run(delete_session),
-        ("DELETE", "/ebbtide/user"): lambda it: delete_user(it.agent, it.user),
-        ("GET", "/ebbtide/attention"): lambda it: it.run(attention),
+        ("DELETE", "/ebbtide/user"): _delete_user,
+        ("GET", "/ebbtide/attention"): lambda it: it.run(commands.attention),
         ("GET", "/ebbtide/attention/{verb}"): _memory,
         ("POST", "/ebbtide/attention/{verb}"): _memory,
     }
-    return [_route(method, path, make, run) for (method, path), run in commands.items()]
+    return [_route(method, path, make, run) for (method, path), run in answers.items()]
 
 
 def _route(method: str, path: str, make: Make, command: Callable[[_Asked], Any]) -> Route:
@@ -252,7 +227,16 @@ def _refused(error: Exception, status: int) -> Response:
 
 async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Asked:
     """Return what is asked for; raises `TurnRunningError` for a change while a run is going on."""
-    chosen: dict[str, Any] = _user(request)
+    if "user" not in request.scope:
+        raise SettingsError(
+            "the server does not say who asks: set http.enable_custom_route_auth to true in "
+            "langgraph.json"
+        )
+    chosen: dict[str, Any] = {}
+    if request.user.is_authenticated:
+        chosen["langgraph_auth_user"] = request.user
+    elif named := request.query_params.get("user_id"):
+        chosen["user_id"] = named
     metadata: Mapping[str, Any] = {}
     context: Mapping[str, Any] = {}
     if "thread_id" in request.path_params:
@@ -269,19 +253,6 @@ async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Aske
     return _Asked(request, cast("Agent", served), config, context)
 
 
-def _user(request: Request) -> dict[str, Any]:
-    """Return whose memory it is: who the server says it is, else who is named."""
-    if "user" not in request.scope:
-        raise SettingsError(
-            "the server does not say who asks: set http.enable_custom_route_auth to true in "
-            "langgraph.json"
-        )
-    if request.user.is_authenticated:
-        return {"langgraph_auth_user": request.user}
-    named = request.query_params.get("user_id")
-    return {"user_id": named} if named else {}
-
-
 def _turn_of(values: Any) -> int:
     """Return the last turn that the values of a thread have."""
     memory = values.get("memory") if isinstance(values, Mapping) else None
@@ -289,9 +260,8 @@ def _turn_of(values: Any) -> int:
 
 
 def _context(asked: _Asked) -> dict[str, Any]:
-    """Answer with the next context, if the user said `message` if there is one."""
     message = asked.request.query_params.get("message")
-    shown = asked.run(show_context, message, context=asked.context)
+    shown = asked.run(commands.show_context, message, context=asked.context)
     return {
         "turn": shown.turn,
         "unfinished": shown.unfinished,
@@ -303,54 +273,61 @@ def _context(asked: _Asked) -> dict[str, Any]:
 
 
 def _transcript(asked: _Asked) -> list[dict[str, Any]]:
-    """Answer with the last turns, or those before one, as messages that LangChain writes."""
     before = asked.number("before") if "before" in asked.request.query_params else None
-    return messages_to_dict(asked.run(transcript, before=before))
+    return messages_to_dict(asked.run(commands.transcript, before=before))
+
+
+def _delete_user(asked: _Asked) -> Any:
+    chosen = asked.config["configurable"]
+    if not chosen:
+        raise SettingsError("no user is named: pass user_id")
+    return delete_user(asked.agent, user_of(Settings(), chosen))
 
 
 def _undo(asked: _Asked) -> dict[str, Any]:
     """Undo the last turn; it must be finished, since the server shows only part of another."""
     asked.run(thread_at).at_rest()
-    return {"turn": asked.run(undo)}
+    return {"turn": asked.run(commands.undo)}
 
 
 def _restore(asked: _Asked) -> dict[str, Any]:
-    """Rebuild the thread from the archive, from a branch if one is named."""
     asked.run(restore, branch=asked.query("branch") or None)
     return {"turn": _turn_of(asked.agent.get_state(asked.config).values)}
 
 
 def _window(asked: _Asked) -> dict[str, Any]:
-    """Set the ambient window of the thread; without a number it is that of the settings."""
     turns = asked.number("turns") if asked.query("turns") else None
-    asked.run(set_window, turns)
+    asked.run(commands.set_window, turns)
     return {"turns": turns}
 
 
 def _anchor(asked: _Asked) -> Any:
-    """Rebuild the anchor, by asking the model if `model` says so."""
-    return asked.run(rebuild_anchor, model=asked.query("model") == "true", context=asked.context)
+    return asked.run(
+        commands.rebuild_anchor, model=asked.query("model") == "true", context=asked.context
+    )
 
 
 def _by_hand(asked: _Asked) -> Any:
-    """Run a tool by hand on an effort."""
-    run = partial(asked.run, context={**asked.context, **asked.named})
+    chosen = asked.config["configurable"]
+    named = {"user_id": chosen["user_id"]} if "user_id" in chosen else {}
+    run = partial(asked.run, context={**asked.context, **named})
     name = asked.query("effort")
     return asked.chosen(
-        open=lambda: run(open_effort, name, asked.query("goal")),
-        close=lambda: run(close_effort, name or None),
-        switch=lambda: run(switch_effort, name),
-        reopen=lambda: run(reopen_effort, name),
-        expand=lambda: run(expand_effort, name, asked.query("turns")),
-        collapse=lambda: run(collapse_effort, name),
+        open=lambda: run(commands.open_effort, name, asked.query("goal")),
+        close=lambda: run(commands.close_effort, name or None),
+        switch=lambda: run(commands.switch_effort, name),
+        reopen=lambda: run(commands.reopen_effort, name),
+        expand=lambda: run(commands.expand_effort, name, asked.query("turns")),
+        collapse=lambda: run(commands.collapse_effort, name),
     )
 
 
 def _memory(asked: _Asked) -> Any:
-    """Explain a memory in attention, or change what is kept of it."""
-    commands = (explain,) if asked.request.method == "GET" else (suppress, unsuppress, forget)
+    reads = asked.request.method == "GET"
+    verbs = ("explain",) if reads else ("suppress", "unsuppress", "forget")
     memory = asked.query("memory")
-    return asked.chosen(**{run.__name__: partial(asked.run, run, memory) for run in commands})
+    runs = {verb: partial(asked.run, getattr(commands, verb), memory) for verb in verbs}
+    return asked.chosen(**runs)
 
 
 app = Starlette(routes=routes(make_graph))
