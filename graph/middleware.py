@@ -119,9 +119,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         A hook cannot take away and raise, so in that case `after_agent` raises.
         """
         known = self._trusted(state)
-        foreign = self._foreign(known, runtime)
-        if foreign:
-            return {"messages": foreign, "jump_to": "end"}
+        try:
+            owner_of(known, runtime, resolve(runtime.context, self._given.settings))
+        except SessionNotFoundError:
+            foreign = [RemoveMessage(str(message.id)) for message in told_apart(known).new]
+            if foreign:
+                return {"messages": foreign, "jump_to": "end"}
         return self._sealed(begin_turn(known, runtime, parts=self._parts(known)), known)
 
     @hook_config(can_jump_to=["end"])
@@ -147,8 +150,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Do what `wrap_model_call` does, without holding a thread while the model answers."""
         asked = await asyncio.to_thread(self._asked, request)
+
+        async def answer() -> ModelResponse[Any]:
+            return await handler(asked.request)
+
         with set_config_context(asked.call.config) as context:
-            response = await asyncio.create_task(_awaited(handler, asked.request), context=context)
+            response = await asyncio.create_task(answer(), context=context)
         return await asyncio.to_thread(asked.answered, response)
 
     @hook_config(can_jump_to=["model"])
@@ -226,14 +233,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return self._given
         return replace(self._given, fixed=(tokens["system"], tokens["tools"]))
 
-    def _foreign(self, known: TurnState, runtime: Runtime[Any]) -> list[RemoveMessage]:
-        """Return the removal of what is new, if it comes from somebody else."""
-        try:
-            owner_of(known, runtime, resolve(runtime.context, self._given.settings))
-        except SessionNotFoundError:
-            return [RemoveMessage(str(message.id)) for message in told_apart(known).new]
-        return []
-
     def _called(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if there are calls of memory tools, or invalid ones."""
         known = self._trusted(_as_edited(state))
@@ -260,8 +259,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         checked(settings, *sizes(parts, settings))
         call = prepared(state, runtime, parts)
         system, *messages = cast("list[Any]", call.messages)
+        system, own = SystemMessage(system.text), request.system_message
+        if own is not None and not isinstance(own.content, str):  # its blocks stay as they are
+            ours = {"type": "text", "text": instructions("", settings)}
+            system = own.model_copy(update={"content": [ours, *own.content]})
         sent = request.override(
-            system_message=_opening(request, system.text, settings),
+            system_message=system,
             messages=messages,
             tools=[*schemas(), *request.tools],
             tool_choice=request.tool_choice if call.limit is None else no_calls(request.model),
@@ -271,15 +274,21 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _learned(self, request: ModelRequest[Any]) -> AgentParts:
         """Return the parts, updated and remembered from what a request shows."""
         shown = (request.model, request.response_format, request.system_prompt, *request.tools)
-        if self._seen is None or not _same(shown, self._seen[0]):
-            given = self._given
-            tools = [*request.tools, *_formats(request.response_format)]
-            parts = known_tools(tools, given.count)
+        seen, given = self._seen, self._given
+        if seen is None or not (
+            len(shown) == len(seen[0])
+            # Prompts may be equal copies.
+            and all(
+                a is b or (isinstance(a, str) and a == b)
+                for a, b in zip(shown, seen[0], strict=True)
+            )
+        ):
+            parts = known_tools([*request.tools, *_formats(request.response_format)], given.count)
             models = (name for name in _MODELS if getattr(given, name) is given.model)
             parts |= dict.fromkeys(models, taking_tools(request.model))
             parts["system"] = request.system_prompt or ""
-            self._seen = shown, replace(given, **parts)
-        return self._seen[1]
+            seen = self._seen = shown, replace(given, **parts)
+        return seen[1]
 
     def _ended(
         self, state: MemoryAgentState, runtime: Runtime[Any]
@@ -300,14 +309,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return known, update
         update |= persist(known, runtime, parts=parts)
         return cast("TurnState", {**known, **update}), update
-
-
-def _same(shown: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
-    """Tell whether two requests show the same objects; prompts may be equal copies."""
-    return len(shown) == len(before) and all(
-        new is old or (isinstance(new, str) and new == old)
-        for new, old in zip(shown, before, strict=True)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,13 +346,6 @@ class _Unknown(BaseChatModel):
         )
 
 
-async def _awaited(
-    handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    request: ModelRequest[Any],
-) -> ModelResponse[Any]:
-    return await handler(request)
-
-
 def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the state with the calls that a person changed as he changed them.
 
@@ -387,15 +381,6 @@ def _unspoilt(state: TurnState) -> None:
             "a call of a memory tool was refused after it had been run: in middleware=[...] put "
             "EbbtideMiddleware before what decides about its tools"
         )
-
-
-def _opening(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:
-    """Return the system message; blocks of the application's own stay as they are."""
-    own = request.system_message
-    if own is None or isinstance(own.content, str):
-        return SystemMessage(text)
-    ours = {"type": "text", "text": instructions("", settings)}
-    return own.model_copy(update={"content": [ours, *own.content]})
 
 
 def _formats(response_format: Any) -> list[BaseTool | dict[str, Any]]:
