@@ -1,14 +1,12 @@
 """The memory tools by hand, each as a turn.
 
-A command is a turn of its own: the command is its user message, the tool's call and result stand in
-it, and a line that no model wrote is its answer. So its events are archived with it, once, and a
-thread that is rebuilt from the archive, forked or taken back treats it like any other turn; the
-model sees what the user did. Events that waited in the state for the next turn would be lost with
-the checkpoints, and the effort that was closed would claim the turn that told of it.
+The command is the turn's user message, the tool's call and result stand in it, and a line that no
+model wrote is its answer. So its events are archived with it, once, whether the thread is rebuilt,
+forked or taken back, and the model sees what the user did.
 
 The tool first runs on a copy of the state: if it fails, nothing was changed. Then the whole turn is
-written in one step, and the agent's own nodes end it. Whatever is killed between is a turn that was
-left unfinished with its answer there: it is ended by resuming, or by the next message.
+written in one step, and the agent's own nodes end it. If it is killed between, the turn is ended by
+resuming, or by the next message.
 """
 
 import json
@@ -53,9 +51,8 @@ def _order(
 ) -> CommandResult:
     """Run the tool of a command such as `/open auth-bug`, as a turn that begins with it.
 
-    Of a graph around the agent no other node runs. Raises `CommandError` if the tool does,
-    `TurnRunningError` if a turn is not finished, and what a turn raises. No turn of the thread may
-    run meanwhile.
+    Raises `CommandError` if the tool does, `TurnRunningError` if a turn is not finished, and what a
+    turn raises.
     """
     thread = resting(agent, config, context)
     asked = HumanMessage(command, id=str(uuid4()))

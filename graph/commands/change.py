@@ -45,13 +45,11 @@ _log = logging.getLogger("ebbtide.anchor")
 
 
 def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
-    """Rebuild a thread's state from the newest branch of its archive; return its new config.
+    """Rebuild a thread's state from the newest branch of its archive, or the one that is named.
 
-    `config` names the thread, and the user if there is one; `branch` names another branch. `agent`
-    may be the graph around it, whose own keys of the state stay as they are. A turn that was cut
-    short behind the newest one is archived first. Raises
-    `SessionNotFoundError` if the archive holds no such session, `SettingsError` if the graph is not
-    one of Ebbtide's, or if there is no such branch.
+    Returns its new config. A turn that was cut short behind the newest one is archived first. Other
+    keys of a graph around the agent stay as they are. Raises `SessionNotFoundError` if the archive
+    holds no such session, `SettingsError` if there is no such branch, or no agent of Ebbtide's.
     """
     place, asked = place_of(agent), newest_config(config)
     parts, archive = place.parts, place.parts.archive
@@ -86,9 +84,9 @@ def _changeable(agent: Agent, config: RunnableConfig, context: object = None) ->
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     """Set how many ambient turns this thread keeps in its context; 0 is all, None the settings'.
 
-    It wins over settings of the agent and of runs. It is kept in the state and nowhere else: it
-    goes back with time travel, and a thread that is rebuilt from the archive begins without it.
-    Raises `SettingsError` if it is out of range, `TurnRunningError` if a turn is not finished.
+    It wins over settings of the agent and of runs, and is kept in the state alone: it goes back
+    with time travel, and is lost where a thread is rebuilt from the archive. Raises `SettingsError`
+    if it is out of range, `TurnRunningError` if a turn is not finished.
     """
     window = (
         None if turns is None else resolve({"ambient_window": turns}, Settings()).ambient_window
@@ -153,10 +151,10 @@ def rebuild_anchor(
 ) -> Rebuilt:
     """Set the anchor to the newest complete block in the turns that the context shows.
 
-    With `model` the model is asked for one first, about these turns; if it fails or answers
-    without a block, the newest block is taken. The anchor is kept in the state and goes back with
-    time travel; a thread that is rebuilt from the archive has the last one that a turn wrote.
-    Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not finished.
+    With `model` the model is asked for one first; if it fails or answers without a block, the
+    newest block is taken. It goes back with time travel; a thread that is rebuilt from the archive
+    has the last one that a turn wrote. Raises `CommandError` if anchors are off, `TurnRunningError`
+    if a turn is not finished.
     """
     thread = _changeable(agent, config, context)
     if thread.settings.anchor == "off":

@@ -1,9 +1,6 @@
-"""The commands that only look: turns, efforts, search, figures, the next context.
+"""The commands that only look: turns, efforts, search, figures, the next context."""
 
-Each takes an agent, one with the middleware, or the graph around either.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -17,7 +14,7 @@ from ...memory.anchor import shown as shown_messages
 from ...memory.context.timeline import Part, messages_of
 from ...memory.efforts import one_line
 from ...memory.errors import CommandError
-from ...memory.messages import text
+from ...memory.messages import Message, text
 from ...memory.metrics import Report, report, without_calls
 from ...memory.record import Record, Status
 from ...memory.running_turn import RunningTurn
@@ -26,7 +23,7 @@ from ...memory.tools.recall import effort_status
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES
 from ...memory.valid_history import NAME
-from ...memory.view import ArchiveView, every_turn
+from ...memory.view import every_turn
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import from_dicts, to_dicts
@@ -67,8 +64,8 @@ class TurnPage:
 def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     """Return the turns of the state's lineage, 20 on a page, the newest first.
 
-    Raises `CommandError` if there is no such page, and like the others here `SessionNotFoundError`
-    if nothing was said on the thread, or by another user.
+    Raises `CommandError` if there is no such page, `SessionNotFoundError` as the others here do if
+    nothing was said on the thread, or by another user.
     """
     thread = thread_at(agent, config)
     last = thread.tip.turn
@@ -97,11 +94,10 @@ def transcript(
 ) -> list[BaseMessage]:
     """Return the last `turns` turns of a thread, or those before one, as its user saw them.
 
-    Oldest first, without state blocks and without calls of memory tools. Each message has its
-    `turn` and `status` under `ebbtide` in `response_metadata`, which providers are not sent. An
-    erased turn is one system message with the status `erased`; one that is not archived yet has the
-    status `running`. Nothing comes before turn 1: then the list is empty. Raises `CommandError` if
-    a number is below 1, and what `messages` raises.
+    Oldest first, without state blocks and calls of memory tools. Each message has its `turn` and
+    `status` under `ebbtide` in `response_metadata`: `erased` has the one system message that stands
+    for such a turn, `running` has one that is not archived yet. Raises `CommandError` if a number
+    is below 1.
     """
     if turns < 1 or (before is not None and before < 1):
         raise CommandError(f"turns={turns}, before={before}: give numbers from 1 on")
@@ -112,23 +108,18 @@ def transcript(
     first = max(1, last - turns + 1)
     view = thread.view
     records = view.turns(range(first, min(last, thread.tip.turn) + 1))
-    messages = [message for record in records for message in _seen(view, record)]
+    chosen: list[tuple[int, str, Sequence[Message]]]
+    chosen = [(record.turn, record.status, view.messages(record)) for record in records]
     if now and first <= newest_turn == last:
-        running = from_dicts([*without_calls(shown_messages(to_dicts(now)), NAMES)])
-        messages += [_marked(message, newest_turn, "running") for message in running]
+        chosen.append((newest_turn, "running", to_dicts(now)))
+    messages: list[BaseMessage] = []
+    for turn, status, dicts in chosen:
+        visible = from_dicts([*without_calls(shown_messages(dicts), NAMES)])
+        mark = {"turn": turn, "status": status}
+        for message in [SystemMessage(render("erased_turn"))] if status == "erased" else visible:
+            metadata = {**message.response_metadata, "ebbtide": mark}
+            messages.append(message.model_copy(update={"response_metadata": metadata}))
     return messages
-
-
-def _seen(view: ArchiveView, record: Record) -> list[BaseMessage]:
-    messages = from_dicts([*without_calls(shown_messages(view.messages(record)), NAMES)])
-    if record.status == "erased":
-        messages = [SystemMessage(render("erased_turn"))]
-    return [_marked(message, record.turn, record.status) for message in messages]
-
-
-def _marked(message: BaseMessage, turn: int, status: str) -> BaseMessage:
-    metadata = {**message.response_metadata, "ebbtide": {"turn": turn, "status": status}}
-    return message.model_copy(update={"response_metadata": metadata})
 
 
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
@@ -140,8 +131,8 @@ def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any
 
 def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of the state's lineage."""
-    thread = thread_at(agent, config)
-    return report(every_turn(thread.parts.archive, thread.owner, thread.tip))
+    view = thread_at(agent, config).view
+    return report(every_turn(view.archive, view.owner, view.tip))
 
 
 def _work(thread: Thread) -> RunningTurn:
@@ -155,8 +146,8 @@ def _work(thread: Thread) -> RunningTurn:
 class ShownContext:
     """A working context: its parts in the order in which they are sent, and the tool schemas.
 
-    `turn` is the turn of the call. `unfinished` tells that it has begun already: then this is what
-    resuming sends, without the results of tools that are still to run.
+    `unfinished` tells that its turn has begun already: then this is what resuming sends, without
+    the results of tools that are still to run.
     """
 
     turn: int
@@ -189,15 +180,14 @@ def show_context(
     """Return exactly what the next call of the model would be sent, if the user said `message`.
 
     Without one it is all that stands before the user's words; of a turn that is not finished, what
-    resuming it sends. `context` is the context of that run. Raises `TurnRunningError` if there is a
-    message while a turn is not finished, or if that turn was killed before its message was in the
-    state, and what beginning a turn raises.
+    resuming it sends. Raises `TurnRunningError` if there is a message while a turn is not finished,
+    or if that turn was killed before its message was in the state.
     """
     return next_context(thread_at(agent, config, context), message)
 
 
 def next_context(thread: Thread, message: str | BaseMessage | None = None) -> ShownContext:
-    """Run the first nodes of a turn on a copy of the state, so that nothing is saved."""
+    """Run the first nodes of a turn on a copy of the state."""
     resumed = thread.unfinished
     if message is not None or thread.following == (START,):
         thread.at_rest()

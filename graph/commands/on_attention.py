@@ -65,38 +65,29 @@ class UserAttention:
 def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
     """Return what is in the attention of the user of `config`, most first, then what is suppressed.
 
-    Like the others here it raises `CommandError` if `config` names no user, `AttentionError` if
+    Raises `CommandError` as the others here do if `config` names no user, `AttentionError` if
     attention cannot be reached.
     """
     return _of(agent, config).listed()
 
 
 def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Return how a memory stands: base, days, accesses, what it holds, when it will fade.
-
-    Raises `CommandError` if the user has no such memory.
-    """
+    """Return how a memory stands and when it will fade; raises `CommandError` if there is none."""
     return _of(agent, config).explain(memory_id)
 
 
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Take a memory out of attention until `unsuppress`, and return how it stands.
-
-    Search still finds it. Raises `CommandError` if the user has no such memory.
-    """
+    """Take a memory out of attention until `unsuppress`; search still finds it."""
     return _of(agent, config).suppress(memory_id)
 
 
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Undo `suppress`, and return how the memory stands; raises `CommandError` as it does."""
+    """Undo `suppress`, and return how the memory stands."""
     return _of(agent, config).unsuppress(memory_id)
 
 
 def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Delete what attention keeps of a memory, and return how it stood; its session stays.
-
-    For memories of sessions that were deleted. Raises `CommandError` as `suppress` does.
-    """
+    """Delete what attention keeps of a memory, as of a deleted session; return how it stood."""
     return _of(agent, config).forget(memory_id)
 
 

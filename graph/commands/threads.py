@@ -36,10 +36,9 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An agent as commands are given it: it stands alone, or in nodes of a larger graph.
+    """The graph that a command is given, and the agent in it: its node's path, "" if it is alone.
 
-    `path` names these nodes, the outermost first, "" for an agent alone; `agent` is the one inside,
-    `memory` its graph, or the middleware that it has.
+    `memory` is the agent's graph of ours, or its middleware.
     """
 
     given: Agent
@@ -54,10 +53,8 @@ class Place:
 
     @property
     def last_node(self) -> str:
-        """The last node of a turn, in whose name a whole state is written.
-
-        In an agent of `create_agent` it is that of its first middleware.
-        """
+        """The last node of a turn, in whose name a whole state is written."""
+        # In an agent of `create_agent` it is that of its first middleware.
         hooks = (name for name in self.given.builder.nodes if name.endswith(".after_agent"))
         return self.node or next(hooks, "compress")
 
@@ -67,8 +64,8 @@ class Place:
 
         The middleware is given messages alone, unless it stands alone.
         """
-        is_ours = isinstance(self.memory, MemoryGraph)
-        return not self.path or (is_ours and "memory" in self.given.channels)
+        given = isinstance(self.memory, MemoryGraph) and "memory" in self.given.channels
+        return given or not self.path
 
     @property
     def parts(self) -> AgentParts:
@@ -89,10 +86,9 @@ class Place:
         return Owner(user, clean(str(chosen["thread_id"])), self.path)
 
     def owner(self, config: RunnableConfig) -> Owner:
-        """Return whose session a thread is, as its user knows it.
+        """Return whose session a thread is; raises `SessionNotFoundError` if it is not the user's.
 
-        Raises `SessionNotFoundError` if the thread's state is another user's, `TipNotFoundError`
-        if it is of another archive.
+        Raises `TipNotFoundError` if its state is of another archive.
         """
         owner = self.named(config)
         values = self.given.get_state(newest_config(config)).values if self.saver else {}
@@ -121,10 +117,7 @@ class Place:
         )
 
     def write(self, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
-        """Write an update in the name of the last node of a turn, and return the config.
-
-        In a larger graph nothing follows then.
-        """
+        """Write an update in the name of a turn's last node, which no other node follows."""
         written = self.given.update_state(config, update, as_node=self.last_node)
         return self.given.update_state(written, None, as_node=END) if self.node else written
 
@@ -140,12 +133,8 @@ class Place:
 
 
 def place_of(agent: Agent) -> Place:
-    """Return where the agent with the memory stands in a graph.
-
-    Raises `SettingsError` for a graph without one, and for what is no compiled graph, such as the
-    client of a server; what stands for one, as in the server's routes, has its builder.
-    """
-    if not hasattr(agent, "builder"):
+    """Return where the agent with the memory stands; raises `SettingsError` if there is none."""
+    if not hasattr(agent, "builder"):  # which what stands for an agent on a server has as well
         raise SettingsError(
             f"{type(agent).__name__} is no compiled graph: pass the agent itself; the commands for "
             "an agent on a LangGraph server are routes of that server"
@@ -172,10 +161,9 @@ def _memory_of(agent: Agent) -> MemoryGraph | EbbtideMiddleware | None:
 class Thread:
     """A thread as a command works on it: its agent, its session and its state.
 
-    `config` and `context` are those of the command. `following` are the nodes of an unfinished
-    turn. `kept` tells whether there are checkpoints, `checkpoint` is the id of the one that was
-    found. `inside` tells that other nodes of a larger graph may have said something since the last
-    turn.
+    `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints,
+    `checkpoint` is the id of the newest. `inside` tells that other nodes of a larger graph may have
+    said something since the last turn.
     """
 
     place: Place
@@ -210,10 +198,7 @@ class Thread:
 
     @property
     def tip(self) -> Tip:
-        """What the state has committed; without checkpoints the newest branch of the archive.
-
-        Raises `SessionNotFoundError` if nothing was said yet.
-        """
+        """What the state has committed; without checkpoints the newest branch of the archive."""
         if "persisted" in self.state:
             return tip_of(self.state)
         archive = self.parts.archive
@@ -229,11 +214,8 @@ class Thread:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a turn was begun that the archive does not have whole.
-
-        A crash between what a node wrote and its checkpoint leaves no node to follow, so the
-        messages are looked at as well.
-        """
+        """Whether a turn was begun that the archive does not have whole."""
+        # A crash between what a node wrote and its checkpoint leaves no node to follow.
         new = to_dicts(unarchived(self.state))
         return bool(self.following) or (bool(new) and not (self.inside and answered(new)))
 

@@ -58,10 +58,9 @@ _OURS = AgentState.__annotations__.keys() | {"structured_response"}
 class ErasureReport:
     """What erasing a turn did.
 
-    `erased` are the places, branch and turn, whose text is gone; `quoted` those of other turns
-    that say some of the same and were not touched. `resummarised` are efforts whose summary was
-    emptied and written again from what remains, `stale` those whose summary is still to be.
-    `not_erased` says, in sentences, what could not be erased.
+    `erased` are the places, branch and turn, whose text is gone; `quoted` those of other turns that
+    say some of the same. `resummarised` are efforts whose summary was written again from what
+    remains, `stale` those whose summary is empty. `not_erased` says in sentences what remains.
     """
 
     turn: int
@@ -91,14 +90,13 @@ def erase(
     """Erase a turn of the thread that `config` names, and say what was done.
 
     The thread must be the user's of `config`; without a user id it must be nobody's. It goes on
-    from its newest state; its older checkpoints are removed, so that nobody can go back in it.
-    `branch` names another branch of the session to erase from, by default it is the thread's own.
-    Interrupted at any point, it is completed by erasing again. No turn of the thread may run
-    meanwhile: if one wrote a checkpoint before they are replaced, they stay as they are, and
-    `TurnArrivedError` asks to erase again; a turn with `durability="exit"` cannot be seen, and what
-    it repeats is erased with it. `agent` may be the graph around it, whose own keys of the state
-    stay as they are. Raises `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and
-    `SettingsError` if there is no agent of Ebbtide's; nothing is then changed.
+    from its newest state; its older checkpoints are removed. `branch` names another branch of the
+    session than the thread's own. Interrupted at any point, it is completed by erasing again. No
+    turn of the thread may run meanwhile: if one wrote a checkpoint, they stay as they are, and
+    `TurnArrivedError` asks to erase again; one with `durability="exit"` cannot be seen, and what it
+    repeats is erased with it. Other keys of a graph around the agent stay as they are. Raises
+    `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and `SettingsError` if there is
+    no agent of Ebbtide's; nothing is then changed.
     """
     thread = _opened(place_of(agent), newest_config(config))
     parts, owner, saver = thread.parts, thread.owner, thread.place.saver
@@ -122,11 +120,9 @@ def erase(
 
 
 def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
-    """Delete all that is kept of the thread that `config` names, and of what it concluded.
+    """Delete a thread's turns, memories in attention, saved states and checkpoints.
 
-    Its turns, its memories in attention, its saved states and its checkpoints; nothing of it is
-    ever surfaced again. The thread must be the user's of `config`. Raises `SessionNotFoundError`
-    if there is none.
+    The thread must be the user's of `config`. Raises `SessionNotFoundError` if there is none.
     """
     place = place_of(agent)
     parts, owner = place.parts, place.owner(config)
@@ -149,9 +145,8 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
 def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     """Delete all sessions of a user, with all that `delete_session` deletes, and all memories.
 
-    All in one transaction of the archive, whose other writers wait. If that fails, nothing was
-    deleted; interrupted at any point, it is completed by deleting again. Raises `SettingsError` if
-    `user_id` can be no user's.
+    In one transaction of the archive: if it fails, nothing was deleted; interrupted, it is
+    completed by deleting again. Raises `SettingsError` if `user_id` can be no user's.
     """
     user_id, place = user_named(user_id), place_of(agent)
     left: list[str] = []
@@ -237,10 +232,7 @@ def _resummarised(parts: AgentParts, owner: Owner) -> dict[str, bool]:
 
 
 def _opened(place: Place, config: RunnableConfig) -> Thread:
-    """Return a thread at rest, with or without checkpoints of its own.
-
-    Raises that there is no such session, and says so if it may belong to an outer graph.
-    """
+    """Return a thread at rest, with or without checkpoints of its own."""
     if place.saver:
         thread = resting(place.given, config)
     else:
