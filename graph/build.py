@@ -165,11 +165,9 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if _inside():
             yield from super().stream(input, config, **self._keys(kwargs, inside=True))
             return
-        thread, taken = self._thread(config), given(input)
-        if thread is not None:
-            saver = cast("BaseCheckpointSaver[Any]", self.checkpointer)
-            checkpoint = self._admitted(saver.get_tuple(thread), thread, kwargs)
-            taken = _with_results(taken, checkpoint, config)
+        saver, thread = self._thread(config)
+        checkpoint = saver.get_tuple(thread) if saver else None
+        taken = self._taken(input, checkpoint, config, kwargs)
         for chunk in super().stream(taken, config, **self._keys(kwargs, inside=False)):
             yield _without_prompt(chunk, kwargs)
 
@@ -182,36 +180,55 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         """Stream as LangGraph does, and as `stream` does."""
         taken, inside = input, _inside()
         if not inside:
-            thread, taken = self._thread(config), given(input)
-            if thread is not None:
-                saver = cast("BaseCheckpointSaver[Any]", self.checkpointer)
-                checkpoint = self._admitted(await saver.aget_tuple(thread), thread, kwargs)
-                taken = _with_results(taken, checkpoint, config)
+            saver, thread = self._thread(config)
+            checkpoint = await saver.aget_tuple(thread) if saver else None
+            taken = self._taken(input, checkpoint, config, kwargs)
         run = super().astream(taken, config, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
                 yield chunk if inside else _without_prompt(chunk, kwargs)
 
-    def _thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
-        """Return the config of the newest checkpoint of the thread of a run, None without one."""
+    def _thread(
+        self, config: RunnableConfig | None
+    ) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig]:
+        """Return what keeps the thread of a run, None for nothing, and its newest config."""
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
-        if "thread_id" not in chosen or not isinstance(self.checkpointer, BaseCheckpointSaver):
-            return None
         newest = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
-        newest |= {"thread_id": str(chosen["thread_id"]), "checkpoint_ns": ""}
-        return {"configurable": newest}
+        newest |= {"thread_id": str(chosen.get("thread_id")), "checkpoint_ns": ""}
+        saver = self.checkpointer if "thread_id" in chosen else None
+        thread: RunnableConfig = {"configurable": newest}
+        return saver if isinstance(saver, BaseCheckpointSaver) else None, thread
 
-    def _admitted(
+    def _taken(
         self,
+        input: Any,  # noqa: A002 (as above)
         checkpoint: CheckpointTuple | None,
-        thread: RunnableConfig,
+        config: RunnableConfig | None,
         kwargs: Mapping[str, Any],
-    ) -> CheckpointTuple | None:
-        """Return the checkpoint; raises `SessionNotFoundError` if it is not the user's."""
+    ) -> Any:
+        """Return the input of a run, with what tools answered beside one that was interrupted.
+
+        LangGraph keeps that for who resumes, and drops it when a new message comes. Results of
+        memory tools stay away, as what they changed in the memory does. Raises
+        `SessionNotFoundError` if the checkpoint is not the user's.
+        """
+        taken = given(input)
         settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
-        state = unpacked(checkpoint.checkpoint["channel_values"]) if checkpoint else {}
-        claimed(state, user_of(settings, thread["configurable"]))
-        return checkpoint
+        user = user_of(settings, ensure_config(merge_configs(self.config, config))["configurable"])
+        if checkpoint is None:
+            return taken
+        claimed(unpacked(checkpoint.checkpoint["channel_values"]), user)
+        older = "checkpoint_id" in ensure_config(config)["configurable"]
+        if older or not isinstance(taken, Mapping) or "messages" not in taken:
+            return taken
+        writes = [value for _, key, value in checkpoint.pending_writes or () if key == "messages"]
+        *written, new = (v if isinstance(v, list) else [v] for v in (*writes, taken["messages"]))
+        results = [
+            message
+            for message in chain(*written)
+            if isinstance(message, ToolMessage) and message.name not in NAMES
+        ]
+        return {**taken, "messages": [*results, *new]} if results else taken
 
     def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
         """Return the arguments of a run, whose `updates` show the prompt if nothing is around it.
@@ -243,27 +260,6 @@ def _without_prompt(chunk: Any, kwargs: Mapping[str, Any]) -> Any:
         return chunk
     values = {key: value for key, value in values.items() if key != "context"}
     return {**chunk, "data": values} if is_v2 else (*where, mode, values)
-
-
-def _with_results(
-    taken: Any, checkpoint: CheckpointTuple | None, config: RunnableConfig | None
-) -> Any:
-    """Return the input of a run with what tools answered that ran beside one that was interrupted.
-
-    LangGraph keeps that for who resumes, and drops it when a new message comes. Results of memory
-    tools stay away, as what they changed in the memory does.
-    """
-    older = "checkpoint_id" in ensure_config(config)["configurable"]
-    if checkpoint is None or older or not isinstance(taken, Mapping) or "messages" not in taken:
-        return taken
-    writes = [value for _, key, value in checkpoint.pending_writes or () if key == "messages"]
-    *written, new = (v if isinstance(v, list) else [v] for v in (*writes, taken["messages"]))
-    results = [
-        message
-        for message in chain(*written)
-        if isinstance(message, ToolMessage) and message.name not in NAMES
-    ]
-    return {**taken, "messages": [*results, *new]} if results else taken
 
 
 def _inside() -> bool:

@@ -3,9 +3,7 @@
 It reads only the messages it is given. It calls the memory tools on plain requests ("let's work
 on …", "that's done", "expand …"), an application's on "use NAME with key=value", and otherwise
 quotes the best matching sentence of its prompt. A question that nothing there answers is searched
-for, once a turn, small talk aside. So what it can answer shows what the context holds and what the
-search finds. It keeps ports, versions and addresses in a state block if it is told of one. It
-understands nothing and invents nothing.
+for, once a turn. So what it answers shows what the context holds and what the search finds.
 """
 
 import math
@@ -42,9 +40,6 @@ from ..memory.terms import is_pair, is_question, telling, terms, words
 from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
 from .offline_prompt import Call, Prompt, split
 
-_WORDS = re.compile(r"\s*\S+\s*|\s+")
-"""An answer in the pieces in which it is streamed."""
-
 _ASKING = frozenset(terms("decide recall remember"))
 """What is said of remembering, not of what is remembered."""
 
@@ -63,11 +58,7 @@ _LISTED = 3
 _LONGEST = 400
 """Characters of a text that is quoted: a sentence or two."""
 
-_GREETING = re.compile(
-    r"(?:hello|hi|hey|good (?:morning|evening|day))\b[^.?!,]{0,20}[.!]*", re.IGNORECASE
-)
-"""A message that only greets."""
-
+_GREETING = re.compile(r"(?i)(?:hello|hi|hey|good (?:morning|evening|day))\b[^.?!,]{0,20}[.!]*")
 _INTRODUCTION = (
     "Hello. I am Ebbtide's offline model: I follow plain requests such as \"let's work on …\", "
     '"that\'s done" or "expand …", and otherwise quote what stands in my context.'
@@ -108,9 +99,6 @@ _BACKGROUND = re.compile(
 )
 """The old background in a request for a new one."""
 
-_QUOTES = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
-"""The quotes that a request for others lists."""
-
 _PICKED = 40
 """Quotes that are picked from a log; `MOST_QUOTED` tokens hold about as many."""
 
@@ -143,10 +131,7 @@ class OfflineModel(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with these tools.
-
-        With the choice "none" it calls none of them, with "any" the last if nothing asks for one.
-        """
+        """Return the model with these tools; by the choice "any" it calls the last if no other."""
         formatted = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=formatted, tool_choice=tool_choice, **kwargs)
 
@@ -167,9 +152,8 @@ class OfflineModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        """Yield an answer word by word, then its calls and what it cost."""
         answer = self._generate(messages, stop, run_manager, **kwargs).generations[0].message
-        for word in _WORDS.findall(answer.text):
+        for word in re.findall(r"\s*\S+\s*|\s+", answer.text):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
         rest = answer.model_dump(exclude={"content", "type", "id"})
         yield ChatGenerationChunk(message=AIMessageChunk(content="", **rest, chunk_position="last"))
@@ -222,15 +206,12 @@ def _reply(prompt: Prompt, tools: Collection[str]) -> Sequence[Call] | str:
 
 
 def _lookups(question: str, prompt: Prompt) -> list[Call]:
-    """Return what may answer a question, best first: the log that it names, or a search.
-
-    A log of another session is not shown by a search that found it, so it is expanded then.
-    """
+    """Return what may answer a question, best first: the log that it names, or a search."""
     asked = {*words(question)}
     hidden = [effort for effort, is_hidden in prompt.efforts.items() if is_hidden]
     logs = [effort for effort in hidden if {*words(effort)} <= asked][-1:]
-    found = (str(e.get("id")) for _, body in prompt.results for e in body.get("results", ()))
-    logs += filter(is_qualified, found)
+    results = (str(e.get("id")) for _, body in prompt.results for e in body.get("results", ()))
+    logs += filter(is_qualified, results)  # a search does not show logs of other sessions
     lookups = [Call("expand_effort", {"effort_id": name, "query": question}) for name in logs[:1]]
     # Small talk has no words to search for.
     return lookups + [Call("search_efforts", {"query": question})] * bool(telling(question))
@@ -239,8 +220,7 @@ def _lookups(question: str, prompt: Prompt) -> list[Call]:
 def _quotations(questions: Sequence[str], prompt: Prompt) -> dict[str, str | None]:
     """Quote for each question the sentence with the best overlap, rare words weighing more.
 
-    Of equals it is the newest; None if no sentence shares enough. The name of the effort that a
-    sentence belongs to counts like its own words.
+    Of equals it is the newest. The name of its effort counts like a sentence's own words.
     """
     quotable = [(s, {*terms(f"{s.effort} {s.text}")}) for s in prompt.quotable]
     seen = Counter(term for _, own in quotable for term in own)
@@ -341,7 +321,9 @@ def _summary(prompt: Prompt) -> dict[str, Any]:
 
 def _salient(prompt: Prompt) -> dict[str, Any]:
     """Pick the sentences of a log that tell a goal, a constraint, a decision or a number."""
-    quoted = {*_QUOTES.findall(prompt.messages[-1].text.partition("<log")[0])}
+    # A request for more lists what is quoted already.
+    listed = prompt.messages[-1].text.partition("<log")[0]
+    quoted = {*re.findall(r"^\d+\. (.+)$", listed, re.MULTILINE)}
     items: dict[str, dict[str, Any]] = {}
     for sentence in prompt.sentences:
         text = sentence.text
@@ -357,10 +339,7 @@ def _salient(prompt: Prompt) -> dict[str, Any]:
 
 
 def _background(prompt: Prompt) -> str | None:
-    """Write a background of three sentences at most, None if the prompt asks for none.
-
-    They are the first of the old one, and what users said first and last.
-    """
+    """Write a background if asked: the old one's first sentence, what users said first and last."""
     asked = _BACKGROUND.search(prompt.messages[-1].text) if prompt.messages else None
     if asked is None:
         return None
@@ -377,7 +356,7 @@ def _background(prompt: Prompt) -> str | None:
 def _with_block(text: str, prompt: Prompt) -> str:
     """Return an answer with a state block at its end, if the user has stated a new constant.
 
-    Only a model that was told of the block writes one. Other fields stay as they were.
+    Only a model that was told of the block writes one.
     """
     if not any(isinstance(m, SystemMessage) and START in m.text for m in prompt.messages):
         return text

@@ -30,9 +30,6 @@ _SPOKEN = re.compile(r"(?P<speaker>user|assistant|system|tool)(?: [\w-]+)?: (?P<
 _CALLING = re.compile(r"(?:user|assistant|system|tool) calls \w+ .*")
 """The lines of a log: which turn, who says what, which tool is called."""
 
-_MARKER = re.compile(r'\[.*\beffort "(?P<id>[^"]+)"')
-"""What the memory writes before the turns of an effort."""
-
 _REPEATING = re.compile(
     r"(?:Noted:|I do not find|From (?:the |[^:]{1,80}:)|You said:|I said:|The search found|"
     r"(?:Found|Opened|Concluded|Switched|Reopened|Expanded|Collapsed) )"
@@ -94,7 +91,7 @@ class Call(NamedTuple):
 class Sentence:
     """One sentence of the prompt; `effort` and `turn` say which log or summary it stands in.
 
-    `repeats` tells that it is part of an answer of the offline model about something elsewhere.
+    `repeats` tells that it is part of an answer that quotes what stands elsewhere.
     """
 
     text: str
@@ -155,8 +152,8 @@ class Prompt:
     @property
     def efforts(self) -> dict[str, bool]:
         """The efforts that the memory shows, each with whether its log is out of view."""
-        markers = (_MARKER.match(str(note.text)) for note in self.notes)
-        marked = {marker["id"]: False for marker in markers if marker}
+        markers = (re.match(r'\[.*\beffort "([^"]+)"', str(note.text)) for note in self.notes)
+        marked = {marker[1]: False for marker in markers if marker}
         placed = [sentence for sentence in _sentences(self.notes) if sentence.effort]
         logs = {sentence.effort for sentence in placed if sentence.source == "the log"}
         return marked | {sentence.effort: sentence.effort not in logs for sentence in placed}
