@@ -142,7 +142,34 @@ class OfflineModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
         **kwargs: Any,
     ) -> ChatResult:
-        message = _answer(messages, kwargs.get("tools") or (), kwargs.get("tool_choice"))
+        prompt, tools = Prompt(messages), kwargs.get("tools") or ()
+        choice = kwargs.get("tool_choice")
+        schemas = {t["function"]["name"]: t["function"].get("parameters", {}) for t in tools}
+        answer = _background(prompt) or _reply(prompt, () if choice == "none" else schemas)
+        if choice == "any" and isinstance(answer, str):  # a structured answer: fill the last schema
+            name = [*schemas][-1]
+            values = _summary(prompt) | _salient(prompt)
+            wanted = schemas[name].get("properties", ())
+            answer = [Call(name, {field: values[field] for field in wanted if field in values})]
+        if isinstance(answer, str):
+            message = AIMessage(_with_block(answer, prompt))
+        else:
+            # The ids follow from the prompt, so that the same prompt gives the same answer.
+            contents = [[message.type, message.content] for message in messages]
+            calls = [
+                tool_call(
+                    name=tool, args={**args}, id=f"call_{fingerprint([contents, number, tool])}"
+                )
+                for number, (tool, args) in enumerate(answer)
+            ]
+            message = AIMessage("", tool_calls=calls)
+        message.response_metadata = {"model_name": "offline"}
+        read = sum(count_message(message_to_dict(message), count) for message in messages)
+        read += REPLY_OVERHEAD + count_tools(tools, count)
+        written = count_message(message_to_dict(message), count)
+        message.usage_metadata = UsageMetadata(
+            input_tokens=read, output_tokens=written, total_tokens=read + written
+        )
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _stream(
@@ -157,37 +184,6 @@ class OfflineModel(BaseChatModel):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
         rest = answer.model_dump(exclude={"content", "type", "id"})
         yield ChatGenerationChunk(message=AIMessageChunk(content="", **rest, chunk_position="last"))
-
-
-def _answer(
-    messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], choice: str | None
-) -> AIMessage:
-    schemas = {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools}
-    prompt = Prompt(messages)
-    answer = _background(prompt) or _reply(prompt, () if choice == "none" else schemas)
-    if choice == "any" and isinstance(answer, str):  # a structured answer: fill the last schema
-        name = [*schemas][-1]
-        values = _summary(prompt) | _salient(prompt)
-        wanted = schemas[name].get("properties", ())
-        answer = [Call(name, {field: values[field] for field in wanted if field in values})]
-    if isinstance(answer, str):
-        message = AIMessage(_with_block(answer, prompt))
-    else:
-        # The ids follow from the prompt, so that the same prompt gives the same answer.
-        contents = [[message.type, message.content] for message in messages]
-        calls = [
-            tool_call(name=tool, args={**args}, id=f"call_{fingerprint([contents, number, tool])}")
-            for number, (tool, args) in enumerate(answer)
-        ]
-        message = AIMessage("", tool_calls=calls)
-    message.response_metadata = {"model_name": "offline"}
-    read = sum(count_message(message_to_dict(message), count) for message in messages)
-    read += REPLY_OVERHEAD + count_tools(tools, count)
-    written = count_message(message_to_dict(message), count)
-    message.usage_metadata = UsageMetadata(
-        input_tokens=read, output_tokens=written, total_tokens=read + written
-    )
-    return message
 
 
 def _reply(prompt: Prompt, tools: Collection[str]) -> Sequence[Call] | str:

@@ -240,16 +240,13 @@ def _sentences(messages: Sequence[BaseMessage]) -> list[Sentence]:
 
 def _lines(message: BaseMessage) -> Iterator[Sentence]:
     """Yield what the lines of a message say, each still in one piece."""
-    if isinstance(message, ToolMessage):
-        yield from _of_result(message)
-    elif _is_memory(message):
+    if _is_memory(message):
         yield from _of_text(str(message.text), Sentence("", "memory", source="the memory"))
     elif isinstance(message, AIMessage | HumanMessage):
         speaker = "user" if isinstance(message, HumanMessage) else "assistant"
         yield from _of_text(str(message.text), Sentence("", speaker))
-
-
-def _of_result(message: ToolMessage) -> Iterator[Sentence]:
+    if not isinstance(message, ToolMessage):
+        return
     if message.name not in OWN_TOOLS:
         source = f"the result of {message.name or 'a tool'}"
         yield Sentence(str(message.text), "tool", source=source)

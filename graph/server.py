@@ -90,12 +90,12 @@ class _Asked:
             raise CommandError(f"there is no {verb!r}: use one of {', '.join(verbs)}")
         return verbs[verb]()
 
-    def number(self, name: str, default: str = "") -> int:
+    def number(self, name: str) -> int | None:
         """Return a number of the query or the path; raises `SettingsError` if it is none."""
-        given = self.request.path_params.get(name, self.request.query_params.get(name, default))
-        if not str(given).isdecimal():
+        given = self.request.path_params.get(name, self.query(name))
+        if given and not given.isdecimal():
             raise SettingsError(f"{name}: pass a whole number (got {given!r})")
-        return int(given)
+        return int(given) if given else None
 
 
 class _Served:
@@ -178,15 +178,19 @@ def routes(make: Make) -> list[Route]:
     thread = "/ebbtide/threads/{thread_id}"
     answers: dict[tuple[str, str], Callable[[_Asked], Any]] = {
         ("GET", f"{thread}/context"): _context,
-        ("GET", f"{thread}/messages"): lambda it: it.run(commands.messages, it.number("page", "1")),
-        ("GET", f"{thread}/transcript"): _transcript,
+        ("GET", f"{thread}/messages"): lambda it: it.run(commands.messages, it.number("page") or 1),
+        ("GET", f"{thread}/transcript"): lambda it: messages_to_dict(
+            it.run(commands.transcript, before=it.number("before"))
+        ),
         ("GET", f"{thread}/efforts"): lambda it: it.run(commands.efforts),
         ("GET", f"{thread}/search"): lambda it: it.run(commands.search, it.query("query")),
         ("GET", f"{thread}/stats"): lambda it: it.run(commands.stats),
         ("POST", f"{thread}/undo"): _undo,
         ("POST", f"{thread}/restore"): _restore,
         ("POST", f"{thread}/window"): _window,
-        ("POST", f"{thread}/anchor"): _anchor,
+        ("POST", f"{thread}/anchor"): lambda it: it.run(
+            commands.rebuild_anchor, model=it.query("model") == "true", context=it.context
+        ),
         ("POST", f"{thread}/efforts/{{verb}}"): _by_hand,
         ("DELETE", f"{thread}/turns/{{turn}}"): lambda it: it.run(
             commands.erase, it.number("turn")
@@ -272,11 +276,6 @@ def _context(asked: _Asked) -> dict[str, Any]:
     }
 
 
-def _transcript(asked: _Asked) -> list[dict[str, Any]]:
-    before = asked.number("before") if "before" in asked.request.query_params else None
-    return messages_to_dict(asked.run(commands.transcript, before=before))
-
-
 def _delete_user(asked: _Asked) -> Any:
     chosen = asked.config["configurable"]
     if not chosen:
@@ -296,15 +295,9 @@ def _restore(asked: _Asked) -> dict[str, Any]:
 
 
 def _window(asked: _Asked) -> dict[str, Any]:
-    turns = asked.number("turns") if asked.query("turns") else None
+    turns = asked.number("turns")
     asked.run(commands.set_window, turns)
     return {"turns": turns}
-
-
-def _anchor(asked: _Asked) -> Any:
-    return asked.run(
-        commands.rebuild_anchor, model=asked.query("model") == "true", context=asked.context
-    )
 
 
 def _by_hand(asked: _Asked) -> Any:

@@ -21,19 +21,16 @@ _building = threading.Lock()
 async def make_graph(_config: RunnableConfig) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the agent for a server: the same one for every run, with one archive.
 
-    The model comes from EBBTIDE_MODEL, else it is OpenAI's if its key is set, else the offline
-    one; attention is cached on Redis if EBBTIDE_REDIS_URL names a server;
-    settings and the archive's place from `ebbtide.yaml` and the environment. The first call builds
-    in a thread, since it reads files. Raises `SettingsError` if the settings, and what the provider
-    raises if the model, cannot be.
+    The model comes from EBBTIDE_MODEL, else it is OpenAI's if its key is set, else the offline one;
+    settings and the archive's place from `ebbtide.yaml` and the environment. Raises `SettingsError`
+    if the settings, and what the provider raises if the model, cannot be.
     """
-    return await asyncio.to_thread(_shared)
 
+    def build_once() -> CompiledStateGraph[Any, Any, Any, Any]:
+        with _building:
+            return _built()
 
-def _shared() -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Build once, however many runs ask at the same time."""
-    with _building:
-        return _built()
+    return await asyncio.to_thread(build_once)
 
 
 @cache
