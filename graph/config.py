@@ -1,9 +1,8 @@
 """The configuration: arguments beat the environment, which beats `ebbtide.yaml`.
 
-In the file and in the environment (`EBBTIDE_CONTEXT_BUDGET`) every field of `Settings` may be
-given but `user_id`, which belongs to a run; beside them `model` and `root`. A variable that is
-almost one of these is an error, since its setting would silently keep its default. The URL of
-Redis is in the environment alone.
+The file and the environment (`EBBTIDE_CONTEXT_BUDGET`) may give every field of `Settings` but
+`user_id`, which belongs to a run, and `model` and `root`. A variable that is almost one of these is
+an error, since its setting would silently keep its default.
 """
 
 import logging
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import yaml
 from pydantic import Field, ValidationError
@@ -31,10 +30,7 @@ _REDIS_URL = "EBBTIDE_REDIS_URL"
 def redis_attention(
     archive: SqlArchive, settings: Settings, environment: Mapping[str, str]
 ) -> Attention | None:
-    """Return attention cached on the Redis server of the environment, None if it names none.
-
-    Raises `SettingsError` if the extra `redis` is missing, or if the URL is none.
-    """
+    """Return attention cached on the Redis server that the environment names, None without one."""
     url = environment.get(_REDIS_URL)
     if not url:
         return None
@@ -46,10 +42,9 @@ def redis_attention(
         ) from error
     table = archive.attention(settings.attention_threshold)
     try:
-        attention: Attention = module.RedisAttention.from_url(url, table)
+        return cast("Attention", module.RedisAttention.from_url(url, table))
     except ValueError:
         raise SettingsError(f"{_REDIS_URL} is no URL such as redis://localhost:6379/0") from None
-    return attention
 
 
 FILE = "ebbtide.yaml"

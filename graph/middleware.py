@@ -1,18 +1,16 @@
 """The memory as a middleware of LangChain's `create_agent`.
 
-Its hooks call the functions of the nodes, so that a turn is what it is in the graph of `build`:
-`before_agent` begins it, `wrap_model_call` sends the working context, `after_model` answers the
-calls of memory tools, and `after_agent` ends it. What the agent is made of, its model, tools and
-prompt, is known from the requests for its model.
+Its hooks call the functions of the nodes, so that a turn is what it is in the graph of `build`.
+What the agent is made of, its model, tools and prompt, is known from the requests for its model.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
-from typing import Annotated, Any, NotRequired, Unpack, cast
+from typing import Annotated, Any, NotRequired, TypeAlias, Unpack, cast
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import (
@@ -26,6 +24,7 @@ from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, T
 from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
 from langgraph.graph import START, StateGraph
@@ -51,7 +50,7 @@ from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools, waiting
 from ..nodes.turn.arrivals import at_rest, told_apart
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.model_call import Call, answer_update, no_calls, prepared, taking_tools
+from ..nodes.turn.model_call import answer_update, no_calls, prepared, taking_tools
 from ..nodes.turn.parts import AgentParts, sizes
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked
 from ..nodes.turn.values import owner_of, running, sealed, trusted
@@ -66,6 +65,13 @@ _MODELS = ("model", "summary_model", "extraction_model", "compression_model")
 
 _EDITED = "hitl_edited_tool_calls"
 """Where LangChain's approval by a person keeps the calls that he changed, by their ids."""
+
+
+_Asked: TypeAlias = tuple[
+    RunnableConfig,
+    ModelRequest[Any],
+    Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]],
+]
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -103,10 +109,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         settings: Settings | None = None,
         **others: Unpack[Others],
     ) -> None:
-        """Take what `build_memory_graph` takes, and raise what it raises.
-
-        Other models than the agent's are by default the agent's own.
-        """
+        """Take what `build_memory_graph` takes; other models are by default the agent's own."""
         graph = build_memory_graph(_Unknown(), archive=archive, settings=settings, **others)
         self._given = graph.parts
         # What the last request to the model showed, and the parts that were made from it.
@@ -114,12 +117,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Begin the turn; take away what somebody else than the thread's user said.
-
-        A hook cannot take away and raise, so in that case `after_agent` raises.
-        """
-        known = self._trusted(state)
-        try:
+        """Begin the turn; take away what somebody else than the thread's user said."""
+        known = trusted(state, self._given.archive)
+        try:  # a hook cannot take away and raise, so `after_agent` raises
             owner_of(known, runtime, resolve(runtime.context, self._given.settings))
         except SessionNotFoundError:
             foreign = [RemoveMessage(str(message.id)) for message in told_apart(known).new]
@@ -139,9 +139,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if _looking.get():
             self._learned(request)
             return AIMessage("")
-        asked = self._asked(request)
-        with set_config_context(asked.call.config) as context:
-            return asked.answered(context.run(handler, asked.request))
+        config, sent, update = self._asked(request)
+        with set_config_context(config) as context:
+            return update(context.run(handler, sent))
 
     async def awrap_model_call(
         self,
@@ -149,14 +149,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Do what `wrap_model_call` does, without holding a thread while the model answers."""
-        asked = await asyncio.to_thread(self._asked, request)
+        config, sent, update = await asyncio.to_thread(self._asked, request)
 
         async def answer() -> ModelResponse[Any]:
-            return await handler(asked.request)
+            return await handler(sent)
 
-        with set_config_context(asked.call.config) as context:
+        with set_config_context(config) as context:
             response = await asyncio.create_task(answer(), context=context)
-        return await asyncio.to_thread(asked.answered, response)
+        return await asyncio.to_thread(update, response)
 
     @hook_config(can_jump_to=["model"])
     def after_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -218,9 +218,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
                 _looking.reset(token)
         return self._given if self._seen is None else self._seen[1]
 
-    def _trusted(self, state: Mapping[str, Any]) -> TurnState:
-        return trusted(state, self._given.archive)
-
     def _sealed(self, update: dict[str, Any], before: TurnState) -> dict[str, Any]:
         return sealed(update, before, self._given.archive)
 
@@ -235,7 +232,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _called(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if there are calls of memory tools, or invalid ones."""
-        known = self._trusted(_as_edited(state))
+        known = trusted(_as_edited(state), self._given.archive)
         messages = to_dicts(running(known))
         others = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
         if not waiting(messages, others):
@@ -250,10 +247,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
         return {**self._sealed(update, known), **jump}
 
-    def _asked(self, request: ModelRequest[Any]) -> "_Asked":
-        """Return the call of the model with the working context as its messages."""
+    def _asked(self, request: ModelRequest[Any]) -> _Asked:
+        """Return the config and the request with the working context, and what takes its answer."""
         parts, runtime = self._learned(request), request.runtime
-        state = self._trusted(cast("Mapping[str, Any]", request.state))
+        state = trusted(cast("Mapping[str, Any]", request.state), self._given.archive)
         _unspoilt(state)
         settings = resolve(runtime.context, parts.settings)
         checked(settings, *sizes(parts, settings))
@@ -269,7 +266,16 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             tools=[*schemas(), *request.tools],
             tool_choice=request.tool_choice if call.limit is None else no_calls(request.model),
         )
-        return _Asked(state, parts, call, sent)
+
+        def answered(response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
+            ended = response.structured_response is not None
+            asked = replace(call, limit=None) if ended else call
+            update = answer_update(state, runtime, asked, response.result, parts=parts)
+            shown = replace(response, result=update.pop("messages"))
+            update.pop("context", None)
+            return ExtendedModelResponse(shown, Command(update=self._sealed(update, state)))
+
+        return call.config, sent, answered
 
     def _learned(self, request: ModelRequest[Any]) -> AgentParts:
         """Return the parts, updated and remembered from what a request shows."""
@@ -298,7 +304,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         A middleware before this one may have ended the run before the turn was begun. A turn that
         somebody else broke off waits for the user's next message, which settles it.
         """
-        known, update = self._trusted(state), cast("dict[str, Any]", {})
+        known, update = trusted(state, self._given.archive), cast("dict[str, Any]", {})
         parts = self._parts(known)
         begun = known.get("turn", 0) > known.get("persisted", 0)
         if not begun and told_apart(known).new:
@@ -309,27 +315,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return known, update
         update |= persist(known, runtime, parts=parts)
         return cast("TurnState", {**known, **update}), update
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A call of the model with the request that it was made from."""
-
-    state: TurnState
-    parts: AgentParts
-    call: Call
-    request: ModelRequest[Any]
-
-    def answered(self, response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
-        """Return the response as it is kept, with the update of the memory."""
-        ended = response.structured_response is not None
-        call = replace(self.call, limit=None) if ended else self.call
-        runtime, messages = self.request.runtime, response.result
-        update = answer_update(self.state, runtime, call, messages, parts=self.parts)
-        shown = replace(response, result=update.pop("messages"))
-        update.pop("context", None)
-        changed = sealed(update, self.state, self.parts.archive)
-        return ExtendedModelResponse(shown, Command(update=changed))
 
 
 class _Unknown(BaseChatModel):
@@ -347,10 +332,7 @@ class _Unknown(BaseChatModel):
 
 
 def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the state with the calls that a person changed as he changed them.
-
-    The message that is kept has them as the model made them.
-    """
+    """Return the state with the calls that a person changed; kept are those of the model."""
     edited = state.get(_EDITED)
     if not edited:
         return state

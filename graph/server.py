@@ -7,7 +7,6 @@ rules of access hold. Whose memory it is says the server's authentication, else 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias, cast
 
 import httpx
@@ -35,6 +34,7 @@ from ..memory.errors import (
     TurnRunningError,
 )
 from ..memory.settings import Settings
+from ..nodes.turn.state import unpacked
 from ..nodes.turn.values import user_of
 from . import commands
 from .commands.change import restore
@@ -83,12 +83,12 @@ class _Asked:
         """Return what the query says of a name, empty for nothing."""
         return str(self.request.query_params.get(name, ""))
 
-    def chosen(self, **verbs: Callable[[], Any]) -> Any:
-        """Run the one that the path names; raises `CommandError` if it is none of them."""
-        verb = self.request.path_params["verb"]
+    def verb(self, *verbs: str) -> str:
+        """Return the verb of the path; raises `CommandError` if it is none of these."""
+        verb = str(self.request.path_params["verb"])
         if verb not in verbs:
             raise CommandError(f"there is no {verb!r}: use one of {', '.join(verbs)}")
-        return verbs[verb]()
+        return verb
 
     def number(self, name: str) -> int | None:
         """Return a number of the query or the path; raises `SettingsError` if it is none."""
@@ -217,16 +217,12 @@ def _route(method: str, path: str, make: Make, command: Callable[[_Asked], Any])
                 asked = await _asked(request, make, LangGraphClient(http))
                 answer = await asyncio.to_thread(command, asked)
                 return JSONResponse(to_jsonable_python(answer))
-        except APIStatusError as error:
-            return _refused(error, error.status_code)
-        except EbbtideError as error:
-            return _refused(error, next((n for kind, n in _STATUS if isinstance(error, kind)), 500))
+        except (APIStatusError, EbbtideError) as error:
+            kinds = ((APIStatusError, getattr(error, "status_code", 500)), *_STATUS)
+            status = next((status for kind, status in kinds if isinstance(error, kind)), 500)
+            return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
 
     return Route(path, respond, methods=[method])
-
-
-def _refused(error: Exception, status: int) -> Response:
-    return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
 
 
 async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Asked:
@@ -248,19 +244,14 @@ async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Aske
         thread = await client.threads.get(chosen["thread_id"])
         metadata = thread["metadata"] or {}
         if request.method != "GET" and thread["status"] == "busy":
-            raise TurnRunningError(chosen["thread_id"], _turn_of(thread["values"]))
+            values = cast("Mapping[str, Any]", thread["values"] or {})
+            raise TurnRunningError(chosen["thread_id"], unpacked(values).get("turn", 0))
         if "assistant_id" in metadata:
             assistant = await client.assistants.get(metadata["assistant_id"])
             context = dict(cast("Mapping[str, Any]", assistant.get("context") or {}))
     config: RunnableConfig = {"configurable": chosen}
     served = _Served(await make(config), client, metadata)
     return _Asked(request, cast("Agent", served), config, context)
-
-
-def _turn_of(values: Any) -> int:
-    """Return the last turn that the values of a thread have."""
-    memory = values.get("memory") if isinstance(values, Mapping) else None
-    return int((memory or {}).get("turn", 0))
 
 
 def _context(asked: _Asked) -> dict[str, Any]:
@@ -291,7 +282,7 @@ def _undo(asked: _Asked) -> dict[str, Any]:
 
 def _restore(asked: _Asked) -> dict[str, Any]:
     asked.run(restore, branch=asked.query("branch") or None)
-    return {"turn": _turn_of(asked.agent.get_state(asked.config).values)}
+    return {"turn": asked.run(thread_at).turn}
 
 
 def _window(asked: _Asked) -> dict[str, Any]:
@@ -301,26 +292,18 @@ def _window(asked: _Asked) -> dict[str, Any]:
 
 
 def _by_hand(asked: _Asked) -> Any:
-    chosen = asked.config["configurable"]
-    named = {"user_id": chosen["user_id"]} if "user_id" in chosen else {}
-    run = partial(asked.run, context={**asked.context, **named})
-    name = asked.query("effort")
-    return asked.chosen(
-        open=lambda: run(commands.open_effort, name, asked.query("goal")),
-        close=lambda: run(commands.close_effort, name or None),
-        switch=lambda: run(commands.switch_effort, name),
-        reopen=lambda: run(commands.reopen_effort, name),
-        expand=lambda: run(commands.expand_effort, name, asked.query("turns")),
-        collapse=lambda: run(commands.collapse_effort, name),
-    )
+    verb = asked.verb("open", "close", "switch", "reopen", "expand", "collapse")
+    names = {"open": ("effort", "goal"), "expand": ("effort", "turns")}.get(verb, ("effort",))
+    user = asked.config["configurable"].get("user_id")
+    context = {**asked.context, "user_id": user} if user else asked.context
+    command = getattr(commands, f"{verb}_effort")
+    return asked.run(command, *map(asked.query, names), context=context)
 
 
 def _memory(asked: _Asked) -> Any:
     reads = asked.request.method == "GET"
-    verbs = ("explain",) if reads else ("suppress", "unsuppress", "forget")
-    memory = asked.query("memory")
-    runs = {verb: partial(asked.run, getattr(commands, verb), memory) for verb in verbs}
-    return asked.chosen(**runs)
+    verb = asked.verb(*(("explain",) if reads else ("suppress", "unsuppress", "forget")))
+    return asked.run(getattr(commands, verb), asked.query("memory"))
 
 
 app = Starlette(routes=routes(make_graph))

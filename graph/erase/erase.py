@@ -186,11 +186,7 @@ def _delete_checkpoints(
         if snapshot.created_at is not None and owner == user:
             owned.append(thread)
     left: list[str] = []
-    if saver and _has(saver, "delete_thread"):
-        _overwrite(saver)
-        for thread in owned:
-            saver.delete_thread(thread)
-    else:
+    if saver and not _delete_threads(saver, owned):
         kind = type(saver).__name__
         left += (f"the checkpoints of {name!r}: {kind} cannot delete them" for name in owned)
     outer = {o.thread for o in gone if saver is None or o.namespace}.difference(owned)
@@ -252,8 +248,14 @@ def _replaced(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
     place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
     now = thread_at(place.given, config)
     state = state_at(parts.archive, owner, thread.tip, parts.settings.messages_window + 1)
-    if place.node:
-        state = cast("TurnState", {**state, "messages": _remaining(thread)})
+    if place.node:  # of the messages of the graph around those leave that no turn has any more
+        new = unarchived(thread.state)
+        old = [*thread.values.get("messages", [])]
+        view, archived = thread.view, dict[str | None, BaseMessage]()
+        for record in every_turn(view.archive, view.owner, view.tip):
+            archived |= {m.id: m for m in from_dicts(shown(view.messages(record)))}
+        kept = [archived[m.id] for m in old[: len(old) - len(new)] if m.id in archived]
+        state = cast("TurnState", {**state, "messages": [*kept, *new]})
     # Another erasure may have replaced them meanwhile, or be about to: there is no turn in that.
     same = now.checkpoint == thread.checkpoint or now.state.get("messages") == state["messages"]
     if now.kept and not same:
@@ -273,29 +275,16 @@ def _replaced(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
     return (*left, f"the application's own keys in the state of the thread: {names}")
 
 
-def _remaining(thread: Thread) -> list[BaseMessage]:
-    """Return the messages of a graph around the agent, without those that no turn has any more."""
-    view, messages = thread.view, [*thread.values.get("messages", [])]
-    new = unarchived(thread.state)
-    archived: dict[str | None, BaseMessage] = {}
-    for record in every_turn(view.archive, view.owner, view.tip):
-        archived |= {m.id: m for m in from_dicts(shown(view.messages(record)))}
-    old = messages[: len(messages) - len(new)]
-    return [*(archived[message.id] for message in old if message.id in archived), *new]
-
-
 def _replace_all(
     place: Place, saver: _Saver, config: RunnableConfig, values: dict[str, Any]
 ) -> tuple[str, ...]:
     """Make a state the thread's only checkpoint; say what may still hold the text of the others."""
     thread, kind = str(config["configurable"]["thread_id"]), type(saver).__name__
-    _overwrite(saver)
-    if _has(saver, "delete_thread"):
-        # Killed in between, the thread goes on from what the archive was told to keep for it.
-        # Pruning leaves the newest checkpoint of each namespace, those of tools' graphs as well.
-        saver.delete_thread(thread)
+    # Killed in between, the thread goes on from what the archive was told to keep for it. Pruning
+    # would leave the newest checkpoint of each namespace, those of tools' graphs as well.
+    deleted = _delete_threads(saver, [thread])
     place.seed(config, values)
-    if _has(saver, "delete_thread"):
+    if deleted:
         return _reclaimed(saver)
     if not _has(saver, "prune"):
         return (f"older checkpoints of the thread: {kind} can neither prune nor delete them",)
@@ -310,10 +299,14 @@ def _has(saver: _Saver, name: str) -> bool:
     return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
 
 
-def _overwrite(saver: _Saver) -> None:
-    """Let SQLite overwrite what it deletes."""
+def _delete_threads(saver: _Saver, threads: Iterable[str]) -> bool:
+    """Delete all checkpoints of threads, which SQLite overwrites; tell whether that can be done."""
     if isinstance(saver, _SQLITE):
         _execute(saver, "PRAGMA secure_delete=ON")
+    can_delete = _has(saver, "delete_thread")
+    for thread in threads if can_delete else ():
+        saver.delete_thread(thread)
+    return can_delete
 
 
 def _reclaimed(saver: _Saver | None) -> tuple[str, ...]:
