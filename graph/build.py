@@ -28,9 +28,6 @@ from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import AgentState, InputState, MemoryState, given, unpacked
 from ..nodes.turn.values import claimed, sealed, trusted, user_of
 
-_HIDDEN = frozenset({"raw_answers"})
-"""What no stream and no snapshot of the state shows: users see answers without state blocks."""
-
 _Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
 
 
@@ -100,7 +97,8 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         agent = super().compile(*args, **kwargs)
         agent.__class__ = MemoryAgent
         agent.context_schema = None  # so that LangGraph leaves the application's context as it is
-        agent.stream_channels = [name for name in agent.stream_channels_list if name not in _HIDDEN]
+        # Users see answers without state blocks, in streams and snapshots.
+        agent.stream_channels = [n for n in agent.stream_channels_list if n != "raw_answers"]
         return cast("MemoryAgent", agent)
 
 

@@ -63,9 +63,6 @@ _looking: ContextVar[bool] = ContextVar("ebbtide_looking", default=False)
 _MODELS = ("model", "summary_model", "extraction_model", "compression_model")
 """The parts that are the agent's own model where none was given."""
 
-_EDITED = "hitl_edited_tool_calls"
-"""Where LangChain's approval by a person keeps the calls that he changed, by their ids."""
-
 
 _Asked: TypeAlias = tuple[
     RunnableConfig,
@@ -211,9 +208,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             try:
                 graph.compile(checkpointer=False).invoke({"messages": []})
             except Exception as error:  # noqa: BLE001 (any middleware's: most commands ask no model)
-                _log.warning(
-                    "what the agent is made of is not known before its first call: %s", error
-                )
+                _log.warning("the agent's parts are not known before its first call: %s", error)
             finally:
                 _looking.reset(token)
         return self._given if self._seen is None else self._seen[1]
@@ -333,7 +328,7 @@ class _Unknown(BaseChatModel):
 
 def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the state with the calls that a person changed; kept are those of the model."""
-    edited = state.get(_EDITED)
+    edited = state.get("hitl_edited_tool_calls")  # what LangChain's approval keeps, by ids
     if not edited:
         return state
     messages = [

@@ -10,9 +10,6 @@ from .offline_model import OfflineModel
 
 _log = logging.getLogger("ebbtide.models")
 
-_OPENAI = "openai:gpt-5-mini"
-"""The model that a key alone chooses."""
-
 OFFLINE = "offline"
 """The name of the offline model."""
 
@@ -35,4 +32,4 @@ def model_name(name: str | None, environment: Mapping[str, str]) -> str:
     >>> model_name(None, {"OPENAI_API_KEY": "sk-1"}), model_name(None, {})
     ('openai:gpt-5-mini', 'offline')
     """
-    return name or (_OPENAI if environment.get("OPENAI_API_KEY") else OFFLINE)
+    return name or ("openai:gpt-5-mini" if environment.get("OPENAI_API_KEY") else OFFLINE)

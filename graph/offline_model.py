@@ -52,9 +52,6 @@ _ENOUGH_CJK = 0.15
 _PREFERENCE = 0.1
 """What is added for sentences that the memory shows: of equals they come first."""
 
-_LISTED = 3
-"""Results of a search that are told."""
-
 _LONGEST = 400
 """Characters of a text that is quoted: a sentence or two."""
 
@@ -196,21 +193,18 @@ def _reply(prompt: Prompt, tools: Collection[str]) -> Sequence[Call] | str:
     questions = [part for part, call in requests.items() if call is None and is_question(part)]
     answers = _quotations(questions, prompt) if questions else {}
     unanswered = [question for question in questions if not answers[question]]
-    lookups = _lookups(unanswered[0], prompt) if unanswered else []
+    lookups: list[Call] = []
+    for question in unanswered[:1]:
+        # First the log that it names; a search does not show logs of other sessions.
+        hidden = [effort for effort, is_hidden in prompt.efforts.items() if is_hidden]
+        logs = [effort for effort in hidden if {*words(effort)} <= {*words(question)}][-1:]
+        results = (str(e.get("id")) for _, body in prompt.results for e in body.get("results", ()))
+        logs += filter(is_qualified, results)
+        lookups += (Call("expand_effort", {"effort_id": e, "query": question}) for e in logs[:1])
+        if telling(question):  # small talk has no words to search for
+            lookups.append(Call("search_efforts", {"query": question}))
     lookup = [call for call in lookups if call.tool in {*tools} - prompt.called][:1]
     return lookup or _text(prompt, answers, beside=bool(calls))
-
-
-def _lookups(question: str, prompt: Prompt) -> list[Call]:
-    """Return what may answer a question, best first: the log that it names, or a search."""
-    asked = {*words(question)}
-    hidden = [effort for effort, is_hidden in prompt.efforts.items() if is_hidden]
-    logs = [effort for effort in hidden if {*words(effort)} <= asked][-1:]
-    results = (str(e.get("id")) for _, body in prompt.results for e in body.get("results", ()))
-    logs += filter(is_qualified, results)  # a search does not show logs of other sessions
-    lookups = [Call("expand_effort", {"effort_id": name, "query": question}) for name in logs[:1]]
-    # Small talk has no words to search for.
-    return lookups + [Call("search_efforts", {"query": question})] * bool(telling(question))
 
 
 def _quotations(questions: Sequence[str], prompt: Prompt) -> dict[str, str | None]:
@@ -272,17 +266,13 @@ def _outcome(result: ToolMessage, body: Mapping[str, Any]) -> str:
     lines = [
         f"{entry.get('id') or 'turn ' + str(entry.get('turn'))}: "
         + _clipped(one_line(str(entry.get("summary") or entry.get("excerpt"))))
-        for entry in body["results"][:_LISTED]
+        for entry in body["results"][:3]
     ]
     return f"Found {'; '.join(lines)}" if lines else "The search found nothing."
 
 
 def _signals(text: str) -> int:
-    """Count what makes a sentence worth keeping: decisions twice, numbers once.
-
-    >>> _signals("We decided on 3600 seconds because 60 was too short.")
-    6
-    """
+    """Count what makes a sentence worth keeping: decisions twice, numbers once."""
     return 2 * len(_DECISION.findall(text)) + len(_NUMBER.findall(text))
 
 

@@ -19,11 +19,8 @@ _OPENING = re.compile(r'<(?P<tag>\w+)(?: id="(?P<id>[^"]+)")?(?: [\w-]+="[^"]*")
 _CLOSING = re.compile(r"</\w+ [0-9a-f]+>")
 """The fences around what the memory quotes, with the effort that it is of."""
 
-_LISTS = frozenset({"summaries", "hints"})
-"""Fences around lists of the memory, whose lines are read one by one."""
-
 _LISTED = re.compile(r"- (?:turn (?P<turn>\d+)|(?P<id>\S+?)(?: [^:]*)?): (?P<text>.+)")
-"""A line of these lists: a turn that may matter, or a concluded effort."""
+"""A line of the memory's lists: a turn that may matter, or a concluded effort."""
 
 _TURN = re.compile(r"\[turn (?P<turn>\d+)\]")
 _SPOKEN = re.compile(r"(?P<speaker>user|assistant|system|tool)(?: [\w-]+)?: (?P<text>.*)")
@@ -121,11 +118,7 @@ class Prompt:
 
     def __init__(self, messages: Sequence[BaseMessage]) -> None:
         """Find the current turn, which begins at the last message that a user wrote."""
-        by_user = [
-            index
-            for index, message in enumerate(messages)
-            if isinstance(message, HumanMessage) and not _is_memory(message)
-        ]
+        by_user = [i for i, m in enumerate(messages) if m.type == "human" and not _is_memory(m)]
         start = by_user[-1] if by_user else len(messages)
         turn = messages[start:]
         self.messages = messages
@@ -210,8 +203,6 @@ def _request(sentence: str) -> Call | None:
 
     >>> _request("Please reopen the auth bug!")
     Call(tool='reopen_effort', args={'effort_id': 'the auth bug'})
-    >>> _request("use refund with order=A-17")
-    Call(tool='refund', args={'order': 'A-17'})
     """
     asked = sentence.replace("’", "'").rstrip(_MARKS)
     if len(asked) > _LONGEST_REQUEST:
@@ -268,7 +259,7 @@ def _of_text(text: str, outside: Sentence) -> Iterator[Sentence]:
         if opening := _OPENING.fullmatch(line):
             source = "the state block" if opening["tag"] == "state" else "the log"
             fence = Sentence("", "memory", effort=opening["id"] or "", source=source)
-            place = outside if opening["tag"] in _LISTS else fence
+            place = outside if opening["tag"] in {"summaries", "hints"} else fence
         elif _CLOSING.fullmatch(line):
             place = outside
         elif place != outside:

@@ -129,24 +129,20 @@ class _Served:
         self, config: RunnableConfig, values: dict[str, Any], as_node: str
     ) -> RunnableConfig:
         """Write a state on the server, where the thread may have been deleted just now."""
-        thread, threads = str(config["configurable"]["thread_id"]), self.client.threads
-        metadata = dict(self._metadata)
-        self.wait(threads.create(thread_id=thread, metadata=metadata, if_exists="do_nothing"))
-        return cast(
-            "RunnableConfig", self.wait(self._remote.aupdate_state(config, values, as_node))
-        )
+        thread, metadata = str(config["configurable"]["thread_id"]), dict(self._metadata)
+        create = self.client.threads.create
+        self.wait(create(thread_id=thread, metadata=metadata, if_exists="do_nothing"))
+        written = self._remote.aupdate_state(config, values, as_node)
+        return cast("RunnableConfig", self.wait(written))
 
     def invoke(
         self, given: None, config: RunnableConfig, *, context: Any, durability: Any
     ) -> dict[str, Any]:
         """Let the server end a turn, and return the state."""
-        assistant = self._metadata.get("assistant_id") or self._metadata.get("graph_id", "")
+        thread = str(config["configurable"]["thread_id"])
+        assistant = str(self._metadata.get("assistant_id") or self._metadata.get("graph_id", ""))
         ended = self.client.runs.wait(
-            config["configurable"]["thread_id"],
-            str(assistant),
-            input=given,
-            context=context,
-            durability=durability,
+            thread, assistant, input=given, context=context, durability=durability
         )
         return cast("dict[str, Any]", self.wait(ended))
 

@@ -13,9 +13,6 @@ from ...nodes.turn.user_attention import attention_of
 from ...nodes.turn.values import user_of
 from .threads import Agent, on_a_thread, place_of
 
-_MOST = 10_000
-"""More than any capacity."""
-
 _ALIKE = 0.5
 """How like an unknown id a known one is that an error suggests, by `difflib`'s ratio."""
 
@@ -30,7 +27,8 @@ class UserAttention:
     def listed(self) -> tuple[Explanation, ...]:
         """Return what is in it, most first, then what is suppressed."""
         now = datetime.now(UTC)
-        inside = (memory.id for memory in self.stored.top(self.user, _MOST, now=now))
+        # More than any capacity, so all of them.
+        inside = (memory.id for memory in self.stored.top(self.user, 10_000, now=now))
         ids = (*inside, *self.stored.suppressed(self.user, now=now))
         explanations = (self.stored.explain(self.user, memory_id, now=now) for memory_id in ids)
         return tuple(filter(None, explanations))

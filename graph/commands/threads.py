@@ -162,8 +162,8 @@ class Thread:
     """A thread as a command works on it: its agent, its session and its state.
 
     `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints,
-    `checkpoint` is the id of the newest. `inside` tells that other nodes of a larger graph may have
-    said something since the last turn.
+    `checkpoint` is the id of the one that was read. `inside` tells that other nodes of a larger
+    graph may have said something since the last turn.
     """
 
     place: Place

@@ -47,9 +47,6 @@ _log = logging.getLogger("ebbtide.summary")
 
 _Saver = BaseCheckpointSaver[Any]
 
-_SQLITE = (SqliteSaver, AsyncSqliteSaver)
-"""The checkpointers whose file keeps what was deleted until it is written anew."""
-
 _OURS = AgentState.__annotations__.keys() | {"structured_response"}
 """Keys of the state that an erasure writes anew, or leaves out; others are the application's."""
 
@@ -301,7 +298,7 @@ def _has(saver: _Saver, name: str) -> bool:
 
 def _delete_threads(saver: _Saver, threads: Iterable[str]) -> bool:
     """Delete all checkpoints of threads, which SQLite overwrites; tell whether that can be done."""
-    if isinstance(saver, _SQLITE):
+    if isinstance(saver, SqliteSaver | AsyncSqliteSaver):
         _execute(saver, "PRAGMA secure_delete=ON")
     can_delete = _has(saver, "delete_thread")
     for thread in threads if can_delete else ():
@@ -313,7 +310,7 @@ def _reclaimed(saver: _Saver | None) -> tuple[str, ...]:
     """`VACUUM` a SQLite database, so that deleted rows leave no bytes; say what may remain."""
     if saver is None or isinstance(saver, InMemorySaver):
         return ()
-    if not isinstance(saver, _SQLITE):
+    if not isinstance(saver, SqliteSaver | AsyncSqliteSaver):
         kind = type(saver).__name__
         return (f"what the database of {kind} keeps of deleted rows until `VACUUM ANALYZE`",)
     try:
