@@ -36,10 +36,9 @@ from ..memory.errors import (
 from ..memory.settings import Settings
 from ..nodes.turn.state import unpacked
 from ..nodes.turn.values import user_of
-from . import commands
-from .commands.change import restore
+from .commands import change, look, on_attention
 from .commands.threads import Agent, thread_at
-from .erase.erase import delete_session, delete_user
+from .erase.erase import delete_session, delete_user, erase
 from .studio import make_graph
 
 Make: TypeAlias = Callable[[RunnableConfig], Awaitable[Agent]]
@@ -83,12 +82,12 @@ class _Asked:
         """Return what the query says of a name, empty for nothing."""
         return str(self.request.query_params.get(name, ""))
 
-    def verb(self, *verbs: str) -> str:
-        """Return the verb of the path; raises `CommandError` if it is none of these."""
-        verb = str(self.request.path_params["verb"])
+    def chosen(self, **verbs: Any) -> Any:
+        """Return what the path names; raises `CommandError` if it is none of these."""
+        verb = self.request.path_params["verb"]
         if verb not in verbs:
             raise CommandError(f"there is no {verb!r}: use one of {', '.join(verbs)}")
-        return verb
+        return verbs[verb]
 
     def number(self, name: str) -> int | None:
         """Return a number of the query or the path; raises `SettingsError` if it is none."""
@@ -174,26 +173,24 @@ def routes(make: Make) -> list[Route]:
     thread = "/ebbtide/threads/{thread_id}"
     answers: dict[tuple[str, str], Callable[[_Asked], Any]] = {
         ("GET", f"{thread}/context"): _context,
-        ("GET", f"{thread}/messages"): lambda it: it.run(commands.messages, it.number("page") or 1),
+        ("GET", f"{thread}/messages"): lambda it: it.run(look.messages, it.number("page") or 1),
         ("GET", f"{thread}/transcript"): lambda it: messages_to_dict(
-            it.run(commands.transcript, before=it.number("before"))
+            it.run(look.transcript, before=it.number("before"))
         ),
-        ("GET", f"{thread}/efforts"): lambda it: it.run(commands.efforts),
-        ("GET", f"{thread}/search"): lambda it: it.run(commands.search, it.query("query")),
-        ("GET", f"{thread}/stats"): lambda it: it.run(commands.stats),
+        ("GET", f"{thread}/efforts"): lambda it: it.run(look.efforts),
+        ("GET", f"{thread}/search"): lambda it: it.run(look.search, it.query("query")),
+        ("GET", f"{thread}/stats"): lambda it: it.run(look.stats),
         ("POST", f"{thread}/undo"): _undo,
         ("POST", f"{thread}/restore"): _restore,
         ("POST", f"{thread}/window"): _window,
         ("POST", f"{thread}/anchor"): lambda it: it.run(
-            commands.rebuild_anchor, model=it.query("model") == "true", context=it.context
+            change.rebuild_anchor, model=it.query("model") == "true", context=it.context
         ),
         ("POST", f"{thread}/efforts/{{verb}}"): _by_hand,
-        ("DELETE", f"{thread}/turns/{{turn}}"): lambda it: it.run(
-            commands.erase, it.number("turn")
-        ),
+        ("DELETE", f"{thread}/turns/{{turn}}"): lambda it: it.run(erase, it.number("turn")),
         ("DELETE", thread): lambda it: it.run(delete_session),
         ("DELETE", "/ebbtide/user"): _delete_user,
-        ("GET", "/ebbtide/attention"): lambda it: it.run(commands.attention),
+        ("GET", "/ebbtide/attention"): lambda it: it.run(on_attention.attention),
         ("GET", "/ebbtide/attention/{verb}"): _memory,
         ("POST", "/ebbtide/attention/{verb}"): _memory,
     }
@@ -252,7 +249,7 @@ async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Aske
 
 def _context(asked: _Asked) -> dict[str, Any]:
     message = asked.request.query_params.get("message")
-    shown = asked.run(commands.show_context, message, context=asked.context)
+    shown = asked.run(look.show_context, message, context=asked.context)
     return {
         "turn": shown.turn,
         "unfinished": shown.unfinished,
@@ -273,33 +270,39 @@ def _delete_user(asked: _Asked) -> Any:
 def _undo(asked: _Asked) -> dict[str, Any]:
     """Undo the last turn; it must be finished, since the server shows only part of another."""
     asked.run(thread_at).at_rest()
-    return {"turn": asked.run(commands.undo)}
+    return {"turn": asked.run(change.undo)}
 
 
 def _restore(asked: _Asked) -> dict[str, Any]:
-    asked.run(restore, branch=asked.query("branch") or None)
+    asked.run(change.restore, branch=asked.query("branch") or None)
     return {"turn": asked.run(thread_at).turn}
 
 
 def _window(asked: _Asked) -> dict[str, Any]:
     turns = asked.number("turns")
-    asked.run(commands.set_window, turns)
+    asked.run(change.set_window, turns)
     return {"turns": turns}
 
 
 def _by_hand(asked: _Asked) -> Any:
-    verb = asked.verb("open", "close", "switch", "reopen", "expand", "collapse")
-    names = {"open": ("effort", "goal"), "expand": ("effort", "turns")}.get(verb, ("effort",))
+    command, *names = asked.chosen(
+        open=(change.open_effort, "effort", "goal"),
+        close=(change.close_effort, "effort"),
+        switch=(change.switch_effort, "effort"),
+        reopen=(change.reopen_effort, "effort"),
+        expand=(change.expand_effort, "effort", "turns"),
+        collapse=(change.collapse_effort, "effort"),
+    )
     user = asked.config["configurable"].get("user_id")
     context = {**asked.context, "user_id": user} if user else asked.context
-    command = getattr(commands, f"{verb}_effort")
     return asked.run(command, *map(asked.query, names), context=context)
 
 
 def _memory(asked: _Asked) -> Any:
-    reads = asked.request.method == "GET"
-    verb = asked.verb(*(("explain",) if reads else ("suppress", "unsuppress", "forget")))
-    return asked.run(getattr(commands, verb), asked.query("memory"))
+    changes = (on_attention.suppress, on_attention.unsuppress, on_attention.forget)
+    verbs = (on_attention.explain,) if asked.request.method == "GET" else changes
+    command = asked.chosen(**{verb.__name__: verb for verb in verbs})
+    return asked.run(command, asked.query("memory"))
 
 
 app = Starlette(routes=routes(make_graph))
