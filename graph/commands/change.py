@@ -40,7 +40,7 @@ from ...nodes.turn.values import running, sealed, tip_of
 from ...prompts.loader import render
 from ..build import Node
 from ..middleware import EbbtideMiddleware
-from .look import next_context
+from .look import show_context
 from .threads import (
     Agent,
     Thread,
@@ -170,7 +170,7 @@ def rebuild_anchor(
     thread = _changeable(agent, config, context)
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
-    shown = next_context(thread).parts
+    shown = show_context(agent, config, context=context).parts
     turns = {part.turn for part in shown if part.name == "turns" and part.turn is not None}
     records = thread.view.turns(sorted(turns))
     answer = ""
