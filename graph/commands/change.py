@@ -10,6 +10,7 @@ from langgraph.types import StateSnapshot
 
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest
 from ...memory.errors import (
+    AnswerError,
     CommandError,
     SessionNotFoundError,
     SettingsError,
@@ -17,13 +18,13 @@ from ...memory.errors import (
     TipNotFoundError,
 )
 from ...memory.messages import fenced
-from ...memory.questions import Question
+from ...memory.questions import Asks, Question
 from ...memory.record import Record, Tip
 from ...memory.settings import settings
 from ...memory.tokens import fit_end
 from ...memory.tools.summary import call_overhead, readable
 from ...memory.transcript import transcript
-from ...nodes.llm.calls import ask
+from ...nodes.llm.calls import drive
 from ...nodes.turn.arrivals import at_rest, told_apart
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.settling import settle
@@ -190,8 +191,8 @@ def rebuild_anchor(
     answer = ""
     if model and records:
         try:
-            answer = ask(thread.parts.model, _question(thread, records))
-        except Exception as error:  # noqa: BLE001 (any provider's: the old anchor must stay)
+            answer = drive(_anchor_of(thread, records), thread.parts.models)
+        except AnswerError as error:
             _log.warning("the model gave no anchor: %s", error)
     written = newest(answer)
     fields = written or _newest_block(records)
@@ -203,13 +204,14 @@ def rebuild_anchor(
     return Rebuilt(anchor, "model" if written else "block")
 
 
-def _question(thread: Thread, records: Sequence[Record]) -> Question:
-    """Return what asks for an anchor of these turns; of a log that is too long the end stays."""
+def _anchor_of(thread: Thread, records: Sequence[Record]) -> Asks[str]:
+    """Ask for an anchor of these turns; of a log that is too long the end stays."""
     count, instructions = thread.parts.count, render("rebuild_anchor", limit=ANCHOR_TOKENS)
     overhead = call_overhead(instructions, fenced("conversation", ""), count)
     log = transcript(records)
     log = log[fit_end(log, readable(thread.settings, overhead), count) :]
-    return Question("anchor", instructions, fenced("conversation", log))
+    answer: str = yield Question("anchor", instructions, fenced("conversation", log))
+    return answer
 
 
 def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:

@@ -64,6 +64,7 @@ class AgentParts:
             "summary": self.summary_model,
             "extraction": self.extraction_model,
             "background": self.compression_model,
+            "anchor": self.model,
         }
 
 
