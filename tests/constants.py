@@ -13,7 +13,7 @@ RULES = {
     "EMBEDDED_TURNS": ("nodes.persist",),
     "KEYWORD_OVERLAP": ("memory.keywords",),
     "KEYWORD_TURNS": ("memory.references",),
-    "LOG_TOKENS": ("memory.tools.summary", "memory.compression.extract"),
+    "LOG_TOKENS": ("memory.questions", "memory.compression.extract"),
     "MOST_KEYWORDS": ("memory.tools.summary",),
     "MOST_OPEN": ("memory.tools.toolbox",),
     "MOST_QUOTED": ("memory.compression.extract", "memory.compression.due"),

@@ -22,7 +22,6 @@ from ...memory.questions import Asks, Question
 from ...memory.record import Record, Tip
 from ...memory.settings import settings
 from ...memory.tokens import fit_end
-from ...memory.tools.summary import call_overhead, readable
 from ...memory.transcript import transcript
 from ...nodes.llm.calls import drive
 from ...nodes.turn.arrivals import at_rest, told_apart
@@ -207,10 +206,9 @@ def rebuild_anchor(
 def _anchor_of(thread: Thread, records: Sequence[Record]) -> Asks[str]:
     """Ask for an anchor of these turns; of a log that is too long the end stays."""
     count, instructions = thread.parts.count, render("rebuild_anchor", limit=ANCHOR_TOKENS)
-    overhead = call_overhead(instructions, fenced("conversation", ""), count)
-    log = transcript(records)
-    log = log[fit_end(log, readable(thread.settings, overhead), count) :]
-    answer: str = yield Question("anchor", instructions, fenced("conversation", log))
+    empty, log = Question("anchor", instructions, fenced("conversation", "")), transcript(records)
+    end = log[fit_end(log, empty.log_room(thread.settings.context_budget, count), count) :]
+    answer: str = yield replace(empty, log=fenced("conversation", end))
     return answer
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -22,7 +22,7 @@ from ...memory.erasing import TurnPlace
 from ...memory.errors import AnswerError, SessionNotFoundError, SettingsError, TurnArrivedError
 from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
-from ...memory.tools.summary import EffortSummary, summarise
+from ...memory.tools.summary import summarise
 from ...memory.view import every_turn
 from ...nodes.llm.calls import drive
 from ...nodes.turn.arrivals import unarchived
@@ -287,17 +287,15 @@ def _resummarised(parts: AgentParts, owner: Owner) -> dict[str, bool]:
         for effort in every_effort(parts.archive, owner, tip):
             if not effort.stale or effort.status != "concluded":
                 continue
-            answer = _summary(parts, owner, tip, effort)
-            done[effort.id] = answer is not None and done.get(effort.id, True)
-            if answer is not None:
-                again = replace(effort, summary=answer.summary, importance=answer.importance)
-                again = replace(again, keywords=tuple(answer.keywords), stale=False)
+            again = _summarised(parts, owner, tip, effort)
+            done[effort.id] = again is not None and done.get(effort.id, True)
+            if again is not None:
                 parts.archive.resummarised(owner, tip, again)
     return done
 
 
-def _summary(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> EffortSummary | None:
-    """Return a summary of what remains of an effort's log, None if no model gives one."""
+def _summarised(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> Effort | None:
+    """Return an effort with a summary of what remains of its log, None if no model gives one."""
     turns = parts.archive.effort_turns(owner, tip, effort.id)
     records = parts.archive.turns(owner, tip, [turn for turn in turns if turn <= effort.turn])
     log = [record for record in records if record.status != "erased"]

@@ -159,22 +159,15 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     effort = work.find_open(name)
     log = work.view.log(effort.id, running=True)
     try:
-        answer = yield from summarise(effort, log, work.settings, work.count)
+        summarised = yield from summarise(effort, log, work.settings, work.count)
     except AnswerError as error:
         raise ToolError(
             f"the summary of {effort.id!r} failed ({error}), so it stays open and nothing changed; "
             "tell the user, and try close_effort again later"
         ) from error
-    concluded = replace(
-        effort,
-        summary=answer.summary,
-        keywords=tuple(answer.keywords),
-        importance=answer.importance,
-        tokens=work.count(transcript(log)),
-        stale=False,
-    )
+    concluded = replace(summarised, tokens=work.count(transcript(log)))
     state = within_limit(happened(work.state, {"type": "concluded", **snapshot(concluded)}))
-    result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
+    result = {"status": "concluded", "effort_id": effort.id, "summary": concluded.summary}
     return work.put(state), result | ({"active": state.active} if state.active else {})
 
 
