@@ -43,12 +43,12 @@ from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.messages import unanswered
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
-from ..memory.tools.toolbox import NAMES, schemas
+from ..memory.tools.toolbox import NAMES, schemas, waiting
 from ..nodes.application_tools import fit
 from ..nodes.begin_turn import begin_turn
 from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
-from ..nodes.run_tools import arun_tools, run_tools, waiting
+from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.arrivals import at_rest, told_apart
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.model_call import Call, answer_update, no_calls, prepared, taking_tools

@@ -1,7 +1,7 @@
 """Run the memory tools, one after the other, each on the state that the one before left."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,11 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ..memory.errors import ToolError
-from ..memory.messages import Message, unanswered
+from ..memory.messages import Message
 from ..memory.questions import Asks
+from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
-from ..memory.tools.toolbox import Done, Watch, run
+from ..memory.tools.toolbox import Watch, run, waiting
 from .llm.calls import adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
@@ -37,7 +38,7 @@ async def arun_tools(
     return _packed(await adrive(steps, parts.models, about=traced(state)))
 
 
-def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[Done]:
+def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[RunningTurn]:
     work = running_turn(state, runtime, parts)
     work = replace(work, related=lambda said: related(work.view, said, runtime, parts))
     others = frozenset(parts.tools)
@@ -69,11 +70,5 @@ def _watch(config: RunnableConfig) -> Watch:
     return begun
 
 
-def waiting(messages: Sequence[Message], others: Collection[str]) -> list[Mapping[str, Any]]:
-    """Return the calls without a result that are run here; `others` are the application's tools."""
-    left = unanswered(messages)
-    return [c for c in left if c["name"] not in others or c.get("type") == "invalid_tool_call"]
-
-
-def _packed(done: Done) -> dict[str, Any]:
-    return {**packed(done.work.state), "messages": from_dicts(done.results)}
+def _packed(done: RunningTurn) -> dict[str, Any]:
+    return {**packed(done.state), "messages": from_dicts(done.results)}

@@ -18,7 +18,7 @@ RULES = {
     "MOST_OPEN": ("memory.tools.toolbox",),
     "MOST_QUOTED": ("memory.compression.extract", "memory.compression.due"),
     "MOST_SUMMARIES": ("memory.efforts",),
-    "STATUS_LISTED": ("memory.tools.recall",),
+    "STATUS_LISTED": ("memory.tools.toolbox",),
 }
 """The modules that read each constant."""
 

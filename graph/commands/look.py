@@ -29,9 +29,8 @@ from ...memory.metrics import (
 from ...memory.record import Record
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
-from ...memory.tools.recall import effort_status
 from ...memory.tools.search_efforts import search_efforts
-from ...memory.tools.toolbox import NAMES
+from ...memory.tools.toolbox import NAMES, effort_status
 from ...memory.view import ArchiveView, every_turn
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
