@@ -51,8 +51,8 @@ from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.arrivals import at_rest, told_apart
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.model_call import Call, answer_update, no_calls, prepared, taking_tools
-from ..nodes.turn.parts import AgentParts, sizes
+from ..nodes.turn.model_call import Call
+from ..nodes.turn.parts import AgentParts, taking_tools
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked
 from ..nodes.turn.values import owner_of, running, sealed, trusted
 from .agent import build_memory_graph, known_tools
@@ -257,16 +257,16 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         state = self._trusted(cast("Mapping[str, Any]", request.state))
         _unspoilt(state)
         settings = resolve(runtime.context, parts.settings)
-        checked(settings, *sizes(parts, settings))
-        call = prepared(state, runtime, parts)
+        checked(settings, *parts.sizes(settings))
+        call = Call.prepared(state, runtime, parts)
         system, *messages = cast("list[Any]", call.messages)
         sent = request.override(
             system_message=_opening(request, system.text, settings),
             messages=messages,
             tools=[*schemas(), *request.tools],
-            tool_choice=request.tool_choice if call.limit is None else no_calls(request.model),
+            tool_choice=call.tool_choice or request.tool_choice,
         )
-        return _Asked(state, parts, call, sent)
+        return _Asked(call, sent)
 
     def _learned(self, request: ModelRequest[Any]) -> AgentParts:
         """Return the parts, updated and remembered from what a request shows."""
@@ -322,8 +322,6 @@ def _same(shown: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
 class _Asked:
     """A call of the model with the request that it was made from."""
 
-    state: TurnState
-    parts: AgentParts
     call: Call
     request: ModelRequest[Any]
 
@@ -331,11 +329,10 @@ class _Asked:
         """Return the response as it is kept, with the update of the memory."""
         ended = response.structured_response is not None
         call = replace(self.call, limit=None) if ended else self.call
-        runtime, messages = self.request.runtime, response.result
-        update = answer_update(self.state, runtime, call, messages, parts=self.parts)
+        update = call.answered(response.result)
         shown = replace(response, result=update.pop("messages"))
         update.pop("context", None)
-        changed = sealed(update, self.state, self.parts.archive)
+        changed = sealed(update, call.state, call.parts.archive)
         return ExtendedModelResponse(shown, Command(update=changed))
 
 

@@ -17,9 +17,9 @@ from ..memory.messages import text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
-from .turn.arrivals import Arrivals, arrivals, asked_in, kept_turns
+from .turn.arrivals import Arrivals, arrivals, asked_in
 from .turn.langchain_messages import to_dicts
-from .turn.parts import AgentParts, sizes
+from .turn.parts import AgentParts
 from .turn.recovery import memory_at, recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
@@ -38,7 +38,7 @@ def begin_turn(
     answer, what `owner_of` raises, and what the archive raises when it cannot commit.
     """
     settings = resolve(runtime.context, parts.settings)
-    checked(settings, *sizes(parts, settings))
+    checked(settings, *parts.sizes(settings))
     owner = owner_of(state, runtime, settings)
     with parts.archive.together():
         known, arrived, settled = _settled(state, runtime, parts, settings, owner)
@@ -93,7 +93,7 @@ def _counted(state: TurnState) -> EffortState:
 
 def _messages(arrived: Arrivals, persisted: int, window: int) -> dict[str, Any]:
     """Return the messages of the last turns and the new one, and how each was begun."""
-    turns = {**kept_turns(arrived, persisted, window), persisted + 1: arrived.new}
+    turns = {**arrived.kept_turns(persisted, window), persisted + 1: arrived.new}
     return {
         "messages": [message for turn in turns.values() for message in turn],
         # What is new is accepted up to its last message, whoever has made that.

@@ -6,22 +6,25 @@ from itertools import pairwise
 from operator import itemgetter
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
-from ...memory.messages import answered, unanswered
+from ...memory.messages import answered
 from ...memory.record import Owner, Record
-from ...memory.valid_history import no_result
 from ...memory.view import ArchiveView, past
-from ...prompts.loader import render
-from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
+from .langchain_messages import (
+    MADE_HERE,
+    cleaned,
+    closed,
+    from_dicts,
+    question,
+    to_dicts,
+    with_ids,
+)
 from .state import TurnState
 from .values import tip_of
-
-MADE_HERE = frozenset({"ai", "tool"})
-"""Types of the messages that an agent adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +92,6 @@ def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
     return next((at for at in positions if messages[at].type not in MADE_HERE), len(messages))
 
 
-def question(messages: Sequence[BaseMessage]) -> int:
-    """Return where what the user said last begins, instructions before it included; 0 for nothing.
-
-    >>> question([HumanMessage("Hi"), ToolMessage("", tool_call_id="1"), HumanMessage("Go on")])
-    2
-    """
-    at = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
-    while at > 0 and messages[at - 1].type not in MADE_HERE:
-        at -= 1
-    return at
-
-
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """Messages in state. `past` are the archived turns by their numbers.
@@ -113,6 +104,11 @@ class Arrivals:
     last: list[BaseMessage] | None
     left: list[BaseMessage]
     new: list[BaseMessage]
+
+    def kept_turns(self, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
+        """Return the earlier turns that stay in `messages`; `persisted` is the newest's number."""
+        turns = {**self.past, **({persisted: self.left} if self.left else {})}
+        return dict([*turns.items()][max(0, len(turns) - window) :])
 
 
 def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
@@ -153,12 +149,6 @@ def at_rest(state: TurnState) -> bool:
     return not unarchived(state)
 
 
-def kept_turns(arrived: Arrivals, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
-    """Return the earlier turns that stay in `messages`, by number; `persisted` is the newest's."""
-    turns = {**arrived.past, **({persisted: arrived.left} if arrived.left else {})}
-    return dict([*turns.items()][max(0, len(turns) - window) :])
-
-
 def asked_in(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
     """Return by id the numbers of turns: of their first messages, and what no agent has made."""
     return {
@@ -172,13 +162,6 @@ def asked_in(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
 def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:
     messages: list[BaseMessage] = [*state.get("messages", [])]
     return messages, incoming(messages, state)
-
-
-def closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return what a broken turn left, with an error result for each call that has none."""
-    why = render("no_result")
-    results = [ToolMessage(**no_result(call, why)["data"]) for call in unanswered(to_dicts(left))]
-    return [*left, *(result.model_copy(update={"id": str(uuid4())}) for result in results)]
 
 
 def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Arrivals:

@@ -1,17 +1,25 @@
-"""Messages of LangChain as plain data and back; answers of models made fit to be kept."""
+"""Messages of LangChain as plain data and back, and made fit to be kept."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, messages_from_dict
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ToolMessage,
+    messages_from_dict,
+)
 from pydantic_core import to_jsonable_python
 
-from ...memory.messages import Message, broken, calls, clean, unanswered, unserialisable
+from ...memory.messages import Message, broken, clean, unanswered, unserialisable
 from ...memory.valid_history import no_result
 from ...prompts.loader import render
+
+MADE_HERE = frozenset({"ai", "tool"})
+"""Types of the messages that an agent adds."""
 
 _Message = TypeVar("_Message", bound=BaseMessage)
 
@@ -41,7 +49,7 @@ def _said(message: BaseMessage) -> Iterator[tuple[str, Any]]:
     defaults = _defaults(type(message))
     for name, value in message:
         if name != "type" and (name not in defaults or _differ(value, defaults[name])):
-            yield name, jsonable(value)
+            yield name, _jsonable(value)
 
 
 @cache
@@ -59,10 +67,10 @@ def _differ(value: Any, default: Any) -> bool:
     return type(value) is not type(default) or bool(value != default)
 
 
-def jsonable(value: Any) -> Any:
+def _jsonable(value: Any) -> Any:
     """Return a value as JSON gives it back; a marker for what it cannot hold.
 
-    >>> jsonable({"sizes": (2, 1), "names": {"b", "a"}})
+    >>> _jsonable({"sizes": (2, 1), "names": {"b", "a"}})
     {'sizes': [2, 1], 'names': ['a', 'b']}
     """
     if type(value) is str:
@@ -85,16 +93,6 @@ def _ordered(value: Any) -> Any:
     return value
 
 
-def accepted(answer: AIMessage, taken: Collection[str | None]) -> AIMessage:
-    """Return the answer with an id of its own and a distinct id for each call.
-
-    Cached models repeat message ids, and a repeated id would overwrite the earlier message.
-    """
-    if answer.id is None or answer.id in taken:
-        answer = answer.model_copy(update={"id": str(uuid4())})
-    return cleaned(with_ids(answer))
-
-
 def with_ids(message: _Message) -> _Message:
     """Return a message each of whose calls has a name and an id of its own."""
     if not isinstance(message, AIMessage):
@@ -105,21 +103,23 @@ def with_ids(message: _Message) -> _Message:
     return message.model_copy(update=update)
 
 
-def rounds(messages: Iterable[BaseMessage]) -> int:
-    """Count the rounds of tool calls among the messages."""
-    answers = (message for message in messages if isinstance(message, AIMessage))
-    return sum(1 for answer in answers if answer.tool_calls or answer.invalid_tool_calls)
+def question(messages: Sequence[BaseMessage]) -> int:
+    """Return where what the user said last begins, instructions before it included; 0 for nothing.
+
+    >>> question([HumanMessage("Hi"), ToolMessage("", tool_call_id="1"), HumanMessage("Go on")])
+    2
+    """
+    at = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
+    while at > 0 and messages[at - 1].type not in MADE_HERE:
+        at -= 1
+    return at
 
 
-def cut_short(messages: Sequence[BaseMessage], limit: int) -> list[BaseMessage]:
-    """Return an answer that may call no tools: calls get an error result, and words follow."""
-    plain = to_dicts(messages)
-    if not calls(plain[0]):
-        return [*messages]
-    why = render("too_many_rounds", limit=limit)
-    left = [no_result(call, why)["data"] for call in unanswered(plain)]
-    results = [ToolMessage(**data, id=str(uuid4())) for data in left]
-    return [*messages, *results, AIMessage(render("no_answer", limit=limit), id=str(uuid4()))]
+def closed(messages: Sequence[BaseMessage], why: str = "") -> list[BaseMessage]:
+    """Return messages with an error result for each call that has none, which says why."""
+    why = why or render("no_result")
+    results = [no_result(call, why)["data"] for call in unanswered(to_dicts(messages))]
+    return [*messages, *(ToolMessage(**result, id=str(uuid4())) for result in results)]
 
 
 def _with_ids(calls: Sequence[Any]) -> list[Any]:

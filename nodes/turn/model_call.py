@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -23,13 +23,13 @@ from ...memory.context.budget import below_floor, safety_factor
 from ...memory.context.timeline import WorkingContext, unpacked, with_anchor
 from ...memory.context.timeline import packed as packed_line
 from ...memory.efforts import EffortState, happened
-from ...memory.errors import SettingsError
 from ...memory.messages import speaks
 from ...memory.running_turn import banners_since
 from ...memory.settings import Settings, resolve
 from ...memory.state_blocks import Cutter, appended, cut_content, passed
-from .langchain_messages import accepted, cut_short, from_dicts, jsonable, rounds
-from .parts import STEADY, AgentParts, fixed
+from ...prompts.loader import render
+from .langchain_messages import cleaned, closed, from_dicts, to_dicts, with_ids
+from .parts import STEADY, AgentParts, taking_tools
 from .state import TurnState
 from .values import effort_state, packed, running, running_turn, traced
 
@@ -39,33 +39,6 @@ _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """How a provider is told not to call tools, by LangChain's model type; "none" for all others."""
 
 
-def bound(parts: AgentParts, *, last: bool) -> Runnable[LanguageModelInput, AIMessage]:
-    """Return the model with all tools; in the `last` call of a turn it may not call them.
-
-    The tools stay bound then too: providers refuse a history with calls but without tools.
-    """
-    model, tools = taking_tools(parts.model), list(parts.schemas)
-    if not last:
-        return model.bind_tools(tools)
-    return model.bind_tools(tools, tool_choice=no_calls(model))
-
-
-def taking_tools(model: BaseChatModel) -> BaseChatModel:
-    """Return a model; raises `SettingsError` if it takes no tools, such as LangChain's fakes."""
-    known = getattr(type(model), "bind_tools", BaseChatModel.bind_tools)
-    if known is BaseChatModel.bind_tools:
-        raise SettingsError(
-            f"{type(model).__name__} takes no tools, which the memory needs: pass a chat model "
-            "with bind_tools, and not what with_retry() or with_fallbacks() make of it"
-        )
-    return model
-
-
-def no_calls(model: BaseChatModel) -> Any:
-    """Return the `tool_choice` that tells a model not to call tools."""
-    return _NO_CALLS.get(model._llm_type, "none")  # noqa: SLF001 (LangChain's name for the kind)
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call of the model: the prompt, how it is called, and what it changes in the state.
@@ -73,35 +46,102 @@ class Call:
     `limit` is the limit of rounds of tools if it is reached: then no tool may be called.
     """
 
+    state: TurnState
+    runtime: Runtime[Settings]
+    parts: AgentParts
     messages: list[BaseMessage]
     config: RunnableConfig
     limit: int | None
     update: dict[str, Any]
 
+    @classmethod
+    def prepared(cls, state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> "Call":
+        """Return the next call with its working context; the same state gives the same bytes."""
+        context = working_context(state, runtime, parts)
+        digests = sent(context.messages)
+        settings = resolve(runtime.context, parts.settings)
+        messages = from_dicts(context.messages)
+        report = {
+            **context.report,
+            "prefix": prefix_tokens(context, shared(state.get("sent", ""), digests), parts.count),
+            "safety_factor": state.get("safety_factor", 1.0),
+            **_floored(state, context.report, settings.context_budget),
+        }
+        update = {
+            "context": {"messages": messages},
+            "context_report": report,
+            "view": packed_line(context.timeline),
+            "sent": digests,
+        }
+        limit = settings.max_tool_rounds
+        reached = sum(map(_is_calling, running(state))) >= limit
+        purpose = {**traced(state), "ebbtide_purpose": "answer"}
+        config = merge_configs(get_config(), {"metadata": purpose})
+        if settings.anchor != "off":  # then the stream shows no block
+            shower = {"tags": [TAG_NOSTREAM], "callbacks": [_Shower(config)]}
+            config = merge_configs(config, cast("RunnableConfig", shower))
+        return cls(state, runtime, parts, messages, config, limit if reached else None, update)
 
-def prepared(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Call:
-    """Return the next call with its working context; the same state gives the same bytes."""
-    context = working_context(state, runtime, parts)
-    digests = sent(context.messages)
-    settings = resolve(runtime.context, parts.settings)
-    messages = from_dicts(context.messages)
-    report = {
-        **context.report,
-        "prefix": prefix_tokens(context, shared(state.get("sent", ""), digests), parts.count),
-        "safety_factor": state.get("safety_factor", 1.0),
-        **_floored(state, context.report, settings.context_budget),
-    }
-    update = {
-        "context": {"messages": messages},
-        "context_report": report,
-        "view": packed_line(context.timeline),
-        "sent": digests,
-    }
-    limit = settings.max_tool_rounds
-    reached = rounds(running(state)) >= limit
-    purpose = {**traced(state), "ebbtide_purpose": "answer"}
-    config = _showing(settings, merge_configs(get_config(), {"metadata": purpose}))
-    return Call(messages, config, limit if reached else None, update)
+    @property
+    def tool_choice(self) -> Any:
+        """What tells the model not to call tools if it may call none, else None."""
+        kind = self.parts.model._llm_type  # noqa: SLF001 (LangChain's name for the kind)
+        return None if self.limit is None else _NO_CALLS.get(kind, "none")
+
+    @property
+    def model(self) -> Runnable[LanguageModelInput, AIMessage]:
+        """The model with all tools, those that it may not call too.
+
+        Providers refuse a history with calls but without tools.
+        """
+        model, tools = taking_tools(self.parts.model), list(self.parts.schemas)
+        if self.limit is None:
+            return model.bind_tools(tools)
+        return model.bind_tools(tools, tool_choice=self.tool_choice)
+
+    def answered(self, response: Sequence[BaseMessage]) -> dict[str, Any]:
+        """Return the update for what came back: the answer, and results that came with it."""
+        answer, *results = response
+        if not isinstance(answer, AIMessage):
+            raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
+        state = self.state
+        heard = heeded(state, self.update["context_report"], answer, self.parts.model)
+        # Cached models repeat ids, and a repeated one would overwrite the earlier message. The last
+        # archived message may have been removed: a model that repeats its id must not be it.
+        taken = {state.get("archived"), *(message.id for message in state["messages"]), None}
+        if answer.id in taken:
+            answer = answer.model_copy(update={"id": str(uuid4())})
+        answer, hidden = self._anchored(cleaned(with_ids(answer)))
+        messages = [answer, *results]
+        if self.limit is not None and _is_calling(answer):
+            errors = closed(messages, render("too_many_rounds", limit=self.limit))
+            words = AIMessage(render("no_answer", limit=self.limit), id=str(uuid4()))
+            messages = [*errors, words]
+        return {**self.update, **heard, **hidden, "messages": messages}
+
+    def _anchored(self, answer: AIMessage) -> tuple[AIMessage, dict[str, Any]]:
+        """Return the answer as users see it, and the update that keeps the rest.
+
+        The last complete block becomes the anchor; what the model said goes on to `persist`. That
+        an answer is nothing but a block is told in a banner: its message is empty.
+        """
+        state = cast("TurnState", {**self.state, **self.update})
+        raw = to_dicts([answer])[0]["data"]["content"]
+        shown = cut_content(raw)
+        if resolve(self.runtime.context, self.parts.settings).anchor == "off" or shown is raw:
+            return answer, {}
+        before = effort_state(state)
+        efforts = _with_anchor(before, raw, self.parts)
+        if not (speaks(shown) or _is_calling(answer)):
+            efforts = replace(efforts, banners=(*efforts.banners, banners.WORDLESS))
+        for banner in banners_since(before, efforts):
+            self.runtime.stream_writer({"banner": banner})
+        answers = {**state.get("raw_answers", {}), str(answer.id): raw}
+        update = {"raw_answers": answers, **packed(efforts)}
+        line = unpacked(state.get("view"))
+        if line is not None and efforts.anchor != before.anchor:
+            update["view"] = packed_line(with_anchor(line, before.anchor))
+        return answer.model_copy(update={"content": shown}), update
 
 
 def working_context(
@@ -110,58 +150,11 @@ def working_context(
     """Return what the next model call is sent, part by part."""
     work = running_turn(state, runtime, parts)
     with parts.archive.together(STEADY):
-        return assemble(work, fixed(parts, work.settings))
+        return assemble(work, parts.opening(work.settings))
 
 
-def answer_update(
-    state: TurnState,
-    runtime: Runtime[Settings],
-    call: Call,
-    response: Sequence[BaseMessage],
-    *,
-    parts: AgentParts,
-) -> dict[str, Any]:
-    """Return the update for what came back: the answer, and results that came with it."""
-    answer, *results = response
-    if not isinstance(answer, AIMessage):
-        raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
-    heard = heeded(state, call.update["context_report"], answer, parts.model)
-    # The last archived message may have been removed: a model that repeats its id must not be it.
-    taken = [state.get("archived"), *(message.id for message in state["messages"])]
-    answer = accepted(answer, taken)
-    shown = cast("TurnState", {**state, **call.update})
-    answer, hidden = _anchored(shown, runtime, answer, parts)
-    messages = [answer, *results]
-    if call.limit is not None:
-        messages = cut_short(messages, call.limit)
-    return {**call.update, **heard, **hidden, "messages": messages}
-
-
-def _anchored(
-    state: TurnState, runtime: Runtime[Settings], answer: AIMessage, parts: AgentParts
-) -> tuple[AIMessage, dict[str, Any]]:
-    """Return the answer as users see it, and the update that keeps the rest.
-
-    The last complete block becomes the anchor; what the model said goes on to `persist`. That an
-    answer is nothing but a block is told in a banner: its message is empty.
-    """
-    settings = resolve(runtime.context, parts.settings)
-    raw = jsonable(answer.content)
-    shown = cut_content(raw)
-    if settings.anchor == "off" or shown is raw:
-        return answer, {}
-    before = effort_state(state)
-    efforts = _with_anchor(before, raw, parts)
-    if not (speaks(shown) or answer.tool_calls or answer.invalid_tool_calls):
-        efforts = replace(efforts, banners=(*efforts.banners, banners.WORDLESS))
-    for banner in banners_since(before, efforts):
-        runtime.stream_writer({"banner": banner})
-    answers = {**state.get("raw_answers", {}), str(answer.id): raw}
-    update = {"raw_answers": answers, **packed(efforts)}
-    line = unpacked(state.get("view"))
-    if line is not None and efforts.anchor != before.anchor:
-        update["view"] = packed_line(with_anchor(line, before.anchor))
-    return answer.model_copy(update={"content": shown}), update
+def _is_calling(message: BaseMessage) -> bool:
+    return isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)
 
 
 def _with_anchor(efforts: EffortState, raw: Any, parts: AgentParts) -> EffortState:
@@ -176,16 +169,6 @@ def _with_anchor(efforts: EffortState, raw: Any, parts: AgentParts) -> EffortSta
     if anchor != fields:
         banner = banners.anchor_cut(parts.count(rendered(fields)), ANCHOR_TOKENS)
     return happened(efforts, {"type": "anchored", "anchor": anchor}, banner)
-
-
-def _showing(settings: Settings, config: RunnableConfig) -> RunnableConfig:
-    """Return the configuration of a model call whose stream shows no block.
-
-    The one given if the model keeps no block: then it is called as any other.
-    """
-    if settings.anchor == "off":
-        return config
-    return merge_configs(config, {"tags": [TAG_NOSTREAM], "callbacks": [_Shower(config)]})
 
 
 class _Shower(BaseCallbackHandler):

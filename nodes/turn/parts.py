@@ -13,7 +13,9 @@ from ...memory.compression.merge import Likeness
 from ...memory.context.assemble import fixed_parts, instructions
 from ...memory.context.timeline import Part
 from ...memory.embeddings import Embedder
+from ...memory.errors import SettingsError
 from ...memory.lately import Lately
+from ...memory.record import Owner
 from ...memory.references import KeywordCache
 from ...memory.running_turn import LAID_OUT, LaidOut
 from ...memory.settings import Settings
@@ -67,16 +69,32 @@ class AgentParts:
             "anchor": self.model,
         }
 
+    def opening(self, settings: Settings) -> tuple[Part, Part]:
+        """Return what is sent in any case: the system message, and the tool schemas."""
+        system = instructions(self.system, settings)
+        return fixed_parts(system, self.schema_tokens, self.count)
 
-def fixed(parts: AgentParts, settings: Settings) -> tuple[Part, Part]:
-    """Return what is sent in any case: the system message, and the tool schemas."""
-    system = instructions(parts.system, settings)
-    return fixed_parts(system, parts.schema_tokens, parts.count)
+    def sizes(self, settings: Settings) -> tuple[int, int]:
+        """Return the tokens of the system message and of the tool schemas."""
+        if self.fixed is not None:
+            return self.fixed
+        system, tools = self.opening(settings)
+        return system.tokens, tools.tokens
+
+    def attention_of(self, owner: Owner, settings: Settings) -> Attention | None:
+        """Return the attention of an owner, the agent's or the archive's; None for nobody."""
+        if owner.anonymous:
+            return None
+        archived = self.archive.attention(settings.attention_threshold)
+        return self.attention or archived
 
 
-def sizes(parts: AgentParts, settings: Settings) -> tuple[int, int]:
-    """Return the tokens of the system message and of the tool schemas."""
-    if parts.fixed is not None:
-        return parts.fixed
-    system, tools = fixed(parts, settings)
-    return system.tokens, tools.tokens
+def taking_tools(model: BaseChatModel) -> BaseChatModel:
+    """Return a model; raises `SettingsError` if it takes no tools, such as LangChain's fakes."""
+    known = getattr(type(model), "bind_tools", BaseChatModel.bind_tools)
+    if known is BaseChatModel.bind_tools:
+        raise SettingsError(
+            f"{type(model).__name__} takes no tools, which the memory needs: pass a chat model "
+            "with bind_tools, and not what with_retry() or with_fallbacks() make of it"
+        )
+    return model

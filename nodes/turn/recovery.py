@@ -16,8 +16,16 @@ from ...memory.errors import TipNotFoundError
 from ...memory.messages import Message
 from ...memory.record import Owner, Record, Tip
 from ...memory.view import every_turn, past
-from .arrivals import MADE_HERE, asked_in, closed, question
-from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
+from .arrivals import asked_in
+from .langchain_messages import (
+    MADE_HERE,
+    cleaned,
+    closed,
+    from_dicts,
+    question,
+    to_dicts,
+    with_ids,
+)
 from .settling import before_turn, commit, known_by
 from .state import TurnState, unpacked
 from .values import effort_state, group, packed, tip_of, tip_update, without_old_keys

@@ -31,7 +31,7 @@ from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
 from ...memory.view import past
 from .langchain_messages import from_dicts, to_dicts
-from .parts import AgentParts, sizes
+from .parts import AgentParts
 from .state import TurnState, repacked, unpacked
 
 _LEAST_FREE = 256
@@ -257,7 +257,7 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     settings = _run_settings(state, runtime, parts)
     owner = owner_of(state, runtime, settings)
     used = state.get("context_report", {}).get("total", 0)
-    fixed = sum(sizes(parts, settings))
+    fixed = sum(parts.sizes(settings))
     space_left = room(settings.context_budget, fixed)
     return RunningTurn(
         effort_state(state),
