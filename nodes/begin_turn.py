@@ -23,7 +23,6 @@ from .turn.parts import AgentParts
 from .turn.recovery import memory_at, recovered
 from .turn.settling import settle
 from .turn.state import OF_THE_RUN, TurnState
-from .turn.user_attention import surface
 from .turn.values import effort_state, owner_of, packed, resumed, running_turn, tip_of
 
 
@@ -45,7 +44,7 @@ def begin_turn(
         efforts = _counted(cast("TurnState", {**known, **settled}))
         if efforts.turn == 1 + known.get("adopted", 0):
             said = "\n".join(text(message) for message in to_dicts(arrived.new))
-            efforts = surface(efforts, past(parts.archive, owner, Tip()), said, runtime, parts)
+            efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), said, runtime)
         for banner in efforts.banners:
             runtime.stream_writer({"banner": banner})
         carried = {k: v for k, v in known.items() if known is not state and k not in OF_THE_RUN}

@@ -28,7 +28,6 @@ from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
 from .turn.settling import commit, commit_again
 from .turn.state import TurnState
-from .turn.user_attention import changed
 from .turn.values import committed, group, packed, running, running_turn, tip_of, view_after
 
 _log = logging.getLogger("ebbtide.embeddings")
@@ -73,7 +72,7 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
     if parts.embedder is not None:
         _embed(parts.archive, owner, parts.embedder)
     if left_by(record) or accessed(record.events) or record.origin is not None:
-        changed(owner, parts)
+        parts.memories_changed(owner)
     return record
 
 

@@ -20,7 +20,6 @@ from .llm.calls import adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.user_attention import related
 from .turn.values import packed, running_turn, traced
 
 
@@ -40,7 +39,7 @@ async def arun_tools(
 
 def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[RunningTurn]:
     work = running_turn(state, runtime, parts)
-    work = replace(work, related=lambda said: related(work.view, said, runtime, parts))
+    work = replace(work, related=lambda said: parts.related(work.view, said, runtime))
     others = frozenset(parts.tools)
     calls = waiting(work.view.running.messages, others)
     watch = _watch(get_config())

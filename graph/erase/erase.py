@@ -30,7 +30,6 @@ from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, TurnState, unpacked
-from ...nodes.turn.user_attention import changed
 from ...nodes.turn.values import saved, sealed
 from ..commands.threads import (
     Agent,
@@ -246,7 +245,7 @@ def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
     """Drop what caches hold of a user; say so if one could not be reached."""
     parts.keywords.clear()
     parts.laid_out.clear()
-    if changed(owner, parts):
+    if parts.memories_changed(owner):
         return []
     return [f"attention of {owner.user!r}: its cache was not reached, and keeps it a day at most"]
 

@@ -1,26 +1,34 @@
 """What the nodes work with, bound when the graph is built."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
+from langgraph.runtime import Runtime
 
 from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
+from ...memory.attention.surfacing import Attended
 from ...memory.compression.merge import Likeness
 from ...memory.context.assemble import fixed_parts, instructions
 from ...memory.context.timeline import Part
+from ...memory.efforts import EffortState
 from ...memory.embeddings import Embedder
-from ...memory.errors import SettingsError
+from ...memory.errors import AttentionError, SettingsError
 from ...memory.lately import Lately
 from ...memory.record import Owner
 from ...memory.references import KeywordCache
 from ...memory.running_turn import LAID_OUT, LaidOut
-from ...memory.settings import Settings
+from ...memory.settings import Settings, resolve
 from ...memory.tokens import TokenCounter
+from ...memory.view import ArchiveView
 from ..llm.calls import Models
+
+_log = logging.getLogger("ebbtide.attention")
 
 STEADY = 2.0
 """Seconds for which a turn takes its session to be as its beginning has read it.
@@ -87,6 +95,42 @@ class AgentParts:
             return None
         archived = self.archive.attention(settings.attention_threshold)
         return self.attention or archived
+
+    def surfaced(
+        self, state: EffortState, view: ArchiveView, said: str, runtime: Runtime[Settings]
+    ) -> EffortState:
+        """Return the state of a first turn with what is in its user's attention."""
+        try:
+            attended = self._attended(view, runtime)
+            return state if attended is None else attended.surfaced(state, said)
+        except AttentionError as error:
+            _log.warning("session %r begins without memories: %s", view.owner.thread, error)
+            return state
+
+    def related(self, view: ArchiveView, said: str, runtime: Runtime[Settings]) -> Sequence[str]:
+        """Return the memories that a text is about."""
+        try:
+            attended = self._attended(view, runtime)
+            return () if attended is None else attended.related(said)
+        except AttentionError as error:
+            _log.warning("session %r has no related memories: %s", view.owner.thread, error)
+            return ()
+
+    def _attended(self, view: ArchiveView, runtime: Runtime[Settings]) -> Attended | None:
+        settings = resolve(runtime.context, self.settings)
+        attention = self.attention_of(view.owner, settings)
+        now = datetime.now(UTC)
+        return None if attention is None else Attended(attention, view, settings, now)
+
+    def memories_changed(self, owner: Owner) -> bool:
+        """Tell the agent's own attention, a cache; return False if it could not be told."""
+        if self.attention is None or owner.anonymous:
+            return True
+        try:
+            return self.attention.changed(owner.user)
+        except AttentionError as error:
+            _log.warning("attention of %r may be a day old: %s", owner.user, error)
+            return False
 
 
 def taking_tools(model: BaseChatModel) -> BaseChatModel:
