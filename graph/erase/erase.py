@@ -30,7 +30,7 @@ from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, TurnState, unpacked
-from ...nodes.turn.values import saved, sealed
+from ...nodes.turn.values import sealed
 from ..commands.threads import (
     Agent,
     Thread,
@@ -337,7 +337,7 @@ def _replaced(agent: Agent, config: RunnableConfig, thread: Thread, turn: int) -
     if now.kept and not same:
         raise TurnArrivedError(owner.thread, turn)
     before = now.state if now.kept else thread.state
-    chosen = unpacked({"memory": saved({"window": before.get("window")})})
+    chosen = {} if before.get("window") is None else {"window": before["window"]}
     values = agent.get_state(newest_config(config)).values
     foreign = {key: value for key, value in values.items() if key not in _OURS}
     values = {**foreign, **sealed({**state, **chosen}, {}, parts.archive)}

@@ -11,11 +11,10 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
-from ...memory.efforts import replay
 from ...memory.errors import TipNotFoundError
 from ...memory.messages import Message
 from ...memory.record import Owner, Record, Tip
-from ...memory.view import every_turn, past
+from ...memory.view import past
 from .arrivals import asked_in
 from .langchain_messages import (
     MADE_HERE,
@@ -27,8 +26,8 @@ from .langchain_messages import (
     with_ids,
 )
 from .settling import before_turn, commit, known_by
-from .state import TurnState, unpacked
-from .values import effort_state, group, packed, tip_of, tip_update, without_old_keys
+from .state import TurnState
+from .values import group, memory_at, tip_of, tip_update
 
 _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
@@ -256,15 +255,6 @@ def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
     if len(turns) > 1 and not any(isinstance(m, HumanMessage) for m in turns[0]):
         turns[:2] = [[*turns[0], *turns[1]]]  # a greeting belongs to the first question
     return turns
-
-
-def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
-    """Return the saved state of a turn; without one, replay the events up to it."""
-    row = archive.saved(owner, tip)
-    if row is None:
-        return packed(replay(every_turn(archive, owner, tip)))
-    state = unpacked({"memory": without_old_keys(row.state)})
-    return {**state, **packed(effort_state(state))}
 
 
 def _place(owner: Owner, tip: Tip) -> dict[str, Any]:

@@ -257,9 +257,6 @@ class TurnState(_Shown, Position, total=False):
     unseen: Tip
 
 
-_PACKED = {*_Shown.__annotations__, *Position.__annotations__}
-"""What nodes see as keys of the state and checkpoints hold in `memory`."""
-
 _CHANNELS = AgentState.__annotations__.keys() - {"memory"}
 OF_THE_RUN = {"adopted", "unseen"}
 """What `begin_turn` alone is told."""
@@ -275,24 +272,3 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     own = {key: value for key, value in state.items() if key in _CHANNELS}
     shown = {key: value for key, value in memory.items() if key != "position"}
     return cast("TurnState", {**own, **shown, **memory.get("position", {})})
-
-
-def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a node's update for the graph, with what changed of the memory since `before`.
-
-    >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
-    {'messages': [], 'memory': {'turn': 2, 'position': {'tip': 'ab'}}}
-    """
-    known = before or {}
-    new = {key: v for key, v in update.items() if key not in known or _differ(v, known[key])}
-    memory: dict[str, Any] = {key: new[key] for key in _Shown.__annotations__ if key in new}
-    position = {key: new[key] for key in Position.__annotations__ if key in new}
-    if position:
-        memory["position"] = position
-    rest = {key: value for key, value in update.items() if key not in _PACKED}
-    return {**rest, "memory": memory} if memory else rest
-
-
-def _differ(new: Any, old: Any) -> bool:
-    """Tell whether two values differ, in the order of keys too: an anchor is shown in its order."""
-    return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])

@@ -20,19 +20,19 @@ from ...memory.context.budget import TURN_SHARE, effective_budget, room
 from ...memory.context.rebuild import after_turn, rebuilt
 from ...memory.context.timeline import packed as packed_line
 from ...memory.context.timeline import unpacked as unpacked_line
-from ...memory.efforts import EffortState, happened
+from ...memory.efforts import EffortState, happened, replay
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
-from ...memory.messages import Message, answered, clean
+from ...memory.messages import answered, clean
 from ...memory.names import span
 from ...memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
 from ...memory.running_turn import RunningTurn
 from ...memory.salience import Compression
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
-from ...memory.view import past
+from ...memory.view import every_turn, past
 from .langchain_messages import from_dicts, to_dicts
 from .parts import AgentParts
-from .state import TurnState, repacked, unpacked
+from .state import Memory, Position, TurnState, unpacked
 
 _LEAST_FREE = 256
 """Tokens that a tool's result may have however full the context is: it says something."""
@@ -70,6 +70,27 @@ def sealed(update: Mapping[str, Any], before: TurnState, archive: Archive) -> di
     return changed
 
 
+def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a node's update for the graph, with what changed of the memory since `before`.
+
+    >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
+    {'messages': [], 'memory': {'turn': 2, 'position': {'tip': 'ab'}}}
+    """
+    known = before or {}
+    new = {key: v for key, v in update.items() if key not in known or _differ(v, known[key])}
+    memory = {key: new[key] for key in Memory.__annotations__ if key in new}
+    position = {key: new[key] for key in Position.__annotations__ if key in new}
+    memory |= {"position": position} if position else {}
+    packed_keys = {*Memory.__annotations__, *Position.__annotations__}
+    others = {key: value for key, value in update.items() if key not in packed_keys}
+    return {**others, "memory": memory} if memory else others
+
+
+def _differ(new: Any, old: Any) -> bool:
+    """Tell whether two values differ, in the order of keys too: an anchor is shown in its order."""
+    return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])
+
+
 def _sealable(memory: Mapping[str, Any]) -> str:
     """Return what is sealed of a memory, in words that are the same after any client's JSON.
 
@@ -94,7 +115,12 @@ def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -
 
     Raises as `claimed`.
     """
-    user = _user(runtime, settings)
+    server = runtime.server_info
+    if server is not None and server.user is not None:
+        named = {"langgraph_auth_user": server.user}
+    else:
+        named = get_config().get("configurable", {}) if settings.user_id is None else {}
+    user = user_of(settings, named)
     owner = claimed(state, user)
     if owner is not None:
         return owner
@@ -180,10 +206,10 @@ def packed(efforts: EffortState) -> dict[str, Any]:
     }
 
 
-def saved(state: Mapping[str, Any]) -> dict[str, Any]:
+def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is saved of the state after a turn, without what is empty.
 
-    >>> saved({"turn": 2, "anchor": {}, "window": 0, "banners": ["hello"]})
+    >>> _saved({"turn": 2, "anchor": {}, "window": 0, "banners": ["hello"]})
     {'turn': 2, 'position': {'window': 0}}
     """
     known = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "", 1.0)}
@@ -193,14 +219,15 @@ def saved(state: Mapping[str, Any]) -> dict[str, Any]:
     return memory
 
 
-def without_old_keys(memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a saved memory without keys that only earlier versions wrote.
-
-    >>> without_old_keys({"turn": 2, "position": {"window": 3, "cuts": {"key": "ab"}}})
-    {'turn': 2, 'position': {'window': 3}}
-    """
-    position = {key: v for key, v in memory.get("position", {}).items() if key in _SAVED}
-    return {**memory, "position": position}
+def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
+    """Return the saved state of a turn; without one, replay the events up to it."""
+    row = archive.saved(owner, tip)
+    if row is None:
+        return packed(replay(every_turn(archive, owner, tip)))
+    position = row.state.get("position", {})  # without keys that only earlier versions wrote
+    position = {key: value for key, value in position.items() if key in _SAVED}
+    state = unpacked({"memory": {**row.state, "position": position}})
+    return {**state, **packed(effort_state(state))}
 
 
 def committed(record: Record, last: str) -> dict[str, Any]:
@@ -224,7 +251,9 @@ def running(state: TurnState) -> list[BaseMessage]:
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages as a group of the running turn, as the archive keeps it."""
     efforts = effort_state(state)
-    archived = tuple(stored(message) for message in _with_hidden_blocks(state, messages))
+    # With the state blocks that users do not see.
+    whole = with_blocks(to_dicts(messages), state.get("raw_answers", {}))
+    archived = tuple(map(stored, whole))
     return Group(
         turn=efforts.turn,
         messages=archived,
@@ -232,18 +261,13 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
         efforts=memberships(efforts.active, efforts.events),
         events=efforts.events,
         status="done" if answered(archived) else "aborted",
-        state=saved(state),
+        state=_saved(state),
     )
-
-
-def _with_hidden_blocks(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
-    """Return messages of the running turn with the state blocks that users do not see."""
-    return with_blocks(to_dicts(messages), state.get("raw_answers", {}))
 
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return what the memory tools and the context work on in this run."""
-    messages = _with_hidden_blocks(state, running(state))
+    messages = with_blocks(to_dicts(running(state)), state.get("raw_answers", {}))
     work = turn_at_rest(state, runtime, parts)
     efforts, tip = work.state, work.view.tip
     now = Group(efforts.turn, messages, at="", efforts=memberships(efforts.active, efforts.events))
@@ -326,11 +350,3 @@ def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> 
     records = work.view.turns([work.view.tip.turn])
     messages = [message for record in records for message in from_dicts(record.messages)]
     return cast("TurnState", {**state, **view_after(work, messages)})
-
-
-def _user(runtime: Runtime[Settings], settings: Settings) -> str:
-    server = runtime.server_info
-    if server is not None and server.user is not None:
-        return user_of(settings, {"langgraph_auth_user": server.user})
-    named = settings.user_id is not None
-    return user_of(settings, {} if named else get_config().get("configurable", {}))
