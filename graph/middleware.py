@@ -49,7 +49,7 @@ from ..nodes.begin_turn import begin_turn
 from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
-from ..nodes.turn.arrivals import at_rest, told_apart
+from ..nodes.turn.arrivals import told_apart, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.model_call import Call
 from ..nodes.turn.parts import AgentParts, taking_tools
@@ -296,7 +296,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             update = begin_turn(known, runtime, parts=parts)
             known = cast("TurnState", {**known, **update, "messages": update["messages"].value})
         owner_of(known, runtime, resolve(runtime.context, parts.settings))
-        if at_rest(known) or unanswered(to_dicts(running(known))):
+        if not unarchived(known) or unanswered(to_dicts(running(known))):
             return known, update
         update |= persist(known, runtime, parts=parts)
         return cast("TurnState", {**known, **update}), update

@@ -20,8 +20,7 @@ from ..memory.view import past
 from .turn.arrivals import Arrivals, arrivals, asked_in
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts
-from .turn.recovery import recovered
-from .turn.settling import settle
+from .turn.recovery import recovered, settle
 from .turn.state import OF_THE_RUN, TurnState
 from .turn.values import effort_state, memory_at, owner_of, packed, resumed, running_turn, tip_of
 

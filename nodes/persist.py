@@ -26,7 +26,7 @@ from ..memory.settings import Settings
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
-from .turn.settling import commit, commit_again
+from .turn.recovery import commit
 from .turn.state import TurnState
 from .turn.values import committed, group, packed, running, running_turn, tip_of, view_after
 
@@ -65,10 +65,7 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
     if "context_report" in state and not _is_by_hand(messages):
         spent = _spent(state["context_report"]["tokens"], turn.messages, parts)
         turn = replace(turn, events=(*turn.events, spent))
-    if turn.turn > tip.turn:
-        record = commit(parts.archive, owner, tip, turn, parts.embedder)
-    else:
-        record = commit_again(parts.archive, owner, tip, turn)
+    record = commit(parts.archive, owner, tip, turn, parts.embedder)
     if parts.embedder is not None:
         _embed(parts.archive, owner, parts.embedder)
     if left_by(record) or accessed(record.events) or record.origin is not None:

@@ -24,9 +24,8 @@ from ...memory.settings import settings
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
 from ...nodes.llm.calls import drive
-from ...nodes.turn.arrivals import at_rest, told_apart
-from ...nodes.turn.recovery import state_at
-from ...nodes.turn.settling import settle
+from ...nodes.turn.arrivals import told_apart, unarchived
+from ...nodes.turn.recovery import settle, state_at
 from ...nodes.turn.state import TurnState
 from ...nodes.turn.values import sealed, tip_of
 from ...prompts.loader import render
@@ -151,7 +150,7 @@ def _older(agent: Agent, newer: StateSnapshot, thread: Thread) -> StateSnapshot:
 
 def _keep(thread: Thread) -> None:
     """Archive what there is of an unfinished turn, so that none of its messages is lost."""
-    if at_rest(thread.state):
+    if not unarchived(thread.state):
         return
     state, archive = thread.state, thread.parts.archive
     arrived = told_apart(state)

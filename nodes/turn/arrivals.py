@@ -12,7 +12,7 @@ from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered
-from ...memory.record import Owner, Record
+from ...memory.record import Owner
 from ...memory.view import ArchiveView, past
 from .langchain_messages import (
     MADE_HERE,
@@ -55,7 +55,7 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     archived = next((at for at, m in enumerate(messages) if m.id and m.id == last_id), None)
     accepted = max((at for at, n in asked.items() if n == state.get("turn")), default=None)
     foreign = None if accepted is None else _first_foreign(messages, accepted + 1)
-    running = _is_running(state)
+    running = state.get("turn", 0) > state.get("persisted", 0)
     if archived is not None and accepted is not None and archived < accepted and not running:
         return Incoming(None, foreign or 0, foreign or 0)
     if archived is not None:
@@ -70,10 +70,6 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     last = starts.get(state.get("persisted", 0), end)
     new = foreign if running and foreign is not None else end
     return Incoming(last if last < end else None, end, new)
-
-
-def _is_running(state: TurnState) -> bool:
-    return state.get("turn", 0) > state.get("persisted", 0)
 
 
 def _asked(messages: Sequence[BaseMessage], state: TurnState) -> dict[int, int]:
@@ -144,11 +140,6 @@ def unarchived(state: TurnState) -> list[BaseMessage]:
     return messages[parts.left :]
 
 
-def at_rest(state: TurnState) -> bool:
-    """Tell whether all that the messages in state hold is in the archive."""
-    return not unarchived(state)
-
-
 def asked_in(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
     """Return by id the numbers of turns: of their first messages, and what no agent has made."""
     return {
@@ -171,7 +162,8 @@ def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Ar
     """
     edited = arrived.new and arrived.last is not None
     settled = {n: turn for n, turn in arrived.past.items() if not edited or turn != arrived.last}
-    archived = {record.turn: _shown(view, record) for record in view.turns(sorted(settled))}
+    records = view.turns(sorted(settled))
+    archived = {record.turn: from_dicts(shown(view.messages(record))) for record in records}
     repeated = [
         message
         for number, turn in settled.items()
@@ -187,10 +179,6 @@ def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Ar
         left=arrived.left,
         new=[*map(cleaned, _renamed(repeated)), *arrived.new],
     )
-
-
-def _shown(view: ArchiveView, record: Record) -> list[BaseMessage]:
-    return from_dicts(shown(view.messages(record)))
 
 
 def _is_archived(message: BaseMessage, turn: Sequence[BaseMessage]) -> bool:

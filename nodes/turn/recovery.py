@@ -1,4 +1,4 @@
-"""The memory's state as the archive has it: saved with each turn, found again by its messages."""
+"""Turns in the archive: committed, committed again, found again by the messages of a history."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -7,15 +7,18 @@ from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from ...memory.anchor import shown
+from ...memory.anchor import shown, with_blocks
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
-from ...memory.errors import TipNotFoundError
-from ...memory.messages import Message
-from ...memory.record import Owner, Record, Tip
+from ...memory.embeddings import Embedder
+from ...memory.errors import ArchiveLockedError, TipNotFoundError
+from ...memory.messages import Message, calls, digest
+from ...memory.record import Group, Owner, Record, Tip
+from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
-from .arrivals import asked_in
+from .arrivals import Arrivals, asked_in
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -25,9 +28,8 @@ from .langchain_messages import (
     to_dicts,
     with_ids,
 )
-from .settling import before_turn, commit, known_by
 from .state import TurnState
-from .values import group, memory_at, tip_of, tip_update
+from .values import committed, group, memory_at, tip_of, tip_update
 
 _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
@@ -38,13 +40,121 @@ Each is compared with so many archived turns that end alike; a history that foll
 adopted as a whole."""
 
 
+# The next attempt opens a lost connection anew, and stores nothing twice. The waits are short since
+# the archive has itself waited for a lock, and random to part writers; what fails thrice will last.
+@retry(
+    retry=retry_if_exception_type((OSError, ArchiveLockedError)),
+    stop=stop_after_attempt(3),
+    wait=wait_random_exponential(multiplier=0.05, max=0.5),
+    reraise=True,
+)
+def _stored(
+    archive: Archive, owner: Owner, tip: Tip, turn: Group, embedder: Embedder | None
+) -> Record:
+    return archive.commit(owner, tip, turn, embedder)
+
+
+def commit(
+    archive: Archive, owner: Owner, tip: Tip, turn: Group, embedder: Embedder | None = None
+) -> Record:
+    """Commit a turn after `tip`; the turn of `tip` itself as it is now, with what happened in it.
+
+    Where the messages of that turn are not the same a new branch begins. Raises `TipNotFoundError`
+    if the archive does not hold it, and after three attempts that failed what the archive raised.
+    """
+    if turn.turn > tip.turn:
+        return _stored(archive, owner, tip, turn, embedder)
+    before = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
+    if not before or before[-1].turn != tip.turn:
+        raise TipNotFoundError(tip.branch, tip.turn)
+    original = before[-1]
+    parent = before[0].tip if len(before) > 1 else Tip(original.branch, 0, "")
+    events, efforts = (*original.events, *turn.events), (*turn.efforts, *original.efforts)
+    again = replace(
+        turn,
+        turn=original.turn,
+        messages=_with_blocks_again(turn.messages, [original]),
+        events=events,
+        efforts=tuple(dict.fromkeys(efforts)) if turn.events else original.efforts,
+        status=turn.status if turn.events or original.status == "erased" else original.status,
+    )
+    return _stored(archive, owner, parent, again, embedder)
+
+
+def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
+    """Commit an edited last turn and an unfinished turn; return what state says of it then."""
+    tip, ended = tip_of(state), {}
+    if arrived.last is not None and (again := _edited(state, owner, arrived.last, archive)):
+        tip = commit(archive, owner, tip, again).tip
+        ended = {"archived": str(arrived.last[-1].id)}
+    if not arrived.left:  # what a pass did after the last commit is stored with the next turn
+        events = [event for event in state.get("events", []) if event["type"] == "compressed"]
+        return {**tip_update(tip), **ended, "events": events}
+    record = commit(archive, owner, tip, group(state, arrived.left))
+    return committed(record, str(arrived.left[-1].id))
+
+
+def _edited(
+    state: TurnState, owner: Owner, last: Sequence[BaseMessage], archive: Archive
+) -> Group | None:
+    """Return the last archived turn as its messages are now, None if they are as archived.
+
+    An erasure may have taken text from what is archived: both, with it and without it, are no edit.
+    Nor is it one that calls and their results are missing, which clients do not keep.
+    """
+    tip, now = tip_of(state), group(state, last)
+    if digest(now.messages) == tip.digest:
+        return None
+    records = archive.turns(owner, tip, [tip.turn])
+    known = {tip.digest, *(digest(record.messages) for record in records)}
+    if known & {digest(now.messages), digest(_with_blocks_again(now.messages, records))}:
+        return None
+    for record in records:  # as a client keeps it: without calls, or with other ids
+        retold = _before_turn(now.messages, record.messages) == 0
+        if retold and _ids(now.messages) != _ids(record.messages):
+            return None
+    return replace(now, turn=tip.turn, events=())
+
+
+def _with_blocks_again(
+    messages: Sequence[Message], records: Sequence[Record]
+) -> tuple[Message, ...]:
+    """Return messages that were archived with the state blocks that users do not see."""
+    archived = (message["data"] for record in records for message in record.messages)
+    return with_blocks(messages, {data.get("id"): data.get("content") for data in archived})
+
+
+def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
+    """Return how much of a history comes before a turn, None if it does not end in that turn."""
+    left = len(history)
+    for message in reversed(turn):
+        if left and _known_by(message) == _known_by(history[left - 1]):
+            left -= 1
+        elif left and message["type"] != "tool" and not calls(message):
+            return None
+    return left
+
+
+def _known_by(message: Message) -> list[Any]:
+    """Return the key by which a message is recognised; results of memory tools by name alone."""
+    data = message["data"]
+    name = data.get("name") if message["type"] == "tool" else None
+    said = "" if name in OWN_TOOLS else mark([message])
+    called = [(call.get("name"), call.get("args")) for call in calls(message)]
+    return [message["type"], said, called]
+
+
 def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
     """Return the state after a turn, with the messages of the last `window` turns."""
     first = max(1, tip.turn - window + 1)
     records = archive.turns(owner, tip, range(first, tip.turn + 1))
     view = past(archive, owner, tip)
-    read = {n.turn: _identified(from_dicts(shown(view.messages(n)))) for n in records}
-    turns = {number: messages for number, messages in read.items() if messages}
+    turns: dict[int, list[BaseMessage]] = {}
+    for record in records:
+        if messages := from_dicts(shown(view.messages(record))):
+            for message in messages:
+                message.id = message.id or str(uuid4())
+            turns[record.turn] = messages
     newest = turns[max(turns)] if turns else []
     state = {
         **memory_at(archive, owner, tip),
@@ -104,7 +214,7 @@ def _aligned(
     plain, end = to_dicts(history), len(history)
     numbers = range(max(1, tip.turn - _CHUNK + 1), tip.turn + 1)
     for record in reversed(archive.turns(owner, tip, numbers)):
-        begin = before_turn(plain[:end], record.messages) if record.messages else end
+        begin = _before_turn(plain[:end], record.messages) if record.messages else end
         if begin is None:
             break
         if begin < end:
@@ -158,7 +268,7 @@ def _by_likelihood(
         for first in range(0, len(on_it), _CHUNK):
             numbers = [tip.turn for tip in on_it[first : first + _CHUNK]]
             for record in archive.turns(owner, newest, numbers):
-                if before_turn(history, record.messages) is not None:
+                if _before_turn(history, record.messages) is not None:
                     renamed = _ids(record.messages[-1:]) != _ids(history[-1:])
                     likely.append((renamed, place[record.tip], record.tip))
     return [tip for *_, tip in sorted(likely, key=lambda entry: entry[:2])]
@@ -180,7 +290,7 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
             if record.status == "erased":
                 lefts = before | {_begin(history, left) for left in before}
             else:
-                rests = (before_turn(history[:left], record.messages) for left in before)
+                rests = (_before_turn(history[:left], record.messages) for left in before)
                 lefts = {rest for rest in rests if rest is not None}
             if not lefts:
                 return own and any(_replaced(history[:left], records) for left in before)
@@ -194,12 +304,12 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
 def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
     """Tell whether a history has messages that the turns do not know, and none that was edited."""
     known = {
-        message["data"].get("id"): known_by(message)
+        message["data"].get("id"): _known_by(message)
         for record in records
         for message in record.messages
     }
     same = [known.get(message_id) for message_id in _ids(history)]
-    keys = map(known_by, history)
+    keys = map(_known_by, history)
     return None in same and all(old in (None, key) for old, key in zip(same, keys, strict=True))
 
 
@@ -259,7 +369,3 @@ def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
 
 def _place(owner: Owner, tip: Tip) -> dict[str, Any]:
     return {"session": asdict(owner), "turn": tip.turn, **tip_update(tip)}
-
-
-def _identified(messages: list[BaseMessage]) -> list[BaseMessage]:
-    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
