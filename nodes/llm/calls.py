@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from time import monotonic
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import ContextOverflowError, ModelError
@@ -28,7 +28,6 @@ from langgraph.constants import TAG_NOSTREAM
 from pydantic import TypeAdapter
 from tenacity import (
     AsyncRetrying,
-    RetryCallState,
     Retrying,
     retry_if_exception,
     stop_after_attempt,
@@ -38,7 +37,7 @@ from tenacity import (
 )
 
 from ...memory.errors import AnswerError
-from ...memory.questions import Asks, Question, What
+from ...memory.questions import Asks, Question, Result, What
 from ...prompts.loader import render
 
 ATTEMPTS = 4
@@ -70,21 +69,13 @@ _LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS"})
 
 _log = logging.getLogger("ebbtide.calls")
 
-Result = TypeVar("Result")
-
 Models: TypeAlias = Mapping[What, BaseChatModel]
 """Which model is asked what."""
-
-_Metadata: TypeAlias = Mapping[str, Any]
-_NOTHING: _Metadata = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a question cost, with all its attempts; `failed` says why there is no answer.
-
-    `read` and `written` are the tokens that the model reports, None if it reports none.
-    """
+    """What a question cost, all attempts together: tokens as reported, and why it has no answer."""
 
     what: What
     model: str
@@ -106,13 +97,13 @@ def drive(
     models: Models,
     note: _Note = lambda _: None,
     *,
-    about: _Metadata = _NOTHING,
+    about: Mapping[str, Any] | None = None,
 ) -> Result:
     """Return what a rule returns; a call that fails is thrown into it as an `AnswerError`.
 
     `note` is told of each call; `about` is in the metadata of each.
     """
-    attempts = _attempts(steps, models, note, about)
+    attempts = _attempts(steps, models, note, about or {})
     step = _next(attempts, None)
     while isinstance(step, _Attempt):
         try:
@@ -128,10 +119,10 @@ async def adrive(
     models: Models,
     note: _Note = lambda _: None,
     *,
-    about: _Metadata = _NOTHING,
+    about: Mapping[str, Any] | None = None,
 ) -> Result:
     """Do what `drive` does, without holding a thread while a model answers."""
-    attempts = _attempts(steps, models, note, about)
+    attempts = _attempts(steps, models, note, about or {})
     step = await asyncio.to_thread(_next, attempts, None)
     while isinstance(step, _Attempt):
         retrying = AsyncRetrying(**_rules())
@@ -161,14 +152,19 @@ def _next(steps: Generator[Any, Any, Any], answer: Any) -> Any:
 
 
 def _attempts(
-    steps: Asks[Result], models: Models, note: _Note, about: _Metadata
+    steps: Asks[Result], models: Models, note: _Note, about: Mapping[str, Any]
 ) -> Generator[_Attempt, Any, Result]:
     """Yield attempts at the questions of a rule; each is sent back its answer, or its error."""
     step = _next(steps, None)
     while isinstance(step, Question):
         model, meter = models[step.what], _Meter()
+        purpose = {**about, "ebbtide_purpose": step.what}
+        # The meter listens beside the callbacks of the run.
+        run = merge_configs({}, {"callbacks": [meter], "metadata": purpose})
+        config = {key: run.get(key) for key in ("callbacks", "metadata")}
+        config |= {"tags": [TAG_NOSTREAM], "run_name": step.what}
         try:
-            answer = yield from _answered(model, step, _config(step, meter, about))
+            answer = yield from _answered(model, step, config)
         except Exception as error:  # noqa: BLE001 (as above)
             why = _reason(error)
             _log.warning("call failed: %s", why)
@@ -237,45 +233,27 @@ class _Meter(BaseCallbackHandler):
         )
 
 
-def _config(question: Question, meter: BaseCallbackHandler, about: _Metadata) -> Any:
-    """Return how a call is made; the meter listens beside the callbacks of the run."""
-    purpose = {**about, "ebbtide_purpose": question.what}
-    ours = merge_configs({}, {"callbacks": [meter], "metadata": purpose})
-    known = {"callbacks": ours["callbacks"], "metadata": ours["metadata"]}
-    return {"tags": [TAG_NOSTREAM], "run_name": question.what, **known}
-
-
 def _rules() -> dict[str, Any]:
+    """Return when the same call is made again, and how long it waits before."""
+    growing = wait_exponential(FIRST_WAIT) + wait_random(0, FIRST_WAIT)
+
+    def wait(state: Any) -> float:
+        return max(growing(state), retry_after(state.outcome.exception(), datetime.now(UTC)))
+
+    def tell(state: Any) -> None:
+        why, seconds = _reason(state.outcome.exception()), state.upcoming_sleep
+        _log.warning("call %d failed (%s), waiting %.1f s", state.attempt_number, why, seconds)
+
     return {
         "retry": retry_if_exception(is_transient),
         "stop": stop_after_attempt(ATTEMPTS) | stop_before_delay(SECONDS),
-        "wait": _wait,
-        "before_sleep": _tell,
+        "wait": wait,
+        "before_sleep": tell,
         "reraise": True,
     }
 
 
-def _wait(state: RetryCallState) -> float:
-    growing = wait_exponential(FIRST_WAIT) + wait_random(0, FIRST_WAIT)
-    return max(growing(state), retry_after(_error(state), datetime.now(UTC)))
-
-
-def _tell(state: RetryCallState) -> None:
-    why, wait = _reason(_error(state)), state.upcoming_sleep
-    _log.warning("call %d failed (%s), waiting %.1f s", state.attempt_number, why, wait)
-
-
-def _error(state: RetryCallState) -> BaseException:
-    outcome: Any = state.outcome
-    return cast("BaseException", outcome.exception())
-
-
 def _reason(error: BaseException) -> str:
-    """Return what the log says of an error.
-
-    >>> _reason(ValueError("no JSON"))
-    'ValueError: no JSON'
-    """
     return f"{type(error).__name__}: {str(error)[:200]}"
 
 
@@ -363,10 +341,7 @@ class _CutOffError(ValueError):
 
 
 def _read(answer: Any, question: Question) -> Any:
-    """Return what a model or its parser answered as the type that is wanted.
-
-    Raises `ValueError` if it is something else, `_CutOffError` if the limit is why.
-    """
+    """Return an answer as the type that is wanted; raises `ValueError` if it is something else."""
     if not isinstance(answer, BaseMessage):
         return TypeAdapter(question.answer).validate_python(answer)
     reasons = {answer.response_metadata.get(key) for key in ("finish_reason", "stop_reason")}
