@@ -1,7 +1,7 @@
 """End the turn: what it mentioned, what faded, and its commit to the archive, once."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,16 +10,14 @@ from langgraph.runtime import Runtime
 
 from ..memory.anchor import shown
 from ..memory.archive.memories import accessed
-from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
 from ..memory.compression.due import to_do
 from ..memory.context.assemble import fixed_parts
 from ..memory.decay import decayed
-from ..memory.embeddings import EMBEDDED_TURNS, Embedder
+from ..memory.embeddings import EMBEDDED_TURNS
 from ..memory.errors import ArchiveError, EmbeddingError
-from ..memory.messages import Message
 from ..memory.metrics import cost, without_calls
-from ..memory.record import Event, Owner, Record
+from ..memory.record import Owner, Record
 from ..memory.references import referenced
 from ..memory.running_turn import RunningTurn, banners_since
 from ..memory.settings import Settings
@@ -41,8 +39,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     """Mark what the turn mentioned, take out of the context what faded, and commit the turn.
 
     All in one step: each step of the graph is a checkpoint of its own. A failed archive raises
-    after retries and nothing changes. With an embedder the turn's vectors are stored with it, then
-    a bounded number that is missing.
+    after retries and nothing changes. With an embedder a bounded number of missing vectors is made.
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
@@ -59,15 +56,21 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
 
 def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
     """Commit the running turn with what it cost; embed it, and tell caches what it changed."""
-    messages = running(state)
+    messages, archive = running(state), parts.archive
     # A tool that answers directly and structured output end a turn with a result.
-    turn, tip = replace(group(state, messages), status="done"), tip_of(state)
+    turn = replace(group(state, messages), status="done")
     if "context_report" in state and not _is_by_hand(messages):
-        spent = _spent(state["context_report"]["tokens"], turn.messages, parts)
+        # Beside what the application would send without a memory.
+        own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)
+        alone, plain = sum(part.tokens for part in own), without_calls(shown(turn.messages), NAMES)
+        spent = cost(state["context_report"]["tokens"], [*plain], alone, parts.count)
         turn = replace(turn, events=(*turn.events, spent))
-    record = commit(parts.archive, owner, tip, turn, parts.embedder)
+    record = commit(archive, owner, tip_of(state), turn, parts.embedder)
     if parts.embedder is not None:
-        _embed(parts.archive, owner, parts.embedder)
+        try:  # a failure is mended by the next turn
+            archive.embed(owner, parts.embedder, EMBEDDED_TURNS)
+        except (EmbeddingError, ArchiveError, OSError) as error:
+            _log.warning("session %r has turns without a vector: %s", owner.thread, error)
     if left_by(record) or accessed(record.events) or record.origin is not None:
         parts.memories_changed(owner)
     return record
@@ -91,18 +94,3 @@ def _is_by_hand(messages: Sequence[BaseMessage]) -> bool:
     """Tell whether no model answered in the turn of these messages."""
     answers = [message for message in messages if isinstance(message, AIMessage)]
     return all(BY_HAND.keys() <= answer.response_metadata.keys() for answer in answers)
-
-
-def _spent(tokens: Mapping[str, int], messages: Sequence[Message], parts: AgentParts) -> Event:
-    """Return what the turn cost, beside what the application would send without a memory."""
-    count, own = parts.count, parts.own_schema_tokens
-    alone = sum(part.tokens for part in fixed_parts(parts.system, own, count))
-    return cost(tokens, [*without_calls(shown(messages), NAMES)], alone, count)
-
-
-def _embed(archive: Archive, owner: Owner, embedder: Embedder) -> None:
-    """Compute some missing vectors; a failure is logged, and mended by the next turn."""
-    try:
-        archive.embed(owner, embedder, EMBEDDED_TURNS)
-    except (EmbeddingError, ArchiveError, OSError) as error:
-        _log.warning("session %r has turns without a vector: %s", owner.thread, error)

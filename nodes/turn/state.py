@@ -112,10 +112,10 @@ class PackedTimeline(TypedDict, total=False):
 class Position(TypedDict, total=False):
     """Where the memory stands: bookkeeping of the nodes.
 
-    `seal` is what the archive says of the memory; `window` is the ambient window of this thread,
-    None for what the settings say. `view` is what the context shows, None if it is to be built
-    anew; `due` tells that an open effort is to be compressed. `asked` has the numbers of the turns
-    in `messages` by the ids of the messages with which they were begun.
+    `seal` is what the archive says of the memory; `window` the thread's ambient window, None for
+    the settings'; `view` what the context shows, None if it is to be built anew; `due` tells that
+    an open effort is to be compressed; `asked` has the numbers of the turns in `messages` by the
+    ids of the messages with which they were begun.
     """
 
     session: Session
@@ -170,10 +170,7 @@ def _checked(memory: object) -> Memory:
 
 
 def merged(old: Memory, new: Memory) -> Memory:
-    """Merge an update into the memory, its keys in the order in which people read them.
-
-    Raises `StateError`, so that an update of the state that is wrong changes nothing.
-    """
+    """Merge an update, its keys as people read them; raises `StateError`, and nothing changes."""
     _checked(new)
     position = {**old.get("position", {}), **new.get("position", {})}
     both = {**old, **new, **({"position": position} if position else {})}
@@ -208,8 +205,8 @@ class AssembledContext(TypedDict):
 class AgentState(MemoryState, total=False):
     """What the graph works on: the state, and what runs do not return.
 
-    `raw_answers` are what the model said in the running turn where users see it without a state
-    block: message id -> content. `context` is the assembled prompt, which is never checkpointed.
+    `raw_answers` has by message id what the model said in the running turn where users see it
+    without a state block; `context` is the assembled prompt, which is never checkpointed.
     """
 
     raw_answers: dict[str, Any]

@@ -47,7 +47,7 @@ _SAVED = frozenset(
 
 
 def trusted(state: Mapping[str, Any], archive: Archive) -> TurnState:
-    """Return a state as nodes and commands work with it, if it has the memory that nodes wrote.
+    """Return a state with its memory unpacked, if that is as the nodes wrote it.
 
     Raises `TipNotFoundError` if the archive has not sealed the memory: it is one of another
     archive, or somebody else wrote into it; `StateError` if it is none.
@@ -102,7 +102,7 @@ def _sealable(memory: Mapping[str, Any]) -> str:
 
 
 def _whole(value: Any) -> Any:
-    """Return a value with its whole numbers as such: JavaScript writes 1.0 as 1."""
+    """Return a value as JavaScript gives it back, which writes 1.0 as 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):  # asking for any Mapping takes most of the time of a seal
@@ -111,10 +111,7 @@ def _whole(value: Any) -> Any:
 
 
 def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
-    """Return whose session this is: the one in state, made at the first turn.
-
-    Raises as `claimed`.
-    """
+    """Return whose session this is, named at its first turn; raises as `claimed`."""
     server = runtime.server_info
     if server is not None and server.user is not None:
         named = {"langgraph_auth_user": server.user}
@@ -132,10 +129,7 @@ def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -
 
 
 def claimed(state: TurnState, user: str) -> Owner | None:
-    """Return whose session a state says it is, before anything is read of it.
-
-    Raises `SessionNotFoundError` if it is not the user's.
-    """
+    """Return whose session a state names; raises `SessionNotFoundError` if not the user's."""
     if "session" not in state:
         return None
     owner = Owner(**state["session"])
@@ -145,10 +139,7 @@ def claimed(state: TurnState, user: str) -> Owner | None:
 
 
 def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
-    """Return whose run this is: whom the server has authenticated, else whom the run names.
-
-    Raises `SettingsError` if that names no user.
-    """
+    """Return whom the server has authenticated, else whom the run names; raises `SettingsError`."""
     asked = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
     if asked is None:
         asked = configurable.get("user_id")
@@ -278,36 +269,28 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as it is after its commit, for what follows at its end."""
-    settings = _run_settings(state, runtime, parts)
+    defaults, window = parts.settings, state.get("window")
+    if window is not None:  # set for this thread: what a run sets itself comes before it
+        defaults = defaults.model_copy(update={"ambient_window": window})
+    settings = resolve(runtime.context, defaults)
+    budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
+    settings = settings.model_copy(update={"context_budget": budget})
     owner = owner_of(state, runtime, settings)
     used = state.get("context_report", {}).get("total", 0)
     fixed = sum(parts.sizes(settings))
-    space_left = room(settings.context_budget, fixed)
+    space_left = room(budget, fixed)
     return RunningTurn(
         effort_state(state),
         past(parts.archive, owner, tip_of(state)),
         settings,
         parts.count,
         room=space_left,
-        free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
+        free=max(_LEAST_FREE, budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
         line=unpacked_line(state.get("view")),
         embedder=parts.embedder,
         laid_out=parts.laid_out,
     )
-
-
-def _run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Settings:
-    """Return the settings of a run, with the budget that holds for its thread.
-
-    The window that was set for the thread is its default: what a run sets itself comes before it.
-    """
-    defaults, window = parts.settings, state.get("window")
-    if window is not None:
-        defaults = defaults.model_copy(update={"ambient_window": window})
-    settings = resolve(runtime.context, defaults)
-    budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
-    return settings.model_copy(update={"context_budget": budget})
 
 
 def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, Any]:
@@ -320,14 +303,8 @@ def compression_shown(
     work: RunningTurn, compression: Compression, more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the update by which the context shows a compression; `more` is for its event."""
-    event = {
-        "type": "compressed",
-        "effort": compression.effort,
-        "turn": compression.turn,
-        "through": compression.through,
-        "method": compression.method,
-        **more,
-    }
+    names = ("effort", "turn", "through", "method")
+    event = {"type": "compressed", **{name: getattr(compression, name) for name in names}, **more}
     first = next(iter(work.view.log_turns(compression.effort)), compression.through)
     banner = banners.compressed(compression.effort, span(first, compression.through))
     work = work.put(happened(work.state, event, banner))
