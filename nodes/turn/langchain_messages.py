@@ -1,7 +1,7 @@
 """Messages of LangChain as plain data and back, and made fit to be kept."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -30,7 +30,19 @@ def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     What JSON cannot hold (an artifact, say) becomes a marker that names its type. A message gives
     the same data before and after it went through a checkpoint.
     """
-    return tuple({"type": message.type, "data": dict(_said(message))} for message in messages)
+    plain: list[Message] = []
+    for message in messages:
+        defaults = {**_defaults(type(message)), "type": message.type}
+        data = {
+            name: _jsonable(value)
+            for name, value in message
+            # An array differs from its default by its type.
+            if name not in defaults
+            or type(value) is not type(defaults[name])
+            or value != defaults[name]
+        }
+        plain.append({"type": message.type, "data": data})
+    return tuple(plain)
 
 
 def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
@@ -44,14 +56,6 @@ def cleaned(message: _Message) -> _Message:
     return type(message)(**clean(data)) if broken(data) else message
 
 
-def _said(message: BaseMessage) -> Iterator[tuple[str, Any]]:
-    """Yield the fields that are not at their default."""
-    defaults = _defaults(type(message))
-    for name, value in message:
-        if name != "type" and (name not in defaults or _differ(value, defaults[name])):
-            yield name, _jsonable(value)
-
-
 @cache
 def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
     """Return the defaults of the fields that have one; finding them takes pydantic long."""
@@ -60,11 +64,6 @@ def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
         for name, field in kind.model_fields.items()
         if not field.is_required()
     }
-
-
-def _differ(value: Any, default: Any) -> bool:
-    """Tell whether two values differ; an array differs from its default by its type."""
-    return type(value) is not type(default) or bool(value != default)
 
 
 def _jsonable(value: Any) -> Any:
@@ -97,8 +96,12 @@ def with_ids(message: _Message) -> _Message:
     """Return a message each of whose calls has a name and an id of its own."""
     if not isinstance(message, AIMessage):
         return message
-    named = _with_ids([*message.tool_calls, *message.invalid_tool_calls])
-    valid = len(message.tool_calls)
+    calls, valid = [*message.tool_calls, *message.invalid_tool_calls], len(message.tool_calls)
+    named: list[Any] = []
+    for call in calls:
+        taken = {None, "", *(before.get("id") for before in calls[: len(named)])}
+        call_id = f"call_{uuid4().hex}" if call.get("id") in taken else call["id"]
+        named.append({**call, "name": call.get("name") or "", "id": call_id})
     update: dict[str, Any] = {"tool_calls": named[:valid], "invalid_tool_calls": named[valid:]}
     return message.model_copy(update=update)
 
@@ -120,13 +123,3 @@ def closed(messages: Sequence[BaseMessage], why: str = "") -> list[BaseMessage]:
     why = why or render("no_result")
     results = [no_result(call, why)["data"] for call in unanswered(to_dicts(messages))]
     return [*messages, *(ToolMessage(**result, id=str(uuid4())) for result in results)]
-
-
-def _with_ids(calls: Sequence[Any]) -> list[Any]:
-    """Return calls with a name and an id each; an id that is missing or repeated is replaced."""
-    ids = [call.get("id") for call in calls]
-    return [
-        {**call, "name": call.get("name") or "", "id": call_id if fit else f"call_{uuid4().hex}"}
-        for at, (call, call_id) in enumerate(zip(calls, ids, strict=True))
-        for fit in [call_id and call_id not in ids[:at]]
-    ]
