@@ -90,10 +90,9 @@ def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Messages in state. `past` are the archived turns by their numbers.
+    """The messages in state: archived turns by number, the last of them, a broken turn, new ones.
 
-    `last` is the one of them that was archived last, None if it is not among the messages; `left`
-    is what a broken turn left, its calls answered.
+    `last` is None if that turn is not among the messages; the calls in `left` are answered.
     """
 
     past: Mapping[int, list[BaseMessage]]
@@ -120,7 +119,8 @@ def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
 
 def told_apart(state: TurnState) -> Arrivals:
     """Divide the messages in state by their ids; there may be no new ones."""
-    messages, parts = _parted(state)
+    messages: list[BaseMessage] = [*state.get("messages", [])]
+    parts = incoming(messages, state)
     archived = messages[: parts.left]
     starts = sorted(_starts(_asked(archived, state)).items(), key=itemgetter(1))
     turns = {
@@ -136,8 +136,8 @@ def told_apart(state: TurnState) -> Arrivals:
 
 def unarchived(state: TurnState) -> list[BaseMessage]:
     """Return the messages in state that the archive does not have, as they are."""
-    messages, parts = _parted(state)
-    return messages[parts.left :]
+    messages = [*state.get("messages", [])]
+    return [*messages[incoming(messages, state).left :]]
 
 
 def asked_in(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
@@ -148,11 +148,6 @@ def asked_in(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
         for at, message in enumerate(turn)
         if not at or message.type not in MADE_HERE
     }
-
-
-def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:
-    messages: list[BaseMessage] = [*state.get("messages", [])]
-    return messages, incoming(messages, state)
 
 
 def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Arrivals:
