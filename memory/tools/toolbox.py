@@ -130,10 +130,7 @@ def update_goal(
 
 
 def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
-    """Return the constraints of an effort without some and with others, word for word.
-
-    Those that go may be named as the context shows them.
-    """
+    """Return constraints after a change; those that go may be named as the context shows them."""
     known = set(map(as_shown, effort.constraints))
     unknown = next((words for words in dropped if as_shown(words) not in known), None)
     if unknown is not None:
@@ -310,16 +307,8 @@ def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
 _TOOLS: Mapping[str, Callable[..., Any]] = {
     tool.__name__: tool
     for tool in (
-        open_effort,
-        close_effort,
-        switch_effort,
-        reopen_effort,
-        update_goal,
-        expand_effort,
-        collapse_effort,
-        effort_status,
-        search_efforts,
-        read_log,
+        *(open_effort, close_effort, switch_effort, reopen_effort, update_goal),
+        *(expand_effort, collapse_effort, effort_status, search_efforts, read_log),
     )
 }
 
@@ -342,11 +331,10 @@ def run(
     tell: Callable[[str], object] = lambda _: None,
     watch: Watch = lambda _call: lambda _result: None,
 ) -> Asks[RunningTurn]:
-    """Run calls one after the other, each on the turn that the one before left, with its results.
+    """Return the turn after these calls, run one after the other, with their results.
 
-    `others` are the names of the application's tools, for the error about an unknown name; `tell`
-    is told each banner as it happens, `watch` each call, and what that returns its result. A call
-    that fails leaves the work as it was.
+    `others` are the application's tools, which an error names; `tell` is told each banner as it
+    happens, `watch` each call, and what that returns its result. A call that fails changes nothing.
     """
     results: list[Message] = []
     for call in calls:

@@ -22,7 +22,7 @@ from ...memory.context.assemble import assemble, prefix_tokens, sent, shared
 from ...memory.context.budget import below_floor, safety_factor
 from ...memory.context.timeline import WorkingContext, unpacked, with_anchor
 from ...memory.context.timeline import packed as packed_line
-from ...memory.efforts import EffortState, happened
+from ...memory.efforts import happened
 from ...memory.messages import speaks
 from ...memory.running_turn import banners_since
 from ...memory.settings import Settings, resolve
@@ -130,8 +130,13 @@ class Call:
         shown = cut_content(raw)
         if resolve(self.runtime.context, self.parts.settings).anchor == "off" or shown is raw:
             return answer, {}
-        before = effort_state(state)
-        efforts = _with_anchor(before, raw, self.parts)
+        before = efforts = effort_state(state)
+        fields, count = newest(raw), self.parts.count
+        anchor = before.anchor if fields is None else limited(fields, ANCHOR_TOKENS, count)
+        if fields is not None and [*anchor.items()] != [*before.anchor.items()]:
+            tokens = count(rendered(fields))
+            cut = None if anchor == fields else banners.anchor_cut(tokens, ANCHOR_TOKENS)
+            efforts = happened(efforts, {"type": "anchored", "anchor": anchor}, cut)
         if not (speaks(shown) or _is_calling(answer)):
             efforts = replace(efforts, banners=(*efforts.banners, banners.WORDLESS))
         for banner in banners_since(before, efforts):
@@ -157,26 +162,11 @@ def _is_calling(message: BaseMessage) -> bool:
     return isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)
 
 
-def _with_anchor(efforts: EffortState, raw: Any, parts: AgentParts) -> EffortState:
-    """Return the state after the block that a model wrote, the same one if it says nothing."""
-    fields = newest(raw)
-    if fields is None:
-        return efforts
-    anchor = limited(fields, ANCHOR_TOKENS, parts.count)
-    if list(anchor.items()) == list(efforts.anchor.items()):
-        return efforts
-    banner = None
-    if anchor != fields:
-        banner = banners.anchor_cut(parts.count(rendered(fields)), ANCHOR_TOKENS)
-    return happened(efforts, {"type": "anchored", "anchor": anchor}, banner)
-
-
 class _Shower(BaseCallbackHandler):
     """Pushes the pieces of an answer into the stream, in which it holds back the blocks.
 
-    The run of the model is hidden from that stream by its tag. So there is one run only: usage is
-    counted once, and a model that does not stream needs nothing, since its node gives the whole
-    answer.
+    The run of the model is hidden from that stream by its tag, so that there is one run only: usage
+    is counted once. A model that does not stream needs nothing: its node gives the whole answer.
     """
 
     run_inline = True

@@ -42,10 +42,9 @@ is in that call as it would be in one that is on its way. After a slower answer 
 class AgentParts:
     """The agent's parts. `schemas`: all tools as the provider sees them.
 
-    `schema_tokens` have all of these together, `own_schema_tokens` those of the application alone:
-    they are counted once. `system` is the application's own part of the system message. `attention`
-    stands in front of the archive's own, None for none. `fixed` are the tokens of system message
-    and tool schemas where they are not known here.
+    Their tokens are counted once: `schema_tokens` of all, `own_schema_tokens` of the application's.
+    `system` is the application's part of the system message, `attention` a cache before the
+    archive's. `fixed` are the tokens of system message and tools where these are not known here.
     """
 
     model: BaseChatModel
