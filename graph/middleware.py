@@ -46,12 +46,12 @@ from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES, schemas, waiting
 from ..nodes.application_tools import fit
 from ..nodes.begin_turn import begin_turn
+from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.arrivals import told_apart, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.model_call import Call
 from ..nodes.turn.parts import AgentParts, taking_tools
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked
 from ..nodes.turn.values import owner_of, running, sealed, trusted

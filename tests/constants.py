@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 RULES = {
-    "ANCHOR_TOKENS": ("memory.anchor", "nodes.turn.model_call", "graph.commands.change"),
+    "ANCHOR_TOKENS": ("memory.anchor", "nodes.call_model", "graph.commands.change"),
     "BACKGROUND": ("memory.compression.extract",),
     "EMBEDDED_TURNS": ("nodes.persist",),
     "KEYWORD_OVERLAP": ("memory.keywords",),

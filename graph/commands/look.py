@@ -33,9 +33,9 @@ from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES, effort_status
 from ...memory.view import ArchiveView, every_turn
 from ...nodes.begin_turn import begin_turn
+from ...nodes.call_model import working_context
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import from_dicts, to_dicts
-from ...nodes.turn.model_call import working_context
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import effort_state

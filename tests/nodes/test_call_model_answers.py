@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from ebbtide.memory.messages import unanswered
 from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.doubles import call, malformed, together
-from tests.nodes.turn.model_calls import a_call
+from tests.nodes.model_calls import a_call
 
 
 @pytest.fixture(name="kept")

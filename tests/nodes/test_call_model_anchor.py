@@ -5,7 +5,7 @@ from pathlib import Path
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide.memory.context.timeline import Timeline, packed
-from tests.nodes.turn.model_calls import a_call
+from tests.nodes.model_calls import a_call
 
 BLOCK = "Done.\n\n---STATE---\nGoal: ship\n---END STATE---"
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import ScriptedModel, Sent
-from tests.nodes.turn.model_calls import a_call
+from tests.nodes.model_calls import a_call
 
 
 def sent(root: Path, kind: str, *, last: bool) -> Sent:
