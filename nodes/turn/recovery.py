@@ -146,11 +146,8 @@ def _known_by(message: Message) -> list[Any]:
 
 def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
     """Return the state after a turn, with the messages of the last `window` turns."""
-    first = max(1, tip.turn - window + 1)
-    records = archive.turns(owner, tip, range(first, tip.turn + 1))
-    view = past(archive, owner, tip)
-    turns: dict[int, list[BaseMessage]] = {}
-    for record in records:
+    view, turns = past(archive, owner, tip), cast("dict[int, list[BaseMessage]]", {})
+    for record in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
         if messages := from_dicts(shown(view.messages(record))):
             for message in messages:
                 message.id = message.id or str(uuid4())
@@ -158,7 +155,6 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     newest = turns[max(turns)] if turns else []
     state = {
         **memory_at(archive, owner, tip),
-        **_place(owner, tip),
         "messages": [message for turn in turns.values() for message in turn],
         "asked": asked_in(turns),
         "archived": newest[-1].id if newest else "",
@@ -168,11 +164,9 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
 
 
 def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
-    """Return the state of a run; if it has none, restore it from the archive by its messages.
+    """Return the state of a run, restored by its messages if it has none, the history committed.
 
-    The newest message that ends an archived turn says where it goes on. History that the archive
-    does not know is committed as turns first. Raises `TipNotFoundError` if the state was made with
-    another archive.
+    Raises `TipNotFoundError` if the state was made with another archive.
     """
     if "session" in state:
         tip = tip_of(state)
@@ -183,7 +177,7 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
 
 
 def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
-    """Return the state, restored from the archive if the thread lost it."""
+    """Return the state, restored from where the newest message that ends an archived turn says."""
     messages = [*state.get("messages", [])]
     known = _end(messages, archive, owner)
     noted = archive.reseeding(owner) if known is None else None
@@ -198,7 +192,6 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     turns = _aligned(messages[: at + 1], archive, owner, tip)
     restored = {
         **memory_at(archive, owner, tip),
-        **_place(owner, tip),
         "messages": messages,
         "asked": asked_in(dict(islice(turns.items(), window))),
         "archived": messages[at].id or "",
@@ -225,8 +218,7 @@ def _aligned(
 def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
     """Return the position of the newest message that ends an archived turn, and that turn.
 
-    All messages up to it are in the past of that turn. What the user said last is never an end: a
-    turn that failed may be asked again.
+    It sees all messages up to there. What the user said last is no end: it may be asked again.
     """
     plain, asked = to_dicts(messages), question(messages)
     marks = [mark([message]) for message in plain]
@@ -344,7 +336,9 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     adopted = [message for turn in turns for message in turn]
     after = {
         **state,
-        **_place(owner, tip),
+        **tip_update(tip),
+        "session": asdict(owner),
+        "turn": tip.turn,
         "messages": [*before[:known], *adopted, *messages[asked:]],
         "asked": {**state.get("asked", {}), **asked_in(numbers)},
         "archived": turns[-1][-1].id,
@@ -365,7 +359,3 @@ def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
     if len(turns) > 1 and not any(isinstance(m, HumanMessage) for m in turns[0]):
         turns[:2] = [[*turns[0], *turns[1]]]  # a greeting belongs to the first question
     return turns
-
-
-def _place(owner: Owner, tip: Tip) -> dict[str, Any]:
-    return {"session": asdict(owner), "turn": tip.turn, **tip_update(tip)}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hmac import compare_digest
 from typing import Any, cast
 from uuid import uuid4
@@ -211,14 +211,15 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
-    """Return the saved state of a turn; without one, replay the events up to it."""
+    """Return the memory after a turn, as it was saved, else as the events up to it give it."""
+    place = {"session": asdict(owner), "turn": tip.turn, **tip_update(tip)}
     row = archive.saved(owner, tip)
     if row is None:
-        return packed(replay(every_turn(archive, owner, tip)))
+        return {**packed(replay(every_turn(archive, owner, tip))), **place}
     position = row.state.get("position", {})  # without keys that only earlier versions wrote
     position = {key: value for key, value in position.items() if key in _SAVED}
     state = unpacked({"memory": {**row.state, "position": position}})
-    return {**state, **packed(effort_state(state))}
+    return {**state, **packed(effort_state(state)), **place}
 
 
 def committed(record: Record, last: str) -> dict[str, Any]:
