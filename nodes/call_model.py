@@ -58,10 +58,7 @@ async def acall_model(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the model: the prompt, how it is called, and what it changes in the state.
-
-    `limit` is the limit of rounds of tools if it is reached: then no tool may be called.
-    """
+    """A call of the model: the prompt, and what it changes; with `limit` it may call no tools."""
 
     state: TurnState
     runtime: Runtime[Settings]
@@ -107,10 +104,7 @@ class Call:
 
     @property
     def model(self) -> Runnable[LanguageModelInput, AIMessage]:
-        """The model with all tools, those that it may not call too.
-
-        Providers refuse a history with calls but without tools.
-        """
+        """The model with all tools: providers refuse a history with calls but without tools."""
         model, tools = taking_tools(self.parts.model), list(self.parts.schemas)
         if self.limit is None:
             return model.bind_tools(tools)
@@ -237,10 +231,7 @@ def heeded(
 def _floored(
     state: TurnState, report: Mapping[str, Any], context_budget: int
 ) -> dict[str, dict[str, int]]:
-    """Return a warning for the report if the safety factor takes the budget below the floor.
-
-    It is logged once, and again when the numbers change.
-    """
+    """Warn, once for the same numbers, if the safety factor takes the budget below the floor."""
     factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
     warning = below_floor(context_budget, factor, tokens["system"] + tokens["tools"])
     if not warning:

@@ -42,10 +42,9 @@ async def acompress(
 def _steps(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts, calls: Sequence[Call]
 ) -> Asks[dict[str, Any]]:
-    """Compress the effort that is due, if one is; else the context goes on as after any turn.
+    """Compress the effort that is due, by these `calls`; else the context goes on as ever.
 
-    The turn is committed by now, so whatever the archive raises is logged, and nothing changes.
-    `calls` are those of this pass.
+    The turn is committed by now, so what the archive raises is logged, and nothing changes.
     """
     update: dict[str, Any] = {}
     try:

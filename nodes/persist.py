@@ -38,8 +38,7 @@ BY_HAND = {"by_hand": True}
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Mark what the turn mentioned, take out of the context what faded, and commit the turn.
 
-    All in one step: each step of the graph is a checkpoint of its own. A failed archive raises
-    after retries and nothing changes. With an embedder a bounded number of missing vectors is made.
+    All in one step, as each is a checkpoint. A failed archive raises, and nothing changes.
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
@@ -77,11 +76,8 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
 
 
 def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
-    """Return what the context shows from now on, or that an effort is to be compressed first.
-
-    The turn is committed by now, so what the archive raises is logged, and nothing changes.
-    """
-    try:
+    """Return what the context shows from now on, or that an effort is to be compressed first."""
+    try:  # the turn is committed by now
         if not _is_by_hand(messages) and to_do(work) is not None:
             return {"due": True}
         return view_after(work, messages)

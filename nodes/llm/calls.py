@@ -258,11 +258,7 @@ def _reason(error: BaseException) -> str:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Tell whether the same request may succeed a little later.
-
-    >>> is_transient(ConnectionError("gone")), is_transient(ValueError("no JSON"))
-    (True, False)
-    """
+    """Tell whether the same request may succeed a little later."""
     status = _status(error)
     if status is not None:
         return status in _TRANSIENT
@@ -286,14 +282,11 @@ def _status(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException, now: datetime) -> float:
-    """Return the seconds that a provider asks to wait, 0 if it does not say.
-
-    Source: RFC 9110, section 10.2.3, seconds or a date; `retry-after-ms` is OpenAI's.
-    """
+    """Return the seconds that a provider asks to wait (RFC 9110, 10.2.3), 0 if it does not say."""
     headers = getattr(getattr(error, "response", None), "headers", None)
     if not isinstance(headers, Mapping):
         return 0.0
-    milliseconds: Any = headers.get("retry-after-ms")
+    milliseconds: Any = headers.get("retry-after-ms")  # OpenAI's
     with suppress(ValueError, TypeError):
         return max(0.0, float(milliseconds) / 1_000)
     wait: Any = headers.get("retry-after")

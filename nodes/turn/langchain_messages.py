@@ -27,8 +27,7 @@ _Message = TypeVar("_Message", bound=BaseMessage)
 def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages in LangChain's serialised form, defaults left out, without lone surrogates.
 
-    What JSON cannot hold (an artifact, say) becomes a marker that names its type. A message gives
-    the same data before and after it went through a checkpoint.
+    A message gives the same data before and after it went through a checkpoint.
     """
     plain: list[Message] = []
     for message in messages:
@@ -67,11 +66,7 @@ def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
 
 
 def _jsonable(value: Any) -> Any:
-    """Return a value as JSON gives it back; a marker for what it cannot hold.
-
-    >>> _jsonable({"sizes": (2, 1), "names": {"b", "a"}})
-    {'sizes': [2, 1], 'names': ['a', 'b']}
-    """
+    """Return a value as JSON gives it back; a marker for what it cannot hold."""
     if type(value) is str:
         return clean(value)
     try:

@@ -59,8 +59,8 @@ def commit(
 ) -> Record:
     """Commit a turn after `tip`; the turn of `tip` itself as it is now, with what happened in it.
 
-    Where the messages of that turn are not the same a new branch begins. Raises `TipNotFoundError`
-    if the archive does not hold it, and after three attempts that failed what the archive raised.
+    With other messages it begins a new branch. Raises `TipNotFoundError` if the archive does not
+    hold it, and after three attempts that failed what the archive raised.
     """
     if turn.turn > tip.turn:
         return _stored(archive, owner, tip, turn, embedder)

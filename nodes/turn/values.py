@@ -47,10 +47,9 @@ _SAVED = frozenset(
 
 
 def trusted(state: Mapping[str, Any], archive: Archive) -> TurnState:
-    """Return a state with its memory unpacked, if that is as the nodes wrote it.
+    """Return a state with its memory unpacked; raises `StateError` if that is none.
 
-    Raises `TipNotFoundError` if the archive has not sealed the memory: it is one of another
-    archive, or somebody else wrote into it; `StateError` if it is none.
+    Raises `TipNotFoundError` if the archive did not seal it: it is another's, or was written into.
     """
     known = unpacked(state)
     memory = state.get("memory")
@@ -174,11 +173,7 @@ def effort_state(state: TurnState) -> EffortState:
 
 
 def traced(state: TurnState) -> dict[str, Any]:
-    """Return what the metadata of model calls say: the turn, and the active effort if one is.
-
-    >>> traced({"turn": 3, "active_effort": "auth-bug"})
-    {'ebbtide_turn': 3, 'ebbtide_effort': 'auth-bug'}
-    """
+    """Return what the metadata of model calls say: the turn, and the active effort if one is."""
     effort = state.get("active_effort")
     return {"ebbtide_turn": state.get("turn", 0)} | ({"ebbtide_effort": effort} if effort else {})
 
@@ -315,10 +310,7 @@ def compression_shown(
 
 
 def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
-    """Return a state that was recovered with what the context shows after its last turn.
-
-    The archive has what it showed in that turn, since that is committed before its end.
-    """
+    """Return a recovered state with what the context, archived as it was, shows after its turn."""
     if not state.get("view"):
         return state
     work = turn_at_rest(state, runtime, parts)
