@@ -1,6 +1,5 @@
 """Run the memory tools, one after the other, each on the state that the one before left."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +12,6 @@ from langgraph.runtime import Runtime
 from ..memory.errors import ToolError
 from ..memory.messages import Message
 from ..memory.questions import Asks
-from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import Watch, run, waiting
 from .llm.calls import adrive, drive
@@ -25,25 +23,24 @@ from .turn.values import packed, running_turn, traced
 
 def run_tools(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Answer the calls of memory tools, and those of tools that do not exist."""
-    steps = _steps(state, runtime, parts)
-    return _packed(drive(steps, parts.models, about=traced(state)))
+    return drive(_steps(state, runtime, parts), parts.models, about=traced(state))
 
 
 async def arun_tools(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Do what `run_tools` does, without holding a thread while a model summarises."""
-    steps = await asyncio.to_thread(_steps, state, runtime, parts)
-    return _packed(await adrive(steps, parts.models, about=traced(state)))
+    return await adrive(_steps(state, runtime, parts), parts.models, about=traced(state))
 
 
-def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[RunningTurn]:
-    work = running_turn(state, runtime, parts)
+def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[dict[str, Any]]:
+    work, others = running_turn(state, runtime, parts), frozenset(parts.tools)
     work = replace(work, related=lambda said: parts.related(work.view, said, runtime))
-    others = frozenset(parts.tools)
-    calls = waiting(work.view.running.messages, others)
-    watch = _watch(get_config())
-    return run(work, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch)
+    calls, watch = waiting(work.view.running.messages, others), _watch(get_config())
+    done = yield from run(
+        work, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch
+    )
+    return {**packed(done.state), "messages": from_dicts(done.results)}
 
 
 def _watch(config: RunnableConfig) -> Watch:
@@ -67,7 +64,3 @@ def _watch(config: RunnableConfig) -> Watch:
         return ended
 
     return begun
-
-
-def _packed(done: RunningTurn) -> dict[str, Any]:
-    return {**packed(done.state), "messages": from_dicts(done.results)}

@@ -7,7 +7,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from ...memory.anchor import shown, with_blocks
 from ...memory.archive.protocol import Archive
@@ -40,20 +40,6 @@ Each is compared with so many archived turns that end alike; a history that foll
 adopted as a whole."""
 
 
-# The next attempt opens a lost connection anew, and stores nothing twice. The waits are short since
-# the archive has itself waited for a lock, and random to part writers; what fails thrice will last.
-@retry(
-    retry=retry_if_exception_type((OSError, ArchiveLockedError)),
-    stop=stop_after_attempt(3),
-    wait=wait_random_exponential(multiplier=0.05, max=0.5),
-    reraise=True,
-)
-def _stored(
-    archive: Archive, owner: Owner, tip: Tip, turn: Group, embedder: Embedder | None
-) -> Record:
-    return archive.commit(owner, tip, turn, embedder)
-
-
 def commit(
     archive: Archive, owner: Owner, tip: Tip, turn: Group, embedder: Embedder | None = None
 ) -> Record:
@@ -62,23 +48,32 @@ def commit(
     With other messages it begins a new branch. Raises `TipNotFoundError` if the archive does not
     hold it, and after three attempts that failed what the archive raised.
     """
-    if turn.turn > tip.turn:
-        return _stored(archive, owner, tip, turn, embedder)
-    before = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
-    if not before or before[-1].turn != tip.turn:
-        raise TipNotFoundError(tip.branch, tip.turn)
-    original = before[-1]
-    parent = before[0].tip if len(before) > 1 else Tip(original.branch, 0, "")
-    events, efforts = (*original.events, *turn.events), (*turn.efforts, *original.efforts)
-    again = replace(
-        turn,
-        turn=original.turn,
-        messages=_with_blocks_again(turn.messages, [original]),
-        events=events,
-        efforts=tuple(dict.fromkeys(efforts)) if turn.events else original.efforts,
-        status=turn.status if turn.events or original.status == "erased" else original.status,
+    if turn.turn <= tip.turn:
+        before = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
+        if not before or before[-1].turn != tip.turn:
+            raise TipNotFoundError(tip.branch, tip.turn)
+        original = before[-1]
+        tip = before[0].tip if len(before) > 1 else Tip(original.branch, 0, "")
+        efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
+        as_it_was = not turn.events and original.status != "erased"
+        turn = replace(
+            turn,
+            turn=original.turn,
+            messages=_with_blocks_again(turn.messages, [original]),
+            events=(*original.events, *turn.events),
+            efforts=efforts if turn.events else original.efforts,
+            status=original.status if as_it_was else turn.status,
+        )
+    # The next attempt opens a lost connection anew, and stores nothing twice. The waits are short
+    # since the archive has itself waited for a lock, and random to part writers; what fails thrice
+    # will last.
+    retrying = Retrying(
+        retry=retry_if_exception_type((OSError, ArchiveLockedError)),
+        stop=stop_after_attempt(3),
+        wait=wait_random_exponential(multiplier=0.05, max=0.5),
+        reraise=True,
     )
-    return _stored(archive, owner, parent, again, embedder)
+    return retrying(archive.commit, owner, tip, turn, embedder)
 
 
 def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:

@@ -193,11 +193,7 @@ def packed(efforts: EffortState) -> dict[str, Any]:
 
 
 def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is saved of the state after a turn, without what is empty.
-
-    >>> _saved({"turn": 2, "anchor": {}, "window": 0, "banners": ["hello"]})
-    {'turn': 2, 'position': {'window': 0}}
-    """
+    """Return what is saved of the state after a turn, without what is empty."""
     known = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "", 1.0)}
     if "anchor" in known.get("view", ()):  # a text, which erasing looks for in one place alone
         del known["view"]
