@@ -14,15 +14,7 @@ from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.record import Owner
 from ...memory.view import ArchiveView, past
-from .langchain_messages import (
-    MADE_HERE,
-    cleaned,
-    closed,
-    from_dicts,
-    question,
-    to_dicts,
-    with_ids,
-)
+from .langchain_messages import MADE_HERE, cleaned, closed, from_dicts, question, to_dicts, with_ids
 from .state import TurnState
 from .values import tip_of
 

@@ -6,12 +6,7 @@ from functools import cache
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    ToolMessage,
-    messages_from_dict,
-)
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, messages_from_dict
 from pydantic_core import to_jsonable_python
 
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
@@ -104,7 +99,8 @@ def with_ids(message: _Message) -> _Message:
 def question(messages: Sequence[BaseMessage]) -> int:
     """Return where what the user said last begins, instructions before it included; 0 for nothing.
 
-    >>> question([HumanMessage("Hi"), ToolMessage("", tool_call_id="1"), HumanMessage("Go on")])
+    >>> words, answer = ({"type": kind, "data": {"content": "Hi"}} for kind in ("human", "ai"))
+    >>> question(from_dicts([words, answer, words]))
     2
     """
     at = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)

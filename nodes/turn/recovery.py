@@ -19,15 +19,7 @@ from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
 from .arrivals import Arrivals, asked_in
-from .langchain_messages import (
-    MADE_HERE,
-    cleaned,
-    closed,
-    from_dicts,
-    question,
-    to_dicts,
-    with_ids,
-)
+from .langchain_messages import MADE_HERE, cleaned, closed, from_dicts, question, to_dicts, with_ids
 from .state import TurnState
 from .values import committed, group, memory_at, tip_of, tip_update
 
