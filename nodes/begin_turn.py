@@ -37,7 +37,7 @@ def begin_turn(
     checked(settings, *parts.sizes(settings))
     owner = owner_of(state, runtime, settings)
     with parts.archive.together():
-        known, arrived, settled = _settled(state, runtime, parts, settings, owner)
+        known, arrived, settled = _settled(state, runtime, parts, owner)
         efforts = _counted(cast("TurnState", {**known, **settled}))
         if efforts.turn == 1 + known.get("adopted", 0):
             said = "\n".join(text(message) for message in to_dicts(arrived.new))
@@ -58,14 +58,11 @@ def begin_turn(
 
 
 def _settled(
-    state: TurnState,
-    runtime: Runtime[Settings],
-    parts: AgentParts,
-    settings: Settings,
-    owner: Owner,
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner
 ) -> tuple[TurnState, Arrivals, dict[str, Any]]:
     """Find the thread's past and commit what was left behind; return the state, and what is new."""
-    known = recovered(state, parts.archive, owner, settings.messages_window + 1)
+    window = resolve(runtime.context, parts.settings).messages_window + 1
+    known = recovered(state, parts.archive, owner, window)
     if known is not state:
         known = resumed(known, runtime, parts)
     arrived = arrivals(known, owner, parts.archive)

@@ -145,11 +145,10 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
 
 def _updated(state: EffortState, before: Effort, after: Effort, why: str = "") -> EffortState:
     """Return the state with what changed between two states of an effort, if anything did."""
-    new = {**snapshot(after), "rationale": why}
-    if after.goal != before.goal:
-        state = happened(state, {"type": "goal_updated", **new})
-    if after.constraints != before.constraints:
-        state = happened(state, {"type": "constraints_updated", **new})
+    for field in ("goal", "constraints"):
+        if getattr(after, field) != getattr(before, field):
+            event = {"type": f"{field}_updated", **snapshot(after), "rationale": why}
+            state = happened(state, event)
     return state
 
 

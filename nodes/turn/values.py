@@ -232,9 +232,8 @@ def running(state: TurnState) -> list[BaseMessage]:
 
 
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
-    """Return messages as a group of the running turn, as the archive keeps it."""
+    """Return messages of the running turn as the archive keeps them, all state blocks included."""
     efforts = effort_state(state)
-    # With the state blocks that users do not see.
     whole = with_blocks(to_dicts(messages), state.get("raw_answers", {}))
     archived = tuple(map(stored, whole))
     return Group(
