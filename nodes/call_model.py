@@ -131,10 +131,9 @@ class Call:
         return {**self.update, **heard, **hidden, "messages": messages}
 
     def _anchored(self, answer: AIMessage) -> tuple[AIMessage, dict[str, Any]]:
-        """Return the answer as users see it, and the update that keeps the rest.
+        """Return the answer as users see it, and the update that keeps what the model said.
 
-        The last complete block becomes the anchor; what the model said goes on to `persist`. That
-        an answer is nothing but a block is told in a banner: its message is empty.
+        An answer that is nothing but a block is told in a banner: its message is empty.
         """
         state = cast("TurnState", {**self.state, **self.update})
         raw = to_dicts([answer])[0]["data"]["content"]
@@ -214,8 +213,7 @@ def heeded(
 ) -> dict[str, Any]:
     """Return the update of the safety factor if the provider counted more than `report`."""
     now = state.get("safety_factor", 1.0)
-    counted, usage = report["total"], dict(answer.usage_metadata or {})
-    reported = usage.get("input_tokens")
+    counted, reported = report["total"], dict(answer.usage_metadata or {}).get("input_tokens")
     factor = safety_factor(now, counted, reported)
     if factor == now:
         return {}

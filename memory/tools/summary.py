@@ -49,10 +49,9 @@ class EffortSummary(BaseModel):
 def summarise(
     effort: Effort, log: Sequence[Logged], settings: Settings, count: TokenCounter
 ) -> Asks[Effort]:
-    """Return an effort with a summary of its raw log, made in parts if that is long.
+    """Return an effort with a summary of its log, in parts if it is long; or raise `AnswerError`.
 
-    Each pass over summaries of parts has fewer parts than the one before, or an `AnswerError` is
-    raised.
+    Each pass over the summaries of parts has fewer parts than the one before.
     """
     effort = replace(effort, stale=False)
     if characters_said(log) < _CANNED_BELOW:

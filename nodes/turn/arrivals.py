@@ -21,10 +21,7 @@ from .values import tip_of
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """Positions in the messages: last archived turn, what a broken turn left, what is new.
-
-    All end where the next begins; `last` is None if the archived turn is not among the messages.
-    """
+    """Where the last archived turn, if any, what a broken turn left and what is new begin."""
 
     last: int | None
     left: int

@@ -86,8 +86,7 @@ def _edited(
 ) -> Group | None:
     """Return the last archived turn as its messages are now, None if they are as archived.
 
-    An erasure may have taken text from what is archived: both, with it and without it, are no edit.
-    Nor is it one that calls and their results are missing, which clients do not keep.
+    Nor is it an edit that erased text is back or gone, or calls and results, which clients drop.
     """
     tip, now = tip_of(state), group(state, last)
     if digest(now.messages) == tip.digest:
@@ -256,9 +255,8 @@ def _by_likelihood(
 def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
     """Tell whether a history is the end of what a turn sees, the turn included.
 
-    It may lack calls and results, which clients do not keep. What was erased may be any turn, or
-    none. If it has the archive's own messages of the last turn, something else, such as a summary,
-    may stand in place of earlier ones.
+    It may lack calls and results. What was erased may be any turn, or none. After the archive's own
+    messages of the last turn something else, such as a summary, may stand for earlier ones.
     """
     lefts, own = {len(history)}, False
     for last in range(tip.turn, 0, -_CHUNK):

@@ -218,10 +218,7 @@ _OURS = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
 
 
 def given(handed: Any, ours: Collection[str] = _OURS) -> Any:
-    """Return the input of a run, or the update of a command, without what only the nodes write.
-
-    An object that has some of it is refused with a `StateError`.
-    """
+    """Return an input or a command without what only nodes write; `StateError` for an object."""
     if isinstance(handed, Command):
         return replace(handed, update=given(handed.update, ours)) if handed.update else handed
     if isinstance(handed, Mapping):
