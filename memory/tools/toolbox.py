@@ -335,20 +335,19 @@ def run(
     `others` are the application's tools, which an error names; `tell` is told each banner as it
     happens, `watch` each call, and what that returns its result. A call that fails changes nothing.
     """
-    results: list[Message] = []
+    work = replace(work, results=())
     for call in calls:
-        before = work.state
-        work = replace(work, results=tuple(results))
-        ended = watch(call)
+        before, ended = work.state, watch(call)
         try:
             work, result, artifact = yield from _run_one(work, call, others)
-            results.append(result_message(call, result, artifact))
+            answer = result_message(call, result, artifact)
         except ToolError as error:
-            results.append(result_message(call, {"error": str(error)}))
-        ended(results[-1])
+            answer = result_message(call, {"error": str(error)})
+        work = replace(work, results=(*work.results, answer))
+        ended(answer)
         for banner in banners_since(before, work.state):
             tell(banner)
-    return replace(work, results=tuple(results))
+    return work
 
 
 def waiting(messages: Sequence[Message], others: Collection[str]) -> list[Mapping[str, Any]]:

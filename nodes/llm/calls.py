@@ -287,11 +287,10 @@ def retry_after(error: BaseException, now: datetime) -> float:
     if not isinstance(headers, Mapping):
         return 0.0
     milliseconds: Any = headers.get("retry-after-ms")  # OpenAI's
-    with suppress(ValueError, TypeError):
-        return max(0.0, float(milliseconds) / 1_000)
     wait: Any = headers.get("retry-after")
-    with suppress(ValueError, TypeError):
-        return max(0.0, float(wait))
+    for value, a_second in ((milliseconds, 1_000), (wait, 1)):
+        with suppress(ValueError, TypeError):
+            return max(0.0, float(value) / a_second)
     with suppress(ValueError, TypeError):  # no date, or one without a time zone
         return max(0.0, (parsedate_to_datetime(wait) - now).total_seconds())
     return 0.0

@@ -118,8 +118,7 @@ class AgentParts:
     def _attended(self, view: ArchiveView, runtime: Runtime[Settings]) -> Attended | None:
         settings = resolve(runtime.context, self.settings)
         attention = self.attention_of(view.owner, settings)
-        now = datetime.now(UTC)
-        return None if attention is None else Attended(attention, view, settings, now)
+        return None if attention is None else Attended(attention, view, settings, datetime.now(UTC))
 
     def memories_changed(self, owner: Owner) -> bool:
         """Tell the agent's own attention, a cache; return False if it could not be told."""

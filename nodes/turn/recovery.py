@@ -169,8 +169,7 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     noted = archive.reseeding(owner) if known is None else None
     if noted is not None:
         before = state_at(archive, owner, noted, window)
-        both = {**before, "messages": [*before["messages"], *messages]}
-        return cast("TurnState", both)
+        return cast("TurnState", {**before, "messages": [*before["messages"], *messages]})
     if known is None:
         newest = None if question(messages) else archive.newest(owner)
         return cast("TurnState", {**state, "unseen": newest}) if newest else state
@@ -280,11 +279,8 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
 
 def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
     """Tell whether a history has messages that the turns do not know, and none that was edited."""
-    known = {
-        message["data"].get("id"): _known_by(message)
-        for record in records
-        for message in record.messages
-    }
+    archived = (message for record in records for message in record.messages)
+    known = {message["data"].get("id"): _known_by(message) for message in archived}
     same = [known.get(message_id) for message_id in _ids(history)]
     keys = map(_known_by, history)
     return None in same and all(old in (None, key) for old, key in zip(same, keys, strict=True))

@@ -91,11 +91,7 @@ def _differ(new: Any, old: Any) -> bool:
 
 
 def _sealable(memory: Mapping[str, Any]) -> str:
-    """Return what is sealed of a memory, in words that are the same after any client's JSON.
-
-    >>> _sealable({"turn": 2, "position": {"seal": "ab", "safety_factor": 1.0}})
-    '{"position": {"safety_factor": 1}, "turn": 2}'
-    """
+    """Return what is sealed of a memory, in words that are the same after any client's JSON."""
     position = {key: v for key, v in memory.get("position", {}).items() if key != "seal"}
     return json.dumps(_whole({**memory, "position": position}), sort_keys=True)
 
