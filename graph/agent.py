@@ -23,7 +23,7 @@ from ..memory.errors import SettingsError
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas
-from ..nodes.turn.parts import AgentParts, sizes
+from ..nodes.turn.parts import AgentParts
 from .build import MemoryAgent, MemoryGraph
 
 _MINILM = "minilm"
@@ -136,7 +136,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         system=system_prompt,
         attention=attention,
     )
-    checked(parts.settings, *sizes(parts, parts.settings))
+    checked(parts.settings, *parts.sizes(parts.settings))
     return MemoryGraph(parts)
 
 

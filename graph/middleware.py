@@ -42,16 +42,16 @@ from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.messages import unanswered
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
-from ..memory.tools.toolbox import NAMES, schemas
+from ..memory.tools.toolbox import NAMES, schemas, waiting
 from ..nodes.application_tools import fit
 from ..nodes.begin_turn import begin_turn
+from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
-from ..nodes.run_tools import arun_tools, run_tools, waiting
-from ..nodes.turn.arrivals import at_rest, told_apart
+from ..nodes.run_tools import arun_tools, run_tools
+from ..nodes.turn.arrivals import told_apart, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.model_call import answer_update, no_calls, prepared, taking_tools
-from ..nodes.turn.parts import AgentParts, sizes
+from ..nodes.turn.parts import AgentParts, taking_tools
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked
 from ..nodes.turn.values import owner_of, running, sealed, trusted
 from .agent import build_memory_graph, known_tools
@@ -248,8 +248,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         state = trusted(cast("Mapping[str, Any]", request.state), self._given.archive)
         _unspoilt(state)
         settings = resolve(runtime.context, parts.settings)
-        checked(settings, *sizes(parts, settings))
-        call = prepared(state, runtime, parts)
+        checked(settings, *parts.sizes(settings))
+        call = Call.prepared(state, runtime, parts)
         system, *messages = cast("list[Any]", call.messages)
         system, own = SystemMessage(system.text), request.system_message
         if own is not None and not isinstance(own.content, str):  # its blocks stay as they are
@@ -259,13 +259,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             system_message=system,
             messages=messages,
             tools=[*schemas(), *request.tools],
-            tool_choice=request.tool_choice if call.limit is None else no_calls(request.model),
+            tool_choice=call.tool_choice or request.tool_choice,
         )
 
         def answered(response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
             ended = response.structured_response is not None
             asked = replace(call, limit=None) if ended else call
-            update = answer_update(state, runtime, asked, response.result, parts=parts)
+            update = asked.answered(response.result)
             shown = replace(response, result=update.pop("messages"))
             update.pop("context", None)
             return ExtendedModelResponse(shown, Command(update=self._sealed(update, state)))
@@ -306,7 +306,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             update = begin_turn(known, runtime, parts=parts)
             known = cast("TurnState", {**known, **update, "messages": update["messages"].value})
         owner_of(known, runtime, resolve(runtime.context, parts.settings))
-        if at_rest(known) or unanswered(to_dicts(running(known))):
+        if not unarchived(known) or unanswered(to_dicts(running(known))):
             return known, update
         update |= persist(known, runtime, parts=parts)
         return cast("TurnState", {**known, **update}), update

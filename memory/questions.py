@@ -6,6 +6,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
+from .messages import Message
+from .tokens import REPLY_OVERHEAD, TokenCounter, count_messages
+
 Result = TypeVar("Result")
 
 What: TypeAlias = Literal["summary", "extraction", "background", "anchor"]
@@ -14,6 +17,12 @@ What: TypeAlias = Literal["summary", "extraction", "background", "anchor"]
 
 LOG_TOKENS = 12_000
 """Tokens of a log that one question reads at most; less if the context budget is less."""
+
+_LEAST = 200
+"""Tokens of a log that one question reads at least."""
+
+_SEAMS = 16
+"""Spare tokens for joining a log and its fences: a text may have more than its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,20 @@ class Question:
     answer: type[BaseModel] | type[str] = str
     as_text: str = ""
     limit: int | None = None
+
+    def log_room(self, budget: int, count: TokenCounter) -> int:
+        """Return how many tokens of a log, of which it has none yet, a budget leaves it.
+
+        >>> question = Question("summary", "Summarise.", "The log:")
+        >>> [question.log_room(budget, len) for budget in (4_000, 16_000)]
+        [3955, 12000]
+        """
+        sent: list[Message] = [
+            {"type": "system", "data": {"content": self.instructions}},
+            {"type": "human", "data": {"content": self.log}},
+        ]
+        around = REPLY_OVERHEAD + count_messages(sent, count) + _SEAMS
+        return max(_LEAST, min(LOG_TOKENS, budget - around))
 
 
 Asks: TypeAlias = Generator[Question, Any, Result]

@@ -20,30 +20,25 @@ _OURS = ("memory", "raw_answers")
 
 def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
     """Return the node that runs the application's tools; a tool that raises gives an error."""
+
+    async def arun(
+        request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        return _of_messages(fit(await execute(request)))
+
     return ToolNode(
         tools,
         name="application_tools",
         handle_tool_errors=True,
-        wrap_tool_call=_run_alone,
-        awrap_tool_call=_arun_alone,
+        wrap_tool_call=lambda request, execute: _of_messages(fit(execute(request))),
+        awrap_tool_call=arun,
     )
 
 
-def _run_alone(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-    return _of_messages(fit(execute(request)))
-
-
-async def _arun_alone(
-    request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
-) -> Any:
-    return _of_messages(fit(await execute(request)))
-
-
 def _of_messages(result: Any) -> Any:
-    """Return a result; a command for what the agent's graph has not is an error of the tool.
+    """Return a result; raises `SettingsError`, the tool's result then, for what the graph has not.
 
-    Raises `SettingsError`, which is the tool's result then: LangGraph would drop the keys silently,
-    and run the node that it names beside the one that follows the tools.
+    LangGraph would drop its keys silently, and run its node beside the one that follows the tools.
     """
     for command in result if isinstance(result, list) else [result]:
         if not isinstance(command, Command) or command.graph is not None:

@@ -17,14 +17,12 @@ from ..memory.messages import text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
-from .turn.arrivals import Arrivals, arrivals, asked_in, kept_turns
+from .turn.arrivals import Arrivals, arrivals, asked_in
 from .turn.langchain_messages import to_dicts
-from .turn.parts import AgentParts, sizes
-from .turn.recovery import memory_at, recovered
-from .turn.settling import settle
+from .turn.parts import AgentParts
+from .turn.recovery import recovered, settle
 from .turn.state import OF_THE_RUN, TurnState
-from .turn.user_attention import surface
-from .turn.values import effort_state, owner_of, packed, resumed, running_turn, tip_of
+from .turn.values import effort_state, memory_at, owner_of, packed, resumed, running_turn, tip_of
 
 
 def begin_turn(
@@ -32,20 +30,18 @@ def begin_turn(
 ) -> dict[str, Any]:
     """Commit what an earlier run left behind, then count the turn and accept its messages.
 
-    In the first turn of a session what is in its user's attention is surfaced. A thread without a
-    state goes on where the archive knows its messages, or with its history adopted.
-    Raises `SettingsError` if the run's budget is below the floor, `InputError` if nothing is new to
-    answer, what `owner_of` raises, and what the archive raises when it cannot commit.
+    Raises `SettingsError` if the run's budget is below the floor, `InputError` if nothing is new,
+    what `owner_of` raises, and what the archive raises when it cannot commit.
     """
     settings = resolve(runtime.context, parts.settings)
-    checked(settings, *sizes(parts, settings))
+    checked(settings, *parts.sizes(settings))
     owner = owner_of(state, runtime, settings)
     with parts.archive.together():
-        known, arrived, settled = _settled(state, runtime, parts, settings, owner)
+        known, arrived, settled = _settled(state, runtime, parts, owner)
         efforts = _counted(cast("TurnState", {**known, **settled}))
         if efforts.turn == 1 + known.get("adopted", 0):
             said = "\n".join(text(message) for message in to_dicts(arrived.new))
-            efforts = surface(efforts, past(parts.archive, owner, Tip()), said, runtime, parts)
+            efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), said, runtime)
         for banner in efforts.banners:
             runtime.stream_writer({"banner": banner})
         carried = {k: v for k, v in known.items() if known is not state and k not in OF_THE_RUN}
@@ -62,14 +58,11 @@ def begin_turn(
 
 
 def _settled(
-    state: TurnState,
-    runtime: Runtime[Settings],
-    parts: AgentParts,
-    settings: Settings,
-    owner: Owner,
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner
 ) -> tuple[TurnState, Arrivals, dict[str, Any]]:
     """Find the thread's past and commit what was left behind; return the state, and what is new."""
-    known = recovered(state, parts.archive, owner, settings.messages_window + 1)
+    window = resolve(runtime.context, parts.settings).messages_window + 1
+    known = recovered(state, parts.archive, owner, window)
     if known is not state:
         known = resumed(known, runtime, parts)
     arrived = arrivals(known, owner, parts.archive)
@@ -94,7 +87,7 @@ def _counted(state: TurnState) -> EffortState:
 
 def _messages(arrived: Arrivals, persisted: int, window: int) -> dict[str, Any]:
     """Return the messages of the last turns and the new one, and how each was begun."""
-    turns = {**kept_turns(arrived, persisted, window), persisted + 1: arrived.new}
+    turns = {**arrived.kept_turns(persisted, window), persisted + 1: arrived.new}
     return {
         "messages": [message for turn in turns.values() for message in turn],
         # What is new is accepted up to its last message, whoever has made that.

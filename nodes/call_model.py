@@ -1,31 +1,240 @@
-"""Build the working context from the state and the archive, and send it to the model."""
+"""Send the working context to the model: the call, for the middleware too, and its answer."""
 
 import asyncio
-from typing import Any
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+from uuid import UUID, uuid4
 
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import merge_configs, set_config_context
+from langgraph.config import get_config
+from langgraph.constants import TAG_NOSTREAM
+from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
-from ..memory.settings import Settings
-from .turn.model_call import answer_update, bound, prepared
-from .turn.parts import AgentParts
+from ..memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
+from ..memory.banners import banner_of
+from ..memory.context.assemble import assemble, prefix_tokens, sent, shared
+from ..memory.context.budget import below_floor, safety_factor
+from ..memory.context.timeline import WorkingContext, unpacked, with_anchor
+from ..memory.context.timeline import packed as packed_line
+from ..memory.efforts import happened
+from ..memory.messages import speaks
+from ..memory.settings import Settings, resolve
+from ..memory.state_blocks import Cutter, cut_content
+from ..prompts.loader import render
+from .turn.langchain_messages import cleaned, closed, from_dicts, to_dicts, with_ids
+from .turn.parts import STEADY, AgentParts, taking_tools
 from .turn.state import TurnState
+from .turn.values import effort_state, packed, running, running_turn, traced
+
+_log = logging.getLogger("ebbtide.tokens")
+
+_NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
+"""How a provider is told not to call tools, by LangChain's model type; "none" for all others."""
 
 
 def call_model(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Return the model's answer; without rounds left, an answer in any case."""
-    call = prepared(state, runtime, parts)
-    model = bound(parts, last=call.limit is not None)
-    answer = model.invoke(call.messages, call.config)
-    return answer_update(state, runtime, call, [answer], parts=parts)
+    call = Call.prepared(state, runtime, parts)
+    return call.answered([call.model.invoke(call.messages, call.config)])
 
 
 async def acall_model(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Do what `call_model` does, without holding a thread while the model answers."""
-    call = await asyncio.to_thread(prepared, state, runtime, parts)
-    model = bound(parts, last=call.limit is not None)
-    answer = await model.ainvoke(call.messages, call.config)
-    return answer_update(state, runtime, call, [answer], parts=parts)
+    call = await asyncio.to_thread(Call.prepared, state, runtime, parts)
+    return call.answered([await call.model.ainvoke(call.messages, call.config)])
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the model: the prompt, and what it changes; with `limit` it may call no tools."""
+
+    state: TurnState
+    runtime: Runtime[Settings]
+    parts: AgentParts
+    messages: list[BaseMessage]
+    config: RunnableConfig
+    limit: int | None
+    update: dict[str, Any]
+
+    @classmethod
+    def prepared(cls, state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> "Call":
+        """Return the next call with its working context; the same state gives the same bytes."""
+        context = working_context(state, runtime, parts)
+        digests = sent(context.messages)
+        settings = resolve(runtime.context, parts.settings)
+        messages = from_dicts(context.messages)
+        report = {
+            **context.report,
+            "prefix": prefix_tokens(context, shared(state.get("sent", ""), digests), parts.count),
+            "safety_factor": state.get("safety_factor", 1.0),
+            **_floored(state, context.report, settings.context_budget),
+        }
+        update = {
+            "context": {"messages": messages},
+            "context_report": report,
+            "view": packed_line(context.timeline),
+            "sent": digests,
+        }
+        limit = settings.max_tool_rounds
+        reached = sum(map(_is_calling, running(state))) >= limit
+        purpose = {**traced(state), "ebbtide_purpose": "answer"}
+        config = merge_configs(get_config(), {"metadata": purpose})
+        if settings.anchor != "off":  # then the stream shows no block
+            shower = {"tags": [TAG_NOSTREAM], "callbacks": [_Shower(config)]}
+            config = merge_configs(config, cast("RunnableConfig", shower))
+        return cls(state, runtime, parts, messages, config, limit if reached else None, update)
+
+    @property
+    def tool_choice(self) -> Any:
+        """What tells the model not to call tools if it may call none, else None."""
+        kind = self.parts.model._llm_type  # noqa: SLF001 (LangChain's name for the kind)
+        return None if self.limit is None else _NO_CALLS.get(kind, "none")
+
+    @property
+    def model(self) -> Runnable[LanguageModelInput, AIMessage]:
+        """The model with all tools: providers refuse a history with calls but without tools."""
+        model, tools = taking_tools(self.parts.model), list(self.parts.schemas)
+        if self.limit is None:
+            return model.bind_tools(tools)
+        return model.bind_tools(tools, tool_choice=self.tool_choice)
+
+    def answered(self, response: Sequence[BaseMessage]) -> dict[str, Any]:
+        """Return the update for what came back: the answer, and results that came with it."""
+        answer, *results = response
+        if not isinstance(answer, AIMessage):
+            raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
+        state = self.state
+        heard = heeded(state, self.update["context_report"], answer, self.parts.model)
+        # Cached models repeat ids, and a repeated one would overwrite the earlier message. The last
+        # archived message may have been removed: a model that repeats its id must not be it.
+        taken = {state.get("archived"), *(message.id for message in state["messages"]), None}
+        if answer.id in taken:
+            answer = answer.model_copy(update={"id": str(uuid4())})
+        answer, hidden = self._anchored(cleaned(with_ids(answer)))
+        messages = [answer, *results]
+        if self.limit is not None and _is_calling(answer):
+            errors = closed(messages, render("too_many_rounds", limit=self.limit))
+            words = AIMessage(render("no_answer", limit=self.limit), id=str(uuid4()))
+            messages = [*errors, words]
+        return {**self.update, **heard, **hidden, "messages": messages}
+
+    def _anchored(self, answer: AIMessage) -> tuple[AIMessage, dict[str, Any]]:
+        """Return the answer as users see it, and the update that keeps what the model said.
+
+        An answer that is nothing but a block is told in a banner: its message is empty.
+        """
+        state = cast("TurnState", {**self.state, **self.update})
+        raw = to_dicts([answer])[0]["data"]["content"]
+        shown = cut_content(raw)
+        if resolve(self.runtime.context, self.parts.settings).anchor == "off" or shown is raw:
+            return answer, {}
+        before = efforts = effort_state(state)
+        fields, count = newest(raw), self.parts.count
+        anchor = before.anchor if fields is None else limited(fields, ANCHOR_TOKENS, count)
+        if fields is not None and [*anchor.items()] != [*before.anchor.items()]:
+            cut = banner_of("anchor_cut", tokens=count(rendered(fields)), limit=ANCHOR_TOKENS)
+            event = {"type": "anchored", "anchor": anchor}
+            efforts = happened(efforts, event, None if anchor == fields else cut)
+        if not (speaks(shown) or _is_calling(answer)):
+            efforts = replace(efforts, banners=(*efforts.banners, banner_of("wordless")))
+        for banner in efforts.banners_since(before):
+            self.runtime.stream_writer({"banner": banner})
+        answers = {**state.get("raw_answers", {}), str(answer.id): raw}
+        update = {"raw_answers": answers, **packed(efforts)}
+        line = unpacked(state.get("view"))
+        if line is not None and efforts.anchor != before.anchor:
+            update["view"] = packed_line(with_anchor(line, before.anchor))
+        return answer.model_copy(update={"content": shown}), update
+
+
+def working_context(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+) -> WorkingContext:
+    """Return what the next model call is sent, part by part."""
+    work = running_turn(state, runtime, parts)
+    with parts.archive.together(STEADY):
+        return assemble(work, parts.opening(work.settings))
+
+
+def _is_calling(message: BaseMessage) -> bool:
+    return isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)
+
+
+class _Shower(BaseCallbackHandler):
+    """Pushes the pieces of an answer into the stream, in which it holds back the blocks.
+
+    The run of the model is hidden from that stream by its tag, so that there is one run only: usage
+    is counted once. A model that does not stream needs nothing: its node gives the whole answer.
+    """
+
+    run_inline = True
+    """In the thread and context of the node, so that the pieces stay in order."""
+
+    def __init__(self, config: RunnableConfig) -> None:
+        self._config = config
+        self._runs: dict[UUID, tuple[Cutter, RunnableConfig]] = {}
+
+    def on_chat_model_start(
+        self, *_given: Any, run_id: UUID, metadata: Any = None, tags: Any = None, **_more: Any
+    ) -> None:
+        """Begin an answer, which the stream describes as it does those of other models."""
+        own = [tag for tag in tags or () if tag != TAG_NOSTREAM and not tag.startswith("seq:step")]
+        known = {**(metadata or {}), **({"tags": own} if own else {})}
+        self._runs[run_id] = Cutter(), merge_configs(self._config, {"metadata": known})
+
+    def on_llm_new_token(self, *_given: Any, run_id: UUID, chunk: Any = None, **_more: Any) -> None:
+        """Push what can be shown of a piece; the last one brings what was held back."""
+        message = getattr(chunk, "message", None)
+        if not isinstance(message, AIMessageChunk):
+            return
+        cutter, config = self._runs[run_id]
+        content = cutter.cut(message.content, last=message.chunk_position == "last")
+        piece = message.model_copy(update={"content": content})
+        with set_config_context(config) as context:
+            context.run(push_message, piece, state_key=None)
+
+
+def heeded(
+    state: TurnState, report: Mapping[str, Any], answer: AIMessage, model: BaseChatModel
+) -> dict[str, Any]:
+    """Return the update of the safety factor if the provider counted more than `report`."""
+    now = state.get("safety_factor", 1.0)
+    counted, reported = report["total"], dict(answer.usage_metadata or {}).get("input_tokens")
+    factor = safety_factor(now, counted, reported)
+    if factor == now:
+        return {}
+    name = answer.response_metadata.get("model_name") or model.get_name()
+    _log.warning(
+        "%s read %s tokens where %s were counted: the thread's safety factor is %s from now on, "
+        "it was %s",
+        *(name, reported, counted, factor, now),
+    )
+    return {"safety_factor": factor, "context_report": {**report, "safety_factor": factor}}
+
+
+def _floored(
+    state: TurnState, report: Mapping[str, Any], context_budget: int
+) -> dict[str, dict[str, int]]:
+    """Warn, once for the same numbers, if the safety factor takes the budget below the floor."""
+    factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
+    warning = below_floor(context_budget, factor, tokens["system"] + tokens["tools"])
+    if not warning:
+        return {}
+    if warning != state.get("context_report", {}).get("below_floor"):
+        _log.warning(
+            "context_budget %s divided by the safety factor %s is %s tokens, below the floor of "
+            "%s: contexts have the floor, and the provider may read more than context_budget",
+            *(context_budget, factor, warning["effective"], warning["floor"]),
+        )
+    return {"below_floor": warning}

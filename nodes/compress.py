@@ -1,7 +1,7 @@
 """Shorten an open effort that has outgrown its share of the context."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -40,25 +40,21 @@ async def acompress(
 
 
 def _steps(
-    state: TurnState,
-    runtime: Runtime[Settings],
-    parts: AgentParts,
-    calls: Sequence[Call],
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, calls: Sequence[Call]
 ) -> Asks[dict[str, Any]]:
-    """Compress the effort that is due, if one is, and keep what was made in the archive.
+    """Compress the effort that is due, by these `calls`; else the context goes on as ever.
 
-    The turn is committed by now, so whatever the archive raises is logged, and nothing changes. The
-    context goes on as after any other turn if nothing was made. `calls` are those of this pass.
+    The turn is committed by now, so what the archive raises is logged, and nothing changes.
     """
     update: dict[str, Any] = {}
     try:
         work = turn_at_rest(state, runtime, parts)
         update = yield from _compressed(work, parts, calls, runtime.stream_writer)
-        if not update:
+        if update:
+            runtime.stream_writer({"banner": update["banners"][-1]})
+        else:
             with parts.archive.together():
                 update = view_after(work, running(state))
-        else:
-            runtime.stream_writer({"banner": update["banners"][-1]})
     except (OSError, ArchiveError) as error:
         _log.warning("nothing was compressed: %s: %s", type(error).__name__, error)
     return {**update, "due": False}
@@ -88,49 +84,34 @@ def _compressed(
 
 
 def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
-    """Store what was made, and log how; nothing, if a turn was erased in the meantime."""
-    effort = due.effort.id
-    if _is_outdated(work, due):
+    """Store what was made, and log how; nothing, if what was read was erased in the meantime."""
+    effort, view = due.effort.id, work.view
+    old = view.compression(effort)
+    outdated = old is not None and old.stale and old != due.old
+    if outdated or view.turns([record.turn for record in due.leaving]) != due.leaving:
         _log.warning("%r was not compressed: a turn was erased in the meantime", effort)
         return {}
-    made = step.made
-    tokens = {"before": due.live}
+    made, tokens = step.made, {"before": due.live}
     if made is not None:
-        made = work.view.archive.commit_compression(work.view.owner, work.view.tip, made)
+        made = view.archive.commit_compression(view.owner, view.tip, made)
         tokens["after"] = due.kept + standing(work, made)
     log = {**step.told, "calls": [call.as_data() for call in calls], "tokens": tokens}
-    _logged(work, due, log)
+    turns = tuple(record.turn for record in due.leaving)
+    entry = ExtractionEntry(effort, view.tip.branch, view.tip.turn, turns, stamp(), log)
+    try:  # what was made is kept, whatever becomes of the log
+        view.archive.log_extraction(view.owner, entry)
+    except (OSError, ArchiveError) as error:
+        _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
     if made is None:
         _log.warning("%r was not compressed: %s", effort, step.told["failed"])
         return {}
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", effort, step.told["fallback"])
-    return compression_shown(work, made, {**_counted(step, calls), "tokens": tokens})
-
-
-def _is_outdated(work: RunningTurn, due: Due) -> bool:
-    """Tell whether something that a pass has read was erased since: a turn, or what it quotes."""
-    turns = work.view.turns([record.turn for record in due.leaving])
-    old = work.view.compression(due.effort.id)
-    return turns != due.leaving or (old is not None and old.stale and old != due.old)
-
-
-def _counted(step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
-    """Return what the event says of fallback, made up quotes, calls and their tokens, if any."""
     counted = {
         "fallback": "fallback" in step.told,
         "fabricated": sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"]),
         "calls": len(calls),
         "spent": sum((call.read or 0) + (call.written or 0) for call in calls),
     }
-    return {name: value for name, value in counted.items() if value}
-
-
-def _logged(work: RunningTurn, due: Due, log: Mapping[str, Any]) -> None:
-    """Log how a compression was made; what was made is kept, whatever becomes of the log."""
-    tip, turns = work.view.tip, tuple(record.turn for record in due.leaving)
-    entry = ExtractionEntry(due.effort.id, tip.branch, tip.turn, turns, stamp(), log)
-    try:
-        work.view.archive.log_extraction(work.view.owner, entry)
-    except (OSError, ArchiveError) as error:
-        _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
+    more = {name: value for name, value in counted.items() if value}
+    return compression_shown(work, made, {**more, "tokens": tokens})

@@ -1,7 +1,7 @@
 """End the turn: what it mentioned, what faded, and its commit to the archive, once."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,24 +10,21 @@ from langgraph.runtime import Runtime
 
 from ..memory.anchor import shown
 from ..memory.archive.memories import accessed
-from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
 from ..memory.compression.due import to_do
 from ..memory.context.assemble import fixed_parts
-from ..memory.embeddings import EMBEDDED_TURNS, Embedder
+from ..memory.embeddings import EMBEDDED_TURNS
 from ..memory.errors import ArchiveError, EmbeddingError
-from ..memory.messages import Message
 from ..memory.metrics import cost, without_calls
-from ..memory.record import Event, Owner, Record
+from ..memory.record import Owner, Record
 from ..memory.references import referenced
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
-from .turn.settling import commit, commit_again
+from .turn.recovery import commit
 from .turn.state import TurnState
-from .turn.user_attention import changed
 from .turn.values import committed, group, packed, running, running_turn, tip_of, view_after
 
 _log = logging.getLogger("ebbtide.embeddings")
@@ -40,9 +37,7 @@ BY_HAND = {"by_hand": True}
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Mark what the turn mentioned, take out of the context what faded, and commit the turn.
 
-    All in one step: each step of the graph is a checkpoint of its own. A failed archive raises
-    after retries and nothing changes. With an embedder the turn's vectors are stored with it, then
-    a bounded number that is missing.
+    All in one step, as each is a checkpoint. A failed archive raises, and nothing changes.
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
@@ -59,29 +54,29 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
 
 def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
     """Commit the running turn with what it cost; embed it, and tell caches what it changed."""
-    messages = running(state)
+    messages, archive = running(state), parts.archive
     # A tool that answers directly and structured output end a turn with a result.
-    turn, tip = replace(group(state, messages), status="done"), tip_of(state)
+    turn = replace(group(state, messages), status="done")
     if "context_report" in state and not _is_by_hand(messages):
-        spent = _spent(state["context_report"]["tokens"], turn.messages, parts)
+        # Beside what the application would send without a memory.
+        own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)
+        alone, plain = sum(part.tokens for part in own), without_calls(shown(turn.messages), NAMES)
+        spent = cost(state["context_report"]["tokens"], [*plain], alone, parts.count)
         turn = replace(turn, events=(*turn.events, spent))
-    if turn.turn > tip.turn:
-        record = commit(parts.archive, owner, tip, turn, parts.embedder)
-    else:
-        record = commit_again(parts.archive, owner, tip, turn)
+    record = commit(archive, owner, tip_of(state), turn, parts.embedder)
     if parts.embedder is not None:
-        _embed(parts.archive, owner, parts.embedder)
+        try:  # a failure is mended by the next turn
+            archive.embed(owner, parts.embedder, EMBEDDED_TURNS)
+        except (EmbeddingError, ArchiveError, OSError) as error:
+            _log.warning("session %r has turns without a vector: %s", owner.thread, error)
     if left_by(record) or accessed(record.events) or record.origin is not None:
-        changed(owner, parts)
+        parts.memories_changed(owner)
     return record
 
 
 def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
-    """Return what the context shows from now on, or that an effort is to be compressed first.
-
-    The turn is committed by now, so what the archive raises is logged, and nothing changes.
-    """
-    try:
+    """Return what the context shows from now on, or that an effort is to be compressed first."""
+    try:  # the turn is committed by now
         if not _is_by_hand(messages) and to_do(work) is not None:
             return {"due": True}
         return view_after(work, messages)
@@ -94,18 +89,3 @@ def _is_by_hand(messages: Sequence[BaseMessage]) -> bool:
     """Tell whether no model answered in the turn of these messages."""
     answers = [message for message in messages if isinstance(message, AIMessage)]
     return all(BY_HAND.keys() <= answer.response_metadata.keys() for answer in answers)
-
-
-def _spent(tokens: Mapping[str, int], messages: Sequence[Message], parts: AgentParts) -> Event:
-    """Return what the turn cost, beside what the application would send without a memory."""
-    count, own = parts.count, parts.own_schema_tokens
-    alone = sum(part.tokens for part in fixed_parts(parts.system, own, count))
-    return cost(tokens, [*without_calls(shown(messages), NAMES)], alone, count)
-
-
-def _embed(archive: Archive, owner: Owner, embedder: Embedder) -> None:
-    """Compute some missing vectors; a failure is logged, and mended by the next turn."""
-    try:
-        archive.embed(owner, embedder, EMBEDDED_TURNS)
-    except (EmbeddingError, ArchiveError, OSError) as error:
-        _log.warning("session %r has turns without a vector: %s", owner.thread, error)

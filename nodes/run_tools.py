@@ -1,7 +1,6 @@
 """Run the memory tools, one after the other, each on the state that the one before left."""
 
-import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,39 +10,37 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ..memory.errors import ToolError
-from ..memory.messages import Message, unanswered
+from ..memory.messages import Message
 from ..memory.questions import Asks
 from ..memory.settings import Settings
-from ..memory.tools.toolbox import Done, Watch, run
+from ..memory.tools.toolbox import Watch, run, waiting
 from .llm.calls import adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.user_attention import related
 from .turn.values import packed, running_turn, traced
 
 
 def run_tools(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Answer the calls of memory tools, and those of tools that do not exist."""
-    steps = _steps(state, runtime, parts)
-    return _packed(drive(steps, parts.models, about=traced(state)))
+    return drive(_steps(state, runtime, parts), parts.models, about=traced(state))
 
 
 async def arun_tools(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Do what `run_tools` does, without holding a thread while a model summarises."""
-    steps = await asyncio.to_thread(_steps, state, runtime, parts)
-    return _packed(await adrive(steps, parts.models, about=traced(state)))
+    return await adrive(_steps(state, runtime, parts), parts.models, about=traced(state))
 
 
-def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[Done]:
-    work = running_turn(state, runtime, parts)
-    work = replace(work, related=lambda said: related(work.view, said, runtime, parts))
-    others = frozenset(parts.tools)
-    calls = waiting(work.view.running.messages, others)
-    watch = _watch(get_config())
-    return run(work, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch)
+def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[dict[str, Any]]:
+    work, others = running_turn(state, runtime, parts), frozenset(parts.tools)
+    work = replace(work, related=lambda said: parts.related(work.view, said, runtime))
+    calls, watch = waiting(work.view.running.messages, others), _watch(get_config())
+    done = yield from run(
+        work, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch
+    )
+    return {**packed(done.state), "messages": from_dicts(done.results)}
 
 
 def _watch(config: RunnableConfig) -> Watch:
@@ -67,13 +64,3 @@ def _watch(config: RunnableConfig) -> Watch:
         return ended
 
     return begun
-
-
-def waiting(messages: Sequence[Message], others: Collection[str]) -> list[Mapping[str, Any]]:
-    """Return the calls without a result that are run here; `others` are the application's tools."""
-    left = unanswered(messages)
-    return [c for c in left if c["name"] not in others or c.get("type") == "invalid_tool_call"]
-
-
-def _packed(done: Done) -> dict[str, Any]:
-    return {**packed(done.work.state), "messages": from_dicts(done.results)}

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 RULES = {
-    "ANCHOR_TOKENS": ("memory.anchor", "nodes.turn.model_call", "graph.commands.change"),
+    "ANCHOR_TOKENS": ("memory.anchor", "nodes.call_model", "graph.commands.change"),
     "BACKGROUND": ("memory.compression.extract",),
     "EMBEDDED_TURNS": ("nodes.persist",),
     "KEYWORD_OVERLAP": ("memory.references",),
     "KEYWORD_TURNS": ("memory.references",),
-    "LOG_TOKENS": ("memory.tools.summary", "memory.compression.extract"),
+    "LOG_TOKENS": ("memory.questions", "memory.compression.extract"),
     "MOST_KEYWORDS": ("memory.tools.summary",),
     "MOST_OPEN": ("memory.tools.toolbox",),
     "MOST_QUOTED": ("memory.compression.extract", "memory.compression.due"),
     "MOST_SUMMARIES": ("memory.efforts",),
-    "STATUS_LISTED": ("memory.tools.recall",),
+    "STATUS_LISTED": ("memory.tools.toolbox",),
 }
 """The modules that read each constant."""
 

@@ -14,6 +14,7 @@ from langgraph.types import Overwrite
 
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest
 from ...memory.errors import (
+    AnswerError,
     CommandError,
     SessionNotFoundError,
     SettingsError,
@@ -21,20 +22,18 @@ from ...memory.errors import (
     TipNotFoundError,
 )
 from ...memory.messages import fenced
-from ...memory.questions import Question
+from ...memory.questions import Asks, Question
 from ...memory.record import Record, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.tokens import fit_end
-from ...memory.tools.summary import call_overhead, readable
 from ...memory.transcript import transcript
 from ...nodes.begin_turn import begin_turn
-from ...nodes.llm.calls import ask
+from ...nodes.llm.calls import drive
 from ...nodes.persist import BY_HAND, persist
 from ...nodes.run_tools import run_tools
-from ...nodes.turn.arrivals import at_rest, told_apart
+from ...nodes.turn.arrivals import told_apart, unarchived
 from ...nodes.turn.langchain_messages import cleaned
-from ...nodes.turn.recovery import state_at
-from ...nodes.turn.settling import settle
+from ...nodes.turn.recovery import settle, state_at
 from ...nodes.turn.state import TurnState, unpacked
 from ...nodes.turn.values import running, sealed, tip_of
 from ...prompts.loader import render
@@ -138,7 +137,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
 
 def _keep(thread: Thread) -> None:
     """Archive what there is of an unfinished turn, so that none of its messages is lost."""
-    if at_rest(thread.state):
+    if not unarchived(thread.state):
         return
     state, archive = thread.state, thread.parts.archive
     arrived = told_apart(state)
@@ -176,8 +175,8 @@ def rebuild_anchor(
     answer = ""
     if model and records:
         try:
-            answer = ask(thread.parts.model, _question(thread, records))
-        except Exception as error:  # noqa: BLE001 (any provider's: the old anchor must stay)
+            answer = drive(_anchor_of(thread, records), thread.parts.models)
+        except AnswerError as error:
             _log.warning("the model gave no anchor: %s", error)
     written = newest(answer)
     answers = (
@@ -192,13 +191,13 @@ def rebuild_anchor(
     return Rebuilt(anchor, "model" if written else "block")
 
 
-def _question(thread: Thread, records: Sequence[Record]) -> Question:
-    """Return what asks for an anchor of these turns; of a log that is too long the end stays."""
+def _anchor_of(thread: Thread, records: Sequence[Record]) -> Asks[str]:
+    """Ask for an anchor of these turns; of a log that is too long the end stays."""
     count, instructions = thread.parts.count, render("rebuild_anchor", limit=ANCHOR_TOKENS)
-    overhead = call_overhead(instructions, fenced("conversation", ""), count)
-    log = transcript(records)
-    log = log[fit_end(log, readable(thread.settings, overhead), count) :]
-    return Question("anchor", instructions, fenced("conversation", log))
+    empty, log = Question("anchor", instructions, fenced("conversation", "")), transcript(records)
+    end = log[fit_end(log, empty.log_room(thread.settings.context_budget, count), count) :]
+    answer: str = yield replace(empty, log=fenced("conversation", end))
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

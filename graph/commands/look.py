@@ -19,15 +19,14 @@ from ...memory.metrics import Report, report, without_calls
 from ...memory.record import Record, Status
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
-from ...memory.tools.recall import effort_status
 from ...memory.tools.search_efforts import search_efforts
-from ...memory.tools.toolbox import NAMES
+from ...memory.tools.toolbox import NAMES, effort_status
 from ...memory.valid_history import NAME
 from ...memory.view import every_turn
 from ...nodes.begin_turn import begin_turn
+from ...nodes.call_model import working_context
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import from_dicts, to_dicts
-from ...nodes.turn.model_call import working_context
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import effort_state
 from ...prompts.loader import render

@@ -9,7 +9,6 @@ from langchain_core.runnables import RunnableConfig
 from ...memory.attention.law import Attention, Explanation
 from ...memory.errors import CommandError
 from ...memory.record import DEFAULT_USER, Owner
-from ...nodes.turn.user_attention import attention_of
 from ...nodes.turn.values import user_of
 from .threads import Agent, on_a_thread, place_of
 
@@ -100,7 +99,7 @@ def nobody() -> CommandError:
 def _of(agent: Agent, config: RunnableConfig) -> UserAttention:
     parts = place_of(agent).parts
     owner = Owner(user_of(parts.settings, config.get("configurable", {})), "")
-    stored = attention_of(owner, parts, parts.settings)
+    stored = parts.attention_of(owner, parts.settings)
     if stored is None:
         raise nobody() if owner.anonymous else CommandError("the agent keeps no attention")
     return UserAttention(stored, owner.user)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -17,9 +17,10 @@ from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown
 from ...memory.archive.protocol import every_effort
+from ...memory.efforts import Effort
 from ...memory.erasing import TurnPlace
 from ...memory.errors import AnswerError, SessionNotFoundError, SettingsError, TurnArrivedError
-from ...memory.record import Owner
+from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
 from ...memory.view import every_turn
@@ -29,8 +30,7 @@ from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, TurnState, unpacked
-from ...nodes.turn.user_attention import changed
-from ...nodes.turn.values import saved, sealed
+from ...nodes.turn.values import sealed
 from ..commands.threads import (
     Agent,
     Place,
@@ -163,7 +163,7 @@ def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
     """Drop what caches hold of a user; say so if one could not be reached."""
     parts.keywords.clear()
     parts.laid_out.clear()
-    if changed(owner, parts):
+    if parts.memories_changed(owner):
         return []
     return [f"attention of {owner.user!r}: its cache was not reached, and keeps it a day at most"]
 
@@ -205,23 +205,23 @@ def _resummarised(parts: AgentParts, owner: Owner) -> dict[str, bool]:
         for effort in every_effort(parts.archive, owner, tip):
             if not effort.stale or effort.status != "concluded":
                 continue
-            turns = parts.archive.effort_turns(owner, tip, effort.id)
-            records = parts.archive.turns(
-                owner, tip, [turn for turn in turns if turn <= effort.turn]
-            )
-            log = [record for record in records if record.status != "erased"]
-            try:
-                steps = summarise(effort, log, parts.settings, parts.count)
-                answer = drive(steps, parts.models)
-            except AnswerError as error:
-                _log.warning("the summary of %r stays redacted: %s", effort.id, error)
-                done[effort.id] = False
-                continue
-            done.setdefault(effort.id, True)
-            again = replace(effort, summary=answer.summary, importance=answer.importance)
-            again = replace(again, keywords=tuple(answer.keywords), stale=False)
-            parts.archive.resummarised(owner, tip, again)
+            again = _summarised(parts, owner, tip, effort)
+            done[effort.id] = again is not None and done.get(effort.id, True)
+            if again is not None:
+                parts.archive.resummarised(owner, tip, again)
     return done
+
+
+def _summarised(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> Effort | None:
+    """Return an effort with a summary of what remains of its log, None if no model gives one."""
+    turns = parts.archive.effort_turns(owner, tip, effort.id)
+    records = parts.archive.turns(owner, tip, [turn for turn in turns if turn <= effort.turn])
+    log = [record for record in records if record.status != "erased"]
+    try:
+        return drive(summarise(effort, log, parts.settings, parts.count), parts.models)
+    except AnswerError as error:
+        _log.warning("the summary of %r stays redacted: %s", effort.id, error)
+        return None
 
 
 def _opened(place: Place, config: RunnableConfig) -> Thread:
@@ -258,7 +258,7 @@ def _replaced(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
     if now.kept and not same:
         raise TurnArrivedError(owner.thread, turn)
     before = now.state if now.kept else thread.state
-    window = unpacked({"memory": saved({"window": before.get("window")})})
+    window = {} if before.get("window") is None else {"window": before["window"]}
     values = place.given.get_state(config).values
     foreign = {key: value for key, value in values.items() if key not in _OURS}
     values = {**foreign, **sealed({**state, **window}, {}, parts.archive)}

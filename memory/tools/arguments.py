@@ -1,10 +1,8 @@
 """The arguments of the memory tools as a model may send them: the parameters of their functions."""
 
-from collections.abc import Callable
-from inspect import signature
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
+from pydantic import BeforeValidator
 
 
 def _as_turns(value: Any) -> Any:
@@ -22,13 +20,3 @@ Texts: TypeAlias = Annotated[
 ]
 Turns: TypeAlias = Annotated[str, BeforeValidator(_as_turns)]
 """Turns such as "3-5,8"."""
-
-
-def arguments_of(tool: Callable[..., Any]) -> type[BaseModel]:
-    """Return the arguments that a tool takes; unknown ones are an error that the model reads."""
-    _, *parameters = signature(tool).parameters.values()
-    fields: dict[str, Any] = {
-        given.name: (given.annotation, ... if given.default is given.empty else given.default)
-        for given in parameters
-    }
-    return create_model(tool.__name__, __config__=ConfigDict(extra="forbid"), **fields)

@@ -1,7 +1,6 @@
 """Searching what is stored, for the model: efforts and ambient turns, each with an excerpt.
 
-What is found, of the user's other sessions too, is stored as references like any quote, so that
-nothing of another session is kept in this one.
+What is found is stored as references like any quote: nothing of another session is kept here.
 """
 
 import logging
@@ -13,9 +12,8 @@ from ...prompts.loader import render
 from ..archive.protocol import Elsewhere, Found
 from ..clock import day_of
 from ..efforts import Effort, happened
-from ..embeddings import QueryEmbedding
 from ..errors import EmbeddingError
-from ..messages import Message, compact
+from ..messages import compact
 from ..names import qualified, session_name
 from ..passages import Excerpt, best_piece, excerpt
 from ..record import Record
@@ -56,21 +54,23 @@ _NAMING = ("id", "session", "turn")
 
 
 def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[Any, ...]:
-    """Answer with what matches best, as much as the free budget allows, and name what is quoted.
-
-    The running turn is not searched: it is in the context. An event tells which efforts were found.
-    """
+    """Answer with what matches best, the running turn apart, and name what is quoted."""
     wanted = asked(query)
     if not wanted:
         why = render("nothing_to_search")
         return work, {"query": query[:_ECHOED], "results": [], "why": why}
     limit = min(limit, _MOST) if limit > 0 else work.settings.search_limit
-    view, meaning = work.view, _meaning(work, query)
+    view, meaning = work.view, None
+    try:
+        if work.embedder is not None:
+            meaning = work.embedder.meaning(query, work.settings.semantic_floor)
+    except EmbeddingError as error:
+        _log.warning("searched by words alone, the query could not be embedded: %s", error)
     own = view.archive.search_passages(view.owner, view.tip, query, _PASSAGES, meaning)
     best = _of_turns(own)[:_COUNTED]
     others = view.archive.search_sessions(view.owner, query, _COUNTED)
     hits = in_one_list(best[:limit], others[:limit], limit)
-    shown, results, quoted = _within_budget(work, _entries(work, hits, wanted, _answers(own)))
+    shown, results, quoted = _within_budget(work, _entries(work, hits, wanted, own))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     state = happened(work.state, {"type": "searched", "efforts": [*ids]})
     result: dict[str, Any] = {"query": query[:_ECHOED], "results": results}
@@ -82,8 +82,8 @@ def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[A
 def _of_turns(hits: Sequence[Found]) -> list[Found]:
     """Return the best passage of each turn; of hits by meaning alone, one for each effort.
 
-    All turns that say something count, however much better another one is: with those at least 0.8
-    as good as the best of their effort, five results held 69 % of the evidence in place of 77.
+    All turns that say something count: with those at least 0.8 as good as the best of their effort,
+    five results held 69 % of the evidence in place of 77.
     """
     best: dict[int, Found] = {}
     efforts: set[str | None] = set()
@@ -94,26 +94,22 @@ def _of_turns(hits: Sequence[Found]) -> list[Found]:
     return [*best.values()]
 
 
-def _answers(hits: Sequence[Found]) -> dict[int, Found]:
-    """Return by turn the assistant's best passage, where the user's is the best and not by far."""
-    best = {hit.turn: hit for hit in _of_turns(hits) if hit.user}
-    return {
-        hit.turn: hit
-        for hit in reversed(hits)
-        if hit.turn in best and hit.passage is not None and not hit.user
-        if hit.score >= _ANSWERS * best[hit.turn].score
-    }
-
-
 def _within_budget(
     work: RunningTurn, entries: Iterable[Sequence[_Entry]]
 ) -> tuple[int, list[Mapping[str, Any]], list[Recalled]]:
-    """Return what there is room for, one result at least, and what each of them quotes.
+    """Return how many results are shown, their entries, one at least, and what these quote.
 
-    What an earlier call of this turn has found is only named: its text stands above. The number is
-    that of results, which may have several entries.
+    What an earlier call of this turn, or of the same message, has found is only named: it stands
+    above. Where there is little room it may be, or may soon be, shortened: then none counts.
     """
-    above = {_identity(part) for message in _above(work) for part, _ in quotations(message)}
+    cut = work.line is not None and work.view.running.turn in work.line.short
+    whole = not cut and work.room - work.used >= work.free
+    above = {
+        _identity(part)
+        for message in ((*work.view.running.messages, *work.results) if whole else ())
+        if message["data"].get("name") == "search_efforts"
+        for part, _ in quotations(message)
+    }
     results: list[Mapping[str, Any]] = []
     quoted: list[Recalled] = []
     free, shown = work.free, 0
@@ -131,12 +127,17 @@ def _within_budget(
 
 
 def _entries(
-    work: RunningTurn, hits: Sequence[_Hit], wanted: Collection[str], answers: Mapping[int, Found]
+    work: RunningTurn, hits: Sequence[_Hit], wanted: Collection[str], found: Sequence[Found]
 ) -> Iterator[list[_Entry]]:
-    """Yield the entries of each result: what was found, and what answers it.
-
-    Of an effort the first result has the summary.
-    """
+    """Yield the entries of each result: what was found, and what answers it; summaries once."""
+    # The assistant's best passage of a turn, where the user's is the best and not by far.
+    best = {hit.turn: hit for hit in _of_turns(found) if hit.user}
+    answers = {
+        hit.turn: hit
+        for hit in reversed(found)
+        if hit.turn in best and hit.passage is not None and not hit.user
+        if hit.score >= _ANSWERS * best[hit.turn].score
+    }
     own = [hit for hit in hits if isinstance(hit, Found)]
     known = work.known([hit.effort for hit in own if hit.effort])
     efforts = {effort.id: effort for effort in known}
@@ -180,32 +181,8 @@ def _part(record: Record, passage: int | None, wanted: Collection[str]) -> Excer
     return part or Excerpt(*best_piece(rendered(record.messages), wanted))
 
 
-def _above(work: RunningTurn) -> Iterator[Message]:
-    """Yield the results of searches in this turn, those of the same message included.
-
-    Where there is little room they may be, or may soon be, shortened: then none counts.
-    """
-    cut = work.line is not None and work.view.running.turn in work.line.short
-    if cut or work.room - work.used < work.free:
-        return
-    for message in (*work.view.running.messages, *work.results):
-        if message["data"].get("name") == "search_efforts":
-            yield message
-
-
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(entry.get(name) for name in (*_NAMING, "excerpt"))
-
-
-def _meaning(work: RunningTurn, query: str) -> QueryEmbedding | None:
-    """Return what the query means, None without a model that can say so."""
-    if work.embedder is None:
-        return None
-    try:
-        return work.embedder.meaning(query, work.settings.semantic_floor)
-    except EmbeddingError as error:
-        _log.warning("searched by words alone, the query could not be embedded: %s", error)
-        return None
 
 
 def _entry(
@@ -249,9 +226,8 @@ def _elsewhere(work: RunningTurn, hit: Elsewhere, wanted: Collection[str]) -> _E
 def in_one_list(own: Sequence[Found], others: Sequence[Elsewhere], limit: int) -> tuple[_Hit, ...]:
     """Return the best `limit` results, each list in its own order.
 
-    Scores of two searches cannot be compared, but how many terms of the query a result says can: an
-    effort of another session stands right after the last own result that says as many or more. So
-    it never displaces an own result that says as much.
+    Scores of two searches cannot be compared, but how many terms of the query a result says can:
+    one of another session stands after the last own result that says as many, and displaces none.
     """
     placed: list[tuple[int, _Hit]] = [(2 * at, hit) for at, hit in enumerate(own)]
     for other in others:

@@ -1,7 +1,8 @@
 """Summaries of efforts: what is asked of a model, what it answers, in parts if need be."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints
@@ -10,12 +11,12 @@ from ...prompts.loader import render
 from ..anchor import shown
 from ..efforts import Effort
 from ..errors import AnswerError
-from ..messages import Message, compact, fenced
-from ..questions import LOG_TOKENS, Asks, Question
+from ..messages import compact, fenced
+from ..questions import Asks, Question
 from ..record import Group
 from ..references import MOST_KEYWORDS
 from ..settings import Settings
-from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages, cut_at_sentence, slices
+from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import Logged, countable, transcript
 
 _CANNED_BELOW = 50
@@ -24,14 +25,8 @@ _CANNED_BELOW = 50
 _PART_SHARE = 4
 """Each part's summary may have a fourth of a request, so that each pass has fewer parts."""
 
-_LEAST = 200
-"""Tokens of the log that a call reads at least."""
-
 _PURPOSE_SHARE = 8
 """The goal may have an eighth of the budget, and the constraints another one."""
-
-_SEAMS = 16
-"""Spare tokens for joining a log and its fences: a text may have more than its parts."""
 
 _WORDS_IN_TEN_TOKENS = 5
 """Words that are asked for; English has seven or eight, other languages fewer."""
@@ -53,33 +48,38 @@ class EffortSummary(BaseModel):
 
 def summarise(
     effort: Effort, log: Sequence[Logged], settings: Settings, count: TokenCounter
-) -> Asks[EffortSummary]:
-    """Summarise a raw log: canned if there is next to nothing in it, in parts if it is long."""
+) -> Asks[Effort]:
+    """Return an effort with a summary of its log, in parts if it is long; or raise `AnswerError`.
+
+    Each pass over the summaries of parts has fewer parts than the one before.
+    """
+    effort = replace(effort, stale=False)
     if characters_said(log) < _CANNED_BELOW:
-        return EffortSummary(summary=render("canned_summary"), importance=0)
+        return replace(effort, summary=render("canned_summary"), keywords=(), importance=0)
+    question = _asking(effort, settings, count)
+    forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
+    empty = question("", "records of its parts, 9999 of 9999")
+    limit = empty.log_room(settings.context_budget - max(map(count, forms)), count)
     # State blocks of the model tell of other work too.
     seen = [Group(turn.turn, shown(turn.messages), "") for turn in log]
-    parts = slices(transcript(seen), _limit(effort, settings, count), count)
-    answer = yield from _in_parts(effort, parts, settings, count)
-    summary = cut_at_sentence(answer.summary, settings.summary_max_tokens, count)
-    keywords = [*dict.fromkeys(answer.keywords)][:MOST_KEYWORDS]
-    return answer.model_copy(update={"summary": summary, "keywords": keywords})
-
-
-def readable(settings: Settings, around: int) -> int:
-    """Return how many tokens of a log one call may read beside `around` others that it sends.
-
-    >>> readable(Settings(context_budget=4_000), 500), readable(Settings(), 500)
-    (3500, 12000)
-    """
-    return max(_LEAST, min(LOG_TOKENS, settings.context_budget - around))
-
-
-def call_overhead(instructions: str, data: str, count: TokenCounter) -> int:
-    """Return the tokens of a call with these two messages, whose second one takes a log in."""
-    opening: Message = {"type": "system", "data": {"content": instructions}}
-    asked: Message = {"type": "human", "data": {"content": data}}
-    return REPLY_OVERHEAD + count_messages([opening, asked], count) + _SEAMS
+    parts, what = slices(transcript(seen), limit, count), "part"
+    while True:
+        answers: list[EffortSummary] = []
+        for number, part in enumerate(parts, start=1):
+            answers.append((yield question(part, f"{what} {number} of {len(parts)}")))
+        if len(answers) == 1:
+            break
+        short = (cut_at_sentence(answer.summary, limit // _PART_SHARE, count) for answer in answers)
+        fewer = slices("\n\n".join(short), limit, count)
+        if len(fewer) >= len(parts):
+            raise AnswerError(f"the summaries of its {len(parts)} parts are as long as the parts")
+        parts, what = fewer, "records of its parts,"
+    return replace(
+        effort,
+        summary=cut_at_sentence(answers[0].summary, settings.summary_max_tokens, count),
+        keywords=tuple(dict.fromkeys(answers[0].keywords))[:MOST_KEYWORDS],
+        importance=answers[0].importance,
+    )
 
 
 def characters_said(log: Sequence[Logged]) -> int:
@@ -88,49 +88,22 @@ def characters_said(log: Sequence[Logged]) -> int:
     return sum(len(part.strip()) for message in messages for part in countable(message))
 
 
-def _in_parts(
-    effort: Effort,
-    parts: Sequence[str],
-    settings: Settings,
-    count: TokenCounter,
-    what: str = "part",
-) -> Asks[EffortSummary]:
-    """Ask part by part, then for a summary of the summaries; each pass has fewer parts."""
-    answers: list[EffortSummary] = []
-    limit, asked = _limit(effort, settings, count), _purpose(effort, settings, count)
-    for number, part in enumerate(parts, start=1):
-        answers.append((yield _question(asked, part, f"{what} {number} of {len(parts)}", settings)))
-    if len(answers) == 1:
-        return answers[0]
-    short = (cut_at_sentence(answer.summary, limit // _PART_SHARE, count) for answer in answers)
-    fewer = slices("\n\n".join(short), limit, count)
-    if len(fewer) >= len(parts):
-        raise AnswerError(f"the summaries of its {len(parts)} parts are as long as the parts")
-    return (yield from _in_parts(effort, fewer, settings, count, "records of its parts,"))
-
-
-def _limit(effort: Effort, settings: Settings, count: TokenCounter) -> int:
-    """Return how many tokens of a log a request reads: the rest of the budget at most."""
-    longest = "records of its parts, 9999 of 9999"
-    empty = _question(_purpose(effort, settings, count), "", longest, settings)
-    forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
-    around = call_overhead(empty.instructions, empty.log, count) + max(map(count, forms))
-    return readable(settings, around)
-
-
-def _purpose(effort: Effort, settings: Settings, count: TokenCounter) -> Mapping[str, str]:
-    """Return what the effort is called and is for, each within its share of the budget."""
+def _asking(
+    effort: Effort, settings: Settings, count: TokenCounter
+) -> Callable[[str, str], Question]:
+    """Return what makes a question of a part of a log, and of the name of that part."""
     longest = settings.context_budget // _PURPOSE_SHARE
     constraints = "; ".join(effort.constraints) or "none"
-    return {
+    purpose = {
         "effort": effort.id,
         "goal": cut_at_sentence(effort.goal or "not stated", longest, count),
         "constraints": cut_at_sentence(constraints, longest, count),
     }
-
-
-def _question(purpose: Mapping[str, str], log: str, part: str, settings: Settings) -> Question:
     words = settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
-    named = render("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
-    asked = render("summarise", words=words)
-    return Question("summary", asked, named, EffortSummary, as_text="summary_as_text")
+    instructions = render("summarise", words=words)
+
+    def question(log: str, part: str) -> Question:
+        named = render("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
+        return Question("summary", instructions, named, EffortSummary, as_text="summary_as_text")
+
+    return question

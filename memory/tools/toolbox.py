@@ -1,29 +1,43 @@
 """The memory tools: their names and schemas, how calls are run, and those that change efforts."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
+from inspect import signature
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ...prompts.loader import render
+from ..clock import day_of
+from ..context.turns import log_limit, log_quote
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
-from ..messages import Message, compact
-from ..names import is_qualified, slug
+from ..messages import Message, compact, unanswered
+from ..names import is_qualified, numbers, parted, qualified, ranges, slug
 from ..questions import Asks
+from ..record import memberships
 from ..running_turn import Outcome, RunningTurn
 from ..settings import describe
-from ..transcript import transcript
-from .arguments import Text, Texts, arguments_of
-from .recall import brought_back, collapse_effort, effort_status, expand_effort, fitting, read_log
+from ..terms import asked, indexed
+from ..transcript import Logged, transcript
+from .arguments import Text, Texts, Turns
+from .read_log import read_log
 from .search_efforts import search_efforts
 from .summary import summarise
 
 MOST_OPEN = 32
 """A bound against a model that opens one for every message; nobody keeps as many apart."""
+
+STATUS_LISTED = 20
+"""Further efforts that `effort_status` lists: a screenful; the others are searched for."""
+
+_EARLIER = 20
+"""Efforts of other sessions that `effort_status` names."""
+
+_SHOWN = 80
+"""Characters of the arguments in a log line, and of a list of turns in an error."""
 
 
 def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Texts = ()) -> Outcome:
@@ -37,7 +51,13 @@ def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Text
         )
     _refuse_crowd(work)
     effort = Effort(name, "open", goal=goal, constraints=constraints)
-    event = {"type": "opened", **effort.snapshot(), **_related(work, effort)}
+    event: dict[str, Any] = {"type": "opened", **effort.snapshot()}
+    if work.related and (most := work.settings.recall_hints):
+        names = filter(is_qualified, work.related(f"{name} {goal}".strip()))
+        away = [other for other in names if other not in work.state.summaries]
+        stored = work.view.efforts_named(away, work.state.events) if away else ()
+        related = [other.id for other in stored if is_qualified(other.id)][:most]
+        event |= {"related": related} if related else {}
     return work.put(happened(work.state, event)), {"status": "opened", "effort_id": name}
 
 
@@ -49,16 +69,6 @@ def _refuse_crowd(work: RunningTurn) -> None:
             f"{len(efforts)} efforts are open, and no more than {MOST_OPEN} "
             f"may be; close one first, for example {idle!r}, which was idle longest"
         )
-
-
-def _related(work: RunningTurn, effort: Effort) -> dict[str, list[str]]:
-    """Return what other sessions have on an effort and the context lacks, if anything."""
-    most = work.settings.recall_hints
-    names = work.related(f"{effort.id} {effort.goal}".strip()) if work.related and most else ()
-    away = [name for name in names if is_qualified(name) and name not in work.state.summaries]
-    stored = work.view.efforts_named(away, work.state.events) if away else ()
-    related = [other.id for other in stored if is_qualified(other.id)][:most]
-    return {"related": related} if related else {}
 
 
 def switch_effort(work: RunningTurn, effort_id: Text = "") -> Outcome:
@@ -84,11 +94,11 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
     event = {"type": "reopened", **effort.snapshot()}
     if compression := work.view.compression(effort.id):
         event["compressed"] = compression.turn
-    aimed = _with_goal(effort, goal)
+    aimed = replace(effort, goal=goal if goal.strip() else effort.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= aimed.aims
     if log := work.view.log(effort.id):  # its newest turns stand in the context again
-        result |= brought_back(work, effort, log, fitting(work, log[::-1]))
+        result |= _brought_back(work, effort, log, _fitting(work, log[::-1]))
     return work.put(_updated(happened(work.state, event), effort, aimed)), result
 
 
@@ -113,21 +123,14 @@ def update_goal(
     if not (goal.strip() or added or dropped):
         raise ToolError("nothing to update: goal, add_constraints and drop_constraints are empty")
     effort = work.find(work.state.active)
-    constraints = _constraints(effort, added, dropped)
-    changed = replace(_with_goal(effort, goal), constraints=constraints)
+    goal = goal if goal.strip() else effort.goal
+    changed = replace(effort, goal=goal, constraints=_constraints(effort, added, dropped))
     state = _updated(work.state, effort, changed, rationale)
     return work.put(state), {"status": "updated", "effort_id": effort.id, **changed.aims}
 
 
-def _with_goal(effort: Effort, goal: str) -> Effort:
-    return replace(effort, goal=goal) if goal.strip() else effort
-
-
 def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
-    """Return the constraints of an effort without some and with others, word for word.
-
-    Those that go may be named as the context shows them.
-    """
+    """Return constraints after a change; those that go may be named as the context shows them."""
     known = set(map(as_shown, effort.constraints))
     unknown = next((words for words in dropped if as_shown(words) not in known), None)
     if unknown is not None:
@@ -142,11 +145,10 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
 
 def _updated(state: EffortState, before: Effort, after: Effort, why: str = "") -> EffortState:
     """Return the state with what changed between two states of an effort, if anything did."""
-    new = {**after.snapshot(), "rationale": why}
-    if after.goal != before.goal:
-        state = happened(state, {"type": "goal_updated", **new})
-    if after.constraints != before.constraints:
-        state = happened(state, {"type": "constraints_updated", **new})
+    for field in ("goal", "constraints"):
+        if getattr(after, field) != getattr(before, field):
+            event = {"type": f"{field}_updated", **after.snapshot(), "rationale": why}
+            state = happened(state, event)
     return state
 
 
@@ -159,46 +161,153 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     effort = work.find_open(name)
     log = work.view.log(effort.id, running=True)
     try:
-        answer = yield from summarise(effort, log, work.settings, work.count)
+        summarised = yield from summarise(effort, log, work.settings, work.count)
     except AnswerError as error:
         raise ToolError(
             f"the summary of {effort.id!r} failed ({error}), so it stays open and nothing changed; "
             "tell the user, and try close_effort again later"
         ) from error
-    concluded = replace(
-        effort,
-        summary=answer.summary,
-        keywords=tuple(answer.keywords),
-        importance=answer.importance,
-        tokens=work.count(transcript(log)),
-        stale=False,
-    )
+    concluded = replace(summarised, tokens=work.count(transcript(log)))
     state = within_limit(happened(work.state, {"type": "concluded", **concluded.snapshot()}))
-    result = {"status": "concluded", "effort_id": effort.id, "summary": answer.summary}
+    result = {"status": "concluded", "effort_id": effort.id, "summary": concluded.summary}
     return work.put(state), result | ({"active": state.active} if state.active else {})
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """All calls are run: the turn as they left it, and one result per call."""
+def expand_effort(
+    work: RunningTurn, effort_id: str, turns: Turns = "", query: Text = ""
+) -> Outcome:
+    """Show the raw log of a concluded effort in the context; again only renews it."""
+    effort = work.find_concluded(effort_id)
+    log = work.view.log(effort.id)
+    if not log:
+        raise ToolError(
+            f"no earlier turn of {effort.id!r} is stored; what was said in this turn is in view"
+        )
+    shown = _to_show(work, effort, log, numbers(turns), query)
+    loaded = _brought_back(work, effort, log, shown)
+    in_log, tokens = [turn.turn for turn in shown], loaded["tokens_loaded"]
+    event = {"type": "expanded", "effort": effort.id, "turns": in_log, "tokens": tokens}
+    if _in_view(work, effort.id, in_log):
+        event["again"], loaded["tokens_loaded"] = True, 0
+    state = work.state
+    if effort.id not in state.summaries:
+        state = happened(state, {"type": "returned", "effort": effort.id})
+    state = within_limit(happened(state, event))
+    return work.put(state), {"status": "expanded", "effort_id": effort.id, **loaded}
 
-    work: RunningTurn
-    results: tuple[Message, ...]
+
+def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
+    """Take the raw log of an expanded effort out of the context; its summary stays."""
+    effort, state = work.find(effort_id), work.state
+    if effort.id not in state.expanded:
+        listed = ", ".join(state.expanded) or "none"
+        raise ToolError(f"effort {effort.id!r} is not expanded; expanded: {listed}")
+    state = happened(state, {"type": "collapsed", "effort": effort.id, "auto": False})
+    return work.put(state), {"status": "collapsed", "effort_id": effort.id}
+
+
+def _to_show(
+    work: RunningTurn, effort: Effort, log: Sequence[Logged], wanted: frozenset[int], query: str
+) -> list[Logged]:
+    """Return the turns asked for, else those with most terms of the query, else first and last."""
+    missing = wanted - {turn.turn for turn in log}
+    if missing:
+        raise ToolError(
+            f"turns {ranges(sorted(missing))[:_SHOWN]!r} are not in effort {effort.id!r}; "
+            f"it has {ranges([turn.turn for turn in log])!r}"
+        )
+    chosen = [turn for turn in log if turn.turn in wanted]
+    if not chosen and (terms := frozenset(asked(query))):
+        hits = {turn.turn: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
+        hit = (turn for turn in log if hits[turn.turn])
+        chosen = sorted(hit, key=lambda turn: -hits[turn.turn])
+    if not chosen and work.count(transcript(log)) <= log_limit(work.room):
+        return list(log)
+    # As first, last, second, last but one, and so on.
+    ends = [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
+    return _fitting(work, chosen or ends)
+
+
+def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
+    """Tell whether an expanded log, these turns of it if any are named, stands in the context."""
+    entry, line = work.state.expanded.get(effort_id), work.line
+    if entry is None or not {*turns} <= {*entry["turns"]}:
+        return False
+    at = entry["expanded_turn"]
+    if line is None:
+        return True
+    stands = at > line.built or (line.logs.get(effort_id) == at and at in line.turns)
+    return stands and at not in line.short
+
+
+def _fitting(work: RunningTurn, ordered: Sequence[Logged]) -> list[Logged]:
+    """Return the first of these turns, one at least, that a log may show together, ascending."""
+    free = log_limit(work.room)
+    chosen: dict[int, Logged] = {}
+    for turn in ordered:
+        tokens = work.count(transcript([turn]))
+        if turn.turn not in chosen and (tokens <= free or not chosen):
+            chosen[turn.turn] = turn
+            free -= tokens
+    return [chosen[number] for number in sorted(chosen)]
+
+
+def _brought_back(
+    work: RunningTurn, effort: Effort, log: Sequence[Logged], shown: Sequence[Logged]
+) -> dict[str, Any]:
+    """Return what a result says of the turns of a log that it brings into the context."""
+    quote = log_quote(effort.id, effort.status, shown, log_limit(work.room), work.count)
+    turns = [turn.turn for turn in shown]
+    result = {"tokens_loaded": work.count(quote), "turns": ranges(turns)}
+    others = [turn.turn for turn in log if turn.turn not in turns]
+    if not others:
+        return result
+    session, _ = parted(effort.id)
+    how = render("not_shown_elsewhere", session=session) if session else render("not_shown")
+    return {**result, "not_shown": ranges(others), "how": how}
+
+
+def effort_status(work: RunningTurn) -> Outcome:
+    """List the open and in-context efforts in full, then the newest others, then how many more."""
+    near = [*work.state.open, *work.state.summaries]
+    newest = work.view.efforts(len(near) + STATUS_LISTED)
+    others = [effort.id for effort in newest.efforts if effort.id not in near][:STATUS_LISTED]
+    stored = work.view.efforts_named([name for name in near if not is_qualified(name)], ())
+    more = max(0, newest.total - len(stored) - len(others))
+    listed = [_entry(work, effort) for effort in work.known([*near, *others])]
+    result: dict[str, Any] = {"efforts": listed}
+    result |= {"more": more, "how": render("more_efforts")} if more else {}
+    earlier = [
+        {"id": qualified(concluded.owner, concluded.effort.id), "concluded": day_of(concluded.at)}
+        for concluded in work.view.archive.concluded_elsewhere(work.view.owner, _EARLIER)
+        if concluded.effort
+    ]
+    return work, result | ({"earlier_sessions": earlier} if earlier else {})
+
+
+def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
+    now = work.view.running.turn
+    running = bool(now) and effort.id in memberships(work.state.active, work.state.events)
+    log = work.view.log(effort.id, running=running) if effort.status == "open" else ()
+    turns = [*work.view.log_turns(effort.id), *([work.state.turn] if running else [])]
+    return {
+        "id": effort.id,
+        "status": effort.status,
+        "active": work.state.active == effort.id,
+        **(effort.aims if effort.status == "open" else {}),
+        "expanded": _in_view(work, effort.id),
+        "summary": render("summary_above") if is_qualified(effort.id) else effort.summary,
+        "raw_tokens": work.count(transcript(log)) if log else effort.tokens,
+        "summary_tokens": work.count(effort.summary),
+        "turns": ranges(turns),
+    }
 
 
 _TOOLS: Mapping[str, Callable[..., Any]] = {
     tool.__name__: tool
     for tool in (
-        open_effort,
-        close_effort,
-        switch_effort,
-        reopen_effort,
-        update_goal,
-        expand_effort,
-        collapse_effort,
-        effort_status,
-        search_efforts,
-        read_log,
+        *(open_effort, close_effort, switch_effort, reopen_effort, update_goal),
+        *(expand_effort, collapse_effort, effort_status, search_efforts, read_log),
     )
 }
 
@@ -207,9 +316,6 @@ NAMES = frozenset(_TOOLS)
 
 Watch: TypeAlias = Callable[[Mapping[str, Any]], Callable[[Message], object]]
 """Is told of a call when it begins, and returns what is told its result."""
-
-_SHOWN = 80
-"""Characters of the arguments in a log line."""
 
 
 def schemas() -> list[dict[str, Any]]:
@@ -223,27 +329,31 @@ def run(
     others: frozenset[str],
     tell: Callable[[str], object] = lambda _: None,
     watch: Watch = lambda _call: lambda _result: None,
-) -> Asks[Done]:
-    """Run calls one after the other, each on the turn that the one before left.
+) -> Asks[RunningTurn]:
+    """Return the turn after these calls, run one after the other, with their results.
 
-    `others` are the names of the application's tools, for the error about an unknown name; `tell`
-    is told each banner as it happens, `watch` each call, and what that returns its result. A call
-    that fails leaves the work as it was.
+    `others` are the application's tools, which an error names; `tell` is told each banner as it
+    happens, `watch` each call, and what that returns its result. A call that fails changes nothing.
     """
-    results: list[Message] = []
+    work = replace(work, results=())
     for call in calls:
-        before = work.state
-        work = replace(work, results=tuple(results))
-        ended = watch(call)
+        before, ended = work.state, watch(call)
         try:
             work, result, artifact = yield from _run_one(work, call, others)
-            results.append(result_message(call, result, artifact))
+            answer = result_message(call, result, artifact)
         except ToolError as error:
-            results.append(result_message(call, {"error": str(error)}))
-        ended(results[-1])
+            answer = result_message(call, {"error": str(error)})
+        work = replace(work, results=(*work.results, answer))
+        ended(answer)
         for banner in work.state.banners_since(before):
             tell(banner)
-    return Done(work, tuple(results))
+    return work
+
+
+def waiting(messages: Sequence[Message], others: Collection[str]) -> list[Mapping[str, Any]]:
+    """Return the calls without a result that are run here; `others` are the application's tools."""
+    left = unanswered(messages)
+    return [c for c in left if c["name"] not in others or c.get("type") == "invalid_tool_call"]
 
 
 def result_message(
@@ -266,7 +376,7 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str])
     if name not in _TOOLS:
         known = ", ".join(sorted(NAMES | others))
         raise ToolError(f"there is no tool {_short(name)}; the tools are {known}")
-    takes = _arguments_of(name)
+    takes = arguments_of(name)
     try:
         args = takes.model_validate(call["args"])
     except ValidationError as error:
@@ -280,13 +390,19 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str])
 
 
 @cache
-def _arguments_of(name: str) -> type[BaseModel]:
-    return arguments_of(_TOOLS[name])
+def arguments_of(name: str) -> type[BaseModel]:
+    """Return the arguments that a tool takes; unknown ones are an error that the model reads."""
+    _, *parameters = signature(_TOOLS[name]).parameters.values()
+    fields: dict[str, Any] = {
+        given.name: (given.annotation, ... if given.default is given.empty else given.default)
+        for given in parameters
+    }
+    return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
 
 
 @cache
 def _schema(name: str) -> dict[str, Any]:
-    parameters = _bare(_arguments_of(name).model_json_schema())
+    parameters = _bare(arguments_of(name).model_json_schema())
     parameters.setdefault("properties", {})
     described = {"name": name, "description": render(f"tools/{name}"), "parameters": parameters}
     return {"type": "function", "function": described}

@@ -13,9 +13,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
 from time import monotonic
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import ContextOverflowError, ModelError
@@ -29,7 +28,6 @@ from langgraph.constants import TAG_NOSTREAM
 from pydantic import TypeAdapter
 from tenacity import (
     AsyncRetrying,
-    RetryCallState,
     Retrying,
     retry_if_exception,
     stop_after_attempt,
@@ -39,7 +37,7 @@ from tenacity import (
 )
 
 from ...memory.errors import AnswerError
-from ...memory.questions import Asks, Question, What
+from ...memory.questions import Asks, Question, Result, What
 from ...prompts.loader import render
 
 ATTEMPTS = 4
@@ -71,24 +69,13 @@ _LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS"})
 
 _log = logging.getLogger("ebbtide.calls")
 
-Result = TypeVar("Result")
-
 Models: TypeAlias = Mapping[What, BaseChatModel]
 """Which model is asked what."""
-
-_Form: TypeAlias = tuple[Runnable[Any, Any], list[BaseMessage]]
-"""A way to put a question: what is invoked, and with what."""
-
-_Metadata: TypeAlias = Mapping[str, Any]
-_NOTHING: _Metadata = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a question cost, with all its attempts; `failed` says why there is no answer.
-
-    `read` and `written` are the tokens that the model reports, None if it reports none.
-    """
+    """What a question cost, all attempts together: tokens as reported, and why it has no answer."""
 
     what: What
     model: str
@@ -110,21 +97,20 @@ def drive(
     models: Models,
     note: _Note = lambda _: None,
     *,
-    about: _Metadata = _NOTHING,
+    about: Mapping[str, Any] | None = None,
 ) -> Result:
     """Return what a rule returns; a call that fails is thrown into it as an `AnswerError`.
 
     `note` is told of each call; `about` is in the metadata of each.
     """
-    step = _next(steps, None)
-    while isinstance(step, Question):
-        model, meter = models[step.what], _Meter()
+    attempts = _attempts(steps, models, note, about or {})
+    step = _next(attempts, None)
+    while isinstance(step, _Attempt):
         try:
-            answer = ask(model, step, meter, about)
+            answer: Any = Retrying(**_rules())(step.runnable.invoke, step.messages, step.config)
         except Exception as error:  # noqa: BLE001 (any provider's: the rule says what then holds)
-            answer = _failed(error)
-        note(meter.call(step.what, model, answer))
-        step = _next(steps, answer)
+            answer = error
+        step = _next(attempts, answer)
     return cast("Result", step)
 
 
@@ -133,33 +119,92 @@ async def adrive(
     models: Models,
     note: _Note = lambda _: None,
     *,
-    about: _Metadata = _NOTHING,
+    about: Mapping[str, Any] | None = None,
 ) -> Result:
     """Do what `drive` does, without holding a thread while a model answers."""
-    step = await asyncio.to_thread(_next, steps, None)
-    while isinstance(step, Question):
-        model, meter = models[step.what], _Meter()
+    attempts = _attempts(steps, models, note, about or {})
+    step = await asyncio.to_thread(_next, attempts, None)
+    while isinstance(step, _Attempt):
+        retrying = AsyncRetrying(**_rules())
         try:
-            answer = await aask(model, step, meter, about)
+            answer: Any = await retrying(step.runnable.ainvoke, step.messages, step.config)
         except Exception as error:  # noqa: BLE001 (as above)
-            answer = _failed(error)
-        note(meter.call(step.what, model, answer))
-        step = await asyncio.to_thread(_next, steps, answer)
+            answer = error
+        step = await asyncio.to_thread(_next, attempts, answer)
     return cast("Result", step)
 
 
-def _next(steps: Asks[Any], answer: Any) -> Any:
-    """Return the next question, or what the rule returns at its end."""
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A way to put a question: what is invoked, with what, and how."""
+
+    runnable: Runnable[Any, Any]
+    messages: list[BaseMessage]
+    config: Any
+
+
+def _next(steps: Generator[Any, Any, Any], answer: Any) -> Any:
+    """Return what a generator yields next, or what it returns at its end."""
     try:
-        return steps.throw(answer) if isinstance(answer, AnswerError) else steps.send(answer)
+        return steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
     except StopIteration as end:
         return end.value
 
 
-def _failed(error: Exception) -> AnswerError:
-    why = _reason(error)
-    _log.warning("call failed: %s", why)
-    return AnswerError(why)
+def _attempts(
+    steps: Asks[Result], models: Models, note: _Note, about: Mapping[str, Any]
+) -> Generator[_Attempt, Any, Result]:
+    """Yield attempts at the questions of a rule; each is sent back its answer, or its error."""
+    step = _next(steps, None)
+    while isinstance(step, Question):
+        model, meter = models[step.what], _Meter()
+        purpose = {**about, "ebbtide_purpose": step.what}
+        # The meter listens beside the callbacks of the run.
+        run = merge_configs({}, {"callbacks": [meter], "metadata": purpose})
+        config = {key: run.get(key) for key in ("callbacks", "metadata")}
+        config |= {"tags": [TAG_NOSTREAM], "run_name": step.what}
+        try:
+            answer = yield from _answered(model, step, config)
+        except Exception as error:  # noqa: BLE001 (as above)
+            why = _reason(error)
+            _log.warning("call failed: %s", why)
+            answer = AnswerError(why)
+            answer.__cause__ = error
+        note(meter.call(step.what, model, answer))
+        step = _next(steps, answer)
+    return cast("Result", step)
+
+
+def _answered(
+    model: BaseChatModel, question: Question, config: Any
+) -> Generator[_Attempt, Any, Any]:
+    """Return the model's answer, form by form until one gives it; raises what none can mend.
+
+    Without the limit it is put again only if a provider did not take it with it, or if the answer
+    came to nothing because of it, as may be with models that think first.
+    """
+    for bound in (_limited(model, question.limit), model):
+        unlimited_may_help = False
+        for runnable, messages in _forms(bound, question):
+            try:
+                return _read((yield _Attempt(runnable, messages, config)), question)
+            except Exception as error:  # noqa: BLE001 (any provider's; at last it is raised again)
+                failed = error
+            if type(failed).__name__ == _CUT_OFF:
+                with suppress(AttributeError, LookupError, ValueError):
+                    begun = cast("Any", failed).completion.choices[0].message.content
+                    return _parsed(begun or "", question, cut=True)
+            if isinstance(failed, _CutOffError) or type(failed).__name__ == _CUT_OFF:
+                unlimited_may_help = True
+                break
+            unlimited_may_help = unlimited_may_help or is_refused(failed)
+            # Another form may succeed where what came, or how it was asked for, was bad.
+            bad = isinstance(failed, ValueError | TypeError | NotImplementedError)
+            if not (bad or is_refused(failed)):
+                raise failed
+        if bound is model or not unlimited_may_help:
+            raise failed
+    return None
 
 
 class _Meter(BaseCallbackHandler):
@@ -188,93 +233,32 @@ class _Meter(BaseCallbackHandler):
         )
 
 
-def ask(
-    model: BaseChatModel,
-    question: Question,
-    meter: BaseCallbackHandler | None = None,
-    about: _Metadata = _NOTHING,
-) -> Any:
-    """Return the model's answer, form by form until one gives it; raises the last error.
-
-    `about` is in the metadata of the call.
-    """
-    forms, config = _forms(model, question), _config(question, meter, about)
-    runnable, messages = next(forms)
-    while True:
-        try:
-            return _read(Retrying(**_rules())(runnable.invoke, messages, config), question)
-        except Exception as error:  # noqa: BLE001 (any provider's; at last it is raised again)
-            if (part := _saved(error, question)) is not None:
-                return part
-            runnable, messages = forms.send(error)
-
-
-async def aask(
-    model: BaseChatModel,
-    question: Question,
-    meter: BaseCallbackHandler | None = None,
-    about: _Metadata = _NOTHING,
-) -> Any:
-    """Do what `ask` does, without holding a thread."""
-    forms, config = _forms(model, question), _config(question, meter, about)
-    runnable, messages = next(forms)
-    while True:
-        try:
-            answer: Any = await AsyncRetrying(**_rules())(runnable.ainvoke, messages, config)
-            return _read(answer, question)
-        except Exception as error:  # noqa: BLE001 (as above)
-            if (part := _saved(error, question)) is not None:
-                return part
-            runnable, messages = forms.send(error)
-
-
-def _config(question: Question, meter: BaseCallbackHandler | None, about: _Metadata) -> Any:
-    """Return how a call is made; the meter listens beside the callbacks of the run."""
-    purpose = {**about, "ebbtide_purpose": question.what}
-    ours = merge_configs({}, {"callbacks": [meter] if meter else [], "metadata": purpose})
-    known = {"callbacks": ours["callbacks"], "metadata": ours["metadata"]}
-    return {"tags": [TAG_NOSTREAM], "run_name": question.what, **known}
-
-
 def _rules() -> dict[str, Any]:
+    """Return when the same call is made again, and how long it waits before."""
+    growing = wait_exponential(FIRST_WAIT) + wait_random(0, FIRST_WAIT)
+
+    def wait(state: Any) -> float:
+        return max(growing(state), retry_after(state.outcome.exception(), datetime.now(UTC)))
+
+    def tell(state: Any) -> None:
+        why, seconds = _reason(state.outcome.exception()), state.upcoming_sleep
+        _log.warning("call %d failed (%s), waiting %.1f s", state.attempt_number, why, seconds)
+
     return {
         "retry": retry_if_exception(is_transient),
         "stop": stop_after_attempt(ATTEMPTS) | stop_before_delay(SECONDS),
-        "wait": _wait,
-        "before_sleep": _tell,
+        "wait": wait,
+        "before_sleep": tell,
         "reraise": True,
     }
 
 
-def _wait(state: RetryCallState) -> float:
-    growing = wait_exponential(FIRST_WAIT) + wait_random(0, FIRST_WAIT)
-    return max(growing(state), retry_after(_error(state), datetime.now(UTC)))
-
-
-def _tell(state: RetryCallState) -> None:
-    why, wait = _reason(_error(state)), state.upcoming_sleep
-    _log.warning("call %d failed (%s), waiting %.1f s", state.attempt_number, why, wait)
-
-
-def _error(state: RetryCallState) -> BaseException:
-    return cast("BaseException", cast("Any", state.outcome).exception())
-
-
 def _reason(error: BaseException) -> str:
-    """Return what the log says of an error.
-
-    >>> _reason(ValueError("no JSON"))
-    'ValueError: no JSON'
-    """
     return f"{type(error).__name__}: {str(error)[:200]}"
 
 
 def is_transient(error: BaseException) -> bool:
-    """Tell whether the same request may succeed a little later.
-
-    >>> is_transient(ConnectionError("gone")), is_transient(ValueError("no JSON"))
-    (True, False)
-    """
+    """Tell whether the same request may succeed a little later."""
     status = _status(error)
     if status is not None:
         return status in _TRANSIENT
@@ -298,63 +282,37 @@ def _status(error: BaseException) -> int | None:
 
 
 def retry_after(error: BaseException, now: datetime) -> float:
-    """Return the seconds that a provider asks to wait, 0 if it does not say.
-
-    Source: RFC 9110, section 10.2.3, seconds or a date; `retry-after-ms` is OpenAI's.
-    """
+    """Return the seconds that a provider asks to wait (RFC 9110, 10.2.3), 0 if it does not say."""
     headers = getattr(getattr(error, "response", None), "headers", None)
     if not isinstance(headers, Mapping):
         return 0.0
-    milliseconds: Any = headers.get("retry-after-ms")
-    with suppress(ValueError, TypeError):
-        return max(0.0, float(milliseconds) / 1_000)
+    milliseconds: Any = headers.get("retry-after-ms")  # OpenAI's
     wait: Any = headers.get("retry-after")
-    with suppress(ValueError, TypeError):
-        return max(0.0, float(wait))
+    for value, a_second in ((milliseconds, 1_000), (wait, 1)):
+        with suppress(ValueError, TypeError):
+            return max(0.0, float(value) / a_second)
     with suppress(ValueError, TypeError):  # no date, or one without a time zone
         return max(0.0, (parsedate_to_datetime(wait) - now).total_seconds())
     return 0.0
 
 
-def _forms(model: BaseChatModel, question: Question) -> Generator[_Form, Exception, None]:
-    """Yield the ways to put a question; each is sent back the error of its attempt.
-
-    Raises an error that no other way can mend.
-
-    Without the limit it is put again only if a provider did not take it with it, or if the answer
-    came to nothing because of it, as may be with models that think first.
-    """
-    limited = _limited(model, question.limit)
-    for bound in (limited, model):
-        unlimited_may_help = False
-        for form in _of_model(bound, question):
-            error = yield form
-            if isinstance(error, _CutOffError) or type(error).__name__ == _CUT_OFF:
-                unlimited_may_help = True
-                break
-            unlimited_may_help = unlimited_may_help or is_refused(error)
-            if not _is_mendable(error):
-                raise error
-        if limited is model or bound is model or not unlimited_may_help:
-            raise error
-
-
-def _of_model(model: BaseChatModel, question: Question) -> Iterator[_Form]:
+def _forms(
+    model: BaseChatModel, question: Question
+) -> Iterator[tuple[Runnable[Any, Any], list[BaseMessage]]]:
+    """Yield the forms of a question: what is invoked, and with what."""
+    asked = [SystemMessage(question.instructions), HumanMessage(question.log)]
     if issubclass(question.answer, str):
-        yield model, _messages(question)
+        yield model, asked
         return
     schema = question.answer.model_json_schema()  # a dict: ChatOpenAI warns when it streams a class
     try:
-        form = model.with_structured_output(schema)
+        structured = model.with_structured_output(schema)
     except (NotImplementedError, ValueError, TypeError) as error:
         _log.debug("%s has no structured output: %s", type(model).__name__, error)
     else:
-        yield form, _messages(question)
-    yield model, _messages(question, f"\n\n{render(question.as_text)}")
-
-
-def _messages(question: Question, form: str = "") -> list[BaseMessage]:
-    return [SystemMessage(question.instructions + form), HumanMessage(question.log)]
+        yield structured, asked
+    form = f"\n\n{render(question.as_text)}"
+    yield model, [SystemMessage(question.instructions + form), HumanMessage(question.log)]
 
 
 def _limited(model: BaseChatModel, limit: int | None) -> BaseChatModel:
@@ -367,54 +325,32 @@ def _limited(model: BaseChatModel, limit: int | None) -> BaseChatModel:
     return model
 
 
-def _is_mendable(error: Exception) -> bool:
-    """Tell whether another form may succeed: what came, or how it was asked for, was bad."""
-    return is_refused(error) or isinstance(error, ValueError | TypeError | NotImplementedError)
-
-
 class _CutOffError(ValueError):
     """An answer was cut off at its limit before anything could be read from it."""
 
+    def __init__(self) -> None:
+        super().__init__("the answer was cut off")
+
 
 def _read(answer: Any, question: Question) -> Any:
-    """Return what a model or its parser answered as the type that is wanted.
-
-    Raises `ValueError` if it is something else, `_CutOffError` if the limit is why.
-    """
+    """Return an answer as the type that is wanted; raises `ValueError` if it is something else."""
     if not isinstance(answer, BaseMessage):
         return TypeAdapter(question.answer).validate_python(answer)
     reasons = {answer.response_metadata.get(key) for key in ("finish_reason", "stop_reason")}
-    return _written(str(answer.text), question, cut=bool(reasons & _LENGTH))
+    return _parsed(str(answer.text), question, cut=bool(reasons & _LENGTH))
 
 
-def _saved(error: Exception, question: Question) -> Any:
-    """Return what an answer that was cut off holds, None for any other error."""
-    if type(error).__name__ != _CUT_OFF:
-        return None
-    completion: Any = getattr(error, "completion", None)
-    try:
-        return _written(completion.choices[0].message.content or "", question, cut=True)
-    except (AttributeError, LookupError, ValueError):
-        return None
-
-
-def _written(text: str, question: Question, *, cut: bool) -> Any:
-    read = _some if issubclass(question.answer, str) else partial(_json, cut=cut)
-    try:
-        return TypeAdapter(question.answer).validate_python(read(text))
-    except ValueError as error:
-        raise (_CutOffError("the answer was cut off") if cut else error) from error
-
-
-def _some(text: str) -> str:
-    if not text.strip():
-        raise ValueError("the answer is empty")
-    return text
-
-
-def _json(text: str, *, cut: bool) -> Any:
-    """Return the JSON in a text; of one that breaks off, all up to its last complete object."""
-    written = text[text.find("{") : text.rfind("}") + 1]
+def _parsed(text: str, question: Question, *, cut: bool) -> Any:
+    """Return what a text says; of JSON that breaks off, all up to its last complete object."""
+    plain = issubclass(question.answer, str)
+    written = text.strip() if plain else text[text.find("{") : text.rfind("}") + 1]
     if not written:
-        raise ValueError(f"the answer, {len(text)} characters, has no JSON object in it")
-    return parse_partial_json(written) if cut else json.loads(written)
+        why = " is empty" if plain else f", {len(text)} characters, has no JSON object in it"
+        raise _CutOffError if cut else ValueError(f"the answer{why}")
+    if plain:
+        return text
+    try:
+        read = parse_partial_json(written) if cut else json.loads(written)
+        return TypeAdapter(question.answer).validate_python(read)
+    except ValueError as error:
+        raise (_CutOffError() if cut else error) from error

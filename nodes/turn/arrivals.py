@@ -6,30 +6,22 @@ from itertools import pairwise
 from operator import itemgetter
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
-from ...memory.messages import answered, unanswered
-from ...memory.record import Owner, Record
-from ...memory.valid_history import no_result
+from ...memory.messages import answered
+from ...memory.record import Owner
 from ...memory.view import ArchiveView, past
-from ...prompts.loader import render
-from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
+from .langchain_messages import MADE_HERE, cleaned, closed, from_dicts, question, to_dicts, with_ids
 from .state import TurnState
 from .values import tip_of
-
-MADE_HERE = frozenset({"ai", "tool"})
-"""Types of the messages that an agent adds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """Positions in the messages: last archived turn, what a broken turn left, what is new.
-
-    All end where the next begins; `last` is None if the archived turn is not among the messages.
-    """
+    """Where the last archived turn, if any, what a broken turn left and what is new begin."""
 
     last: int | None
     left: int
@@ -52,7 +44,7 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     archived = next((at for at, m in enumerate(messages) if m.id and m.id == last_id), None)
     accepted = max((at for at, n in asked.items() if n == state.get("turn")), default=None)
     foreign = None if accepted is None else _first_foreign(messages, accepted + 1)
-    running = _is_running(state)
+    running = state.get("turn", 0) > state.get("persisted", 0)
     if archived is not None and accepted is not None and archived < accepted and not running:
         return Incoming(None, foreign or 0, foreign or 0)
     if archived is not None:
@@ -67,10 +59,6 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     last = starts.get(state.get("persisted", 0), end)
     new = foreign if running and foreign is not None else end
     return Incoming(last if last < end else None, end, new)
-
-
-def _is_running(state: TurnState) -> bool:
-    return state.get("turn", 0) > state.get("persisted", 0)
 
 
 def _asked(messages: Sequence[BaseMessage], state: TurnState) -> dict[int, int]:
@@ -89,30 +77,22 @@ def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
     return next((at for at in positions if messages[at].type not in MADE_HERE), len(messages))
 
 
-def question(messages: Sequence[BaseMessage]) -> int:
-    """Return where what the user said last begins, instructions before it included; 0 for nothing.
-
-    >>> question([HumanMessage("Hi"), ToolMessage("", tool_call_id="1"), HumanMessage("Go on")])
-    2
-    """
-    at = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
-    while at > 0 and messages[at - 1].type not in MADE_HERE:
-        at -= 1
-    return at
-
-
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Messages in state. `past` are the archived turns by their numbers.
+    """The messages in state: archived turns by number, the last of them, a broken turn, new ones.
 
-    `last` is the one of them that was archived last, None if it is not among the messages; `left`
-    is what a broken turn left, its calls answered.
+    `last` is None if that turn is not among the messages; the calls in `left` are answered.
     """
 
     past: Mapping[int, list[BaseMessage]]
     last: list[BaseMessage] | None
     left: list[BaseMessage]
     new: list[BaseMessage]
+
+    def kept_turns(self, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
+        """Return the earlier turns that stay in `messages`; `persisted` is the newest's number."""
+        turns = {**self.past, **({persisted: self.left} if self.left else {})}
+        return dict([*turns.items()][max(0, len(turns) - window) :])
 
 
 def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
@@ -128,7 +108,8 @@ def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
 
 def told_apart(state: TurnState) -> Arrivals:
     """Divide the messages in state by their ids; there may be no new ones."""
-    messages, parts = _parted(state)
+    messages: list[BaseMessage] = [*state.get("messages", [])]
+    parts = incoming(messages, state)
     archived = messages[: parts.left]
     starts = sorted(_starts(_asked(archived, state)).items(), key=itemgetter(1))
     turns = {
@@ -144,19 +125,8 @@ def told_apart(state: TurnState) -> Arrivals:
 
 def unarchived(state: TurnState) -> list[BaseMessage]:
     """Return the messages in state that the archive does not have, as they are."""
-    messages, parts = _parted(state)
-    return messages[parts.left :]
-
-
-def at_rest(state: TurnState) -> bool:
-    """Tell whether all that the messages in state hold is in the archive."""
-    return not unarchived(state)
-
-
-def kept_turns(arrived: Arrivals, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
-    """Return the earlier turns that stay in `messages`, by number; `persisted` is the newest's."""
-    turns = {**arrived.past, **({persisted: arrived.left} if arrived.left else {})}
-    return dict([*turns.items()][max(0, len(turns) - window) :])
+    messages = [*state.get("messages", [])]
+    return [*messages[incoming(messages, state).left :]]
 
 
 def asked_in(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
@@ -169,18 +139,6 @@ def asked_in(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
     }
 
 
-def _parted(state: TurnState) -> tuple[list[BaseMessage], Incoming]:
-    messages: list[BaseMessage] = [*state.get("messages", [])]
-    return messages, incoming(messages, state)
-
-
-def closed(left: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return what a broken turn left, with an error result for each call that has none."""
-    why = render("no_result")
-    results = [ToolMessage(**no_result(call, why)["data"]) for call in unanswered(to_dicts(left))]
-    return [*left, *(result.model_copy(update={"id": str(uuid4())}) for result in results)]
-
-
 def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Arrivals:
     """Treat a message that repeats an archived id as new, and restore the archived one.
 
@@ -188,7 +146,8 @@ def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Ar
     """
     edited = arrived.new and arrived.last is not None
     settled = {n: turn for n, turn in arrived.past.items() if not edited or turn != arrived.last}
-    archived = {record.turn: _shown(view, record) for record in view.turns(sorted(settled))}
+    records = view.turns(sorted(settled))
+    archived = {record.turn: from_dicts(shown(view.messages(record))) for record in records}
     repeated = [
         message
         for number, turn in settled.items()
@@ -204,10 +163,6 @@ def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Ar
         left=arrived.left,
         new=[*map(cleaned, _renamed(repeated)), *arrived.new],
     )
-
-
-def _shown(view: ArchiveView, record: Record) -> list[BaseMessage]:
-    return from_dicts(shown(view.messages(record)))
 
 
 def _is_archived(message: BaseMessage, turn: Sequence[BaseMessage]) -> bool:

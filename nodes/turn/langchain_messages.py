@@ -1,7 +1,7 @@
-"""Messages of LangChain as plain data and back; answers of models made fit to be kept."""
+"""Messages of LangChain as plain data and back, and made fit to be kept."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -9,9 +9,12 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, messages_from_dict
 from pydantic_core import to_jsonable_python
 
-from ...memory.messages import Message, broken, calls, clean, unanswered, unserialisable
+from ...memory.messages import Message, broken, clean, unanswered, unserialisable
 from ...memory.valid_history import no_result
 from ...prompts.loader import render
+
+MADE_HERE = frozenset({"ai", "tool"})
+"""Types of the messages that an agent adds."""
 
 _Message = TypeVar("_Message", bound=BaseMessage)
 
@@ -19,10 +22,21 @@ _Message = TypeVar("_Message", bound=BaseMessage)
 def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages in LangChain's serialised form, defaults left out, without lone surrogates.
 
-    What JSON cannot hold (an artifact, say) becomes a marker that names its type. A message gives
-    the same data before and after it went through a checkpoint.
+    A message gives the same data before and after it went through a checkpoint.
     """
-    return tuple({"type": message.type, "data": dict(_said(message))} for message in messages)
+    plain: list[Message] = []
+    for message in messages:
+        defaults = {**_defaults(type(message)), "type": message.type}
+        data = {
+            name: _jsonable(value)
+            for name, value in message
+            # An array differs from its default by its type.
+            if name not in defaults
+            or type(value) is not type(defaults[name])
+            or value != defaults[name]
+        }
+        plain.append({"type": message.type, "data": data})
+    return tuple(plain)
 
 
 def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
@@ -36,14 +50,6 @@ def cleaned(message: _Message) -> _Message:
     return type(message)(**clean(data)) if broken(data) else message
 
 
-def _said(message: BaseMessage) -> Iterator[tuple[str, Any]]:
-    """Yield the fields that are not at their default."""
-    defaults = _defaults(type(message))
-    for name, value in message:
-        if name != "type" and (name not in defaults or _differ(value, defaults[name])):
-            yield name, jsonable(value)
-
-
 @cache
 def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
     """Return the defaults of the fields that have one; finding them takes pydantic long."""
@@ -54,17 +60,8 @@ def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
     }
 
 
-def _differ(value: Any, default: Any) -> bool:
-    """Tell whether two values differ; an array differs from its default by its type."""
-    return type(value) is not type(default) or bool(value != default)
-
-
-def jsonable(value: Any) -> Any:
-    """Return a value as JSON gives it back; a marker for what it cannot hold.
-
-    >>> jsonable({"sizes": (2, 1), "names": {"b", "a"}})
-    {'sizes': [2, 1], 'names': ['a', 'b']}
-    """
+def _jsonable(value: Any) -> Any:
+    """Return a value as JSON gives it back; a marker for what it cannot hold."""
     if type(value) is str:
         return clean(value)
     try:
@@ -85,48 +82,35 @@ def _ordered(value: Any) -> Any:
     return value
 
 
-def accepted(answer: AIMessage, taken: Collection[str | None]) -> AIMessage:
-    """Return the answer with an id of its own and a distinct id for each call.
-
-    Cached models repeat message ids, and a repeated id would overwrite the earlier message.
-    """
-    if answer.id is None or answer.id in taken:
-        answer = answer.model_copy(update={"id": str(uuid4())})
-    return cleaned(with_ids(answer))
-
-
 def with_ids(message: _Message) -> _Message:
     """Return a message each of whose calls has a name and an id of its own."""
     if not isinstance(message, AIMessage):
         return message
-    named = _with_ids([*message.tool_calls, *message.invalid_tool_calls])
-    valid = len(message.tool_calls)
+    calls, valid = [*message.tool_calls, *message.invalid_tool_calls], len(message.tool_calls)
+    named: list[Any] = []
+    for call in calls:
+        taken = {None, "", *(before.get("id") for before in calls[: len(named)])}
+        call_id = f"call_{uuid4().hex}" if call.get("id") in taken else call["id"]
+        named.append({**call, "name": call.get("name") or "", "id": call_id})
     update: dict[str, Any] = {"tool_calls": named[:valid], "invalid_tool_calls": named[valid:]}
     return message.model_copy(update=update)
 
 
-def rounds(messages: Iterable[BaseMessage]) -> int:
-    """Count the rounds of tool calls among the messages."""
-    answers = (message for message in messages if isinstance(message, AIMessage))
-    return sum(1 for answer in answers if answer.tool_calls or answer.invalid_tool_calls)
+def question(messages: Sequence[BaseMessage]) -> int:
+    """Return where what the user said last begins, instructions before it included; 0 for nothing.
+
+    >>> words, answer = ({"type": kind, "data": {"content": "Hi"}} for kind in ("human", "ai"))
+    >>> question(from_dicts([words, answer, words]))
+    2
+    """
+    at = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
+    while at > 0 and messages[at - 1].type not in MADE_HERE:
+        at -= 1
+    return at
 
 
-def cut_short(messages: Sequence[BaseMessage], limit: int) -> list[BaseMessage]:
-    """Return an answer that may call no tools: calls get an error result, and words follow."""
-    plain = to_dicts(messages)
-    if not calls(plain[0]):
-        return [*messages]
-    why = render("too_many_rounds", limit=limit)
-    left = [no_result(call, why)["data"] for call in unanswered(plain)]
-    results = [ToolMessage(**data, id=str(uuid4())) for data in left]
-    return [*messages, *results, AIMessage(render("no_answer", limit=limit), id=str(uuid4()))]
-
-
-def _with_ids(calls: Sequence[Any]) -> list[Any]:
-    """Return calls with a name and an id each; an id that is missing or repeated is replaced."""
-    ids = [call.get("id") for call in calls]
-    return [
-        {**call, "name": call.get("name") or "", "id": call_id if fit else f"call_{uuid4().hex}"}
-        for at, (call, call_id) in enumerate(zip(calls, ids, strict=True))
-        for fit in [call_id and call_id not in ids[:at]]
-    ]
+def closed(messages: Sequence[BaseMessage], why: str = "") -> list[BaseMessage]:
+    """Return messages with an error result for each call that has none, which says why."""
+    why = why or render("no_result")
+    results = [no_result(call, why)["data"] for call in unanswered(to_dicts(messages))]
+    return [*messages, *(ToolMessage(**result, id=str(uuid4())) for result in results)]

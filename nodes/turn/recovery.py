@@ -1,4 +1,4 @@
-"""The memory's state as the archive has it: saved with each turn, found again by its messages."""
+"""Turns in the archive: committed, committed again, found again by the messages of a history."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -7,20 +7,21 @@ from typing import Any, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from ...memory.anchor import shown
+from ...memory.anchor import shown, with_blocks
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
-from ...memory.efforts import EffortState
-from ...memory.errors import TipNotFoundError
-from ...memory.messages import Message
-from ...memory.record import Owner, Record, Tip
-from ...memory.view import every_turn, past
-from .arrivals import MADE_HERE, asked_in, closed, question
-from .langchain_messages import cleaned, from_dicts, to_dicts, with_ids
-from .settling import before_turn, commit, known_by
-from .state import TurnState, unpacked
-from .values import effort_state, group, packed, tip_of, tip_update, without_old_keys
+from ...memory.embeddings import Embedder
+from ...memory.errors import ArchiveLockedError, TipNotFoundError
+from ...memory.messages import Message, calls, digest
+from ...memory.record import Group, Owner, Record, Tip
+from ...memory.transcript import OWN_TOOLS
+from ...memory.view import past
+from .arrivals import Arrivals, asked_in
+from .langchain_messages import MADE_HERE, cleaned, closed, from_dicts, question, to_dicts, with_ids
+from .state import TurnState
+from .values import committed, group, memory_at, tip_of, tip_update
 
 _CHUNK = 100
 """Turns that are read at once when a history is compared with them."""
@@ -31,17 +32,115 @@ Each is compared with so many archived turns that end alike; a history that foll
 adopted as a whole."""
 
 
+def commit(
+    archive: Archive, owner: Owner, tip: Tip, turn: Group, embedder: Embedder | None = None
+) -> Record:
+    """Commit a turn after `tip`; the turn of `tip` itself as it is now, with what happened in it.
+
+    With other messages it begins a new branch. Raises `TipNotFoundError` if the archive does not
+    hold it, and after three attempts that failed what the archive raised.
+    """
+    if turn.turn <= tip.turn:
+        before = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
+        if not before or before[-1].turn != tip.turn:
+            raise TipNotFoundError(tip.branch, tip.turn)
+        original = before[-1]
+        tip = before[0].tip if len(before) > 1 else Tip(original.branch, 0, "")
+        efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
+        as_it_was = not turn.events and original.status != "erased"
+        turn = replace(
+            turn,
+            turn=original.turn,
+            messages=_with_blocks_again(turn.messages, [original]),
+            events=(*original.events, *turn.events),
+            efforts=efforts if turn.events else original.efforts,
+            status=original.status if as_it_was else turn.status,
+        )
+    # The next attempt opens a lost connection anew, and stores nothing twice. The waits are short
+    # since the archive has itself waited for a lock, and random to part writers; what fails thrice
+    # will last.
+    retrying = Retrying(
+        retry=retry_if_exception_type((OSError, ArchiveLockedError)),
+        stop=stop_after_attempt(3),
+        wait=wait_random_exponential(multiplier=0.05, max=0.5),
+        reraise=True,
+    )
+    return retrying(archive.commit, owner, tip, turn, embedder)
+
+
+def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
+    """Commit an edited last turn and an unfinished turn; return what state says of it then."""
+    tip, ended = tip_of(state), {}
+    if arrived.last is not None and (again := _edited(state, owner, arrived.last, archive)):
+        tip = commit(archive, owner, tip, again).tip
+        ended = {"archived": str(arrived.last[-1].id)}
+    if not arrived.left:  # what a pass did after the last commit is stored with the next turn
+        events = [event for event in state.get("events", []) if event["type"] == "compressed"]
+        return {**tip_update(tip), **ended, "events": events}
+    record = commit(archive, owner, tip, group(state, arrived.left))
+    return committed(record, str(arrived.left[-1].id))
+
+
+def _edited(
+    state: TurnState, owner: Owner, last: Sequence[BaseMessage], archive: Archive
+) -> Group | None:
+    """Return the last archived turn as its messages are now, None if they are as archived.
+
+    Nor is it an edit that erased text is back or gone, or calls and results, which clients drop.
+    """
+    tip, now = tip_of(state), group(state, last)
+    if digest(now.messages) == tip.digest:
+        return None
+    records = archive.turns(owner, tip, [tip.turn])
+    known = {tip.digest, *(digest(record.messages) for record in records)}
+    if known & {digest(now.messages), digest(_with_blocks_again(now.messages, records))}:
+        return None
+    for record in records:  # as a client keeps it: without calls, or with other ids
+        retold = _before_turn(now.messages, record.messages) == 0
+        if retold and _ids(now.messages) != _ids(record.messages):
+            return None
+    return replace(now, turn=tip.turn, events=())
+
+
+def _with_blocks_again(
+    messages: Sequence[Message], records: Sequence[Record]
+) -> tuple[Message, ...]:
+    """Return messages that were archived with the state blocks that users do not see."""
+    archived = (message["data"] for record in records for message in record.messages)
+    return with_blocks(messages, {data.get("id"): data.get("content") for data in archived})
+
+
+def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
+    """Return how much of a history comes before a turn, None if it does not end in that turn."""
+    left = len(history)
+    for message in reversed(turn):
+        if left and _known_by(message) == _known_by(history[left - 1]):
+            left -= 1
+        elif left and message["type"] != "tool" and not calls(message):
+            return None
+    return left
+
+
+def _known_by(message: Message) -> list[Any]:
+    """Return the key by which a message is recognised; results of memory tools by name alone."""
+    data = message["data"]
+    name = data.get("name") if message["type"] == "tool" else None
+    said = "" if name in OWN_TOOLS else mark([message])
+    called = [(call.get("name"), call.get("args")) for call in calls(message)]
+    return [message["type"], said, called]
+
+
 def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
     """Return the state after a turn, with the messages of the last `window` turns."""
-    first = max(1, tip.turn - window + 1)
-    records = archive.turns(owner, tip, range(first, tip.turn + 1))
-    view = past(archive, owner, tip)
-    read = {n.turn: _identified(from_dicts(shown(view.messages(n)))) for n in records}
-    turns = {number: messages for number, messages in read.items() if messages}
+    view, turns = past(archive, owner, tip), cast("dict[int, list[BaseMessage]]", {})
+    for record in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
+        if messages := from_dicts(shown(view.messages(record))):
+            for message in messages:
+                message.id = message.id or str(uuid4())
+            turns[record.turn] = messages
     newest = turns[max(turns)] if turns else []
     state = {
         **memory_at(archive, owner, tip),
-        **_place(owner, tip),
         "messages": [message for turn in turns.values() for message in turn],
         "asked": asked_in(turns),
         "archived": newest[-1].id if newest else "",
@@ -51,11 +150,9 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
 
 
 def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
-    """Return the state of a run; if it has none, restore it from the archive by its messages.
+    """Return the state of a run, restored by its messages if it has none, the history committed.
 
-    The newest message that ends an archived turn says where it goes on. History that the archive
-    does not know is committed as turns first. Raises `TipNotFoundError` if the state was made with
-    another archive.
+    Raises `TipNotFoundError` if the state was made with another archive.
     """
     if "session" in state:
         tip = tip_of(state)
@@ -66,14 +163,13 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
 
 
 def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
-    """Return the state, restored from the archive if the thread lost it."""
+    """Return the state, restored from where the newest message that ends an archived turn says."""
     messages = [*state.get("messages", [])]
     known = _end(messages, archive, owner)
     noted = archive.reseeding(owner) if known is None else None
     if noted is not None:
         before = state_at(archive, owner, noted, window)
-        both = {**before, "messages": [*before["messages"], *messages]}
-        return cast("TurnState", both)
+        return cast("TurnState", {**before, "messages": [*before["messages"], *messages]})
     if known is None:
         newest = None if question(messages) else archive.newest(owner)
         return cast("TurnState", {**state, "unseen": newest}) if newest else state
@@ -81,7 +177,6 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     turns = _aligned(messages[: at + 1], archive, owner, tip)
     restored = {
         **memory_at(archive, owner, tip),
-        **_place(owner, tip),
         "messages": messages,
         "asked": asked_in(dict(islice(turns.items(), window))),
         "archived": messages[at].id or "",
@@ -97,7 +192,7 @@ def _aligned(
     plain, end = to_dicts(history), len(history)
     numbers = range(max(1, tip.turn - _CHUNK + 1), tip.turn + 1)
     for record in reversed(archive.turns(owner, tip, numbers)):
-        begin = before_turn(plain[:end], record.messages) if record.messages else end
+        begin = _before_turn(plain[:end], record.messages) if record.messages else end
         if begin is None:
             break
         if begin < end:
@@ -108,8 +203,7 @@ def _aligned(
 def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
     """Return the position of the newest message that ends an archived turn, and that turn.
 
-    All messages up to it are in the past of that turn. What the user said last is never an end: a
-    turn that failed may be asked again.
+    It sees all messages up to there. What the user said last is no end: it may be asked again.
     """
     plain, asked = to_dicts(messages), question(messages)
     marks = [mark([message]) for message in plain]
@@ -151,7 +245,7 @@ def _by_likelihood(
         for first in range(0, len(on_it), _CHUNK):
             numbers = [tip.turn for tip in on_it[first : first + _CHUNK]]
             for record in archive.turns(owner, newest, numbers):
-                if before_turn(history, record.messages) is not None:
+                if _before_turn(history, record.messages) is not None:
                     renamed = _ids(record.messages[-1:]) != _ids(history[-1:])
                     likely.append((renamed, place[record.tip], record.tip))
     return [tip for *_, tip in sorted(likely, key=lambda entry: entry[:2])]
@@ -160,9 +254,8 @@ def _by_likelihood(
 def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
     """Tell whether a history is the end of what a turn sees, the turn included.
 
-    It may lack calls and results, which clients do not keep. What was erased may be any turn, or
-    none. If it has the archive's own messages of the last turn, something else, such as a summary,
-    may stand in place of earlier ones.
+    It may lack calls and results. What was erased may be any turn, or none. After the archive's own
+    messages of the last turn something else, such as a summary, may stand for earlier ones.
     """
     lefts, own = {len(history)}, False
     for last in range(tip.turn, 0, -_CHUNK):
@@ -173,7 +266,7 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
             if record.status == "erased":
                 lefts = before | {_begin(history, left) for left in before}
             else:
-                rests = (before_turn(history[:left], record.messages) for left in before)
+                rests = (_before_turn(history[:left], record.messages) for left in before)
                 lefts = {rest for rest in rests if rest is not None}
             if not lefts:
                 return own and any(_replaced(history[:left], records) for left in before)
@@ -186,13 +279,10 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
 
 def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
     """Tell whether a history has messages that the turns do not know, and none that was edited."""
-    known = {
-        message["data"].get("id"): known_by(message)
-        for record in records
-        for message in record.messages
-    }
+    archived = (message for record in records for message in record.messages)
+    known = {message["data"].get("id"): _known_by(message) for message in archived}
     same = [known.get(message_id) for message_id in _ids(history)]
-    keys = map(known_by, history)
+    keys = map(_known_by, history)
     return None in same and all(old in (None, key) for old, key in zip(same, keys, strict=True))
 
 
@@ -227,7 +317,9 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     adopted = [message for turn in turns for message in turn]
     after = {
         **state,
-        **_place(owner, tip),
+        **tip_update(tip),
+        "session": asdict(owner),
+        "turn": tip.turn,
         "messages": [*before[:known], *adopted, *messages[asked:]],
         "asked": {**state.get("asked", {}), **asked_in(numbers)},
         "archived": turns[-1][-1].id,
@@ -248,20 +340,3 @@ def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
     if len(turns) > 1 and not any(isinstance(m, HumanMessage) for m in turns[0]):
         turns[:2] = [[*turns[0], *turns[1]]]  # a greeting belongs to the first question
     return turns
-
-
-def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
-    """Return the saved state of a turn; without one, replay the events up to it."""
-    row = archive.saved(owner, tip)
-    if row is None:
-        return packed(EffortState.after(every_turn(archive, owner, tip)))
-    state = unpacked({"memory": without_old_keys(row.state)})
-    return {**state, **packed(effort_state(state))}
-
-
-def _place(owner: Owner, tip: Tip) -> dict[str, Any]:
-    return {"session": asdict(owner), "turn": tip.turn, **tip_update(tip)}
-
-
-def _identified(messages: list[BaseMessage]) -> list[BaseMessage]:
-    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]

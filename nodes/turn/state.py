@@ -112,10 +112,10 @@ class PackedTimeline(TypedDict, total=False):
 class Position(TypedDict, total=False):
     """Where the memory stands: bookkeeping of the nodes.
 
-    `seal` is what the archive says of the memory; `window` is the ambient window of this thread,
-    None for what the settings say. `view` is what the context shows, None if it is to be built
-    anew; `due` tells that an open effort is to be compressed. `asked` has the numbers of the turns
-    in `messages` by the ids of the messages with which they were begun.
+    `seal` is what the archive says of the memory; `window` the thread's ambient window, None for
+    the settings'; `view` what the context shows, None if it is to be built anew; `due` tells that
+    an open effort is to be compressed; `asked` has the numbers of the turns in `messages` by the
+    ids of the messages with which they were begun.
     """
 
     session: Session
@@ -170,10 +170,7 @@ def _checked(memory: object) -> Memory:
 
 
 def merged(old: Memory, new: Memory) -> Memory:
-    """Merge an update into the memory, its keys in the order in which people read them.
-
-    Raises `StateError`, so that an update of the state that is wrong changes nothing.
-    """
+    """Merge an update, its keys as people read them; raises `StateError`, and nothing changes."""
     _checked(new)
     position = {**old.get("position", {}), **new.get("position", {})}
     both = {**old, **new, **({"position": position} if position else {})}
@@ -208,8 +205,8 @@ class AssembledContext(TypedDict):
 class AgentState(MemoryState, total=False):
     """What the graph works on: the state, and what runs do not return.
 
-    `raw_answers` are what the model said in the running turn where users see it without a state
-    block: message id -> content. `context` is the assembled prompt, which is never checkpointed.
+    `raw_answers` has by message id what the model said in the running turn where users see it
+    without a state block; `context` is the assembled prompt, which is never checkpointed.
     """
 
     raw_answers: dict[str, Any]
@@ -221,10 +218,7 @@ _OURS = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
 
 
 def given(handed: Any, ours: Collection[str] = _OURS) -> Any:
-    """Return the input of a run, or the update of a command, without what only the nodes write.
-
-    An object that has some of it is refused with a `StateError`.
-    """
+    """Return an input or a command without what only nodes write; `StateError` for an object."""
     if isinstance(handed, Command):
         return replace(handed, update=given(handed.update, ours)) if handed.update else handed
     if isinstance(handed, Mapping):
@@ -257,9 +251,6 @@ class TurnState(_Shown, Position, total=False):
     unseen: Tip
 
 
-_PACKED = {*_Shown.__annotations__, *Position.__annotations__}
-"""What nodes see as keys of the state and checkpoints hold in `memory`."""
-
 _CHANNELS = AgentState.__annotations__.keys() - {"memory"}
 OF_THE_RUN = {"adopted", "unseen"}
 """What `begin_turn` alone is told."""
@@ -275,24 +266,3 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     own = {key: value for key, value in state.items() if key in _CHANNELS}
     shown = {key: value for key, value in memory.items() if key != "position"}
     return cast("TurnState", {**own, **shown, **memory.get("position", {})})
-
-
-def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a node's update for the graph, with what changed of the memory since `before`.
-
-    >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
-    {'messages': [], 'memory': {'turn': 2, 'position': {'tip': 'ab'}}}
-    """
-    known = before or {}
-    new = {key: v for key, v in update.items() if key not in known or _differ(v, known[key])}
-    memory: dict[str, Any] = {key: new[key] for key in _Shown.__annotations__ if key in new}
-    position = {key: new[key] for key in Position.__annotations__ if key in new}
-    if position:
-        memory["position"] = position
-    rest = {key: value for key, value in update.items() if key not in _PACKED}
-    return {**rest, "memory": memory} if memory else rest
-
-
-def _differ(new: Any, old: Any) -> bool:
-    """Tell whether two values differ, in the order of keys too: an anchor is shown in its order."""
-    return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hmac import compare_digest
 from typing import Any, cast
 from uuid import uuid4
@@ -22,17 +22,17 @@ from ...memory.context.timeline import packed as packed_line
 from ...memory.context.timeline import unpacked as unpacked_line
 from ...memory.efforts import EffortState, happened
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
-from ...memory.messages import Message, answered, clean
+from ...memory.messages import answered, clean
 from ...memory.names import span
 from ...memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
 from ...memory.running_turn import RunningTurn
 from ...memory.salience import Compression
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
-from ...memory.view import past
+from ...memory.view import every_turn, past
 from .langchain_messages import from_dicts, to_dicts
-from .parts import AgentParts, sizes
-from .state import TurnState, repacked, unpacked
+from .parts import AgentParts
+from .state import Memory, Position, TurnState, unpacked
 
 _LEAST_FREE = 256
 """Tokens that a tool's result may have however full the context is: it says something."""
@@ -47,10 +47,9 @@ _SAVED = frozenset(
 
 
 def trusted(state: Mapping[str, Any], archive: Archive) -> TurnState:
-    """Return a state as nodes and commands work with it, if it has the memory that nodes wrote.
+    """Return a state with its memory unpacked; raises `StateError` if that is none.
 
-    Raises `TipNotFoundError` if the archive has not sealed the memory: it is one of another
-    archive, or somebody else wrote into it; `StateError` if it is none.
+    Raises `TipNotFoundError` if the archive did not seal it: it is another's, or was written into.
     """
     known = unpacked(state)
     memory = state.get("memory")
@@ -70,18 +69,35 @@ def sealed(update: Mapping[str, Any], before: TurnState, archive: Archive) -> di
     return changed
 
 
-def _sealable(memory: Mapping[str, Any]) -> str:
-    """Return what is sealed of a memory, in words that are the same after any client's JSON.
+def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a node's update for the graph, with what changed of the memory since `before`.
 
-    >>> _sealable({"turn": 2, "position": {"seal": "ab", "safety_factor": 1.0}})
-    '{"position": {"safety_factor": 1}, "turn": 2}'
+    >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
+    {'messages': [], 'memory': {'turn': 2, 'position': {'tip': 'ab'}}}
     """
+    known = before or {}
+    new = {key: v for key, v in update.items() if key not in known or _differ(v, known[key])}
+    memory = {key: new[key] for key in Memory.__annotations__ if key in new}
+    position = {key: new[key] for key in Position.__annotations__ if key in new}
+    memory |= {"position": position} if position else {}
+    packed_keys = {*Memory.__annotations__, *Position.__annotations__}
+    others = {key: value for key, value in update.items() if key not in packed_keys}
+    return {**others, "memory": memory} if memory else others
+
+
+def _differ(new: Any, old: Any) -> bool:
+    """Tell whether two values differ, in the order of keys too: an anchor is shown in its order."""
+    return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])
+
+
+def _sealable(memory: Mapping[str, Any]) -> str:
+    """Return what is sealed of a memory, in words that are the same after any client's JSON."""
     position = {key: v for key, v in memory.get("position", {}).items() if key != "seal"}
     return json.dumps(_whole({**memory, "position": position}), sort_keys=True)
 
 
 def _whole(value: Any) -> Any:
-    """Return a value with its whole numbers as such: JavaScript writes 1.0 as 1."""
+    """Return a value as JavaScript gives it back, which writes 1.0 as 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):  # asking for any Mapping takes most of the time of a seal
@@ -90,11 +106,13 @@ def _whole(value: Any) -> Any:
 
 
 def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
-    """Return whose session this is: the one in state, made at the first turn.
-
-    Raises as `claimed`.
-    """
-    user = _user(runtime, settings)
+    """Return whose session this is, named at its first turn; raises as `claimed`."""
+    server = runtime.server_info
+    if server is not None and server.user is not None:
+        named = {"langgraph_auth_user": server.user}
+    else:
+        named = get_config().get("configurable", {}) if settings.user_id is None else {}
+    user = user_of(settings, named)
     owner = claimed(state, user)
     if owner is not None:
         return owner
@@ -106,10 +124,7 @@ def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -
 
 
 def claimed(state: TurnState, user: str) -> Owner | None:
-    """Return whose session a state says it is, before anything is read of it.
-
-    Raises `SessionNotFoundError` if it is not the user's.
-    """
+    """Return whose session a state names; raises `SessionNotFoundError` if not the user's."""
     if "session" not in state:
         return None
     owner = Owner(**state["session"])
@@ -119,10 +134,7 @@ def claimed(state: TurnState, user: str) -> Owner | None:
 
 
 def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
-    """Return whose run this is: whom the server has authenticated, else whom the run names.
-
-    Raises `SettingsError` if that names no user.
-    """
+    """Return whom the server has authenticated, else whom the run names; raises `SettingsError`."""
     asked = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
     if asked is None:
         asked = configurable.get("user_id")
@@ -157,11 +169,7 @@ def effort_state(state: TurnState) -> EffortState:
 
 
 def traced(state: TurnState) -> dict[str, Any]:
-    """Return what the metadata of model calls say: the turn, and the active effort if one is.
-
-    >>> traced({"turn": 3, "active_effort": "auth-bug"})
-    {'ebbtide_turn': 3, 'ebbtide_effort': 'auth-bug'}
-    """
+    """Return what the metadata of model calls say: the turn, and the active effort if one is."""
     effort = state.get("active_effort")
     return {"ebbtide_turn": state.get("turn", 0)} | ({"ebbtide_effort": effort} if effort else {})
 
@@ -180,12 +188,8 @@ def packed(efforts: EffortState) -> dict[str, Any]:
     }
 
 
-def saved(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is saved of the state after a turn, without what is empty.
-
-    >>> saved({"turn": 2, "anchor": {}, "window": 0, "banners": ["hello"]})
-    {'turn': 2, 'position': {'window': 0}}
-    """
+def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is saved of the state after a turn, without what is empty."""
     known = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "", 1.0)}
     if "anchor" in known.get("view", ()):  # a text, which erasing looks for in one place alone
         del known["view"]
@@ -193,14 +197,16 @@ def saved(state: Mapping[str, Any]) -> dict[str, Any]:
     return memory
 
 
-def without_old_keys(memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a saved memory without keys that only earlier versions wrote.
-
-    >>> without_old_keys({"turn": 2, "position": {"window": 3, "cuts": {"key": "ab"}}})
-    {'turn': 2, 'position': {'window': 3}}
-    """
-    position = {key: v for key, v in memory.get("position", {}).items() if key in _SAVED}
-    return {**memory, "position": position}
+def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
+    """Return the memory after a turn, as it was saved, else as the events up to it give it."""
+    place = {"session": asdict(owner), "turn": tip.turn, **tip_update(tip)}
+    row = archive.saved(owner, tip)
+    if row is None:
+        return {**packed(EffortState.after(every_turn(archive, owner, tip))), **place}
+    position = row.state.get("position", {})  # without keys that only earlier versions wrote
+    position = {key: value for key, value in position.items() if key in _SAVED}
+    state = unpacked({"memory": {**row.state, "position": position}})
+    return {**state, **packed(effort_state(state)), **place}
 
 
 def committed(record: Record, last: str) -> dict[str, Any]:
@@ -222,9 +228,10 @@ def running(state: TurnState) -> list[BaseMessage]:
 
 
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
-    """Return messages as a group of the running turn, as the archive keeps it."""
+    """Return messages of the running turn as the archive keeps them, all state blocks included."""
     efforts = effort_state(state)
-    archived = tuple(stored(message) for message in _with_hidden_blocks(state, messages))
+    whole = with_blocks(to_dicts(messages), state.get("raw_answers", {}))
+    archived = tuple(map(stored, whole))
     return Group(
         turn=efforts.turn,
         messages=archived,
@@ -232,18 +239,13 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
         efforts=memberships(efforts.active, efforts.events),
         events=efforts.events,
         status="done" if answered(archived) else "aborted",
-        state=saved(state),
+        state=_saved(state),
     )
-
-
-def _with_hidden_blocks(state: TurnState, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
-    """Return messages of the running turn with the state blocks that users do not see."""
-    return with_blocks(to_dicts(messages), state.get("raw_answers", {}))
 
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return what the memory tools and the context work on in this run."""
-    messages = _with_hidden_blocks(state, running(state))
+    messages = with_blocks(to_dicts(running(state)), state.get("raw_answers", {}))
     work = turn_at_rest(state, runtime, parts)
     efforts, tip = work.state, work.view.tip
     now = Group(efforts.turn, messages, at="", efforts=memberships(efforts.active, efforts.events))
@@ -254,36 +256,28 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as it is after its commit, for what follows at its end."""
-    settings = _run_settings(state, runtime, parts)
+    defaults, window = parts.settings, state.get("window")
+    if window is not None:  # set for this thread: what a run sets itself comes before it
+        defaults = defaults.model_copy(update={"ambient_window": window})
+    settings = resolve(runtime.context, defaults)
+    budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
+    settings = settings.model_copy(update={"context_budget": budget})
     owner = owner_of(state, runtime, settings)
     used = state.get("context_report", {}).get("total", 0)
-    fixed = sum(sizes(parts, settings))
-    space_left = room(settings.context_budget, fixed)
+    fixed = sum(parts.sizes(settings))
+    space_left = room(budget, fixed)
     return RunningTurn(
         effort_state(state),
         past(parts.archive, owner, tip_of(state)),
         settings,
         parts.count,
         room=space_left,
-        free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
+        free=max(_LEAST_FREE, budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
         line=unpacked_line(state.get("view")),
         embedder=parts.embedder,
         laid_out=parts.laid_out,
     )
-
-
-def _run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Settings:
-    """Return the settings of a run, with the budget that holds for its thread.
-
-    The window that was set for the thread is its default: what a run sets itself comes before it.
-    """
-    defaults, window = parts.settings, state.get("window")
-    if window is not None:
-        defaults = defaults.model_copy(update={"ambient_window": window})
-    settings = resolve(runtime.context, defaults)
-    budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
-    return settings.model_copy(update={"context_budget": budget})
 
 
 def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, Any]:
@@ -296,14 +290,8 @@ def compression_shown(
     work: RunningTurn, compression: Compression, more: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the update by which the context shows a compression; `more` is for its event."""
-    event = {
-        "type": "compressed",
-        "effort": compression.effort,
-        "turn": compression.turn,
-        "through": compression.through,
-        "method": compression.method,
-        **more,
-    }
+    names = ("effort", "turn", "through", "method")
+    event = {"type": "compressed", **{name: getattr(compression, name) for name in names}, **more}
     first = next(iter(work.view.log_turns(compression.effort)), compression.through)
     turns = span(first, compression.through)
     line = banner_of("shortened", effort=compression.effort, turns=turns)
@@ -314,10 +302,7 @@ def compression_shown(
 
 
 def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
-    """Return a state that was recovered with what the context shows after its last turn.
-
-    The archive has what it showed in that turn, since that is committed before its end.
-    """
+    """Return a recovered state with what the context, archived as it was, shows after its turn."""
     if not state.get("view"):
         return state
     work = turn_at_rest(state, runtime, parts)
@@ -327,11 +312,3 @@ def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> 
     records = work.view.turns([work.view.tip.turn])
     messages = [message for record in records for message in from_dicts(record.messages)]
     return cast("TurnState", {**state, **view_after(work, messages)})
-
-
-def _user(runtime: Runtime[Settings], settings: Settings) -> str:
-    server = runtime.server_info
-    if server is not None and server.user is not None:
-        return user_of(settings, {"langgraph_auth_user": server.user})
-    named = settings.user_id is not None
-    return user_of(settings, {} if named else get_config().get("configurable", {}))

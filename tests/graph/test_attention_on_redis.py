@@ -12,7 +12,7 @@ from ebbtide.memory import redis_attention
 from ebbtide.memory.redis_attention import RedisAttention
 from tests.agents import Talk
 from tests.graph.journeys import after
-from tests.nodes.turn.test_user_attention import MEMORY, monday, session, surfaced
+from tests.nodes.turn.test_parts_attention import MEMORY, monday, session, surfaced
 from tests.redis_server import RedisServer, serving_redis
 
 FIRST, SECOND = session("tuesday"), session("wednesday")

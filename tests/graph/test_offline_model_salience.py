@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.memory.compression.extract import Extraction, Known, Sizes, background, extract
+from ebbtide.memory.compression.extract import Known, Sizes, background, extract
 from ebbtide.memory.compression.quotes import verify
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.tokens import count
-from ebbtide.nodes.llm.calls import ask
+from ebbtide.nodes.llm.calls import drive
 from tests.memory.conversations import ai, call, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
@@ -31,15 +31,14 @@ TURNS = [
 def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]:
     """Return the verified items that the offline model picks."""
     steps = extract(EFFORT, turns, quoted, Sizes(16_000), count)
-    answer = ask(OfflineModel(), next(steps))
-    assert isinstance(answer, Extraction)
-    return [one.item for one in verify(answer.new, turns) if one.item]
+    selection = drive(steps, {"extraction": OfflineModel()})
+    return [one.item for one in verify(selection.new, turns) if one.item]
 
 
 def described(turns: Sequence[Group], old: str) -> str:
     """Return the background that the offline model writes."""
     steps = background(EFFORT, turns, Known(old), Sizes(16_000), count)
-    return str(ask(OfflineModel(), next(steps)))
+    return drive(steps, {"background": OfflineModel()})
 
 
 def test_telling_sentences_are_picked() -> None:

@@ -171,7 +171,7 @@ class Conversation:
         while isinstance(found, Question):
             self.requests.append(found)
             found = step(steps, self.replies.pop(0) if self.replies else DONE)
-        self.state = found.work.state
+        self.state = found.state
         self.messages += found.results
         return [json.loads(result["data"]["content"]) for result in found.results]
 

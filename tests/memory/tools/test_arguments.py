@@ -1,29 +1,18 @@
 """The arguments of the memory tools, as models send them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ebbtide.memory.tools.arguments import arguments_of
-from ebbtide.memory.tools.recall import collapse_effort, effort_status, expand_effort, read_log
-from ebbtide.memory.tools.search_efforts import search_efforts
-from ebbtide.memory.tools.toolbox import close_effort, open_effort, reopen_effort, update_goal
+from ebbtide.memory.tools.toolbox import arguments_of
 
-TOOLS: list[Callable[..., Any]] = [
-    open_effort,
-    close_effort,
-    reopen_effort,
-    update_goal,
-    collapse_effort,
-    expand_effort,
-    effort_status,
-    read_log,
-    search_efforts,
-]
-Open, Active, Reopen, UpdateGoal, Collapse, Expand, Nothing, ReadLog, Search = (
-    arguments_of(tool) for tool in TOOLS
+TOOLS = (
+    *("open_effort", "close_effort", "reopen_effort", "update_goal", "collapse_effort"),
+    *("expand_effort", "effort_status", "read_log", "search_efforts"),
+)
+Open, Active, Reopen, UpdateGoal, Collapse, Expand, Nothing, ReadLog, Search = map(
+    arguments_of, TOOLS
 )
 
 

@@ -42,7 +42,13 @@ def asked(
 ) -> tuple[list[Question], EffortSummary | None]:
     """Return what is asked about a log, and the summary if there are answers enough for one."""
     with constants(**chosen) as more:
-        return answered(summarise(EFFORT, turns, Settings(**more), count_words), answers)
+        requests, effort = answered(
+            summarise(EFFORT, turns, Settings(**more), count_words), answers
+        )
+    if effort is None:
+        return requests, None
+    keywords, importance = [*effort.keywords], effort.importance
+    return requests, EffortSummary(summary=effort.summary, keywords=keywords, importance=importance)
 
 
 def quoted(request: Question) -> str:

@@ -8,10 +8,11 @@ import pytest
 from ebbtide.memory.anchor import keeping
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
+from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.memory.tools.toolbox import NAMES, Done, result_message, run, schemas
+from ebbtide.memory.tools.toolbox import NAMES, result_message, run, schemas
 from ebbtide.prompts.loader import render
 from tests.memory.asking import step
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
@@ -232,7 +233,7 @@ def test_no_calls_have_no_results(talk: Conversation) -> None:
     """Nothing asked, nothing changed."""
     work = talk.work
 
-    assert step(run(work, [], frozenset())) == Done(work, ())
+    assert step(run(work, [], frozenset())) == work
 
 
 def test_banners_come_as_things_happen(talk: Conversation) -> None:
@@ -250,8 +251,8 @@ def test_banners_come_as_things_happen(talk: Conversation) -> None:
     assert before == ["--- Started effort: a ---"]
     assert isinstance(asking, Question)
     assert told == [*before, "--- Concluded effort: a ---\nIt works."]
-    assert isinstance(done, Done)
-    assert done.work.state.banners == tuple(told)
+    assert isinstance(done, RunningTurn)
+    assert done.state.banners == tuple(told)
 
 
 def test_running_leaves_the_turn_it_began_with(talk: Conversation) -> None:

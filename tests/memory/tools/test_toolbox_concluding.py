@@ -7,8 +7,9 @@ import pytest
 
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
+from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.memory.tools.toolbox import Done, run
+from ebbtide.memory.tools.toolbox import run
 from tests.memory.asking import step
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call, count_words
 
@@ -199,5 +200,5 @@ def test_closing_is_driven_step_by_step(talk: Conversation) -> None:
     assert isinstance(question, Question)
     assert (question.what, before) == ("summary", [])
     assert told == ["--- Concluded effort: a ---\nIt works."]
-    assert isinstance(done, Done)
+    assert isinstance(done, RunningTurn)
     assert json.loads(done.results[0]["data"]["content"])["summary"] == "It works."

@@ -12,9 +12,10 @@ from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel
 
-from ebbtide.memory.questions import Question
+from ebbtide.memory.errors import AnswerError
+from ebbtide.memory.questions import Asks, Question
 from ebbtide.nodes.llm import calls
-from ebbtide.nodes.llm.calls import aask, ask
+from ebbtide.nodes.llm.calls import adrive, drive
 from tests.doubles import ScriptedModel
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving
 
@@ -40,6 +41,21 @@ def model(server: OpenAIServer, **options: Any) -> BaseChatModel:
     return made
 
 
+def asking(question: Question) -> Asks[Any]:
+    """Ask one question."""
+    return (yield question)
+
+
+def ask(model: BaseChatModel, question: Question) -> Any:
+    """Return what a model answers."""
+    return drive(asking(question), {question.what: model})
+
+
+async def aask(model: BaseChatModel, question: Question) -> Any:
+    """Return what a model answers."""
+    return await adrive(asking(question), {question.what: model})
+
+
 def both(question: Question, answers: list[Answer], **options: Any) -> list[Any]:
     """Ask synchronously and asynchronously, each on a server of its own; return the outcomes."""
     found: list[Any] = []
@@ -52,11 +68,11 @@ def both(question: Question, answers: list[Answer], **options: Any) -> list[Any]
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Return what a call returns, or its error."""
+    """Return what a call returns, or the error of the model's provider."""
     try:
         return call()
-    except Exception as error:  # noqa: BLE001 (the outcome that is looked at)
-        return error
+    except AnswerError as error:
+        return error.__cause__
 
 
 FORMS: list[tuple[list[Answer], list[str]]] = [

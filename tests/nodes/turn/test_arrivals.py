@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from ebbtide import DiskArchive
 from ebbtide.memory.errors import InputError
 from ebbtide.memory.record import Owner
-from ebbtide.nodes.turn.arrivals import Arrivals, arrivals, kept_turns
+from ebbtide.nodes.turn.arrivals import Arrivals, arrivals
 from tests.doubles import call
 
 ONE, A = HumanMessage("one", id="1"), AIMessage("a", id="2")
@@ -57,7 +57,7 @@ def test_a_broken_turn_is_closed(tmp_path: Path) -> None:
     assert isinstance(result, ToolMessage)
     assert (result.tool_call_id, result.status) == ("call_1_add", "error")
     assert [message.text for message in found.new] == ["three"]
-    assert kept_turns(found, 2, 5) == {1: [ONE, A], 2: found.left}
+    assert found.kept_turns(2, 5) == {1: [ONE, A], 2: found.left}
 
 
 def test_a_question_that_is_asked_again_is_new(tmp_path: Path) -> None:
@@ -94,4 +94,4 @@ def test_the_newest_turns_are_kept(window: int, kept: dict[int, list[BaseMessage
     """As many earlier turns stay in the messages as the window says, a broken one included."""
     found = Arrivals(past={1: [ONE, A]}, last=None, left=[TWO, B], new=[])
 
-    assert kept_turns(found, 2, window) == kept
+    assert found.kept_turns(2, window) == kept

@@ -10,7 +10,7 @@ from langgraph.types import Overwrite
 
 from ebbtide import EbbtideError, StateError, TipNotFoundError, commands, restore
 from ebbtide.graph.commands.threads import place_of
-from ebbtide.nodes.turn.state import merged, repacked, unpacked
+from ebbtide.nodes.turn.state import merged
 from tests.agents import THREAD, lasting, talk
 
 NAN = float("nan")
@@ -110,24 +110,6 @@ def test_a_memory_that_went_through_a_browser_is_the_same(tmp_path: Path) -> Non
     here.agent.update_state(THREAD, {"memory": Overwrite(again)}, as_node="compress")
 
     assert here.said(here.say("two")) == ["one", "two"]
-
-
-def test_a_state_is_packed_as_it_was() -> None:
-    """Unpacking and packing again gives the same memory, with nothing to say of no change."""
-    memory: Any = {"turn": 2, "anchor": {"a": "b"}, "position": {"tip": "x", "window": None}}
-    state = unpacked({"messages": [], "memory": memory})
-
-    assert repacked(state) == {"messages": [], "memory": memory}
-    assert repacked(state, state) == {"messages": []}
-
-
-def test_another_order_is_a_change() -> None:
-    """The fields of the anchor are shown in their order."""
-    state = {"anchor": {"a": "1", "b": "2"}}
-
-    update = repacked({"anchor": {"b": "2", "a": "1"}}, state)
-
-    assert [*update["memory"]["anchor"]] == ["b", "a"]
 
 
 def test_people_read_what_changes_in_one_order() -> None:

@@ -11,13 +11,14 @@ from langgraph_sdk.auth.types import BaseUser, StudioUser
 from ebbtide.memory.errors import InputError, SessionNotFoundError
 from ebbtide.memory.record import Group, Owner, Tip, place
 from ebbtide.memory.settings import Settings
-from ebbtide.nodes.turn.state import TurnState
+from ebbtide.nodes.turn.state import TurnState, unpacked
 from ebbtide.nodes.turn.values import (
     committed,
     effort_state,
     group,
     owner_of,
     packed,
+    repacked,
     running,
     tip_of,
 )
@@ -157,3 +158,21 @@ def test_a_group_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str)
     found = group(state, [MESSAGES[0], last])
 
     assert (found.turn, found.efforts, found.status) == (3, ("a",), status)
+
+
+def test_a_state_is_packed_as_it_was() -> None:
+    """Unpacking and packing again gives the same memory, with nothing to say of no change."""
+    memory: Any = {"turn": 2, "anchor": {"a": "b"}, "position": {"tip": "x", "window": None}}
+    state = unpacked({"messages": [], "memory": memory})
+
+    assert repacked(state) == {"messages": [], "memory": memory}
+    assert repacked(state, state) == {"messages": []}
+
+
+def test_another_order_is_a_change() -> None:
+    """The fields of the anchor are shown in their order."""
+    state = {"anchor": {"a": "1", "b": "2"}}
+
+    update = repacked({"anchor": {"b": "2", "a": "1"}}, state)
+
+    assert [*update["memory"]["anchor"]] == ["b", "a"]

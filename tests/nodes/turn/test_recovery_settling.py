@@ -10,7 +10,7 @@ from ebbtide import DiskArchive
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
 from ebbtide.nodes.turn.arrivals import Arrivals
-from ebbtide.nodes.turn.settling import commit, settle
+from ebbtide.nodes.turn.recovery import commit, settle
 from ebbtide.nodes.turn.values import committed
 from tests.memory.turns import OWNER, START, commit_all, turn, visible
 

@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 
-from ebbtide import DiskArchive, build_memory_graph
-from ebbtide.nodes.turn.model_call import bound
 from tests.doubles import ScriptedModel, Sent
+from tests.nodes.model_calls import a_call
 
 
 def sent(root: Path, kind: str, *, last: bool) -> Sent:
     """Return what a model of this kind is sent."""
     model = ScriptedModel(answers=["ok"], kind=kind)
-    parts = build_memory_graph(model, archive=DiskArchive(root)).parts
-    bound(parts, last=last).invoke("hi")
+    a_call(root, {}, model=model, limit=9 if last else None).model.invoke("hi")
     return model.sent[0]
 
 

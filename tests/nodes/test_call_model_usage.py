@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from ebbtide.nodes.turn.model_call import heeded
+from ebbtide.nodes.call_model import heeded
 from ebbtide.nodes.turn.state import TurnState
 from tests.doubles import ScriptedModel
 
