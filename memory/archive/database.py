@@ -165,17 +165,6 @@ class Database:
                 connection.execute(update(schema.version).values(key=key.decode()))
         self._ready = False  # so that the secret is read again
 
-    def damage(self) -> tuple[str, ...]:
-        """Return what SQLite finds wrong with its file, page by page; PostgreSQL is not asked."""
-        if not self.sqlite or not self.exists():
-            return ()
-        try:
-            with self.reading() as connection:
-                answers = connection.execute(text("PRAGMA integrity_check")).scalars()
-                return tuple(answer for answer in answers if answer != "ok")
-        except ArchiveFormatError as error:
-            return (str(error),)
-
     def exists(self) -> bool:
         """Tell whether anything was ever written; a SQLite file is made by the first write."""
         if not self.sqlite or os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
