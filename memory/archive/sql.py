@@ -12,7 +12,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import text as statement
 
 from ..attention.law import CAPACITY
 from ..efforts import Effort
@@ -85,8 +86,8 @@ class SqlArchive(Archive):
     ) -> SqlAttention:
         return SqlAttention(self.database, threshold=threshold, capacity=capacity)
 
-    def seal(self, said: str) -> str:
-        return hmac.digest(self.database.key(), said.encode(), "sha256").hex()[:32]
+    def seal(self, text: str) -> str:
+        return hmac.digest(self.database.key(), text.encode(), "sha256").hex()[:32]
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
@@ -325,7 +326,7 @@ class SqlArchive(Archive):
             return ()
         try:
             with database.reading() as connection:
-                answers = connection.execute(text("PRAGMA integrity_check")).scalars()
+                answers = connection.execute(statement("PRAGMA integrity_check")).scalars()
                 return tuple(Finding(database.name, what) for what in answers if what != "ok")
         except ArchiveFormatError as error:
             return (Finding(database.name, str(error)),)
