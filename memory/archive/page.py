@@ -7,9 +7,8 @@ fence longer than any run of backticks in it, so that nothing of it is taken for
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -36,9 +35,9 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_str)
 
 
-def entries(record: Record) -> list[dict[str, Any]]:
-    """Return the status changes of a record, oldest first: how each effort was left, and when."""
-    return [
+def manifest(records: Iterable[Record]) -> str:
+    """Return as YAML how each change of its status left an effort, oldest first, and when."""
+    entries = [
         {
             "id": effort.id,
             "status": effort.status,
@@ -53,13 +52,10 @@ def entries(record: Record) -> list[dict[str, Any]]:
             "at": record.at,
             **({"stale": True} if effort.stale else {}),
         }
+        for record in records
         for effort in left_by(record)
     ]
-
-
-def as_yaml(listed: Sequence[Mapping[str, Any]]) -> str:
-    """Return entries as YAML in the form that people read best."""
-    return yaml.dump([*listed], Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
+    return yaml.dump(entries, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
 
 
 # Other messages are named by their type, as a tool's result is.

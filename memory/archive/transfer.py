@@ -76,6 +76,28 @@ class Whole:
     attention: tuple[Mapping[str, Any], ...] | None = None
     reseed: Tip | None = None
 
+    def write(self, archive: SqlArchive) -> bool:
+        """Write the session, its turns parents first; False if the very same is there already.
+
+        Raises `ArchiveError` if it is there with other records, `ArchiveFormatError` if it is
+        damaged; nothing is then changed.
+        """
+        with archive.database.writing() as connection:
+            session = session_of(connection, self.owner)
+            fresh = not session.turns
+            if fresh:
+                _write_turns(connection, session, self)
+                _write_rest(connection, session, self)
+                _verify(scope_of(connection, session, self.owner), self)
+            differing = _differing(scope_of(connection, session, self.owner), self)
+            if differing:
+                raise ArchiveError(
+                    f"session {self.owner.thread!r} of {self.owner.user!r} is there already with "
+                    f"other records ({differing}): delete that one, or name another archive; it "
+                    "was left as it is"
+                )
+        return fresh
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:
@@ -87,7 +109,8 @@ class Moved:
     findings: tuple[Finding, ...] = ()
 
 
-Told: TypeAlias = Callable[[Moved], object]
+Report: TypeAlias = Callable[[Moved], object]
+"""Is called with each session that was taken over, as soon as it was."""
 """Is told of each session as soon as it is there."""
 
 
@@ -116,30 +139,7 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
     return Whole(owner, listed, tuple(compressed), tuple(logged), tuple(remembered), tip)
 
 
-def write(archive: SqlArchive, whole: Whole) -> bool:
-    """Write a session, its turns parents first; False if the very same is there already.
-
-    Raises `ArchiveError` if it is there with other records, `ArchiveFormatError` if it is damaged;
-    nothing is then changed.
-    """
-    with archive.database.writing() as connection:
-        session = session_of(connection, whole.owner)
-        fresh = not session.turns
-        if fresh:
-            _write_turns(connection, session, whole)
-            _write_rest(connection, session, whole)
-            _verify(scope_of(connection, session, whole.owner), whole)
-        differing = _differing(scope_of(connection, session, whole.owner), whole)
-        if differing:
-            raise ArchiveError(
-                f"session {whole.owner.thread!r} of {whole.owner.user!r} is there already with "
-                f"other records ({differing}): delete that one, or name another archive; it was "
-                "left as it is"
-            )
-    return fresh
-
-
-def copy(source: SqlArchive, target: SqlArchive, told: Told | None = None) -> tuple[Moved, ...]:
+def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -> tuple[Moved, ...]:
     """Copy all sessions of all users; what is in the target already is compared and passed over.
 
     Each session is there as a whole or not at all, so a copy that was stopped goes on where it was.
@@ -152,12 +152,12 @@ def copy(source: SqlArchive, target: SqlArchive, told: Told | None = None) -> tu
 
     def take(owner: Owner) -> Moved:
         whole = read(source, owner)
-        return Moved(owner, len(whole.turns), write(target, whole))
+        return Moved(owner, len(whole.turns), whole.write(target))
 
     for user in source.users():
         _copy_apart(source, target, user)
     owners = (owner for user in source.users() for owner in source.sessions(user))
-    return each(owners, take, told)
+    return each(owners, take, report)
 
 
 def _copy_apart(source: SqlArchive, target: SqlArchive, user: str) -> None:
@@ -178,7 +178,7 @@ def _copy_apart(source: SqlArchive, target: SqlArchive, user: str) -> None:
 
 
 def each(
-    listed: Iterable[Any], take: Callable[[Any], Moved], told: Told | None
+    listed: Iterable[Any], take: Callable[[Any], Moved], report: Report | None
 ) -> tuple[Moved, ...]:
     """Take over sessions; one that cannot be taken stops no other, but is an error at the end."""
     moved, failed = list[Moved](), list[ArchiveError]()
@@ -190,8 +190,8 @@ def each(
         except ArchiveError as error:
             failed.append(error)
         else:
-            if told is not None:
-                told(moved[-1])
+            if report is not None:
+                report(moved[-1])
     if failed:
         raise ArchiveError("; ".join(map(str, failed))) if failed[1:] else failed[0]
     return tuple(moved)
