@@ -6,13 +6,13 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select
 from sqlalchemy import text as statement
 
 from ..attention.law import CAPACITY
@@ -23,18 +23,19 @@ from ..errors import ArchiveError, ArchiveFormatError, EmbeddingError, SessionNo
 from ..messages import broken, clean
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
-from ..salience import Compression, ExtractionEntry, as_data, from_data
+from ..salience import Compression, ExtractionEntry
 from ..settings import ATTENTION_THRESHOLD
-from . import commit, elsewhere, erasures, vectors
+from . import commit, elsewhere, vectors
 from .commit import Session
-from .database import LOCK_TIMEOUT, POOL_SIZE, Database, upsert
+from .database import LOCK_TIMEOUT, POOL_SIZE, Database
+from .erasures import delete_user, scope_of
 from .index import among
 from .lineage import Lineage
 from .memories import SqlAttention
 from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
-from .records import packed, plain, record_of, state_of, unzipped, zipped
-from .schema import branches, compressions, extractions, sessions, turns, users
+from .records import packed, record_of, state_of
+from .schema import branches, sessions, turns, users
 from .search import once_each, search
 from .sessions import Sessions
 from .verify import verify as verified
@@ -226,19 +227,17 @@ class SqlArchive(Archive):
 
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         with self._sessions.writing(owner) as scope:
-            erased = erasures.erase(scope, tip, turn)
+            erased = scope.erase(tip, turn)
         self._sessions.forget()
         return replace(erased, left=self.database.sweep())
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
         with self._sessions.writing(owner) as scope:
-            erasures.resummarised(scope, tip, effort)
+            scope.resummarise(tip, effort)
 
     def reseed(self, owner: Owner, tip: Tip | None) -> None:
-        noted = None if tip is None else packed([tip.branch, tip.turn, tip.digest])
         with self._sessions.writing(owner) as scope:
-            row = update(sessions).where(sessions.c.id == scope.session.id)
-            scope.connection.execute(row.values(reseed=noted))
+            scope.note(reseed=None if tip is None else packed(astuple(tip)))
 
     def reseeding(self, owner: Owner) -> Tip | None:
         rows = self._sessions.rows(owner.user, sessions.c.name == session_name(owner))
@@ -247,7 +246,7 @@ class SqlArchive(Archive):
     def delete_session(self, owner: Owner) -> Deleted:
         try:
             with self._sessions.writing(owner) as scope:
-                erasures.delete_session(scope)
+                scope.delete()
         except SessionNotFoundError:
             return self._deleted(())
         return self._deleted((owner,))
@@ -258,7 +257,7 @@ class SqlArchive(Archive):
         if not self.database.exists():
             return Deleted(())
         with self.database.writing() as connection:
-            gone = erasures.delete_user(connection, user)
+            gone = delete_user(connection, user)
             if also is not None:
                 also(gone)
         return self._deleted(gone)
@@ -269,17 +268,10 @@ class SqlArchive(Archive):
                 f"a compression made after turn {made.turn} cannot be stored for turn {tip.turn}"
             )
         with self._sessions.writing(owner) as scope:
-            key = {"session": scope.session.id, "effort": clean(made.effort)}
-            key |= {"branch": tip.branch, "turn": tip.turn}
-            row = upsert(scope.connection, compressions).values(
-                **key, made=zipped(packed(plain(as_data(made))))
-            )
-            if scope.connection.execute(row.on_conflict_do_nothing()).rowcount:
-                erasures.count_rewritten(scope)
-            where = (compressions.c[name] == value for name, value in key.items())
-            standing = select(compressions.c.made).where(*where)
-            stored = scope.connection.execute(standing).scalar_one()
-            return from_data(json.loads(unzipped(stored)))
+            if scope.add_compression(tip.branch, made):
+                scope.rewritten()
+            # The newest that this very turn sees is its own.
+            return scope.lineage(tip.branch, tip.turn).compression(clean(made.effort)) or made
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
         name = clean(effort_id)
@@ -288,8 +280,7 @@ class SqlArchive(Archive):
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
         with self._sessions.writing(owner) as scope:
             fields = {name: getattr(entry, name) for name in entry.__slots__}
-            row = {"session": scope.session.id, "entry": zipped(packed(plain({"v": 1, **fields})))}
-            scope.connection.execute(insert(extractions).values(row))
+            scope.log({"v": 1, **fields})
 
     def newest(self, owner: Owner) -> Tip | None:
         same = (sessions.c.id == turns.c.session) & (sessions.c.branch == turns.c.branch)
@@ -317,7 +308,7 @@ class SqlArchive(Archive):
             raise SessionNotFoundError(owner.thread)
         with self.database.reading() as connection:
             session = Sessions(self.database).session(connection, owner)  # as it is, not as known
-            return verified(erasures.scope_of(connection, session, owner))
+            return verified(scope_of(connection, session, owner))
 
     def verify_file(self) -> tuple[Finding, ...]:
         """Return what SQLite finds wrong with its file, page by page; PostgreSQL is not asked."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from ..errors import (
     ArchiveError,
@@ -19,14 +19,14 @@ from ..errors import (
     SessionNotFoundError,
 )
 from ..record import Owner, Record, Tip
-from ..salience import Compression, as_data, from_data
+from ..salience import Compression, from_data
 from .commit import Session, attend, before, session_of
 from .commit import write as write_record
 from .database import added, upsert
 from .erasures import Scope, scope_of
 from .lineage import Branch, branch_of
 from .protocol import Finding
-from .records import packed, plain, record_of, state_of, unzipped, zipped
+from .records import packed, record_of, state_of, unzipped
 from .schema import compressions, extractions, sessions, turns, users
 from .schema import memories as memory_rows
 from .sessions import Sessions
@@ -87,9 +87,11 @@ class Whole:
             fresh = not session.turns
             if fresh:
                 _write_turns(connection, session, self)
-                _write_rest(connection, session, self)
-                _verify(scope_of(connection, session, self.owner), self)
-            differing = _differing(scope_of(connection, session, self.owner), self)
+            scope = scope_of(connection, session, self.owner)
+            if fresh:
+                _write_made(scope, self)
+                _verify(scope, self)
+            differing = _differing(scope, self)
             if differing:
                 raise ArchiveError(
                     f"session {self.owner.thread!r} of {self.owner.user!r} is there already with "
@@ -111,7 +113,6 @@ class Moved:
 
 Report: TypeAlias = Callable[[Moved], object]
 """Is called with each session that was taken over, as soon as it was."""
-"""Is told of each session as soon as it is there."""
 
 
 def read(archive: SqlArchive, owner: Owner) -> Whole:
@@ -122,21 +123,21 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
         session = Sessions(archive.database).session(connection, owner)
         scope = scope_of(connection, session, owner)
 
-        def of(table: Any, order: Any) -> Iterable[Any]:
-            query = select(table).where(table.c.session == scope.session.id).order_by(order)
-            return connection.execute(query)
-
-        compressed = [
-            (row.branch, from_data(json.loads(unzipped(row.made))))
-            for row in of(compressions, compressions.c.turn)
-        ]
-        logged = [json.loads(unzipped(row.entry)) for row in of(extractions, extractions.c.id)]
-        remembered = [_memory(row) for row in of(memory_rows, memory_rows.c.memory)]
-        listed = tuple(_turns(scope))
         noted = select(sessions.c.reseed).where(sessions.c.id == session.id)
         reseed = connection.execute(noted).scalar()
-    tip = Tip(*json.loads(reseed)) if reseed else None
-    return Whole(owner, listed, tuple(compressed), tuple(logged), tuple(remembered), tip)
+        return Whole(
+            owner,
+            tuple(_turns(scope)),
+            compressions=tuple(
+                (row.branch, from_data(json.loads(unzipped(row.made))))
+                for row in scope.rows(compressions, "turn")
+            ),
+            extractions=tuple(
+                json.loads(unzipped(row.entry)) for row in scope.rows(extractions, "id")
+            ),
+            attention=tuple(_memory(row) for row in scope.rows(memory_rows, "memory")),
+            reseed=Tip(*json.loads(reseed)) if reseed else None,
+        )
 
 
 def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -> tuple[Moved, ...]:
@@ -198,7 +199,7 @@ def each(
 
 
 def _turns(scope: Scope) -> Iterator[Turn]:
-    for row in scope.rows():
+    for row in scope.turns():
         where = f"{row.branch}:{row.turn}"
         try:
             branch = scope.branches[row.branch]
@@ -231,24 +232,20 @@ def _write_turns(connection: Connection, session: Session, whole: Whole) -> None
         session = replace(session, turns=session.turns + 1, branch=record.branch)
 
 
-def _write_rest(connection: Connection, session: Session, whole: Whole) -> None:
+def _write_made(scope: Scope, whole: Whole) -> None:
+    """Write what was made of the turns, and what was noted of the session."""
     for branch, compression in whole.compressions:
-        place = {"session": session.id, "branch": branch, "turn": compression.turn}
-        made = zipped(packed(plain(as_data(compression))))
-        row = upsert(connection, compressions).values(**place, effort=compression.effort, made=made)
-        connection.execute(row.on_conflict_do_nothing())
+        scope.add_compression(branch, compression)
     for entry in whole.extractions:
-        row = {"session": session.id, "entry": zipped(packed(plain(entry)))}
-        connection.execute(insert(extractions).values(row))
+        scope.log(entry)
     for memory in whole.attention or ():
-        row = {**memory, "session": session.id, "keywords": packed(memory["keywords"])}
-        adding = upsert(connection, memory_rows).values(**row, owner=session.owner)
-        connection.execute(
+        row = {**memory, "session": scope.session.id, "keywords": packed(memory["keywords"])}
+        adding = upsert(scope.connection, memory_rows).values(**row, owner=scope.session.owner)
+        scope.connection.execute(
             adding.on_conflict_do_update(index_elements=["owner", "memory"], set_=row)
         )
     if whole.reseed is not None:
-        noted = {"reseed": packed(astuple(whole.reseed))}
-        connection.execute(update(sessions).where(sessions.c.id == session.id).values(noted))
+        scope.note(reseed=packed(astuple(whole.reseed)))
 
 
 def _verify(scope: Scope, whole: Whole) -> None:

@@ -26,7 +26,7 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
     kept: list[Record] = []
     left: dict[_Place, list[Any]] = {}
     places: list[_Place] = []
-    for row in scope.rows():
+    for row in scope.turns():
         places.append((row.branch, row.turn))
         try:
             record = record_of(row)
@@ -91,10 +91,10 @@ def _listed(
     """Yield the turns of which the tables of efforts say something else than their records."""
     of_efforts = {(one.branch, one.turn): {*(one.efforts or (AMBIENT,))} for one in records}
     in_efforts: dict[_Place, set[str]] = {}
-    for row in _rows(scope, members, members.c.effort):
+    for row in scope.rows(members, "effort"):
         in_efforts.setdefault((row.branch, row.turn), set()).add(row.effort)
     in_manifest: dict[_Place, list[Any]] = {}
-    for row in _rows(scope, changes, changes.c.id):
+    for row in scope.rows(changes, "id"):
         entry = (row.effort, row.status, row.at, row.entry)
         in_manifest.setdefault((row.branch, row.turn), []).append(entry)
     damaged = {*places} - of_efforts.keys()
@@ -104,11 +104,6 @@ def _listed(
             yield Finding(where, f"turn {place[1]} is listed under other efforts than it has")
         if in_manifest.get(place, []) != left.get(place, []):
             yield Finding(where, f"the manifest has other changes of efforts than turn {place[1]}")
-
-
-def _rows(scope: Scope, table: Any, order: Any) -> Iterable[Any]:
-    query = select(table).where(table.c.session == scope.session.id).order_by(order)
-    return scope.connection.execute(query)
 
 
 def _parents(scope: Scope, records: Iterable[Record]) -> Iterator[Finding]:
