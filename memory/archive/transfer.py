@@ -36,10 +36,7 @@ from .verify import verify
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
 """What is raised by data that are not what they should be."""
 
-_OF_MEMORIES = (
-    *("memory", "base", "created", "keywords"),
-    *("accesses", "suppressed", "withdrawn", "attended"),
-)
+_OF_MEMORIES = [one for one in memory_rows.columns if one.name not in {"owner", "session"}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,6 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
     with archive.database.reading() as connection:
         session = Sessions(archive.database).session(connection, owner)
         scope = scope_of(connection, session, owner)
-
         noted = select(sessions.c.reseed).where(sessions.c.id == session.id)
         reseed = connection.execute(noted).scalar()
         return Whole(
@@ -135,7 +131,11 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
             extractions=tuple(
                 json.loads(unzipped(row.entry)) for row in scope.rows(extractions, "id")
             ),
-            attention=tuple(_memory(row) for row in scope.rows(memory_rows, "memory")),
+            attention=tuple(
+                {one.name: getattr(row, one.name) for one in _OF_MEMORIES}
+                | {"keywords": json.loads(row.keywords)}
+                for row in scope.rows(memory_rows, "memory")
+            ),
             reseed=Tip(*json.loads(reseed)) if reseed else None,
         )
 
@@ -163,19 +163,15 @@ def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -
 
 def _copy_apart(source: SqlArchive, target: SqlArchive, user: str) -> None:
     """Copy the memories of a user that are of no session; those that are there already stay."""
+    query = select(*_OF_MEMORIES).join(users, users.c.id == memory_rows.c.owner)
     with source.database.reading() as connection:
-        query = select(memory_rows).join(users, users.c.id == memory_rows.c.owner)
         apart = query.where(users.c.name == user, memory_rows.c.session.is_(None))
-        remembered = [_memory(row) for row in connection.execute(apart)]
-    if remembered:
+        rows = connection.execute(apart).mappings().all()
+    if rows:
         with target.database.writing() as connection:
             owner = added(connection, users, {"name": user})
-            rows = [
-                {**memory, "owner": owner, "keywords": packed(memory["keywords"])}
-                for memory in remembered
-            ]
-            adding = upsert(connection, memory_rows).values(rows)
-            connection.execute(adding.on_conflict_do_nothing())
+            adding = upsert(connection, memory_rows).on_conflict_do_nothing()
+            connection.execute(adding, [{**row, "owner": owner} for row in rows])
 
 
 def each(
@@ -227,8 +223,8 @@ def _write_turns(connection: Connection, session: Session, whole: Whole) -> None
         except DAMAGED as error:
             raise ArchiveFormatError(f"{turn.where}: damaged: it is no turn ({error!r})") from error
         if turn.content is not None:
-            left = update(turns).where(turns.c.id == number).values(content=turn.content)
-            connection.execute(left)
+            own = update(turns).where(turns.c.id == number)
+            connection.execute(own.values(content=turn.content))
         session = replace(session, turns=session.turns + 1, branch=record.branch)
 
 
@@ -271,10 +267,5 @@ def _differing(scope: Scope, whole: Whole) -> str:
 def _compared(turn: Turn) -> tuple[Any, ...]:
     """Return what is the same of two records that are the same; messages have their digest."""
     record = turn.record
-    said = packed([record.efforts, record.events, turn.state])
-    return record.digest, record.parent, record.status, record.at, turn.content, said
-
-
-def _memory(row: Any) -> dict[str, Any]:
-    memory = {name: getattr(row, name) for name in _OF_MEMORIES}
-    return {**memory, "keywords": json.loads(row.keywords)}
+    data = packed([record.efforts, record.events, turn.state])
+    return record.digest, record.parent, record.status, record.at, turn.content, data
