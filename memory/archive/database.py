@@ -14,7 +14,6 @@ from urllib.parse import quote
 from sqlalchemy import (
     Connection,
     Engine,
-    Row,
     Table,
     create_engine,
     event,
@@ -89,7 +88,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Read what is committed, all as of one moment; nothing is there yet in a new database."""
-        with self.told(), self._open().connect() as connection:
+        with self.translating_errors(), self._open().connect() as connection:
             # SQLite's transactions see one moment anyway, PostgreSQL's if they are told to.
             yield (
                 connection
@@ -100,7 +99,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Write all of it or nothing; SQLite takes its write lock at once, before it reads."""
-        with self.told(), self._open().connect() as connection:
+        with self.translating_errors(), self._open().connect() as connection:
             begun = connection.execution_options(ebbtide_writes=True)
             with begun.begin():
                 yield begun
@@ -111,7 +110,7 @@ class Database:
         options: dict[str, Any] = {"ebbtide_apart": True}
         if not self.sqlite:
             options["isolation_level"] = "AUTOCOMMIT"
-        with self.told(), self._open().connect() as connection:
+        with self.translating_errors(), self._open().connect() as connection:
             yield connection.execution_options(**options)
 
     def sweep(self) -> tuple[str, ...]:
@@ -154,7 +153,7 @@ class Database:
 
     def key(self) -> bytes:
         """Return the secret of the database, which was made with its tables."""
-        with self.told():
+        with self.translating_errors():
             self._open()
             return self._key
 
@@ -169,7 +168,7 @@ class Database:
         """Tell whether anything was ever written; a SQLite file is made by the first write."""
         if not self.sqlite or os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
             return True
-        with self.told():
+        with self.translating_errors():
             return self._identity() is not None
 
     def close(self) -> None:
@@ -246,8 +245,13 @@ class Database:
                 self._file = self._identity()
                 due = self._set_up()
                 self._ready, self._file, self.opened = True, self._identity(), self.opened + 1
-        if due and self.sqlite and not self._how:
-            self._sweep_late()
+        if due and self.sqlite and not self._how:  # else the next one who opens the file sweeps
+            try:
+                left = self.sweep()
+            except ArchiveError as error:
+                left = (str(error),)
+            for what in left:
+                _log.warning("something that was erased may still be there: %s", what)
         return self._engine
 
     def _identity(self) -> tuple[int, int, str, int] | None:
@@ -270,46 +274,22 @@ class Database:
             return status.st_dev, status.st_ino, "mode=ro", 0
         return status.st_dev, status.st_ino, "immutable=1", status.st_mtime_ns
 
-    def _sweep_late(self) -> None:
-        """Finish a sweep that was cut off; if that fails, the next one who opens the file does."""
-        try:
-            left = self.sweep()
-        except ArchiveError as error:
-            left = (str(error),)
-        for what in left:
-            _log.warning("something that was erased may still be there: %s", what)
-
     def _set_up(self) -> int:
         """Make or change the tables if need be; return how many erasures were not swept after."""
         if self.sqlite:
             Path(self.name).parent.mkdir(parents=True, exist_ok=True)
         with self._engine.connect() as connection:
-            found = _version(connection)
+            found = migrations.noted(connection)
         if found is None or found.version != schema.VERSION:
             with self._engine.connect() as connection:
                 begun = connection.execution_options(ebbtide_writes=True)
                 with begun.begin():
-                    schema.alone(begun)
-                    self._migrate(begun)
-                    found = begun.execute(select(schema.version)).one()
+                    found = migrations.prepare(begun, self.name)
         self._key = found.key.encode()
         return int(found.sweep)
 
-    def _migrate(self, connection: Connection) -> None:
-        found = _version(connection)
-        if found is None:
-            schema.create(connection)
-        elif not 0 < found.version <= schema.VERSION:
-            newer = "install a newer ebbtide"
-            raise ArchiveFormatError(
-                f"{self.name!r} has tables of version {found.version}, this program knows "
-                f"1-{schema.VERSION}: {newer if found.version > 0 else 'restore it from a backup'}"
-            )
-        else:
-            migrations.migrate(connection, found.version)
-
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def translating_errors(self) -> Iterator[None]:
         """Raise what a database raises as an error that says what to do."""
         try:
             yield
@@ -329,20 +309,20 @@ class Database:
 
     def _error(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        said = str(cause).partition("\nLINE ")[0].strip()  # what follows is of our statement
-        if any(busy in said.lower() for busy in _BUSY):
+        why = str(cause).partition("\nLINE ")[0].strip()  # what follows is of our statement
+        if any(busy in why.lower() for busy in _BUSY):
             return ArchiveLockedError(self.name, self._timeout)
-        if any(strange in said for strange in _STRANGE):
+        if any(strange in why for strange in _STRANGE):
             return ArchiveFormatError(
-                f"{self.name!r} is damaged, or no database of Ebbtide ({said}): restore it from a "
+                f"{self.name!r} is damaged, or no database of Ebbtide ({why}): restore it from a "
                 "backup, or name another place"
             )
-        if said.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
+        if why.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
             return ArchiveFormatError(
-                f"{self.name!r} lacks a part of Ebbtide's tables ({said}): restore it from a backup"
+                f"{self.name!r} lacks a part of Ebbtide's tables ({why}): restore it from a backup"
             )
         lost = getattr(error, "connection_invalidated", False)
-        return ArchiveUnavailableError(self.name, said, lost=lost)
+        return ArchiveUnavailableError(self.name, why, lost=lost)
 
 
 def upsert(connection: Connection, table: Table) -> Any:
@@ -385,17 +365,11 @@ def _url(place: str | os.PathLike[str]) -> URL:
     return url
 
 
-def _unusable(said: str, why: str = "names no database that can be used") -> ArchiveError:
+def _unusable(url: str, why: str = "names no database that can be used") -> ArchiveError:
     return ArchiveError(
-        f"{said.partition('://')[0]!r}: {why}: use a folder, sqlite:///FILE or "
+        f"{url.partition('://')[0]!r}: {why}: use a folder, sqlite:///FILE or "
         "postgresql+psycopg://USER@HOST:PORT/NAME"
     )
-
-
-def _version(connection: Connection) -> Row[Any] | None:
-    if not inspect(connection).has_table(schema.version.name):
-        return None
-    return connection.execute(select(schema.version)).first()
 
 
 def _begin(connection: Connection) -> None:

@@ -1,38 +1,119 @@
-"""Older tables changed into those of this version, in the transaction that finds them."""
+"""The tables made, or older ones changed into those of this version, in one transaction."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, delete, inspect, select, text, update
+from sqlalchemy import (
+    ARRAY,
+    Connection,
+    LargeBinary,
+    Row,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    inspect,
+    select,
+    text,
+    update,
+)
 
+from ..errors import ArchiveFormatError
 from ..passages import passages
 from . import schema
 from .index import Postings, heading, is_sqlite, layout, postings
 from .lineage import effort_of
 from .records import unzipped
-from .schema import changes, headed, said, sessions, turns, vectors
+from .schema import METADATA, changes, headed, heading_vectors, said, sessions, turns, vectors
 
 Migrations: TypeAlias = Mapping[int, Callable[[Connection], None]]
 
 _AT_ONCE = 500
 """Turns that are read and written at once, so that a large archive is not held as a whole."""
 
+_LOCK = 7_351_204_518
+"""The advisory lock under which one of many processes makes or changes the tables."""
+
+_WORDS = (Text, schema.Name, LargeBinary, ARRAY, schema.Vector)
+"""The types of columns that hold what people said or named."""
+
+_FTS5 = (
+    "CREATE VIRTUAL TABLE {} USING"
+    " fts5(terms, content='', detail=none, columnsize=0, tokenize='ascii')"
+)
+
 _LAID_OUT = update(turns).where(turns.c.id == bindparam("of")).values(passages=bindparam("layout"))
 
 
-def migrate(connection: Connection, found: int) -> None:
-    """Change tables of an older version, one version after the other, into the newest form."""
-    for number in range(found + 1, schema.VERSION + 1):
-        MIGRATIONS[number](connection)
-        connection.execute(schema.version.update().values(version=number))
+def noted(connection: Connection) -> Row[Any] | None:
+    """Return the row of a database's version, None if its tables are not made."""
+    if not inspect(connection).has_table(schema.version.name):
+        return None
+    return connection.execute(select(schema.version)).first()
+
+
+def prepare(connection: Connection, name: str) -> Row[Any]:
+    """Make the tables of a database, or change older ones; return the row of their version.
+
+    Raises `ArchiveFormatError` for a version that this program does not know.
+    """
+    _wait_for_others(connection)
+    found = noted(connection)
+    if found is None:
+        later = {vectors, heading_vectors} | ({said, headed} if is_sqlite(connection) else set())
+        _create(connection, [one for one in METADATA.sorted_tables if one not in later])
+        for table in (said, headed) if is_sqlite(connection) else ():
+            connection.execute(text(_FTS5.format(table.name)))
+        first = {"version": schema.VERSION, "sweep": 0, "key": secrets.token_hex(32)}
+        connection.execute(schema.version.insert().values(first))
+    elif not 0 < found.version <= schema.VERSION:
+        newer = "install a newer ebbtide"
+        raise ArchiveFormatError(
+            f"{name!r} has tables of version {found.version}, this program knows "
+            f"1-{schema.VERSION}: {newer if found.version > 0 else 'restore it from a backup'}"
+        )
+    else:
+        for number in range(found.version + 1, schema.VERSION + 1):
+            MIGRATIONS[number](connection)
+            connection.execute(schema.version.update().values(version=number))
+    return connection.execute(select(schema.version)).one()
+
+
+def create_vectors(connection: Connection) -> None:
+    """Make the tables of vectors, with the extension that PostgreSQL needs for them."""
+    _wait_for_others(connection)
+    if not is_sqlite(connection):
+        connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+    _create(connection, [vectors, heading_vectors])
+
+
+def _wait_for_others(connection: Connection) -> None:
+    """Let no other process make or change tables on PostgreSQL; a file has one writer anyway."""
+    if not is_sqlite(connection):
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+
+
+def _create(connection: Connection, tables: list[Table]) -> None:
+    METADATA.create_all(connection, tables)
+    _keep_no_samples(connection, tables)
+
+
+def _keep_no_samples(connection: Connection, tables: Iterable[Table]) -> None:
+    """Let PostgreSQL keep no samples of what people said, which its planner would show."""
+    for table in () if is_sqlite(connection) else tables:
+        words = [column.name for column in table.columns if isinstance(column.type, _WORDS)]
+        parts = ", ".join(f'ALTER COLUMN "{name}" SET STATISTICS 0' for name in words)
+        if parts:
+            connection.execute(text(f"ALTER TABLE {table.name} {parts}"))
 
 
 def _by_passages(connection: Connection) -> None:
     """Index what was said by passages, anew; vectors of whole turns are computed again later."""
     kind = "BLOB" if is_sqlite(connection) else "BYTEA"
     connection.execute(text(f"ALTER TABLE {turns.name} ADD COLUMN passages {kind}"))
-    schema.keep_no_samples(connection, [turns])
+    _keep_no_samples(connection, [turns])
     for table in (said, headed):
         sql = f"INSERT INTO {table.name}({table.name}) VALUES ('delete-all')"  # noqa: S608 (ours)
         connection.execute(text(sql) if is_sqlite(connection) else delete(table))

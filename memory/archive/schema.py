@@ -7,8 +7,7 @@ session lies in one range of ids, and what is searched can be confined to it.
 
 import json
 import re
-import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Connection,
     Dialect,
     Index,
     Integer,
@@ -27,7 +25,6 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
-    text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine, UserDefinedType
@@ -45,9 +42,6 @@ FTS5 writes ids as differences, which take fewer bytes if they are small.
 
 TERM_BITS = 32
 """A term is as many bits of a number on PostgreSQL; before them stands the user's number."""
-
-_MIGRATING = 7_351_204_518
-"""The advisory lock under which one of many processes makes or changes the tables."""
 
 _UNSTORABLE = re.compile("[%\0\ud800-\udfff]")
 _STORED = re.compile("%([0-9a-f]{4})")
@@ -134,9 +128,6 @@ def _is_postgres(dialect: Dialect) -> bool:
 
 
 METADATA = MetaData()
-_WORDS = (Text, Name, LargeBinary, ARRAY, Vector)
-"""The types of columns that hold what people said or named."""
-
 _ID = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers the rows of an INTEGER primary key alone."""
 
@@ -301,65 +292,19 @@ _INVERTED: Any = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": F
 # The terms of each passage of a turn, and of each change of an effort. SQLite has them as FTS5
 # tables, which hold no text, only which row has which terms; here they are as on PostgreSQL, where
 # a term is a number, half as long as its text.
-said = Table(
-    "ebbtide_said",
-    METADATA,
-    Column("id", _ID, primary_key=True, autoincrement=False),
-    Column("terms", ARRAY(BigInteger), nullable=False),
-    Index("ebbtide_said_terms", "terms", **_INVERTED),
-)
-headed = Table(
-    "ebbtide_headed",
-    METADATA,
-    Column("id", _ID, primary_key=True, autoincrement=False),
-    Column("terms", ARRAY(BigInteger), nullable=False),
-    Index("ebbtide_headed_terms", "terms", **_INVERTED),
+said, headed = (
+    Table(
+        f"ebbtide_{name}",
+        METADATA,
+        Column("id", _ID, primary_key=True, autoincrement=False),
+        Column("terms", ARRAY(BigInteger), nullable=False),
+        Index(f"ebbtide_{name}_terms", "terms", **_INVERTED),
+    )
+    for name in ("said", "headed")
 )
 
 OF_SESSIONS = (turns, branches, members, changes, compressions, extractions, memories)
 """The tables whose rows belong to a session, by their column of that name; vectors too."""
-
-_FTS5 = (
-    "CREATE VIRTUAL TABLE {} USING"
-    " fts5(terms, content='', detail=none, columnsize=0, tokenize='ascii')"
-)
-
-
-def alone(connection: Connection) -> None:
-    """Wait until no other process makes or changes tables on PostgreSQL; a file has one writer."""
-    if _is_postgres(connection.dialect):
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
-
-
-def create(connection: Connection) -> None:
-    """Make the tables in their present form, and say so."""
-    searched = set() if _is_postgres(connection.dialect) else {said, headed}
-    later = searched | {vectors, heading_vectors}
-    METADATA.create_all(connection, [one for one in METADATA.sorted_tables if one not in later])
-    for table in searched:
-        connection.execute(text(_FTS5.format(table.name)))
-    keep_no_samples(connection, [one for one in METADATA.sorted_tables if one not in later])
-    connection.execute(version.insert().values(version=VERSION, sweep=0, key=secrets.token_hex(32)))
-
-
-def create_vectors(connection: Connection) -> None:
-    """Make the tables of vectors, with the extension that PostgreSQL needs for them."""
-    alone(connection)
-    if _is_postgres(connection.dialect):
-        connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
-    METADATA.create_all(connection, [vectors, heading_vectors])
-    keep_no_samples(connection, [vectors, heading_vectors])
-
-
-def keep_no_samples(connection: Connection, tables: Iterable[Table]) -> None:
-    """Let PostgreSQL keep no samples of what people said, which its planner would show."""
-    if not _is_postgres(connection.dialect):
-        return
-    for table in tables:
-        said_there = [one.name for one in table.columns if isinstance(one.type, _WORDS)]
-        parts = ", ".join(f'ALTER COLUMN "{name}" SET STATISTICS 0' for name in said_there)
-        if parts:
-            connection.execute(text(f"ALTER TABLE {table.name} {parts}"))
 
 
 def first_turn(session: int) -> int:

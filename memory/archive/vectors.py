@@ -35,10 +35,10 @@ from ..record import Group, Record
 from .database import Database, upsert
 from .index import among, is_sqlite
 from .lineage import Lineage
+from .migrations import create_vectors
 from .records import left_by, record_of
 from .schema import (
     PASSAGE_BITS,
-    create_vectors,
     first_passage,
     first_turn,
     heading_vectors,
