@@ -11,18 +11,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Table,
-    create_engine,
-    event,
-    inspect,
-    make_url,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -86,7 +75,7 @@ class Database:
         return self.url.difference_update_query(["password"]).render_as_string()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[sa.Connection]:
         """Read what is committed, all as of one moment; nothing is there yet in a new database."""
         with self.translating_errors(), self._open().connect() as connection:
             # SQLite's transactions see one moment anyway, PostgreSQL's if they are told to.
@@ -97,21 +86,12 @@ class Database:
             )
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[sa.Connection]:
         """Write all of it or nothing; SQLite takes its write lock at once, before it reads."""
         with self.translating_errors(), self._open().connect() as connection:
             begun = connection.execution_options(ebbtide_writes=True)
             with begun.begin():
                 yield begun
-
-    @contextmanager
-    def apart(self) -> Iterator[Connection]:
-        """Run what no transaction may be around, such as `VACUUM`."""
-        options: dict[str, Any] = {"ebbtide_apart": True}
-        if not self.sqlite:
-            options["isolation_level"] = "AUTOCOMMIT"
-        with self.translating_errors(), self._open().connect() as connection:
-            yield connection.execution_options(**options)
 
     def sweep(self) -> tuple[str, ...]:
         """Leave nothing in the files of what was erased; say what may still hold it.
@@ -120,7 +100,7 @@ class Database:
         it, or whoever erases next.
         """
         with self.writing() as connection:
-            due = connection.execute(select(schema.version.c.sweep)).scalar()
+            due = connection.execute(sa.select(schema.version.c.sweep)).scalar()
             if due:
                 index.rewrite(connection, schema.said, schema.headed)
         if not due:
@@ -129,7 +109,7 @@ class Database:
         if not left:
             with self.writing() as connection:
                 # What somebody else erased meanwhile is still due.
-                swept = update(schema.version).where(schema.version.c.sweep == due)
+                swept = sa.update(schema.version).where(schema.version.c.sweep == due)
                 connection.execute(swept.values(sweep=0))
         return left
 
@@ -139,14 +119,16 @@ class Database:
         PostgreSQL only frees what was deleted from the archive's tables, if no older transaction
         is open: the bytes stay in its files until `VACUUM FULL`, in its log and replicas longer.
         """
+        options = {"ebbtide_apart": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         try:
-            with self.apart() as connection:
+            with self.translating_errors(), self._open().connect() as bare:
+                connection = bare.execution_options(**options)  # VACUUM runs in no transaction
                 if not self.sqlite:
-                    tables = {*inspect(connection).get_table_names()} & {*schema.METADATA.tables}
-                    connection.execute(text(f"VACUUM {', '.join(sorted(tables))}"))
+                    tables = {*sa.inspect(connection).get_table_names()} & {*schema.METADATA.tables}
+                    connection.execute(sa.text(f"VACUUM {', '.join(sorted(tables))}"))
                     return ()
-                connection.execute(text("VACUUM"))
-                busy = connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
+                connection.execute(sa.text("VACUUM"))
+                busy = connection.execute(sa.text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
         except ArchiveError as error:
             return (f"free pages of {self.name!r}: they could not be reclaimed ({error})",)
         return (f"the WAL of {self.name!r}: another connection is reading it",) if busy else ()
@@ -160,8 +142,8 @@ class Database:
     def take_key(self, key: bytes) -> None:
         """Take over the secret of another database, unless ours has sealed a session."""
         with self.writing() as connection:
-            if connection.execute(select(schema.sessions.c.id).limit(1)).first() is None:
-                connection.execute(update(schema.version).values(key=key.decode()))
+            if connection.execute(sa.select(schema.sessions.c.id).limit(1)).first() is None:
+                connection.execute(sa.update(schema.version).values(key=key.decode()))
         self._ready = False  # so that the secret is read again
 
     def exists(self) -> bool:
@@ -175,12 +157,12 @@ class Database:
         """Close all connections; a later use opens them again."""
         self._engine.dispose()
 
-    def _made(self, pool_size: int) -> Engine:
+    def _made(self, pool_size: int) -> sa.Engine:
         options: dict[str, Any] = {"connect_args": {"timeout": self._timeout}}
         if not self.sqlite:
             options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": _CONNECT_TIMEOUT}}
         try:
-            engine = create_engine(
+            engine = sa.create_engine(
                 self.url,
                 pool_size=pool_size,
                 max_overflow=_OVERFLOW if self.sqlite else 0,
@@ -196,10 +178,10 @@ class Database:
             ) from error
         except ValueError as error:
             raise ArchiveError(f"{self.name!r}: an option after ? is wrong: {error}") from error
-        event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
+        sa.event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
         if self.sqlite:
-            event.listen(engine, "do_connect", self._connect)
-            event.listen(engine, "begin", _begin)
+            sa.event.listen(engine, "do_connect", self._connect)
+            sa.event.listen(engine, "begin", _begin)
         return engine
 
     def _limit(self, connection: Any, _record: Any) -> None:
@@ -232,7 +214,7 @@ class Database:
     def _how(self) -> str:
         return self._file[2] if self._file else ""
 
-    def _open(self) -> Engine:
+    def _open(self) -> sa.Engine:
         with self._lock:
             if self._process != os.getpid():  # connections of a parent process are the parent's
                 self._engine.dispose(close=False)
@@ -325,15 +307,15 @@ class Database:
         return ArchiveUnavailableError(self.name, why, lost=lost)
 
 
-def upsert(connection: Connection, table: Table) -> Any:
+def upsert(connection: sa.Connection, table: sa.Table) -> Any:
     """Return an insert that may say what to do if the row is there."""
     dialect = sqlite if index.is_sqlite(connection) else postgresql
     return dialect.insert(table)
 
 
-def added(connection: Connection, table: Table, key: Mapping[str, Any], **rest: Any) -> int:
+def added(connection: sa.Connection, table: sa.Table, key: Mapping[str, Any], **rest: Any) -> int:
     """Return the number of the row with a unique key, which is added if it is not there."""
-    query = select(table.c.id).where(*(table.c[name] == value for name, value in key.items()))
+    query = sa.select(table.c.id).where(*(table.c[name] == value for name, value in key.items()))
     number = connection.execute(query).scalar()
     if number is None:
         row = upsert(connection, table).values(**key, **rest)
@@ -349,7 +331,7 @@ def _url(place: str | os.PathLike[str]) -> URL:
     if "://" not in given:
         return URL.create("sqlite", database=str(Path(given).absolute() / FILE))
     try:
-        url = make_url(given)
+        url = sa.make_url(given)
         if url.drivername == "postgresql":
             url = url.set(drivername="postgresql+psycopg")  # the driver that the extra installs
         dialect = url.get_dialect()
@@ -372,7 +354,7 @@ def _unusable(url: str, why: str = "names no database that can be used") -> Arch
     )
 
 
-def _begin(connection: Connection) -> None:
+def _begin(connection: sa.Connection) -> None:
     options = connection.get_execution_options()
     if not options.get("ebbtide_apart"):
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("ebbtide_writes") else "BEGIN")

@@ -5,20 +5,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from sqlalchemy import (
-    ARRAY,
-    Connection,
-    LargeBinary,
-    Row,
-    Table,
-    Text,
-    bindparam,
-    delete,
-    inspect,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 
 from ..errors import ArchiveFormatError
 from ..passages import passages
@@ -28,7 +15,7 @@ from .lineage import effort_of
 from .records import unzipped
 from .schema import METADATA, changes, headed, heading_vectors, said, sessions, turns, vectors
 
-Migrations: TypeAlias = Mapping[int, Callable[[Connection], None]]
+Migrations: TypeAlias = Mapping[int, Callable[[sa.Connection], None]]
 
 _AT_ONCE = 500
 """Turns that are read and written at once, so that a large archive is not held as a whole."""
@@ -36,7 +23,7 @@ _AT_ONCE = 500
 _LOCK = 7_351_204_518
 """The advisory lock under which one of many processes makes or changes the tables."""
 
-_WORDS = (Text, schema.Name, LargeBinary, ARRAY, schema.Vector)
+_WORDS = (sa.Text, schema.Name, sa.LargeBinary, sa.ARRAY, schema.Vector)
 """The types of columns that hold what people said or named."""
 
 _FTS5 = (
@@ -44,17 +31,17 @@ _FTS5 = (
     " fts5(terms, content='', detail=none, columnsize=0, tokenize='ascii')"
 )
 
-_LAID_OUT = update(turns).where(turns.c.id == bindparam("of")).values(passages=bindparam("layout"))
+_LAID_OUT = sa.update(turns).where(turns.c.id == sa.bindparam("of"))
 
 
-def noted(connection: Connection) -> Row[Any] | None:
+def noted(connection: sa.Connection) -> sa.Row[Any] | None:
     """Return the row of a database's version, None if its tables are not made."""
-    if not inspect(connection).has_table(schema.version.name):
+    if not sa.inspect(connection).has_table(schema.version.name):
         return None
-    return connection.execute(select(schema.version)).first()
+    return connection.execute(sa.select(schema.version)).first()
 
 
-def prepare(connection: Connection, name: str) -> Row[Any]:
+def prepare(connection: sa.Connection, name: str) -> sa.Row[Any]:
     """Make the tables of a database, or change older ones; return the row of their version.
 
     Raises `ArchiveFormatError` for a version that this program does not know.
@@ -65,7 +52,7 @@ def prepare(connection: Connection, name: str) -> Row[Any]:
         later = {vectors, heading_vectors} | ({said, headed} if is_sqlite(connection) else set())
         _create(connection, [one for one in METADATA.sorted_tables if one not in later])
         for table in (said, headed) if is_sqlite(connection) else ():
-            connection.execute(text(_FTS5.format(table.name)))
+            connection.execute(sa.text(_FTS5.format(table.name)))
         first = {"version": schema.VERSION, "sweep": 0, "key": secrets.token_hex(32)}
         connection.execute(schema.version.insert().values(first))
     elif not 0 < found.version <= schema.VERSION:
@@ -78,51 +65,51 @@ def prepare(connection: Connection, name: str) -> Row[Any]:
         for number in range(found.version + 1, schema.VERSION + 1):
             MIGRATIONS[number](connection)
             connection.execute(schema.version.update().values(version=number))
-    return connection.execute(select(schema.version)).one()
+    return connection.execute(sa.select(schema.version)).one()
 
 
-def create_vectors(connection: Connection) -> None:
+def create_vectors(connection: sa.Connection) -> None:
     """Make the tables of vectors, with the extension that PostgreSQL needs for them."""
     _wait_for_others(connection)
     if not is_sqlite(connection):
-        connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+        connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
     _create(connection, [vectors, heading_vectors])
 
 
-def _wait_for_others(connection: Connection) -> None:
+def _wait_for_others(connection: sa.Connection) -> None:
     """Let no other process make or change tables on PostgreSQL; a file has one writer anyway."""
     if not is_sqlite(connection):
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
 
 
-def _create(connection: Connection, tables: list[Table]) -> None:
+def _create(connection: sa.Connection, tables: list[sa.Table]) -> None:
     METADATA.create_all(connection, tables)
     _keep_no_samples(connection, tables)
 
 
-def _keep_no_samples(connection: Connection, tables: Iterable[Table]) -> None:
+def _keep_no_samples(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:
     """Let PostgreSQL keep no samples of what people said, which its planner would show."""
     for table in () if is_sqlite(connection) else tables:
         words = [column.name for column in table.columns if isinstance(column.type, _WORDS)]
         parts = ", ".join(f'ALTER COLUMN "{name}" SET STATISTICS 0' for name in words)
         if parts:
-            connection.execute(text(f"ALTER TABLE {table.name} {parts}"))
+            connection.execute(sa.text(f"ALTER TABLE {table.name} {parts}"))
 
 
-def _by_passages(connection: Connection) -> None:
+def _by_passages(connection: sa.Connection) -> None:
     """Index what was said by passages, anew; vectors of whole turns are computed again later."""
     kind = "BLOB" if is_sqlite(connection) else "BYTEA"
-    connection.execute(text(f"ALTER TABLE {turns.name} ADD COLUMN passages {kind}"))
+    connection.execute(sa.text(f"ALTER TABLE {turns.name} ADD COLUMN passages {kind}"))
     _keep_no_samples(connection, [turns])
     for table in (said, headed):
         sql = f"INSERT INTO {table.name}({table.name}) VALUES ('delete-all')"  # noqa: S608 (ours)
-        connection.execute(text(sql) if is_sqlite(connection) else delete(table))
-    if inspect(connection).has_table(vectors.name):
-        connection.execute(delete(vectors))
+        connection.execute(sa.text(sql) if is_sqlite(connection) else sa.delete(table))
+    if sa.inspect(connection).has_table(vectors.name):
+        connection.execute(sa.delete(vectors))
     for rows in _parts(connection, turns, turns.c.messages):
         for row in rows:
             parts = passages(json.loads(unzipped(row.messages)))
-            connection.execute(_LAID_OUT, {"of": row.id, "layout": layout(parts)})
+            connection.execute(_LAID_OUT.values(passages=layout(parts)), {"of": row.id})
             Postings(connection, said, row.owner).add(postings(row.id, parts))
     for rows in _parts(connection, changes, changes.c.turn, changes.c.entry):
         for row in rows:
@@ -130,12 +117,12 @@ def _by_passages(connection: Connection) -> None:
             Postings(connection, headed, row.owner).add([(row.id, terms)])
 
 
-def _parts(connection: Connection, table: Any, *wanted: Any) -> Iterator[list[Any]]:
+def _parts(connection: sa.Connection, table: Any, *wanted: Any) -> Iterator[list[Any]]:
     """Yield all rows of a table, each with the number of its user, some at once."""
     query = (
-        select(table.c.id, sessions.c.owner, *wanted)
+        sa.select(table.c.id, sessions.c.owner, *wanted)
         .join(sessions, sessions.c.id == table.c.session)
-        .where(table.c.id > bindparam("after"))
+        .where(table.c.id > sa.bindparam("after"))
         .order_by(table.c.id)
         .limit(_AT_ONCE)
     )

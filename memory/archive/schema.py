@@ -11,21 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Dialect,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    TypeDecorator,
-    UniqueConstraint,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
@@ -48,18 +34,18 @@ _STORED = re.compile("%([0-9a-f]{4})")
 """What is written otherwise in a name, and how: NUL, surrogates, and the mark itself."""
 
 
-class Name(TypeDecorator[str]):
+class Name(sa.TypeDecorator[str]):
     """Any text in a column; what no database stores is written as `%` and four digits."""
 
-    impl = String
+    impl = sa.String
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """Return the text as it is stored."""
         del dialect
         return None if value is None else _UNSTORABLE.sub(lambda one: f"%{ord(one[0]):04x}", value)
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """Return the text that was stored."""
         del dialect
         if value is None or "%" not in value:
@@ -67,33 +53,33 @@ class Name(TypeDecorator[str]):
         return _STORED.sub(lambda one: chr(int(one[1], 16)), value)
 
 
-class Vector(TypeDecorator[bytes]):
+class Vector(sa.TypeDecorator[bytes]):
     """A vector as bytes of float32; on PostgreSQL it is stored in pgvector's type."""
 
-    impl = LargeBinary
+    impl = sa.LargeBinary
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
         """Return the type of the database."""
-        return dialect.type_descriptor(_PgVector() if _is_postgres(dialect) else LargeBinary())
+        return dialect.type_descriptor(_PgVector() if _is_postgres(dialect) else sa.LargeBinary())
 
-    def process_bind_param(self, value: bytes | None, dialect: Dialect) -> Any:
+    def process_bind_param(self, value: bytes | None, dialect: sa.Dialect) -> Any:
         """Return the vector as the database takes it: `[0.1,0.2]` on PostgreSQL."""
         if value is None or not _is_postgres(dialect):
             return value
         return f"[{','.join(map(str, np.frombuffer(value, np.float32).tolist()))}]"
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> bytes | None:
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> bytes | None:
         """Return the vector that was stored."""
         if value is None or not _is_postgres(dialect):
             return bytes(value) if value is not None else None
         return np.array(json.loads(value), np.float32).tobytes()
 
 
-class Listed(TypeDecorator[Sequence[Any]]):
+class Listed(sa.TypeDecorator[Sequence[Any]]):
     """Any number of values of a column in one parameter: an array, on SQLite a list in JSON."""
 
-    impl = Text
+    impl = sa.Text
     cache_ok = True
 
     def __init__(self, item: TypeEngine[Any]) -> None:
@@ -101,12 +87,12 @@ class Listed(TypeDecorator[Sequence[Any]]):
         super().__init__()
         self.item = item
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
         """Return the type of the database."""
-        item = BigInteger() if isinstance(self.item, Integer) else Text()
-        return dialect.type_descriptor(ARRAY(item) if _is_postgres(dialect) else Text())
+        item = sa.BigInteger() if isinstance(self.item, sa.Integer) else sa.Text()
+        return dialect.type_descriptor(ARRAY(item) if _is_postgres(dialect) else sa.Text())
 
-    def process_bind_param(self, value: Sequence[Any] | None, dialect: Dialect) -> Any:
+    def process_bind_param(self, value: Sequence[Any] | None, dialect: sa.Dialect) -> Any:
         """Return the values as the database takes them."""
         listed = [*(value or ())]
         if isinstance(self.item, Name):
@@ -123,29 +109,29 @@ class _PgVector(UserDefinedType[str]):
         return "vector"
 
 
-def _is_postgres(dialect: Dialect) -> bool:
+def _is_postgres(dialect: sa.Dialect) -> bool:
     return dialect.name == "postgresql"
 
 
-METADATA = MetaData()
-_ID = BigInteger().with_variant(Integer, "sqlite")
+METADATA = sa.MetaData()
+_ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 """SQLite numbers the rows of an INTEGER primary key alone."""
 
 # `sweep` counts what was erased since the files were last written without what is free in them;
 # `key` is the secret with which the archive seals what the nodes wrote.
-version = Table(
+version = sa.Table(
     "ebbtide_version",
     METADATA,
-    Column("version", Integer, nullable=False),
-    Column("sweep", Integer, nullable=False),
-    Column("key", String, nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("sweep", sa.Integer, nullable=False),
+    sa.Column("key", sa.String, nullable=False),
 )
 
-users = Table(
+users = sa.Table(
     "ebbtide_users",
     METADATA,
-    Column("id", _ID, primary_key=True),
-    Column("name", Name, nullable=False, unique=True),
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("name", Name, nullable=False, unique=True),
     sqlite_autoincrement=True,  # as below
 )
 
@@ -153,137 +139,137 @@ users = Table(
 # is the one that was committed to last. `reseed` is set from when an erasure took the checkpoints
 # of the thread until they are written anew. `rewritten` counts how often records lost something,
 # or older ones got vectors: while it stays, what was read of one is as it was.
-sessions = Table(
+sessions = sa.Table(
     "ebbtide_sessions",
     METADATA,
-    Column("id", _ID, primary_key=True),
-    Column("owner", _ID, nullable=False),
-    Column("name", Name, nullable=False),
-    Column("thread", Name, nullable=False),
-    Column("namespace", Name, nullable=False),
-    Column("turns", Integer, nullable=False),
-    Column("branch", String, nullable=False),
-    Column("reseed", Text),
-    Column("rewritten", Integer, nullable=False, default=0),
-    UniqueConstraint("owner", "name"),
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("owner", _ID, nullable=False),
+    sa.Column("name", Name, nullable=False),
+    sa.Column("thread", Name, nullable=False),
+    sa.Column("namespace", Name, nullable=False),
+    sa.Column("turns", sa.Integer, nullable=False),
+    sa.Column("branch", sa.String, nullable=False),
+    sa.Column("reseed", sa.Text),
+    sa.Column("rewritten", sa.Integer, nullable=False, default=0),
+    sa.UniqueConstraint("owner", "name"),
     sqlite_autoincrement=True,  # the id of a deleted session is never used again
 )
 
 # `ancestors` is the lineage that a branch begins with, the nearest first: it never changes.
-branches = Table(
+branches = sa.Table(
     "ebbtide_branches",
     METADATA,
-    Column("session", _ID, primary_key=True),
-    Column("branch", String, primary_key=True),
-    Column("ancestors", Text, nullable=False),
-    Column("first", Integer, nullable=False),
-    Column("last", Integer, nullable=False),
-    Column("at", String, nullable=False),
+    sa.Column("session", _ID, primary_key=True),
+    sa.Column("branch", sa.String, primary_key=True),
+    sa.Column("ancestors", sa.Text, nullable=False),
+    sa.Column("first", sa.Integer, nullable=False),
+    sa.Column("last", sa.Integer, nullable=False),
+    sa.Column("at", sa.String, nullable=False),
     sqlite_with_rowid=False,
 )
 
 # `ambient` and `efforts_seen` count what a state sees whose tip this turn is; `last` is the mark of
 # the turn's last message, `size` the length of its messages, `content` the digest of what is left
 # of a turn that lost a copy of something erased, `state` the memory's state after it.
-turns = Table(
+turns = sa.Table(
     "ebbtide_turns",
     METADATA,
-    Column("id", _ID, primary_key=True, autoincrement=False),
-    Column("session", _ID, nullable=False),
-    Column("branch", String, nullable=False),
-    Column("turn", Integer, nullable=False),
-    Column("digest", String, nullable=False),
-    Column("parent", String, nullable=False),
-    Column("status", String, nullable=False),
-    Column("at", String, nullable=False),
-    Column("ambient", Integer, nullable=False),
-    Column("efforts_seen", Integer, nullable=False),
-    Column("last", String, nullable=False),
-    Column("size", Integer, nullable=False),
-    Column("content", String),
-    Column("efforts", Text, nullable=False),
-    Column("passages", LargeBinary),
-    Column("events", LargeBinary, nullable=False),
-    Column("state", LargeBinary),
-    Column("messages", LargeBinary, nullable=False),
-    UniqueConstraint("session", "branch", "turn"),
-    Index("ebbtide_turns_last", "session", "last"),
+    sa.Column("id", _ID, primary_key=True, autoincrement=False),
+    sa.Column("session", _ID, nullable=False),
+    sa.Column("branch", sa.String, nullable=False),
+    sa.Column("turn", sa.Integer, nullable=False),
+    sa.Column("digest", sa.String, nullable=False),
+    sa.Column("parent", sa.String, nullable=False),
+    sa.Column("status", sa.String, nullable=False),
+    sa.Column("at", sa.String, nullable=False),
+    sa.Column("ambient", sa.Integer, nullable=False),
+    sa.Column("efforts_seen", sa.Integer, nullable=False),
+    sa.Column("last", sa.String, nullable=False),
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("content", sa.String),
+    sa.Column("efforts", sa.Text, nullable=False),
+    sa.Column("passages", sa.LargeBinary),
+    sa.Column("events", sa.LargeBinary, nullable=False),
+    sa.Column("state", sa.LargeBinary),
+    sa.Column("messages", sa.LargeBinary, nullable=False),
+    sa.UniqueConstraint("session", "branch", "turn"),
+    sa.Index("ebbtide_turns_last", "session", "last"),
 )
 
 # Which turns belong to an effort; ambient ones belong to one that cannot be.
-members = Table(
+members = sa.Table(
     "ebbtide_members",
     METADATA,
-    Column("session", _ID, primary_key=True),
-    Column("effort", Name, primary_key=True),
-    Column("branch", String, primary_key=True),
-    Column("turn", Integer, primary_key=True),
+    sa.Column("session", _ID, primary_key=True),
+    sa.Column("effort", Name, primary_key=True),
+    sa.Column("branch", sa.String, primary_key=True),
+    sa.Column("turn", sa.Integer, primary_key=True),
     sqlite_with_rowid=False,
 )
 
 # The manifest: how each change of its status left an effort. Its id is that of a passage.
-changes = Table(
+changes = sa.Table(
     "ebbtide_changes",
     METADATA,
-    Column("id", _ID, primary_key=True, autoincrement=False),
-    Column("owner", _ID, nullable=False),
-    Column("session", _ID, nullable=False),
-    Column("effort", Name, nullable=False),
-    Column("branch", String, nullable=False),
-    Column("turn", Integer, nullable=False),
-    Column("status", String, nullable=False),
-    Column("at", String, nullable=False),
-    Column("entry", Text, nullable=False),
-    Index("ebbtide_changes_effort", "session", "effort", "branch", "turn"),
-    Index("ebbtide_changes_turn", "session", "branch", "turn"),
-    Index("ebbtide_changes_at", "owner", "status", "at"),
+    sa.Column("id", _ID, primary_key=True, autoincrement=False),
+    sa.Column("owner", _ID, nullable=False),
+    sa.Column("session", _ID, nullable=False),
+    sa.Column("effort", Name, nullable=False),
+    sa.Column("branch", sa.String, nullable=False),
+    sa.Column("turn", sa.Integer, nullable=False),
+    sa.Column("status", sa.String, nullable=False),
+    sa.Column("at", sa.String, nullable=False),
+    sa.Column("entry", sa.Text, nullable=False),
+    sa.Index("ebbtide_changes_effort", "session", "effort", "branch", "turn"),
+    sa.Index("ebbtide_changes_turn", "session", "branch", "turn"),
+    sa.Index("ebbtide_changes_at", "owner", "status", "at"),
 )
 
-compressions = Table(
+compressions = sa.Table(
     "ebbtide_compressions",
     METADATA,
-    Column("session", _ID, primary_key=True),
-    Column("effort", Name, primary_key=True),
-    Column("branch", String, primary_key=True),
-    Column("turn", Integer, primary_key=True),
-    Column("made", LargeBinary, nullable=False),
+    sa.Column("session", _ID, primary_key=True),
+    sa.Column("effort", Name, primary_key=True),
+    sa.Column("branch", sa.String, primary_key=True),
+    sa.Column("turn", sa.Integer, primary_key=True),
+    sa.Column("made", sa.LargeBinary, nullable=False),
 )
 
-extractions = Table(
+extractions = sa.Table(
     "ebbtide_extractions",
     METADATA,
-    Column("id", _ID, primary_key=True),
-    Column("session", _ID, nullable=False, index=True),
-    Column("entry", LargeBinary, nullable=False),
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("session", _ID, nullable=False, index=True),
+    sa.Column("entry", sa.LargeBinary, nullable=False),
 )
 
 # Vectors of turns, and of what changes of efforts left to be known, by the ids of these.
 vectors, heading_vectors = (
-    Table(
+    sa.Table(
         f"ebbtide_{name}",
         METADATA,
-        Column("id", _ID, primary_key=True, autoincrement=False),
-        Column("session", _ID, nullable=False),
-        Column("model", Name, nullable=False),
-        Column("vector", Vector, nullable=False),
-        Index(f"ebbtide_{name}_session", "session", "model", "id"),
+        sa.Column("id", _ID, primary_key=True, autoincrement=False),
+        sa.Column("session", _ID, nullable=False),
+        sa.Column("model", Name, nullable=False),
+        sa.Column("vector", Vector, nullable=False),
+        sa.Index(f"ebbtide_{name}_session", "session", "model", "id"),
     )
     for name in ("vectors", "heading_vectors")
 )
 
-memories = Table(
+memories = sa.Table(
     "ebbtide_memories",
     METADATA,
-    Column("owner", _ID, primary_key=True),
-    Column("memory", Name, primary_key=True),
-    Column("session", _ID, index=True),
-    Column("base", Integer, nullable=False),
-    Column("created", String, nullable=False),
-    Column("keywords", Text, nullable=False),
-    Column("accesses", Integer, nullable=False),
-    Column("suppressed", Boolean, nullable=False),
-    Column("withdrawn", Boolean, nullable=False),
-    Column("attended", Boolean, nullable=False),
+    sa.Column("owner", _ID, primary_key=True),
+    sa.Column("memory", Name, primary_key=True),
+    sa.Column("session", _ID, index=True),
+    sa.Column("base", sa.Integer, nullable=False),
+    sa.Column("created", sa.String, nullable=False),
+    sa.Column("keywords", sa.Text, nullable=False),
+    sa.Column("accesses", sa.Integer, nullable=False),
+    sa.Column("suppressed", sa.Boolean, nullable=False),
+    sa.Column("withdrawn", sa.Boolean, nullable=False),
+    sa.Column("attended", sa.Boolean, nullable=False),
 )
 
 # Without the list of pending entries, which takes megabytes and which each search reads whole.
@@ -293,12 +279,12 @@ _INVERTED: Any = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": F
 # tables, which hold no text, only which row has which terms; here they are as on PostgreSQL, where
 # a term is a number, half as long as its text.
 said, headed = (
-    Table(
+    sa.Table(
         f"ebbtide_{name}",
         METADATA,
-        Column("id", _ID, primary_key=True, autoincrement=False),
-        Column("terms", ARRAY(BigInteger), nullable=False),
-        Index(f"ebbtide_{name}_terms", "terms", **_INVERTED),
+        sa.Column("id", _ID, primary_key=True, autoincrement=False),
+        sa.Column("terms", ARRAY(sa.BigInteger), nullable=False),
+        sa.Index(f"ebbtide_{name}_terms", "terms", **_INVERTED),
     )
     for name in ("said", "headed")
 )

@@ -189,20 +189,11 @@ class SqlArchive(Archive):
         return self._sessions.find(owner, tip, asked, Pointing({}, {}))
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        return self._elsewhere(
-            owner,
-            lambda connection, user, own: elsewhere.search_sessions(
-                connection, owner.user, user, own, clean(query)
-            )[:limit],
-        )
+        matching = partial(elsewhere.search_sessions, query=clean(query))
+        return self._elsewhere(owner, matching)[:limit]
 
     def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
-        return self._elsewhere(
-            owner,
-            lambda connection, user, own: elsewhere.concluded(
-                connection, owner.user, user, own, newest
-            ),
-        )
+        return self._elsewhere(owner, partial(elsewhere.concluded, newest=newest))
 
     def session_named(self, user: str, name: str) -> Owner | None:
         rows = self._sessions.rows(user, sessions.c.name == name)
@@ -329,7 +320,7 @@ class SqlArchive(Archive):
         return Deleted(gone, self.database.sweep() if self.database.exists() else ())
 
     def _elsewhere(
-        self, owner: Owner, ask: Callable[[Connection, int, int], list[Elsewhere]]
+        self, owner: Owner, ask: Callable[[Connection, str, int, int], list[Elsewhere]]
     ) -> tuple[Elsewhere, ...]:
         if owner.anonymous or not self.database.exists():
             return ()
@@ -340,7 +331,8 @@ class SqlArchive(Archive):
             own = select(sessions.c.id).where(
                 sessions.c.owner == user, sessions.c.name == session_name(owner)
             )
-            return tuple(ask(connection, user, connection.execute(own).scalar() or 0))
+            session = connection.execute(own).scalar() or 0
+            return tuple(ask(connection, owner.user, user, session))
 
     def _tips(self, owner: Owner, query: Any) -> tuple[Tip, ...]:
         def read(connection: Connection, session: Session) -> tuple[Tip, ...]:
